@@ -1,0 +1,45 @@
+# Flags every target is compiled with.
+#
+# The numbers must not depend on the compiler's taste: contraction of a*b+c into a fused
+# multiply-add is off everywhere, and no flag of the fast-math family is ever added.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+
+# Line tables only: stack traces stay readable and the build stays small and quick.
+foreach(lang C CXX)
+  set(CMAKE_${lang}_FLAGS_RELWITHDEBINFO "-O2 -g1")
+  set(CMAKE_${lang}_FLAGS_RELEASE "-O3 -DNDEBUG")
+  set(CMAKE_${lang}_FLAGS_DEBUG "-O1 -g1")
+endforeach()
+
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wconversion)
+
+if(ATTEST_NATIVE)
+  add_compile_options(-march=native)
+endif()
+
+if(ATTEST_SANITIZE)
+  add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${ATTEST_SANITIZE})
+endif()
+
+find_program(ATTEST_CCACHE ccache)
+mark_as_advanced(ATTEST_CCACHE)
+if(ATTEST_CCACHE)
+  foreach(lang C CXX)
+    if(NOT CMAKE_${lang}_COMPILER_LAUNCHER)
+      set(CMAKE_${lang}_COMPILER_LAUNCHER "${ATTEST_CCACHE}")
+    endif()
+  endforeach()
+endif()

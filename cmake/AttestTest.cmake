@@ -1,0 +1,44 @@
+# attest_add_test(NAME file.cpp... LIBS target... LABELS label... [TIMEOUT seconds] [ENV NAME=value...])
+#
+# A GoogleTest executable NAME and one CTest test of the same name: one process per executable
+# keeps CTest's start-up cheap. Tests run in the build folder's tests/ and find files of the
+# repository through ATTEST_SOURCE_DIR (a string literal).
+set(ATTEST_TEST_LABELS
+    property faults founding corpus cli install layering determinism adapters slow)
+
+function(attest_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBS;LABELS;ENV")
+  set(sources ${arg_UNPARSED_ARGUMENTS})
+  if(NOT sources OR NOT arg_LABELS)
+    message(FATAL_ERROR "attest_add_test(${name}): needs source files and LABELS")
+  endif()
+  attest_check_labels(${name} ${arg_LABELS})
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  attest_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} ENV ${arg_ENV})
+endfunction()
+
+# attest_test_properties(NAME LABELS label... [TIMEOUT seconds] [ENV NAME=value...]): the same
+# settings for a test made with add_test(). A test that cannot run here exits with 125 (skipped).
+function(attest_test_properties name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;ENV")
+  attest_check_labels(${name} ${arg_LABELS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  # OpenMP threads that spin while they wait would slow down the tests beside them.
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 125
+    ENVIRONMENT "OMP_WAIT_POLICY=passive;${arg_ENV}")
+endfunction()
+
+function(attest_check_labels name)
+  foreach(label IN LISTS ARGN)
+    if(NOT label IN_LIST ATTEST_TEST_LABELS)
+      message(FATAL_ERROR "test ${name}: label '${label}' is none of ${ATTEST_TEST_LABELS}")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Holds every #include of the tree against the one-way dependencies of the house.
+
+Usage: check_layering.py ROOT. Prints one line per forbidden include (file:line: why) and
+exits 1 if there is any; 2 if ROOT holds no source file at all, since then nothing was checked.
+"""
+import os
+import re
+import sys
+from pathlib import Path
+
+# Room -> rooms it may include besides itself. "public" is include/attest.
+ROOMS = {
+    "public":     [],
+    "core":       ["public"],
+    "oracle":     ["core"],
+    "kernels":    ["core"],
+    "generators": ["core"],
+    "properties": ["core", "oracle", "generators"],
+    "subjects":   ["core", "public"],
+    "engine":     ["core", "oracle", "generators", "properties", "subjects"],
+    "report":     ["core", "oracle", "generators", "properties", "subjects", "engine"],
+    "cli":        ["core", "oracle", "generators", "properties", "subjects", "engine", "report"],
+}
+OUTSIDE = ["tests", "bench"]  # may include any room; no room may include them
+
+# Files that may include more than their room may: the registry of built-in subjects names kernels.
+FILE_EXCEPTIONS = {
+    r"subjects/builtin\w*\.(hpp|cpp)": ["kernels"],
+    r"subjects/builtin/\w+\.(hpp|cpp)": ["kernels"],
+}
+
+ANY_FILE, SOURCE_ONLY = r".*", r".*\.(cpp|c)"
+# Third-party header -> (folders that may include it, which of their files, most files per folder).
+THIRD_PARTY = {
+    r"rapidcheck(\.h|/.*)":  ({"generators": None, "tests/generators": None,
+                               "engine": 1, "tests": 1}, ANY_FILE),
+    r"(unsupported/)?Eigen/.*": ({"oracle": None, "kernels": None, "tests/oracle": None,
+                               "tests/kernels": None, "bench": None}, ANY_FILE),
+    r"omp\.h":               ({"kernels": None, "engine": None, "tests": None, "bench": None}, ANY_FILE),
+    r"nlohmann/json_fwd\.hpp": ({"": None}, ANY_FILE),
+    r"nlohmann/.*":          ({"": None}, SOURCE_ONLY),
+    r"CLI/.*":               ({"cli": None}, SOURCE_ONLY),
+    r"toml\+\+/.*|toml\+\+\.h": ({"cli": None}, SOURCE_ONLY),
+    r"(gtest|gmock)/.*":     ({"tests": None}, ANY_FILE),
+    r"benchmark/.*":         ({"bench": None}, ANY_FILE),
+}
+
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+OMP_PRAGMA = re.compile(r"\s*#\s*pragma\s+omp\b(?!\s+simd)")  # counts as an include of omp.h
+SKIPPED_FOLDERS = {"build", "attest-out", "docs", "corpus", "cmake"}
+
+
+def sources(root):
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(s for s in subfolders
+                               if s not in SKIPPED_FOLDERS and not s.startswith("."))
+        for name in sorted(names):
+            if name.endswith((".hpp", ".cpp", ".h", ".c")):
+                yield (Path(folder) / name).relative_to(root)
+
+
+def room_of(path):
+    parts = path.parts
+    if parts[:2] == ("include", "attest"):
+        return "public"
+    return parts[0] if parts[0] in ROOMS or parts[0] in OUTSIDE else None
+
+
+def included_path(root, file, bracket, name):
+    """The file of this tree that the include names, relative to root, or None."""
+    tries = ([root / file.parent] if bracket == '"' else []) + [root, root / "include"]
+    for base in tries:
+        path = Path(os.path.normpath(base / name))
+        if path.is_file() and path.is_relative_to(root):
+            return path.relative_to(root)
+    first = Path(name).parts[0]  # a header that is not there yet still names its room
+    if first == "attest":
+        return Path("include") / name
+    return Path(name) if first in ROOMS or first in OUTSIDE else None
+
+
+def room_complaint(file, target):
+    own, other = room_of(file), room_of(target)
+    if own is None or own == other or own in OUTSIDE:
+        return None
+    if other is None:
+        return f"{file.parts[0]}/ may not include {target}, which lies in no room"
+    allowed = list(ROOMS[own])
+    for pattern, extra in FILE_EXCEPTIONS.items():
+        if re.fullmatch(pattern, file.as_posix()):
+            allowed += extra
+    if other in allowed:
+        return None
+    return f"{own} may not include {other} ({target.as_posix()}); it may include: {', '.join(allowed) or 'nothing'}"
+
+
+def third_party_complaint(file, header, users):
+    """Judges a third-party header; users collects, per header and folder, the files that use it."""
+    for pattern, (folders, which) in THIRD_PARTY.items():
+        if not re.fullmatch(pattern, header):
+            continue
+        inside = [f for f in folders if f == "" or file.as_posix().startswith(f + "/")]
+        if not inside:
+            return f"<{header}> belongs in {', '.join(f + '/' for f in folders)} alone"
+        if not re.fullmatch(which, file.name):
+            return f"<{header}> belongs in .cpp files alone"
+        folder = max(inside, key=len)
+        if (most := folders[folder]) is not None:
+            users.setdefault((pattern, folder), set()).add(file)
+            if len(users[pattern, folder]) > most:
+                return f"<{header}> is allowed in {most} file of {folder}/, and another one has it"
+        return None
+    return None
+
+
+def complaints(root):
+    count, users = 0, {}
+    for file in sources(root):
+        count += 1
+        for number, line in enumerate((root / file).read_text(errors="replace").splitlines(), 1):
+            if match := INCLUDE.match(line):
+                target = included_path(root, file, *match.groups())
+                why = (room_complaint(file, target) if target
+                       else third_party_complaint(file, match.group(2), users))
+            elif OMP_PRAGMA.match(line):
+                why = third_party_complaint(file, "omp.h", users)
+            else:
+                continue
+            if why:
+                yield f"{file.as_posix()}:{number}: {why}"
+    if count == 0:
+        raise SystemExit(f"check_layering: no source file under {root}: nothing was checked")
+
+
+def main(arguments):
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        found = list(complaints(Path(arguments[0]).resolve()))
+    except SystemExit as nothing:
+        print(nothing, file=sys.stderr)
+        return 2
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

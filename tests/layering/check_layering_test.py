@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Tests of check_layering.py: a clean tree passes, and each planted include is named and refused."""
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CHECKER = Path(__file__).with_name("check_layering.py")
+
+# A small house that keeps every rule, and uses every permission that has a condition.
+CLEAN = {
+    "include/attest/plugin.h": "#include <stdint.h>\n",
+    "core/problem.hpp": "#include <string>\n#include <nlohmann/json_fwd.hpp>\n",
+    "core/problem.cpp": '#include "core/problem.hpp"\n#include <nlohmann/json.hpp>\n',
+    "oracle/reference.cpp": '#include <Eigen/Core>\n#include "core/problem.hpp"\n',
+    "kernels/fused/fused.hpp": '#include "core/problem.hpp"\n#pragma omp parallel for\n',
+    "generators/shape.hpp": '#include "core/problem.hpp"\n#include <rapidcheck.h>\n',
+    "properties/batch.cpp": '#include "core/problem.hpp"\n#include "oracle/bound.hpp"\n',
+    "subjects/builtin.cpp": '#include "kernels/fused/fused.hpp"\n#include "core/problem.hpp"\n',
+    "subjects/plugin.cpp": '#include <attest/plugin.h>\n#include "core/problem.hpp"\n',
+    "engine/suite.cpp": '#include <rapidcheck.h>\n#include "properties/batch.hpp"\n',
+    "engine/campaign.cpp": '#include "subjects/open.hpp"\n#pragma omp parallel\n',
+    "report/terminal.cpp": '#include "engine/campaign.hpp"\n',
+    "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "report/terminal.hpp"\n',
+    "tests/oracle/reference_test.cpp": '#include <gtest/gtest.h>\n#include "kernels/fused/fused.hpp"\n',
+    "bench/kernels.cpp": '#include <benchmark/benchmark.h>\n',
+}
+
+# (file, what it now includes, what the complaint must say)
+PLANTED = [
+    ("core/problem.hpp", '#include "oracle/bound.hpp"', "core may not include oracle"),
+    ("core/problem.cpp", '#include "../kernels/fused/fused.hpp"', "core may not include kernels"),
+    ("oracle/reference.cpp", '#include "kernels/fused/fused.hpp"', "oracle may not include kernels"),
+    ("kernels/fused/fused.hpp", '  #  include "oracle/bound.hpp"', "kernels may not include oracle"),
+    ("generators/shape.hpp", '#include "properties/batch.hpp"', "generators may not include properties"),
+    ("properties/batch.cpp", '#include "kernels/fused/fused.hpp"', "properties may not include kernels"),
+    ("properties/batch.cpp", '#include "subjects/open.hpp"', "properties may not include subjects"),
+    ("subjects/plugin.cpp", '#include "kernels/fused/fused.hpp"', "subjects may not include kernels"),
+    ("subjects/plugin.cpp", '#include "engine/campaign.hpp"', "subjects may not include engine"),
+    ("engine/campaign.cpp", '#include "report/terminal.hpp"', "engine may not include report"),
+    ("report/terminal.cpp", '#include "cli/verbs.hpp"', "report may not include cli"),
+    ("report/terminal.cpp", '#include "tests/data.hpp"', "report may not include tests"),
+    ("include/attest/plugin.h", '#include "core/problem.hpp"', "public may not include core"),
+    ("properties/batch.cpp", "#include <rapidcheck.h>", "<rapidcheck.h> belongs in"),
+    ("engine/campaign.cpp", "#include <rapidcheck.h>", "allowed in 1 file of engine/"),
+    ("engine/campaign.cpp", "#include <Eigen/Dense>", "<Eigen/Dense> belongs in"),
+    ("oracle/reference.cpp", "#include <omp.h>", "<omp.h> belongs in"),
+    ("oracle/reference.cpp", "#pragma omp parallel for", "<omp.h> belongs in"),
+    ("core/problem.hpp", "#include <nlohmann/json.hpp>", "belongs in .cpp files alone"),
+    ("report/terminal.cpp", "#include <CLI/CLI.hpp>", "<CLI/CLI.hpp> belongs in cli/"),
+    ("core/problem.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> belongs in tests/"),
+    ("kernels/fused/fused.hpp", "#include <benchmark/benchmark.h>", "belongs in bench/"),
+]
+
+
+def check(files):
+    """Writes the files into an empty tree and runs the checker over it."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return subprocess.run([sys.executable, str(CHECKER), root], capture_output=True, text=True)
+
+
+class CleanTreeIsAccepted(unittest.TestCase):
+    def test_clean(self):
+        result = check(CLEAN)
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+
+    def test_build_folder_and_comments_do_not_count(self):
+        result = check(CLEAN | {"build/x/core/a.cpp": '#include "cli/verbs.hpp"\n',
+                                "core/a.cpp": '// #include "cli/verbs.hpp"\n'})
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+
+
+class PlantedIncludeIsRejected(unittest.TestCase):
+    def test_each(self):
+        for file, line, complaint in PLANTED:
+            with self.subTest(file=file, line=line):
+                result = check(CLEAN | {file: CLEAN[file] + line + "\n"})
+                where = f"{file}:{CLEAN[file].count(chr(10)) + 1}: "
+                self.assertEqual(result.returncode, 1, result.stderr)
+                hits = [hit for hit in result.stdout.splitlines() if complaint in hit]
+                self.assertEqual(len(hits), 1, result.stdout)
+                # A folder with a limit of one file names the second in order, planted or not.
+                if "allowed in 1 file" not in complaint:
+                    self.assertTrue(hits[0].startswith(where), hits[0])
+
+    def test_empty_tree_is_no_pass(self):
+        self.assertEqual(check({}).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
