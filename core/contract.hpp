@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/policy.hpp"
+
+namespace attest {
+
+// What a row without a single open key returns.
+enum class EmptyRow : std::uint8_t { unspecified, zero, nan, mean_v };
+// Whether a sample's result may depend on its batch: not claimed, equal as numbers, or within both bounds.
+enum class BatchInvariance : std::uint8_t { bounded, bitwise };
+// Bits that repeat: not claimed, over repeated calls, over repeated calls at any thread count.
+enum class Deterministic : std::uint8_t { no, rerun, threads };
+enum class NanRule : std::uint8_t { unspecified, propagates };
+// Whether masked keys are never read: no; yes; only those past the sample's key length.
+enum class MaskedUnread : std::uint8_t { no, yes, beyond_length };
+enum class LseMerge : std::uint8_t { none, flat, chain };
+enum class MergeWeights : std::uint8_t { normalised, lse };
+enum class KeyOrder : std::uint8_t { any, ascending, descending };
+enum class TanhError : std::uint8_t { relative, absolute };
+
+// The numbers of bounds.md section 0 that widen or narrow an enclosure. Defaults are those of the page.
+struct Arithmetic {
+  double exp_ulp = 1;             // largest error of exp, in ulp of the softmax format
+  std::optional<double> exp_rel;  // or as a relative error; wins over exp_ulp
+  double div_ulp = 0.5;           // of the final division
+  TanhError tanh = TanhError::relative;
+  double tanh_ulp = 4;
+  double kappa = 1;            // accumulators: 1 round to nearest, 3 covers truncation
+  std::optional<double> lazy;  // nats by which the running maximum may lag; absent: 8 ln 2, 0 under f16 softmax or pv
+  bool fold_q = true, fold_k = true, fold_sqrt = true;  // where the scale may be folded
+  bool exp2 = true;                                     // exp(x) may be computed as 2^(x log2 e)
+  LseMerge lse_merge = LseMerge::flat;
+  MergeWeights merge_weights = MergeWeights::normalised;
+  bool normalise_after = true, normalise_before = true, normalise_lse = false;
+  bool sum_of_rounded = true, sum_of_unrounded = true;
+  std::int64_t kv_tile_min = 1;  // fewest keys per tile, all but the last
+  KeyOrder key_order = KeyOrder::any;
+  std::optional<std::int64_t> splits_max;
+  bool flush_to_zero = false;
+
+  friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
+};
+
+// What a subject promises: arithmetic and semantics. Optional members that are absent are not judged.
+struct Contract {
+  Policy policy;
+  Arithmetic arithmetic;
+  EmptyRow empty_row = EmptyRow::unspecified;
+  bool softcap_before_bias = true;
+  NanRule nan = NanRule::unspecified;
+  MaskedUnread masked_unread = MaskedUnread::no;
+  std::optional<BatchInvariance> batch_invariant;
+  std::optional<Deterministic> deterministic;
+
+  // 8 ln 2 nats unless declared; 0 where softmax or pv is f16, in which a lagging maximum would overflow.
+  [[nodiscard]] double lazy_nats() const noexcept;
+
+  friend bool operator==(const Contract&, const Contract&) = default;
+};
+
+// The `contract` object of describe (interfaces.md), without its policy when `policy` is given for one dtype.
+// Keys that are absent keep their defaults. Throws Error(usage) naming an unknown key or a wrong value.
+Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
+// What contract_from_json reads back, policy included as text.
+nlohmann::ordered_json to_json(const Contract& contract);
+
+// A contract for arithmetic alone: the policy with every number at its default.
+Contract contract_for(const Policy& policy);
+
+}  // namespace attest

@@ -1,0 +1,30 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+
+namespace attest {
+
+// Exit statuses of the command line (docs/cli.md). An Error carries the one it leads to.
+enum class Exit : int {
+  held = 0,           // every property held
+  found = 1,          // a property failed, or a corpus entry did not give what it expects
+  usage = 2,          // a flag, a file or a path is wrong
+  internal = 3,       // attest itself or its oracle failed
+  no_subject = 4,     // the subject could not be started
+  cannot_test = 125,  // for `git bisect run`
+};
+
+// One sentence that names the thing, the place and the remedy.
+class Error : public std::runtime_error {
+ public:
+  Error(Exit exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
+  [[nodiscard]] Exit exit() const noexcept { return exit_; }
+
+ private:
+  Exit exit_;
+};
+
+inline Error usage_error(const std::string& sentence) { return {Exit::usage, sentence}; }
+inline Error internal_error(const std::string& sentence) { return {Exit::internal, sentence}; }
+
+}  // namespace attest

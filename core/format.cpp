@@ -1,0 +1,28 @@
+#include "core/format.hpp"
+
+#include <array>
+
+#include "attest/plugin.h"
+
+namespace attest {
+namespace {
+constexpr std::array<std::string_view, format_count> names{"f16", "bf16", "tf32", "f32", "f64"};
+}
+
+std::string_view name(Format format) noexcept { return names[static_cast<std::size_t>(format)]; }
+
+std::optional<Format> format_from_name(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == text) return static_cast<Format>(i);
+  return std::nullopt;
+}
+
+// Rounding happens in round_to; what is left to convert is exact in float.
+std::uint16_t encode_f16(double x) noexcept { return attest_f16_store(static_cast<float>(round_to(Format::f16, x))); }
+std::uint16_t encode_bf16(double x) noexcept {
+  return attest_bf16_store(static_cast<float>(round_to(Format::bf16, x)));
+}
+double decode_f16(std::uint16_t bits) noexcept { return static_cast<double>(attest_f16_load(bits)); }
+double decode_bf16(std::uint16_t bits) noexcept { return static_cast<double>(attest_bf16_load(bits)); }
+
+}  // namespace attest

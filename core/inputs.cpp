@@ -1,0 +1,234 @@
+#include "core/inputs.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/values.hpp"
+
+namespace attest {
+namespace {
+
+constexpr std::array<Index, 4> row_major(const std::array<Index, 4>& n) {
+  return {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
+}
+
+template <class T, class Encode>
+void encode(std::byte* first, Index stride, std::span<const double> row, Encode&& convert) {
+  for (const double x : row) {
+    const T bits = convert(x);
+    std::memcpy(first, &bits, sizeof bits);
+    first += stride * static_cast<Index>(sizeof bits);
+  }
+}
+
+// Rounds a row to the tensor's dtype and stores it.
+void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Index i2, std::span<const double> row) {
+  auto* first = static_cast<std::byte*>(attest_at(&tensor, i0, i1, i2, 0));
+  const Index stride = tensor.strides[3];
+  switch (type) {
+    case DType::f16:
+      return encode<std::uint16_t>(first, stride, row, encode_f16);
+    case DType::bf16:
+      return encode<std::uint16_t>(first, stride, row, encode_bf16);
+    case DType::f32:
+      return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
+    case DType::f64:
+      return encode<double>(first, stride, row, [](double x) { return x; });
+    case DType::boolean:
+      return encode<std::uint8_t>(first, stride, row, [](double x) { return static_cast<std::uint8_t>(x != 0); });
+    case DType::i32:
+      return encode<std::int32_t>(first, stride, row, [](double x) { return static_cast<std::int32_t>(x); });
+  }
+}
+
+struct Origin {
+  Index batch, head, position, column;
+};
+
+// q, k or v. Along a broadcast axis every index is the first one, whatever the origin: slices stay slices.
+Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, const std::array<Index, 4>& shape,
+                    Origin origin) {
+  const DType type = dtype_of(problem.dtype);
+  const Placement placement = place(layout, shape);
+  Tensor tensor(type, shape, placement.strides, placement.base_offset);
+  const attest_tensor view = tensor.view();
+  const bool one_batch = layout == Layout::broadcast_batch, one_head = layout == Layout::broadcast_heads,
+             one_row = layout == Layout::broadcast_rows;
+  std::vector<double> row(static_cast<std::size_t>(shape[3]));
+  for (Index b = 0; b < (one_batch ? std::min<Index>(shape[0], 1) : shape[0]); ++b)
+    for (Index h = 0; h < (one_head ? std::min<Index>(shape[1], 1) : shape[1]); ++h)
+      for (Index i = 0; i < (one_row ? std::min<Index>(shape[2], 1) : shape[2]); ++i) {
+        draw_row(problem, which, one_batch ? 0 : origin.batch + b, one_head ? 0 : origin.head + h,
+                 one_row ? 0 : origin.position + i, origin.column, row);
+        store_row(view, type, b, h, i, row);
+      }
+  return tensor;
+}
+
+// keep or bias: [B,Hq,Lq,Lk], stride 0 along the axes that `axes` leaves out.
+template <class Draw>
+Tensor make_mask(const Problem& p, DType type, Index axes, Draw&& draw) {
+  const std::array<Index, 4> shape{p.b, p.hq, p.lq, p.lk};
+  std::array<Index, 4> physical = shape;
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (!(axes >> axis & 1)) physical[axis] = std::min<Index>(shape[axis], 1);
+  Placement placement = place(p.mask_layout, physical);
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (!(axes >> axis & 1)) placement.strides[axis] = 0;
+  Tensor tensor(type, shape, placement.strides, placement.base_offset);
+  const attest_tensor view = tensor.view();
+  std::vector<double> row(static_cast<std::size_t>(physical[3]));
+  for (Index b = 0; b < physical[0]; ++b)
+    for (Index h = 0; h < physical[1]; ++h)
+      for (Index i = 0; i < physical[2]; ++i) {
+        for (Index j = 0; j < physical[3]; ++j)
+          row[static_cast<std::size_t>(j)] = static_cast<double>(
+              draw(p, axes & 1 ? p.b0 + b : 0, axes & 2 ? p.hq0 + h : 0, axes & 4 ? p.lq0 + i : 0, j));
+        store_row(view, type, b, h, i, row);
+      }
+  return tensor;
+}
+
+Tensor make_lengths(const Problem& problem) {
+  const Index shape[] = {problem.b};
+  Tensor tensor(DType::i32, shape);
+  for (Index b = 0; b < problem.b; ++b)
+    tensor.set(b, 0, 0, 0, static_cast<double>(draw_length(problem, problem.b0 + b)));
+  return tensor;
+}
+
+void apply(const Edit& edit, Inputs& inputs) {
+  Tensor* const tensors[] = {&inputs.q, &inputs.k, &inputs.v, &inputs.bias, &inputs.keep, &inputs.kv_lengths};
+  tensors[static_cast<std::size_t>(edit.tensor)]->set(edit.index[0], edit.index[1], edit.index[2], edit.index[3],
+                                                      edit.value);
+}
+
+}  // namespace
+
+Placement place(Layout layout, const std::array<Index, 4>& shape) {
+  std::array<Index, 4> n;
+  std::transform(shape.begin(), shape.end(), n.begin(), [](Index extent) { return std::max<Index>(extent, 1); });
+  Placement placement{row_major(n), 0};
+  auto& s = placement.strides;
+  switch (layout) {
+    case Layout::bhsd:
+      break;
+    case Layout::bshd:
+      s = {n[2] * n[1] * n[3], n[3], n[1] * n[3], 1};
+      break;
+    case Layout::padded_rows:
+      s = row_major({n[0], n[1], n[2], n[3] + 3 - n[3] % 2});
+      break;
+    case Layout::odd_base:
+      placement.base_offset = 1;
+      break;
+    case Layout::spaced:
+      for (Index& stride : s) stride *= 2;
+      break;
+    case Layout::transposed:
+      s[2] = 1, s[3] = n[2];
+      break;
+    case Layout::broadcast_batch:
+      s[0] = 0;
+      break;
+    case Layout::broadcast_heads:
+      s = {n[2] * n[3], 0, n[3], 1};
+      break;
+    case Layout::broadcast_rows:
+      s = {n[1] * n[3], n[3], 0, 1};
+      break;
+  }
+  return placement;
+}
+
+Inputs materialise(const Problem& problem) {
+  validate(problem);
+  const Problem& p = problem;
+  Inputs inputs;
+  inputs.q = make_operand(p, Edit::Tensor::q, p.q_layout, {p.b, p.hq, p.lq, p.d}, {p.b0, p.hq0, p.lq0, p.d0});
+  inputs.k = make_operand(p, Edit::Tensor::k, p.k_layout, {p.b, p.hkv, p.lk, p.d}, {p.b0, p.hkv0, p.lk0, p.d0});
+  inputs.v = make_operand(p, Edit::Tensor::v, p.v_layout, {p.b, p.hkv, p.lk, p.dv}, {p.b0, p.hkv0, p.lk0, p.dv0});
+  if (p.bias != Bias::none)
+    inputs.bias = make_mask(p, p.bias_type == BiasType::f32 ? DType::f32 : dtype_of(p.dtype), p.bias_axes, draw_bias);
+  if (p.keep != Keep::none) inputs.keep = make_mask(p, DType::boolean, p.keep_axes, draw_keep);
+  if (p.lengths != Lengths::none) inputs.kv_lengths = make_lengths(p);
+  for (const Edit& edit : p.edits) apply(edit, inputs);
+  inputs.scale = p.effective_scale();
+  inputs.scale_is_default = !p.scale;
+  inputs.softcap = p.softcap;
+  inputs.causal = p.causal;
+  inputs.align = p.align;
+  inputs.window_left = p.window_left;
+  inputs.window_right = p.window_right;
+  inputs.threads = p.threads;
+  return inputs;
+}
+
+Tensor make_out(const Problem& problem) {
+  const std::array<Index, 4> shape{problem.b, problem.hq, problem.lq, problem.dv};
+  const Placement placement = place(problem.out_layout, shape);
+  Tensor out(dtype_of(problem.dtype), shape, placement.strides, placement.base_offset);
+  out.poison();
+  return out;
+}
+
+Tensor make_lse(const Problem& problem) {
+  if (problem.lse == LseOutput::none) return {};
+  const Index shape[] = {problem.b, problem.hq, problem.lq};
+  Tensor lse(problem.lse == LseOutput::f64 ? DType::f64 : DType::f32, shape);
+  lse.poison();
+  return lse;
+}
+
+std::vector<Index> judged_rows(const Problem& problem) {
+  const Index all = problem.b * problem.hq * problem.lq;
+  const Index wanted = problem.rows == 0 ? all : std::min(problem.rows, all);
+  std::vector<Index> rows(static_cast<std::size_t>(wanted));
+  for (Index r = 0; r < wanted; ++r)
+    rows[static_cast<std::size_t>(r)] =
+        wanted == all || wanted == 1 ? r : static_cast<Index>(static_cast<__int128>(r) * (all - 1) / (wanted - 1));
+  return rows;
+}
+
+attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexcept {
+  attest_attention call{};
+  call.struct_size = sizeof call;
+  call.flags = scale_is_default ? ATTEST_SCALE_IS_DEFAULT : 0;
+  call.q = q.view();
+  call.k = k.view();
+  call.v = v.view();
+  call.bias = bias.view();
+  call.keep = keep.view();
+  call.kv_lengths = kv_lengths.view();
+  call.out = out.view();
+  call.lse = lse.view();
+  call.scale = scale;
+  call.softcap = softcap;
+  call.causal = causal;
+  call.align = align == Align::bottom_right ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
+  call.window_left = window_left;
+  call.window_right = window_right;
+  call.threads = static_cast<std::int32_t>(threads);
+  return call;
+}
+
+Inputs Inputs::clone() const {
+  Inputs copy;
+  copy.q = q.clone();
+  copy.k = k.clone();
+  copy.v = v.clone();
+  copy.bias = bias.clone();
+  copy.keep = keep.clone();
+  copy.kv_lengths = kv_lengths.clone();
+  copy.scale = scale;
+  copy.scale_is_default = scale_is_default;
+  copy.softcap = softcap;
+  copy.causal = causal;
+  copy.align = align;
+  copy.window_left = window_left;
+  copy.window_right = window_right;
+  copy.threads = threads;
+  return copy;
+}
+
+}  // namespace attest

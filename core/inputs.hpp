@@ -1,0 +1,40 @@
+#pragma once
+#include "core/problem.hpp"
+#include "core/tensor.hpp"
+
+namespace attest {
+
+// The tensors and options of one call, derived from a problem. Absent tensors are not present().
+struct Inputs {
+  Tensor q, k, v, bias, keep, kv_lengths;
+  double scale = 1;
+  bool scale_is_default = false;
+  double softcap = 0;
+  bool causal = false;
+  Align align = Align::top_left;
+  Index window_left = -1, window_right = -1;
+  Index threads = 0;
+
+  // The call a subject gets. Points into *this, `out` and `lse` (which may be absent).
+  [[nodiscard]] attest_attention call(const Tensor& out, const Tensor& lse) const noexcept;
+  [[nodiscard]] Inputs clone() const;
+};
+
+// Values from (seed, tensor, origin + index), without libm: the same bits everywhere. Throws what validate() throws.
+Inputs materialise(const Problem& problem);
+
+// Poisoned output tensors in the problem's layout.
+Tensor make_out(const Problem& problem);
+Tensor make_lse(const Problem& problem);  // absent if the problem asks for none
+
+// Strides and base offset of a logical [n0,n1,n2,n3] tensor in `layout`.
+struct Placement {
+  std::array<Index, 4> strides;
+  Index base_offset;
+};
+Placement place(Layout layout, const std::array<Index, 4>& shape);
+
+// The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` spread evenly.
+std::vector<Index> judged_rows(const Problem& problem);
+
+}  // namespace attest

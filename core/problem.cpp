@@ -1,0 +1,95 @@
+#include "core/problem.hpp"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace attest {
+namespace {
+
+constexpr Index most_work = Index{1} << 36;
+
+Index saturating_multiply(Index a, Index b) noexcept {
+  Index product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<Index>::max() : product;
+}
+
+[[noreturn]] void reject(const std::string& sentence) { throw usage_error("impossible problem: " + sentence); }
+
+void check_ranges(const Problem& problem) {
+  for (const Field& field : fields()) {
+    if (field.kind == FieldKind::real || field.kind == FieldKind::seed) continue;
+    const Index value = field.get(problem);
+    if (value < field.lo || value > field.hi)
+      reject(std::string(field.name) + "=" + std::to_string(value) + " is outside " + std::to_string(field.lo) + ".." +
+             std::to_string(field.hi));
+  }
+}
+
+struct Extent {
+  std::string_view name;
+  bool present;
+  std::array<Index, 4> shape;
+};
+
+Extent extent_of(const Problem& p, Edit::Tensor tensor) {
+  switch (tensor) {
+    case Edit::Tensor::q:
+      return {"q", true, {p.b, p.hq, p.lq, p.d}};
+    case Edit::Tensor::k:
+      return {"k", true, {p.b, p.hkv, p.lk, p.d}};
+    case Edit::Tensor::v:
+      return {"v", true, {p.b, p.hkv, p.lk, p.dv}};
+    case Edit::Tensor::bias:
+      return {"bias", p.bias != Bias::none, {p.b, p.hq, p.lq, p.lk}};
+    case Edit::Tensor::keep:
+      return {"keep", p.keep != Keep::none, {p.b, p.hq, p.lq, p.lk}};
+    case Edit::Tensor::kv_lengths:
+      return {"kv_lengths", p.lengths != Lengths::none, {p.b, 1, 1, 1}};
+  }
+  return {};
+}
+
+void check_edits(const Problem& problem) {
+  for (const Edit& edit : problem.edits) {
+    const Extent extent = extent_of(problem, edit.tensor);
+    if (!extent.present) reject("an edit names " + std::string(extent.name) + ", which the problem does not have");
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (edit.index[axis] < 0 || edit.index[axis] >= extent.shape[axis])
+        reject("an edit of " + std::string(extent.name) + " has index " + std::to_string(edit.index[axis]) +
+               " on axis " + std::to_string(axis) + ", outside 0.." + std::to_string(extent.shape[axis] - 1));
+    if (edit.tensor == Edit::Tensor::kv_lengths && !(edit.value >= 0 && edit.value <= static_cast<double>(problem.lk)))
+      reject("an edit of kv_lengths is outside 0.." + std::to_string(problem.lk));
+  }
+}
+
+}  // namespace
+
+double Problem::effective_scale() const noexcept {
+  return scale ? *scale : 1 / std::sqrt(static_cast<double>(d > 0 ? d : 1));
+}
+
+Index Problem::multiply_adds() const noexcept {
+  return saturating_multiply(saturating_multiply(saturating_multiply(b, hq), saturating_multiply(lq, lk)), d + dv);
+}
+
+void validate(const Problem& problem) {
+  check_ranges(problem);
+  if (problem.hkv == 0 ? problem.hq != 0 : problem.hq % problem.hkv != 0)
+    reject("hq=" + std::to_string(problem.hq) + " is no multiple of hkv=" + std::to_string(problem.hkv));
+  if (problem.dtype == Format::tf32) reject("dtype=tf32 never lies in memory: use f32");
+  if (broadcasts(problem.mask_layout))
+    reject("mask_layout must not broadcast: keep_axes and bias_axes say where masks do");
+  if (broadcasts(problem.out_layout)) reject("out_layout must not broadcast: elements of out would share memory");
+  if (problem.scale && !std::isfinite(*problem.scale)) reject("scale must be finite");
+  if (!(problem.softcap >= 0) || std::isinf(problem.softcap)) reject("softcap must be finite and not negative");
+  if (!(problem.amplitude >= 0) || std::isinf(problem.amplitude))
+    reject("the amplitude of values must be finite and not negative");
+  if (problem.multiply_adds() > most_work)
+    reject("it needs " + std::to_string(problem.multiply_adds()) + " multiply-adds, past the limit of 2^36");
+  check_edits(problem);
+}
+
+}  // namespace attest

@@ -1,0 +1,191 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/format.hpp"
+
+namespace attest {
+
+using Index = std::int64_t;
+
+enum class Align : std::uint8_t { top_left, bottom_right };
+
+// How a tensor lies in memory; its logical shape and values stay the same unless it broadcasts.
+enum class Layout : std::uint8_t {
+  bhsd,             // contiguous as [B,H,L,D]
+  bshd,             // heads inside rows
+  padded_rows,      // an odd gap after every row
+  odd_base,         // first element one element past a 64-byte boundary
+  spaced,           // every second element: no axis has stride 1
+  transposed,       // the last two axes swapped in memory
+  broadcast_batch,  // stride 0 along the batch: every sample reads the first (inputs only)
+  broadcast_heads,  // stride 0 along heads (inputs only)
+  broadcast_rows,   // stride 0 along rows or keys (inputs only)
+};
+inline constexpr std::size_t layout_count = 9;
+constexpr bool broadcasts(Layout layout) noexcept { return layout >= Layout::broadcast_batch; }
+
+// Which keys `keep` opens. Drawn per logical coordinate, so that a slice of a mask is a mask.
+enum class Keep : std::uint8_t {
+  none,        // no mask tensor
+  open,        // a tensor of ones
+  half,        // each key with probability 1/2
+  sparse,      // 1/8
+  dense,       // 7/8
+  prefix,      // a random number of leading keys per batch, head and row of the mask tensor
+  suffix,      // the same from the end (left padding)
+  blocks,      // runs of 16 keys, each with probability 1/2
+  one,         // exactly one key per row
+  some_empty,  // as half, and half of the rows closed altogether
+  closed,      // a tensor of zeros
+};
+inline constexpr std::size_t keep_count = 11;
+
+enum class Bias : std::uint8_t {
+  none,
+  zero,
+  normal,     // rounded normals
+  alibi,      // -slope(head) * |i - j|
+  minus_inf,  // 0, or -inf with probability 1/2
+  lowest,     // 0, or the lowest finite number with probability 1/2
+  minus_1e4,  // 0, or -10000 with probability 1/2
+  padding,    // 0 on a leading run per row of the tensor, -inf behind it
+  large,      // integers of magnitude up to 2048
+};
+inline constexpr std::size_t bias_count = 9;
+
+enum class BiasType : std::uint8_t { same, f32 };
+
+enum class Lengths : std::uint8_t {
+  none,       // no kv_lengths tensor
+  full,       // every sample has lk keys
+  ragged,     // 1..lk per sample
+  some_zero,  // 0..lk, zero with probability 1/2
+  one,        // a single key each
+};
+inline constexpr std::size_t lengths_count = 5;
+
+enum class LseOutput : std::uint8_t { none, f32, f64 };
+
+// Joint distribution of q, k and v. `amplitude` A scales it.
+enum class Values : std::uint8_t {
+  constant,    // A everywhere
+  integers,    // small integers in [-4, 4] times A
+  uniform,     // multiples of 2^-10 in [-A, A]
+  normal,      // A times an Irwin-Hall normal
+  negative,    // q = A(1 + |n|), k = -A(1 + |n|): every score negative, v normal
+  rising,      // scores climb along the keys, A/8 per key: the running maximum moves at every key
+  falling,     // the same downwards: the first key holds the maximum
+  peaked,      // one key in eight aligned with the queries, A times longer than the rest
+  flat,        // scores near zero, v = 1 + n/8: a mean over all keys
+  outlier,     // normal, with one channel in eight 16 A times larger
+  offset,      // k and v ride on a common offset of 16 A
+  duplicated,  // keys come in equal pairs, values do not
+  wide_value,  // v = +-2^e over much of the exponent range, q and k normal
+  wide,        // q, k and v = +-2^e together: many bounds are vacuous by nature
+  tiny,        // v among the subnormals of the type, q and k normal
+  huge,        // v near the largest finite number, q and k normal
+  selection,   // multiples of A^2 * 256 apart: one key owns the row
+};
+inline constexpr std::size_t values_count = 17;
+
+// What happens to a tensor's values after the distribution: the shrinker's way to simpler numbers.
+enum class Form : std::uint8_t { drawn, short_significand, power_of_two, one, zero };
+inline constexpr std::size_t form_count = 5;
+
+// One literal element, over what the distribution says.
+struct Edit {
+  enum class Tensor : std::uint8_t { q, k, v, bias, keep, kv_lengths };
+  Tensor tensor = Tensor::q;
+  std::array<Index, 4> index{};  // logical coordinates; kv_lengths uses the first, keep and bias all four
+  double value = 0;
+  friend bool operator==(const Edit&, const Edit&) = default;
+};
+
+// One instance of scaled-dot-product attention (attest/plugin.h). Small and printable; tensors are derived from it
+// (core/inputs.hpp). Plain data: validate() says whether it is a problem.
+struct Problem {
+  Index b = 1, hq = 1, hkv = 1, lq = 1, lk = 1, d = 1, dv = 1;
+  Format dtype = Format::f32;
+  std::optional<double> scale;  // absent: the default 1/sqrt(d), and the call says so
+  double softcap = 0;           // 0 = none
+  bool causal = false;
+  Align align = Align::top_left;
+  Index window_left = -1, window_right = -1;  // -1 = unbounded
+  Keep keep = Keep::none;
+  Index keep_axes = 15;  // bit 0..3: the mask tensor varies along batch, head, query, key; otherwise stride 0
+  Bias bias = Bias::none;
+  Index bias_axes = 15;
+  BiasType bias_type = BiasType::same;
+  Layout mask_layout = Layout::bhsd;  // of keep and bias
+  Lengths lengths = Lengths::none;
+  Layout q_layout = Layout::bhsd, k_layout = Layout::bhsd, v_layout = Layout::bhsd, out_layout = Layout::bhsd;
+  LseOutput lse = LseOutput::none;
+  Index threads = 0;
+  Values values = Values::normal;
+  double amplitude = 1;
+  Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
+  std::uint64_t seed = 0;
+  // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
+  Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;
+  Index rows = 0;  // how many rows of out are judged, spread evenly; 0 = all
+  std::vector<Edit> edits;
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+
+  // The scale of the call.
+  [[nodiscard]] double effective_scale() const noexcept;
+  // Multiply-adds of the explicit computation, W = B Hq Lq Lk (D + Dv); never negative, saturates.
+  [[nodiscard]] Index multiply_adds() const noexcept;
+  [[nodiscard]] Index group() const noexcept { return hq / hkv; }
+};
+
+// ---- the field table: text, JSON, generators, shrinker and reports are views of it -------------------------------------
+
+enum class FieldKind : std::uint8_t { integer, label, flag, real, seed };
+
+struct Field {
+  std::string_view name;
+  FieldKind kind;
+  bool always_printed;
+  Index lo, hi;                              // integers and labels (index into labels); reals use lo, hi loosely
+  Index simplest;                            // what the shrinker aims for
+  std::span<const Index> edges;              // values at which kernels tend to break
+  std::span<const std::string_view> labels;  // of a label field
+  Index (*get)(const Problem&);              // integer, label, flag, seed (bit pattern)
+  void (*set)(Problem&, Index);
+  std::optional<double> (*get_real)(const Problem&);
+  void (*set_real)(Problem&, std::optional<double>);
+  std::string_view joined_to;  // printed behind that field's value after a colon
+  std::string_view doc;
+};
+
+// In print order.
+std::span<const Field> fields() noexcept;
+const Field* find_field(std::string_view name) noexcept;
+
+// One line of key=value; fields at their default are left out, but for dims, dtype, values and seed.
+std::string to_text(const Problem& problem);
+// Reads it back, in any order of keys. Throws Error(usage) naming the key, its value and what is allowed.
+Problem problem_from_text(std::string_view line);
+
+nlohmann::ordered_json to_json(const Problem& problem);
+Problem problem_from_json(const nlohmann::json& object);
+
+// Throws Error(usage) when fields contradict each other (hq no multiple of hkv, a broadcast output, an edit outside its
+// tensor, a problem past the work limit of 2^36 multiply-adds or 2^32 bytes).
+void validate(const Problem& problem);
+
+// Exact hexadecimal text of a double, "0x1.8p+3"; "nan", "inf", "-inf" otherwise. The same on every C library.
+std::string hex_float(double value);
+// Reads hexadecimal or decimal; nullopt if `text` is not wholly a number.
+std::optional<double> parse_double(std::string_view text) noexcept;
+
+}  // namespace attest

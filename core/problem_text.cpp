@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <set>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/problem_names.hpp"
+
+namespace attest {
+namespace {
+
+std::optional<Index> parse_integer(std::string_view text) {
+  Index value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string joined(std::span<const std::string_view> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
+
+std::string edits_text(const std::vector<Edit>& edits) {
+  std::string text;
+  for (const Edit& edit : edits)
+    text +=
+        fmt::format("{}{}[{}]:{}", text.empty() ? "" : ";", edit_tensor_names[static_cast<std::size_t>(edit.tensor)],
+                    fmt::join(edit.index, ","), hex_float(edit.value));
+  return text;
+}
+
+Edit parse_edit(std::string_view text) {
+  const auto fail = [&]() -> Edit {
+    throw usage_error(
+        fmt::format("edit '{}' is not TENSOR[b,h,i,j]:VALUE with TENSOR one of {}", text, joined(edit_tensor_names)));
+  };
+  const auto open = text.find('['), close = text.find("]:");
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return fail();
+  const auto found = std::find(edit_tensor_names.begin(), edit_tensor_names.end(), text.substr(0, open));
+  const auto value = parse_double(text.substr(close + 2));
+  if (found == edit_tensor_names.end() || !value) return fail();
+  Edit edit;
+  edit.tensor = static_cast<Edit::Tensor>(found - edit_tensor_names.begin());
+  edit.value = *value;
+  std::string_view rest = text.substr(open + 1, close - open - 1);
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const auto index = parse_integer(rest.substr(0, comma));
+    if (!index || (axis == 3) != (comma == rest.size())) return fail();
+    edit.index[axis] = *index;
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return edit;
+}
+
+void parse_edits(Problem& problem, std::string_view text) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find(';'), text.size());
+    problem.edits.push_back(parse_edit(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+// The field printed behind `field` after a colon, if any.
+const Field* joined_field(const Field& field) {
+  for (const Field& other : fields())
+    if (other.joined_to == field.name) return &other;
+  return nullptr;
+}
+
+void parse_value(Problem& problem, const Field& field, std::string_view value) {
+  const auto fail = [&](const std::string& allowed) {
+    throw usage_error(fmt::format("{}={}: {} must be {}", field.name, value, field.name, allowed));
+  };
+  switch (field.kind) {
+    case FieldKind::label: {
+      const auto found = std::find(field.labels.begin(), field.labels.end(), value);
+      if (found == field.labels.end()) fail("one of " + joined(field.labels));
+      return field.set(problem, found - field.labels.begin());
+    }
+    case FieldKind::seed: {
+      std::uint64_t seed = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seed);
+      if (error != std::errc{} || end != value.data() + value.size()) fail("an integer in 0..2^64-1");
+      return field.set(problem, std::bit_cast<Index>(seed));
+    }
+    case FieldKind::real: {
+      const auto real = parse_double(value);
+      if (!real) fail("a number");
+      return field.set_real(problem, *real);
+    }
+    case FieldKind::integer:
+    case FieldKind::flag: {
+      const auto integer = parse_integer(value);
+      if (!integer || *integer < field.lo || *integer > field.hi)
+        fail(fmt::format("an integer in {}..{}", field.lo, field.hi));
+      return field.set(problem, *integer);
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_text(const Problem& problem) {
+  static const Problem defaults;
+  std::string text = "op=attention";
+  for (const Field& field : fields()) {
+    if (!field.joined_to.empty()) continue;
+    if (field.kind == FieldKind::real) {
+      if (const auto value = field.get_real(problem); value != field.get_real(defaults))
+        text += fmt::format(" {}={}", field.name, hex_float(*value));
+      continue;
+    }
+    const Index value = field.get(problem);
+    if (!field.always_printed && value == field.get(defaults)) continue;
+    if (field.kind == FieldKind::label)
+      text += fmt::format(" {}={}", field.name, field.labels[static_cast<std::size_t>(value)]);
+    else if (field.kind == FieldKind::seed)
+      text += fmt::format(" {}={}", field.name, std::bit_cast<std::uint64_t>(value));
+    else
+      text += fmt::format(" {}={}", field.name, value);
+    if (const Field* suffix = joined_field(field)) text += fmt::format(":{}", *suffix->get_real(problem));
+  }
+  if (!problem.edits.empty()) text += " edit=" + edits_text(problem.edits);
+  return text;
+}
+
+Problem problem_from_text(std::string_view line) {
+  Problem problem;
+  std::set<std::string_view> seen;
+  while (!line.empty()) {
+    const auto begin = std::min(line.find_first_not_of(" \t"), line.size());
+    line.remove_prefix(begin);
+    if (line.empty()) break;
+    const auto end = std::min(line.find_first_of(" \t"), line.size());
+    const std::string_view item = line.substr(0, end);
+    line.remove_prefix(end);
+    const auto equals = item.find('=');
+    if (equals == std::string_view::npos) throw usage_error(fmt::format("problem text: '{}' is not key=value", item));
+    const std::string_view key = item.substr(0, equals);
+    std::string_view value = item.substr(equals + 1);
+    if (!seen.insert(key).second) throw usage_error(fmt::format("problem text: {} is given twice", key));
+    if (key == "op") {
+      if (value != "attention")
+        throw usage_error(fmt::format("op={} is not offered by this version: use attention", value));
+      continue;
+    }
+    if (key == "edit") {
+      parse_edits(problem, value);
+      continue;
+    }
+    const Field* field = find_field(key);
+    if (field == nullptr || !field->joined_to.empty())
+      throw usage_error(fmt::format("problem text: there is no field '{}': `attest list generators` names them", key));
+    if (const Field* suffix = joined_field(*field)) {
+      if (const auto colon = value.find(':'); colon != std::string_view::npos) {
+        parse_value(problem, *suffix, value.substr(colon + 1));
+        value = value.substr(0, colon);
+      }
+    }
+    parse_value(problem, *field, value);
+  }
+  validate(problem);
+  return problem;
+}
+
+}  // namespace attest

@@ -1,0 +1,21 @@
+#include "core/subject.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace attest {
+
+Contract SubjectInfo::contract(Format dtype) const {
+  const auto found = std::find(dtypes.begin(), dtypes.end(), dtype);
+  if (found == dtypes.end()) {
+    std::string offered;
+    for (const Format format : dtypes) offered += (offered.empty() ? "" : ", ") + std::string(attest::name(format));
+    throw usage_error(name + " does not offer dtype " + std::string(attest::name(dtype)) + ": it has " + offered);
+  }
+  Contract contract = semantics;
+  contract.policy = policies.at(static_cast<std::size_t>(found - dtypes.begin()));
+  return contract;
+}
+
+}  // namespace attest

@@ -1,0 +1,81 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attest/plugin.h"
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+
+namespace attest {
+
+struct DimRange {
+  Index min = 1;
+  Index max = std::numeric_limits<Index>::max();
+  Index multiple = 1;
+};
+
+// What a subject can do, from describe's `supports`. Where it says nothing, attest asks and the subject may answer
+// "unsupported".
+struct Supports {
+  enum class Strides : std::uint8_t { any, last_dim_contiguous, contiguous };
+  enum class Scale : std::uint8_t { any, positive, only_default };
+  bool causal = true, top_left = true, bottom_right = true, gqa = true;
+  bool bias = true, bias_same = true, bias_f32 = true;
+  bool keep = true, kv_lengths = true, window = true, softcap = true, lse = true;
+  Scale scale = Scale::any;
+  Strides strides = Strides::any;
+  Index alignment = 1;  // bytes to which bases and rows must be aligned
+  DimRange b, hq, hkv, lq, lk, d, dv;
+  bool dv_equals_d = false;
+  std::vector<std::string> stages;  // of `scores`, `weights`
+};
+
+struct SubjectInfo {
+  std::string name;  // what the command line takes
+  std::string version;
+  std::string doc;
+  std::vector<std::string> ops{"attention"};
+  std::vector<Format> dtypes{Format::f32};
+  bool concurrent = false;  // calls may run at once on one instance
+  Supports supports;
+  Contract semantics;            // everything but the policy
+  std::vector<Policy> policies;  // one per entry of dtypes
+  bool policy_declared = true;   // false: the most generous reading of each dtype, said aloud
+
+  // The contract for a dtype. Throws Error(usage) if the subject does not offer it.
+  [[nodiscard]] Contract contract(Format dtype) const;
+};
+
+enum class CallStatus : std::uint8_t { done, unsupported, error, crash, timeout };
+struct CallResult {
+  CallStatus status = CallStatus::done;
+  std::string message;  // one clause; empty when done
+  std::int64_t elapsed_ns = 0;
+};
+
+// One instance of a kernel under test: what is compiled or cached stays with it from call to call.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  [[nodiscard]] virtual const SubjectInfo& info() const noexcept = 0;
+  // Runs the calls in order, in one trip where the subject lives in another process. Never throws for what the subject
+  // does: a death is CallStatus::crash, and the next run() starts it again. Tensors keep their strides and their address
+  // modulo 256 on the other side. Throws Error(internal) if attest itself fails.
+  virtual std::vector<CallResult> run(std::span<const attest_attention> calls) = 0;
+};
+
+// Makes instances: one per campaign thread.
+class SubjectFactory {
+ public:
+  virtual ~SubjectFactory() = default;
+  [[nodiscard]] virtual const SubjectInfo& info() const noexcept = 0;
+  // Throws Error(no_subject) if it cannot be started.
+  [[nodiscard]] virtual std::unique_ptr<Subject> open() const = 0;
+};
+
+}  // namespace attest

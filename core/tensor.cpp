@@ -1,0 +1,269 @@
+#include "core/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t alignment = 64;
+constexpr std::size_t least_guard = 256;
+constexpr std::size_t most_bytes = std::size_t{1} << 32;
+
+std::size_t round_up(std::size_t n) noexcept { return (n + alignment - 1) / alignment * alignment; }
+
+// A signalling-looking NaN that no kernel computes by accident.
+std::uint64_t poison_bits(DType type) noexcept {
+  switch (type) {
+    case DType::f16:
+      return 0x7DAD;
+    case DType::bf16:
+      return 0x7FAD;
+    case DType::f32:
+      return 0x7FADADAD;
+    case DType::f64:
+      return 0x7FFADADADADADADA;
+    case DType::i32:
+      return 0x7DADADAD;
+    case DType::boolean:
+      return 0xAD;
+  }
+  return 0;
+}
+
+}  // namespace
+
+DType dtype_of(Format format) {
+  switch (format) {
+    case Format::f16:
+      return DType::f16;
+    case Format::bf16:
+      return DType::bf16;
+    case Format::f32:
+      return DType::f32;
+    case Format::f64:
+      return DType::f64;
+    case Format::tf32:
+      break;
+  }
+  throw internal_error("tf32 never lies in memory: store f32");
+}
+
+Format format_of(DType type) {
+  switch (type) {
+    case DType::f16:
+      return Format::f16;
+    case DType::bf16:
+      return Format::bf16;
+    case DType::f32:
+      return Format::f32;
+    case DType::f64:
+      return Format::f64;
+    default:
+      throw internal_error("a mask or length tensor has no floating-point format");
+  }
+}
+
+attest_dtype plugin_dtype(DType type) noexcept {
+  constexpr std::uint8_t codes[] = {ATTEST_FLOAT, ATTEST_BFLOAT, ATTEST_FLOAT, ATTEST_FLOAT, ATTEST_INT, ATTEST_BOOL};
+  return {codes[static_cast<int>(type)], static_cast<std::uint8_t>(size_of(type) * 8), 1};
+}
+
+std::optional<DType> dtype_of(attest_dtype type) noexcept {
+  for (const DType candidate : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::i32, DType::boolean}) {
+    const attest_dtype known = plugin_dtype(candidate);
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return candidate;
+  }
+  return std::nullopt;
+}
+
+double load(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3) noexcept {
+  if (tensor.dtype.code == ATTEST_FLOAT || tensor.dtype.code == ATTEST_BFLOAT)
+    return attest_load(&tensor, i0, i1, i2, i3);
+  const void* address = attest_at(&tensor, i0, i1, i2, i3);
+  if (tensor.dtype.code == ATTEST_BOOL) return *static_cast<const std::uint8_t*>(address) != 0;
+  std::int32_t value = 0;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept {
+  void* address = attest_at(&tensor, i0, i1, i2, i3);
+  const auto put = [&](auto bits) { std::memcpy(address, &bits, sizeof bits); };
+  switch (tensor.dtype.code) {
+    case ATTEST_BFLOAT:
+      return put(encode_bf16(value));
+    case ATTEST_BOOL:
+      return put(static_cast<std::uint8_t>(value != 0));
+    case ATTEST_INT:
+      return put(static_cast<std::int32_t>(value));
+    default:
+      break;
+  }
+  if (tensor.dtype.bits == 16) return put(encode_f16(value));
+  if (tensor.dtype.bits == 32) return put(static_cast<float>(value));
+  put(value);
+}
+
+// Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer.
+struct Tensor::Block {
+  DType type{};
+  std::int32_t ndim = 0;
+  std::int64_t shape[4] = {1, 1, 1, 1};
+  std::int64_t strides[4] = {0, 0, 0, 0};
+  std::size_t guard = 0;     // bytes before and after
+  std::size_t base = 0;      // bytes from the end of the first guard to the first element
+  std::size_t elements = 0;  // bytes between the guards
+  std::size_t total = 0;     // guard + elements + guard
+
+  [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + round_up(sizeof(Block)); }
+  [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
+
+  template <class Visit>
+  void each(Visit&& visit) noexcept {
+    const std::size_t width = size_of(type);
+    std::byte* first = bytes() + guard + base;
+    for (Index i0 = 0; i0 < shape[0]; ++i0)
+      for (Index i1 = 0; i1 < shape[1]; ++i1)
+        for (Index i2 = 0; i2 < shape[2]; ++i2) {
+          std::byte* row =
+              first + static_cast<std::size_t>(i0 * strides[0] + i1 * strides[1] + i2 * strides[2]) * width;
+          for (Index i3 = 0; i3 < shape[3]; ++i3) visit(row + static_cast<std::size_t>(i3 * strides[3]) * width);
+        }
+  }
+};
+
+void Tensor::Free::operator()(Block* block) const noexcept {
+  block->~Block();
+  ::operator delete (block, std::align_val_t{alignment});
+}
+
+Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset) {
+  const std::size_t width = size_of(type);
+  unsigned __int128 last = 0;
+  bool empty = false;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    empty = empty || shape[axis] == 0;
+    last +=
+        static_cast<unsigned __int128>(std::max<Index>(shape[axis] - 1, 0)) * static_cast<std::uint64_t>(strides[axis]);
+  }
+  const unsigned __int128 needed = empty ? 0 : (last + 1 + static_cast<unsigned __int128>(base_offset)) * width;
+  if (needed > most_bytes)
+    throw usage_error("a tensor of this problem spans " + std::to_string(static_cast<std::uint64_t>(needed >> 20)) +
+                      " MiB, past the limit of 4096: choose smaller dimensions");
+  const std::size_t base = static_cast<std::size_t>(base_offset) * width;
+  const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
+  const Index row = shape.empty() ? 1 : shape.back() * (strides.empty() ? 1 : std::max<Index>(strides.back(), 1));
+  const std::size_t guard =
+      round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width));
+  const std::size_t total = guard + elements + guard;
+  void* memory = ::operator new (round_up(sizeof(Block)) + total, std::align_val_t{alignment});
+  block_.reset(new (memory) Block);
+  block_->type = type;
+  block_->ndim = static_cast<std::int32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), block_->shape);
+  std::copy(strides.begin(), strides.end(), block_->strides);
+  block_->guard = guard;
+  block_->base = base;
+  block_->elements = elements;
+  block_->total = total;
+  std::memset(block_->bytes(), 0xFF, total);
+}
+
+namespace {
+std::array<Index, 4> row_major(std::span<const Index> shape) noexcept {
+  std::array<Index, 4> strides{};
+  Index stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= std::max<Index>(shape[axis], 1);
+  }
+  return strides;
+}
+}  // namespace
+
+Tensor::Tensor(DType type, std::span<const Index> shape)
+    : Tensor(type, shape, std::span<const Index>(row_major(shape)).first(shape.size())) {}
+
+DType Tensor::dtype() const noexcept { return block_->type; }
+std::span<const Index> Tensor::shape() const noexcept {
+  return block_ ? std::span<const Index>(block_->shape, static_cast<std::size_t>(block_->ndim))
+                : std::span<const Index>{};
+}
+std::span<const Index> Tensor::strides() const noexcept {
+  return block_ ? std::span<const Index>(block_->strides, static_cast<std::size_t>(block_->ndim))
+                : std::span<const Index>{};
+}
+Index Tensor::size() const noexcept { return block_ ? block_->size() : 0; }
+
+attest_tensor Tensor::view() const noexcept {
+  attest_tensor tensor{};
+  tensor.device = {ATTEST_CPU, 0};
+  if (!block_) return tensor;
+  tensor.data = block_->bytes() + block_->guard + block_->base;
+  tensor.ndim = block_->ndim;
+  tensor.dtype = plugin_dtype(block_->type);
+  tensor.shape = block_->shape;
+  tensor.strides = block_->strides;
+  return tensor;
+}
+
+double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept { return load(view(), i0, i1, i2, i3); }
+void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept {
+  store(view(), i0, i1, i2, i3, value);
+}
+
+std::span<const std::byte> Tensor::bytes() const noexcept {
+  return block_ ? std::span<const std::byte>(block_->bytes(), block_->total) : std::span<const std::byte>{};
+}
+std::span<std::byte> Tensor::span_bytes() const noexcept {
+  return block_ ? std::span<std::byte>(block_->bytes() + block_->guard, block_->elements) : std::span<std::byte>{};
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy;
+  if (!block_) return copy;
+  const std::size_t size = round_up(sizeof(Block)) + block_->total;
+  void* memory = ::operator new (size, std::align_val_t{alignment});
+  copy.block_.reset(new (memory) Block(*block_));
+  std::memcpy(copy.block_->bytes(), block_->bytes(), block_->total);
+  return copy;
+}
+
+void Tensor::poison() noexcept {
+  if (!block_) return;
+  const std::uint64_t bits = poison_bits(block_->type);
+  const std::size_t width = size_of(block_->type);
+  block_->each([&](std::byte* element) { std::memcpy(element, &bits, width); });
+}
+
+bool Tensor::is_poison(Index i0, Index i1, Index i2, Index i3) const noexcept {
+  const attest_tensor tensor = view();
+  const std::uint64_t bits = poison_bits(block_->type);
+  return std::memcmp(attest_at(&tensor, i0, i1, i2, i3), &bits, size_of(block_->type)) == 0;
+}
+
+Tensor::Damage Tensor::damage() const noexcept {
+  if (!block_) return Damage::none;
+  const auto untouched = [](const std::byte* from, const std::byte* to) {
+    return std::all_of(from, to, [](std::byte byte) { return byte == std::byte{0xFF}; });
+  };
+  const std::byte* before = block_->bytes();
+  const std::byte* elements = before + block_->guard;
+  const std::byte* after = elements + block_->elements;
+  if (!untouched(before, elements)) return Damage::before;
+  if (!untouched(after, after + block_->guard)) return Damage::after;
+  const std::size_t width = size_of(block_->type);
+  if (static_cast<std::size_t>(block_->size()) * width == block_->elements) return Damage::none;
+  // Gaps: what is left of the span once every element is blanked.
+  std::vector<std::byte> rest(elements, after);
+  block_->each([&](const std::byte* element) { std::memset(rest.data() + (element - elements), 0xFF, width); });
+  return untouched(rest.data(), rest.data() + rest.size()) ? Damage::none : Damage::gap;
+}
+
+}  // namespace attest

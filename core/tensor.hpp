@@ -1,0 +1,75 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "attest/plugin.h"
+#include "core/format.hpp"
+
+namespace attest {
+
+using Index = std::int64_t;
+
+enum class DType : std::uint8_t { f16, bf16, f32, f64, i32, boolean };
+constexpr std::size_t size_of(DType type) noexcept {
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 1};
+  return bytes[static_cast<int>(type)];
+}
+// Throws Error(internal) for tf32, which never lies in memory.
+DType dtype_of(Format format);
+// Inverse of dtype_of; only for the four floating-point types.
+Format format_of(DType type);
+attest_dtype plugin_dtype(DType type) noexcept;
+// nullopt if the plug-in type is none of ours.
+std::optional<DType> dtype_of(attest_dtype type) noexcept;
+
+// Element access through a view, any floating-point dtype, i32 or bool; rounds once on the way in. Not bounds checked.
+double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
+void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
+
+// A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps that
+// strides leave, hold bytes 0xFF: a NaN to whoever reads them. Movable; views stay valid across moves.
+class Tensor {
+ public:
+  Tensor() = default;  // absent
+  // `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte boundary.
+  // Elements start as 0xFF bytes. Throws Error(usage) past 2^32 bytes.
+  Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0);
+  // Row-major, contiguous.
+  Tensor(DType type, std::span<const Index> shape);
+
+  [[nodiscard]] bool present() const noexcept { return block_ != nullptr; }
+  [[nodiscard]] DType dtype() const noexcept;
+  [[nodiscard]] std::span<const Index> shape() const noexcept;
+  [[nodiscard]] std::span<const Index> strides() const noexcept;
+  [[nodiscard]] Index size() const noexcept;  // elements of the logical shape
+  // Absent tensors give ndim == 0. The view points into this tensor and may write.
+  [[nodiscard]] attest_tensor view() const noexcept;
+  [[nodiscard]] double at(Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) const noexcept;
+  void set(Index i0, Index i1, Index i2, Index i3, double value) noexcept;
+
+  // All bytes from the first guard to the last, to compare inputs before and after a call.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  // The bytes between the guards: what the strides span.
+  [[nodiscard]] std::span<std::byte> span_bytes() const noexcept;
+  [[nodiscard]] Tensor clone() const;
+
+  // Fills every element with the poison NaN of its type (no gap, no guard).
+  void poison() noexcept;
+  [[nodiscard]] bool is_poison(Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) const noexcept;
+  // Where something was written outside the elements.
+  enum class Damage : std::uint8_t { none, before, after, gap };
+  [[nodiscard]] Damage damage() const noexcept;
+
+ private:
+  struct Block;
+  struct Free {
+    void operator()(Block* block) const noexcept;
+  };
+  std::unique_ptr<Block, Free> block_;
+};
+
+}  // namespace attest

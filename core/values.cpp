@@ -1,0 +1,240 @@
+#include "core/values.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/rng.hpp"
+
+namespace attest {
+namespace {
+
+using Key = std::uint64_t;
+
+// What a key is for; each stream is independent of the others.
+enum class Stream : std::uint64_t { q, k, v, bias, keep, kv_lengths, direction, channel, peak, row };
+
+Key stream(const Problem& problem, Stream which) noexcept {
+  return extend(mix(problem.seed), static_cast<std::uint64_t>(which));
+}
+Key at(Key key, Index i0, Index i1, Index i2) noexcept {
+  return extend(extend(extend(key, static_cast<Key>(i0)), static_cast<Key>(i1)), static_cast<Key>(i2));
+}
+bool one_in_eight(Key key) noexcept { return (key & 7) == 0; }
+
+double power_of_two(int exponent) noexcept {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
+}
+
+// +-2^e with e uniform in [-reach, reach].
+double wide(Key bits, int reach) noexcept {
+  const auto span = static_cast<std::uint64_t>(2 * reach + 1);
+  const double magnitude = power_of_two(static_cast<int>(below(bits, span)) - reach);
+  return (bits & 1) ? -magnitude : magnitude;
+}
+int value_reach(Format dtype) noexcept {
+  switch (dtype) {
+    case Format::f16:
+      return 12;
+    case Format::f64:
+      return 200;
+    default:
+      return 60;
+  }
+}
+
+// Everything about one row of q, k or v that does not depend on the column.
+struct Row {
+  const Problem& problem;
+  Edit::Tensor which;
+  Key key;         // of this row's own numbers
+  Index position;  // absolute query or key
+  bool dominant;   // peaked: this key is aligned with the queries
+
+  [[nodiscard]] double value(Index column) const noexcept {
+    const double a = problem.amplitude;
+    const Key bits = extend(key, static_cast<Key>(column));
+    const double n = normal(bits);
+    const bool q = which == Edit::Tensor::q, v = which == Edit::Tensor::v;
+    switch (problem.values) {
+      case Values::constant:
+        return a;
+      case Values::integers:
+        return a * (static_cast<double>(below(bits, 9)) - 4);
+      case Values::uniform:
+        return a * (static_cast<double>(below(bits, 2049)) - 1024) * 0x1p-10;
+      case Values::normal:
+        return a * n;
+      case Values::negative:
+        return v ? n : (q ? a : -a) * (1 + std::fabs(n));
+      case Values::rising:
+        return v ? n : along_keys(column, n, a * 0.125);
+      case Values::falling:
+        return v ? n : along_keys(column, n, -a * 0.125);
+      case Values::peaked:
+        if (v) return n;
+        if (q) return direction(column) * (1 + n * 0.25);
+        return dominant ? 4 * a * direction(column) * (1 + n * 0.125) : a * n;
+      case Values::flat:
+        return v ? a * (1 + n * 0.125) : q ? n * 0x1p-6 : n;
+      case Values::outlier:
+        return !q && outlier(column) ? 16 * a * n : n;
+      case Values::offset:
+        return q ? n : 16 * a + n;
+      case Values::duplicated:
+        return a * n;  // the key was folded onto its pair
+      case Values::wide_value:
+        return v ? wide(bits, value_reach(problem.dtype)) : n;
+      case Values::wide:
+        return wide(bits, v ? value_reach(problem.dtype) : 6);
+      case Values::tiny:
+        return v ? n * smallest_normal(problem.dtype) * 0.25 : a * n;
+      case Values::huge:
+        return v ? (bits & 1 ? -1 : 1) * largest_finite(problem.dtype) *
+                       (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)))
+                 : a * n;
+      case Values::selection:
+        if (v) return n;
+        if (column != 0) return 0;
+        return q ? 16 * a : 16 * a * static_cast<double>(below(mix(key), 1024));
+    }
+    return 0;
+  }
+
+ private:
+  // Scores that climb (or fall) by `step` per key: column 0 carries them, the others are small noise.
+  [[nodiscard]] double along_keys(Index column, double n, double step) const noexcept {
+    if (column != 0) return n * 0x1p-4;
+    return which == Edit::Tensor::q ? 1 : step * static_cast<double>(std::min<Index>(position, 4096));
+  }
+  [[nodiscard]] double direction(Index column) const noexcept {
+    return extend(stream(problem, Stream::direction), static_cast<Key>(column)) & 1 ? 1 : -1;
+  }
+  [[nodiscard]] bool outlier(Index column) const noexcept {
+    return one_in_eight(extend(stream(problem, Stream::channel), static_cast<Key>(column)));
+  }
+};
+
+Form form_of(const Problem& problem, Edit::Tensor which) noexcept {
+  return which == Edit::Tensor::q ? problem.q_form : which == Edit::Tensor::k ? problem.k_form : problem.v_form;
+}
+
+double shaped(Form form, double x) noexcept {
+  const auto keep_bits = [](double value, int fraction_bits) {
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) &
+                                 ~((std::uint64_t{1} << (52 - fraction_bits)) - 1));
+  };
+  switch (form) {
+    case Form::drawn:
+      return x;
+    case Form::short_significand:
+      return keep_bits(x, 2);
+    case Form::power_of_two:
+      return keep_bits(x, 0);
+    case Form::one:
+      return 1;
+    case Form::zero:
+      return 0;
+  }
+  return x;
+}
+
+}  // namespace
+
+void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
+              std::span<double> row) noexcept {
+  constexpr Stream streams[] = {Stream::q, Stream::k, Stream::v};
+  const Index own = problem.values == Values::duplicated && which == Edit::Tensor::k ? position / 2 : position;
+  const Row generator{
+      .problem = problem,
+      .which = which,
+      .key = at(stream(problem, streams[static_cast<std::size_t>(which)]), batch, head, own),
+      .position = position,
+      .dominant =
+          problem.values == Values::peaked && one_in_eight(at(stream(problem, Stream::peak), batch, head, position)),
+  };
+  const Form form = form_of(problem, which);
+  const double most = largest_finite(problem.dtype);
+  for (std::size_t c = 0; c < row.size(); ++c)
+    row[c] = std::clamp(shaped(form, generator.value(first_column + static_cast<Index>(c))), -most, most);
+}
+
+bool draw_keep(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept {
+  const Key row = at(stream(problem, Stream::keep), batch, head, query);
+  const Key bits = extend(row, static_cast<Key>(problem.lk0 + key));
+  const auto keys = static_cast<std::uint64_t>(problem.lk);
+  const auto run = [&] { return static_cast<Index>(below(mix(row), keys + 1)); };
+  switch (problem.keep) {
+    case Keep::none:
+    case Keep::open:
+      return true;
+    case Keep::half:
+      return bits & 1;
+    case Keep::sparse:
+      return one_in_eight(bits);
+    case Keep::dense:
+      return !one_in_eight(bits);
+    case Keep::prefix:
+      return key < run();
+    case Keep::suffix:
+      return key >= problem.lk - run();
+    case Keep::blocks:
+      return extend(row, static_cast<Key>((problem.lk0 + key) / 16)) & 1;
+    case Keep::one:
+      return key == static_cast<Index>(below(mix(row), keys));
+    case Keep::some_empty:
+      return (mix(row) & 1) && (bits & 1);
+    case Keep::closed:
+      return false;
+  }
+  return true;
+}
+
+double draw_bias(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept {
+  const Key row = at(stream(problem, Stream::bias), batch, head, query);
+  const Key bits = extend(row, static_cast<Key>(problem.lk0 + key));
+  const Format format = problem.bias_type == BiasType::f32 ? Format::f32 : problem.dtype;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  switch (problem.bias) {
+    case Bias::none:
+    case Bias::zero:
+      return 0;
+    case Bias::normal:
+      return normal(bits);
+    case Bias::alibi:
+      return -power_of_two(-1 - static_cast<int>(head % 8)) *
+             static_cast<double>(std::abs(query - (problem.lk0 + key)));
+    case Bias::minus_inf:
+      return bits & 1 ? -infinity : 0;
+    case Bias::lowest:
+      return bits & 1 ? -largest_finite(format) : 0;
+    case Bias::minus_1e4:
+      return bits & 1 ? -10000 : 0;
+    case Bias::padding:
+      return key < static_cast<Index>(below(mix(row), static_cast<std::uint64_t>(problem.lk) + 1)) ? 0 : -infinity;
+    case Bias::large:
+      return static_cast<double>(below(bits, 4097)) - 2048;
+  }
+  return 0;
+}
+
+Index draw_length(const Problem& problem, Index batch) noexcept {
+  const Key bits = extend(stream(problem, Stream::kv_lengths), static_cast<Key>(batch));
+  const auto keys = static_cast<std::uint64_t>(problem.lk);
+  if (keys == 0) return 0;
+  switch (problem.lengths) {
+    case Lengths::none:
+    case Lengths::full:
+      return problem.lk;
+    case Lengths::ragged:
+      return 1 + static_cast<Index>(below(bits, keys));
+    case Lengths::some_zero:
+      return bits & 1 ? 0 : static_cast<Index>(below(bits, keys + 1));
+    case Lengths::one:
+      return 1;
+  }
+  return problem.lk;
+}
+
+}  // namespace attest

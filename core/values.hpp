@@ -1,0 +1,22 @@
+#pragma once
+#include <span>
+
+#include "core/problem.hpp"
+
+namespace attest {
+
+// Fills `row` with the values of tensor `which` (q, k or v) at absolute coordinates (batch, head, position) and columns
+// first_column, first_column + 1, ...: distribution and form, before edits and before rounding to storage; every value is
+// finite in the problem's dtype. Without libm: the same bits on every machine.
+void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
+              std::span<double> row) noexcept;
+
+// Whether the keep tensor opens key `key`, and the bias there, at absolute batch, head and query; `key` counts from the
+// first key of this problem. Axes that the tensor does not vary along must be passed as 0.
+bool draw_keep(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept;
+double draw_bias(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept;
+
+// Keys of a sample, 0..lk.
+Index draw_length(const Problem& problem, Index batch) noexcept;
+
+}  // namespace attest

@@ -1,0 +1,16 @@
+#include "core/verdict.hpp"
+
+namespace attest {
+
+std::string_view name(VerdictKind kind) noexcept {
+  constexpr std::array<std::string_view, 9> names{"pass",    "warn",  "fail", "error",  "crash",
+                                                  "timeout", "flaky", "skip", "vacuous"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(Wrong wrong) noexcept {
+  constexpr std::array<std::string_view, 5> names{"none", "finite", "nan", "infinity", "memory"};
+  return names[static_cast<std::size_t>(wrong)];
+}
+
+}  // namespace attest
