@@ -1,0 +1,82 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/policy.hpp"
+#include "core/subject.hpp"
+#include "engine/assume.hpp"
+#include "engine/check.hpp"
+#include "engine/shrink/shrink.hpp"
+#include "engine/summary.hpp"
+
+namespace attest::engine {
+
+struct Shard {
+  std::uint64_t index = 1, count = 1;  // index in 1..count
+};
+
+struct CampaignOptions {
+  std::string verb = "fuzz";
+  std::string subject;                    // as on the command line
+  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> cases;     // problems of the whole stream; a shard draws its share of them
+  std::optional<double> seconds;          // neither: until interrupted
+  int jobs = 1;
+  LawChoice laws;
+  std::optional<Policy> policy;           // fixes the dtype to its storage format
+  std::string policy_text;                // as given
+  std::optional<Assumption> assume;
+  std::set<std::string> known;            // buckets that are counted and do not fail the run
+  ShrinkBudget shrink;
+  bool continue_after_failure = true;
+  Shard shard;
+  std::uint64_t repeat = 1;               // r: how many cases keep one shape
+  std::filesystem::path folder;           // campaign folder, resumed if it holds the same campaign; empty: none
+  std::filesystem::path corpus;           // where reproducers go; empty: none is written
+  const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the block in flight
+};
+
+struct Progress {
+  std::uint64_t cases = 0, executed = 0, failing_cases = 0;
+  double seconds = 0;                     // of this run
+  std::optional<double> seconds_left;     // under a time limit
+  std::optional<std::uint64_t> cases_left;
+  const Summary* summary = nullptr;
+};
+
+struct RawFailure {
+  const Problem& problem;
+  const CaseOutcome& outcome;
+  std::uint64_t case_number;
+  double seconds;
+};
+
+// Told what happens while it happens, in case order and from the campaign's own thread.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_start(const CampaignOptions&, const SubjectInfo&) {}
+  virtual void on_progress(const Progress&) {}
+  // Before shrinking starts. Failures that are only counted are not told.
+  virtual void on_failure(const RawFailure&) {}
+  virtual void on_shrink_step(const ShrinkStep&) {}
+  // A bucket's first finding, and again when a simpler reproducer takes its place.
+  virtual void on_finding(const Finding&, bool first) { (void)first; }
+  virtual void on_end(const Summary&) {}
+};
+
+// Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on the
+// options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in. `peer` may be null.
+// Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject does
+// not start; Error(internal) if attest itself fails.
+Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
+                     Observer& observer);
+
+// The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.
+Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
+
+}  // namespace attest::engine

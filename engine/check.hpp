@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "core/verdict.hpp"
+#include "engine/key.hpp"
+
+namespace attest::engine {
+
+// Which laws a case is held against: guards and the policy bound always, and `further` drawn from the others that apply; or,
+// with a glob, exactly the matching ones.
+struct LawChoice {
+  std::optional<std::size_t> further = 2;  // nullopt: all
+  std::string property_glob;               // empty: none given
+};
+
+// Throws Error(usage) when the glob matches no property.
+void validate(const LawChoice& choice);
+
+// Positions in properties::properties(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
+// drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their reason.
+std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
+                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number);
+
+// The position of a property by name. Throws Error(usage) if there is none.
+std::size_t law_named(std::string_view name);
+
+// The property that holds every judged element against the oracle's enclosure.
+inline constexpr std::string_view policy_bound_name = "policy-bound";
+
+struct LawVerdict {
+  std::size_t law = 0;  // position in properties::properties()
+  Verdict verdict;
+};
+
+// Where the time of a case went, in seconds; `laws` is what the other three leave of the check.
+struct Seconds {
+  double draw = 0, values = 0, subject = 0, oracle = 0, laws = 0, shrink = 0;
+  Seconds& operator+=(const Seconds& other) noexcept;
+};
+
+struct CaseOutcome {
+  std::vector<LawVerdict> laws;            // in the fixed order of properties()
+  std::optional<std::size_t> reported;     // position in `laws` of the first finding
+  std::vector<std::size_t> needed;         // laws that must run together for it to show: itself, and others if it alone holds
+  std::int64_t subject_calls = 0;
+  Seconds seconds;
+
+  [[nodiscard]] const LawVerdict* finding() const noexcept { return reported ? &laws[*reported] : nullptr; }
+  // Whether some verdict is neither skip nor vacuous.
+  [[nodiscard]] bool executed() const noexcept;
+  // The key of the reported finding. Only if there is one.
+  [[nodiscard]] FailureKey key() const;
+};
+
+// Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
+// skip).
+struct Bench {
+  Subject& subject;
+  Subject* peer = nullptr;
+};
+
+// Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:
+// unsupported is a skip; error, crash and timeout are findings of the law that asked. Throws Error(internal) if attest fails.
+CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws);
+
+// check(), and then, on a finding, up to three repeats of the same calls: if none shows it again the verdict becomes flaky;
+// otherwise `needed` says which laws show it.
+CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
+                            std::span<const std::size_t> laws);
+
+}  // namespace attest::engine

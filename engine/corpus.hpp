@@ -1,0 +1,66 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+#include "core/verdict.hpp"
+
+namespace attest::engine {
+
+inline constexpr int corpus_format = 1;
+
+// A reproducer kept as data: everything replay needs, and what a reader wants to know.
+struct Entry {
+  std::string subject;                  // portable: builtin:, fault:, a shipped adapter, or external:NAME
+  std::string subject_version;
+  Problem problem;
+  Contract contract;
+  bool policy_given = false;            // the policy came from --policy: replay asks the subject for it
+  std::string property;
+  std::vector<std::string> with;        // further properties that must run beside it for the failure to show
+  VerdictKind expect = VerdictKind::fail;   // pass, or fail
+  std::string bucket;                   // of an expected failure
+  std::string reference;                // public report and version behind a known defect; may be empty
+  // What was seen when the entry was written.
+  VerdictKind seen = VerdictKind::fail;
+  std::string reason;
+  std::optional<Evidence> evidence;
+  // Where it came from.
+  std::string original;                 // text of the problem before shrinking
+  std::optional<std::uint64_t> seed, case_number;
+  std::string attest_version;
+  std::int64_t shrink_calls = 0;
+  bool minimal = false;                 // 1-minimal: every neighbour below was tried
+  std::vector<std::string> neighbours;
+};
+
+nlohmann::ordered_json to_json(const Entry& entry);
+
+// The text of a corpus file: the entry as JSON and, as its last member, a digest of every byte before it.
+std::string to_file_text(const Entry& entry);
+// Reads it back. Throws Error(usage): one sentence with `name`, the line and the reason, for text that is truncated, altered,
+// of a later format version, hostile in size or depth, contradictory, or that names a path as its subject.
+Entry entry_from_file_text(std::string_view text, const std::string& name);
+
+Entry read_entry(const std::filesystem::path& file);
+// Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Throws Error(usage) if it
+// cannot be written.
+std::filesystem::path write_entry(const Entry& entry, const std::filesystem::path& folder);
+// The path write_entry uses, relative to the corpus folder.
+std::filesystem::path entry_path(const Entry& entry);
+
+// Every *.json under the paths (files or folders), sorted. Throws Error(usage) for a path that does not exist.
+std::vector<std::filesystem::path> corpus_files(const std::vector<std::filesystem::path>& paths);
+
+// The buckets of the entries that are expected to fail, for --known. Throws Error(usage) on the first damaged file.
+std::set<std::string> known_buckets(const std::filesystem::path& corpus);
+
+}  // namespace attest::engine

@@ -1,0 +1,42 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/subject.hpp"
+#include "engine/check.hpp"
+#include "engine/corpus.hpp"
+
+namespace attest::engine {
+
+enum class Replayed : std::uint8_t { as_expected, unexpected, mended, damaged, not_run };
+std::string_view name(Replayed outcome) noexcept;
+
+struct ReplayResult {
+  std::filesystem::path file;
+  Replayed outcome = Replayed::not_run;
+  std::string sentence;           // what happened, in one sentence
+  std::optional<Entry> entry;     // unless damaged
+  std::optional<Verdict> verdict; // of its property, if it ran
+  std::string bucket;             // of the failure that showed, if one did
+};
+
+struct ReplayReport {
+  std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, damaged = 0, not_run = 0;
+  // 1 before 2 before 4; not_run counts only unless `allow_missing`. No entry at all is 2.
+  [[nodiscard]] Exit exit(bool allow_missing) const noexcept;
+};
+
+// Starts the subject an entry names (or the one the command line put in its place). Throws Error(no_subject or usage).
+using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
+
+// Runs every entry under `paths` through check(), the function campaigns use, and hands each result to `told` in order.
+// Subjects are kept from entry to entry. Throws Error(usage) for a path that does not exist.
+ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve,
+                    const SubjectFactory* peer, const std::function<void(const ReplayResult&)>& told);
+
+}  // namespace attest::engine

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/verdict.hpp"
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+
+struct ShrinkBudget {
+  std::int64_t calls = 1000;                      // subject calls
+  std::optional<double> seconds;                  // absent where the result must not depend on the machine
+};
+
+// The answer of one trial of a candidate.
+struct Trialled {
+  std::optional<Verdict> failure;  // set if it fails with the key that is being shrunk
+  std::int64_t subject_calls = 0;
+};
+using Try = std::function<Trialled(const Problem&)>;
+
+struct ShrinkStep {
+  Problem best;
+  Verdict verdict;
+  std::int64_t calls = 0;   // subject calls so far
+  std::string pass;         // which pass found it
+};
+
+struct Shrunk {
+  Problem minimal;
+  Verdict verdict;
+  std::int64_t calls = 0;
+  bool complete = false;                  // every neighbour was tried; false when the budget ended first
+  std::vector<std::string> neighbours;    // "field: value -> value" of each that was tried and does not fail the same way
+};
+
+// Shrinks `problem`, which fails with `verdict`, until a whole pass accepts nothing or the budget ends. Deterministic where
+// the budget has no seconds. `accepted` (may be empty) is called with every new best.
+Shrunk shrink(const Problem& problem, const Verdict& verdict, const Try& attempt, const ShrinkLimits& limits,
+              const ShrinkBudget& budget, const std::function<void(const ShrinkStep&)>& accepted);
+
+}  // namespace attest::engine
