@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+#include "core/verdict.hpp"
+
+namespace attest::properties {
+
+class Trial;
+
+// How a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by bit where it says
+// so; or within what the oracle's enclosures permit.
+enum class Kind : std::uint8_t { guard, exact, bound };
+std::string_view name(Kind kind) noexcept;
+
+// A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete subject.
+struct Property {
+  std::string_view name;
+  std::string_view statement;  // the mathematics, one line
+  std::string_view doc;        // what it catches and when it applies
+  Kind kind;
+  // Why the law does not apply, as far as that is known before anything runs: a short text that can be counted.
+  std::optional<std::string> (*not_applicable)(const Problem&, const Contract&, const SubjectInfo&);
+  // Runs the subject as often as it needs. May still give skip(reason): what only materialised inputs show. Throws
+  // CallFailed (trial.hpp) when a call of the subject is not done.
+  Verdict (*check)(Trial&);
+};
+
+// All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws over
+// several problems. The first two and `policy-bound` ask for nothing beyond the base call.
+std::span<const Property> properties() noexcept;
+// nullptr if there is none of that name.
+const Property* find_property(std::string_view name) noexcept;
+
+}  // namespace attest::properties

@@ -1,0 +1,100 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+#include "core/tensor.hpp"
+#include "core/verdict.hpp"
+#include "oracle/attention.hpp"
+
+namespace attest::properties {
+
+// A call that was not done: unsupported, error, crash or timeout.
+struct CallFailed : std::runtime_error {
+  explicit CallFailed(CallResult call) : std::runtime_error(call.message), result(std::move(call)) {}
+  CallResult result;
+};
+
+// What one call gave.
+struct Result {
+  Tensor out, lse;  // lse absent unless the problem asks for it
+  CallResult call;
+  // The first broken guard, unwritten element or modified input; its `wrong` is Wrong::memory.
+  std::optional<Evidence> violation;
+};
+
+// One call to make: inputs, and the problem that gives the shape and layout of the outputs.
+struct Call {
+  const Inputs* inputs;
+  const Problem* problem;
+};
+
+// A problem under test on one subject: its inputs, its outputs (run once, on first use), its oracle, and further calls that
+// laws ask for. Not thread safe; refers to `subject` and `peer`, which must outlive it.
+class Trial {
+ public:
+  // Materialises the inputs; throws what materialise() throws. `peer`: a second, independent subject that keeps the same
+  // contract (the built-in explicit kernel), or nullptr.
+  Trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer = nullptr);
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  [[nodiscard]] const Problem& problem() const noexcept { return problem_; }
+  [[nodiscard]] const Contract& contract() const noexcept { return contract_; }
+  [[nodiscard]] Subject& subject() const noexcept { return subject_; }
+  [[nodiscard]] Subject* peer() const noexcept { return peer_; }
+  [[nodiscard]] const Inputs& inputs() const noexcept { return inputs_; }
+
+  // The subject on the problem itself. Runs once; throws CallFailed each time if that call was not done.
+  const Result& base();
+  // The peer on the problem itself, run once; nullptr without a peer or if the peer cannot do it.
+  const Result* peer_base();
+
+  // One more call. Throws CallFailed.
+  Result run(const Inputs& inputs, const Problem& problem);
+  Result run(const Problem& problem);
+  // Several calls in order, in one trip. Throws CallFailed for the first that is not done.
+  std::vector<Result> run_many(std::span<const Call> calls);
+  // The same, leaving `unsupported` to the caller: see Result::call. Throws CallFailed for error, crash and timeout.
+  std::vector<Result> attempt_many(std::span<const Call> calls);
+
+  // Made on first use.
+  oracle::AttentionOracle& oracle();
+  // The oracle's verdict on base(), made once.
+  const Verdict& judgement();
+  // The oracle's verdict on other outputs of the very same mathematical problem.
+  Verdict judge(const Tensor& out, const Tensor& lse);
+
+  // The first violation of any call of the subject so far.
+  [[nodiscard]] const std::optional<Evidence>& violation() const noexcept { return violation_; }
+  [[nodiscard]] std::int64_t subject_calls() const noexcept { return subject_calls_; }
+  struct Nanoseconds {
+    std::int64_t values = 0, subject = 0, oracle = 0;
+  };
+  [[nodiscard]] const Nanoseconds& elapsed() const noexcept { return elapsed_; }
+
+ private:
+  std::vector<Result> call(Subject& subject, std::span<const Call> calls);
+
+  const Problem problem_;
+  const Contract contract_;
+  Subject& subject_;
+  Subject* peer_;
+  Nanoseconds elapsed_;
+  Inputs inputs_;
+  std::optional<Result> base_, peer_base_;
+  std::optional<oracle::AttentionOracle> oracle_;
+  std::optional<Verdict> judgement_;
+  std::optional<Evidence> violation_;
+  std::int64_t subject_calls_ = 0;
+  std::vector<std::byte> before_;  // the bytes of a trip's inputs, to compare afterwards
+};
+
+}  // namespace attest::properties
