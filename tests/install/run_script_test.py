@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Tests of ./run in a small house of its own, with stand-ins for cmake, ninja, apt-get and sudo that
+record how they were called. Usage: run_script_test.py PATH_OF_RUN [unittest argument...]"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TOOLS = ("bash cat cmp cp cut dirname env find flock grep head mkdir mv nproc readlink rm sed sleep tail touch "
+         "chmod tr").split()
+
+STAND_INS = {
+    "g++": "exit 0",
+    "ccache": "exit 0",
+    "cmake": r'''
+if [[ -e $HOUSE/cmake-fails ]]; then echo "CMake Error: planted"; exit 1; fi
+mkdir -p build/release && echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt
+touch build/release/build.ninja; echo chatter of cmake''',
+    "ninja": r'''
+if [[ -e $HOUSE/ninja-fails ]]; then echo "a.cpp:1:1: error: planted"; exit 1; fi
+if [[ -e $HOUSE/ninja-slow ]]; then sleep 1; fi
+mkdir -p "$2/bin"; echo chatter of ninja
+printf '#!/bin/bash\necho "attest $*"; echo "python ${ATTEST_PYTHON:-none}"; exit 7\n' >"$2/bin/attest"
+chmod +x "$2/bin/attest"''',
+    "apt-get": "exit 0",
+    # numpy is there; a private environment is a folder with an interpreter that installs nothing.
+    "python3": r'''
+if [[ $1 == -m && $2 == venv ]]; then
+  mkdir -p "$4/bin"; printf '#!/bin/bash\n[[ ! -e $HOUSE/pip-fails ]]\n' >"$4/bin/python"; chmod +x "$4/bin/python"
+fi''',
+}
+
+
+class RunScript(unittest.TestCase):
+    run_path = None  # the script under test
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="attest-run-")
+        self.house = Path(self.folder.name, "house with a space")
+        self.bin = Path(self.folder.name, "bin")
+        self.bin.mkdir()
+        for room in ("core", "cli", "include", "cmake", "subjects/python", "corpus"):
+            (self.house / room).mkdir(parents=True)
+        for name in ("core/a.cpp", "CMakeLists.txt", "CMakePresets.json"):
+            (self.house / name).touch()
+        for name in ("requirements.txt", "requirements-onnxruntime.txt"):
+            (self.house / "subjects/python" / name).write_text(f"{name}==1\n")
+        shutil.copy(self.run_path, self.house / "run")
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        for name in STAND_INS:
+            self.stand_in(name)
+        self.calls = Path(self.folder.name, "calls")
+        os.chmod(self.folder.name, 0o755)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def stand_in(self, name):
+        path = self.bin / name
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\n{STAND_INS[name]}\n')
+        path.chmod(0o755)
+
+    def start(self, *arguments, prefix=(), **variables):
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "HOUSE": str(self.house),
+                       "HOME": self.folder.name} | variables
+        return subprocess.Popen([*prefix, str(self.house / "run"), *arguments], env=environment, text=True,
+                                cwd=self.folder.name, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def call(self, *arguments, **options):
+        """(status, stdout, stderr, the stand-ins called since)"""
+        self.calls.write_text("")
+        os.chmod(self.calls, 0o666)
+        process = self.start(*arguments, **options)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err, [c.split()[0] for c in self.calls.read_text().splitlines()]
+
+    def test_verb_passes_through_and_set_up_talks_on_stderr_alone(self):
+        status, out, err, calls = self.call("fuzz", "a b", "--seed", "3")
+        self.assertEqual((status, out), (7, "attest fuzz a b --seed 3\npython none\n"), err)
+        self.assertEqual(calls, ["cmake", "ninja"])
+        self.assertIn("run: building attest", err)
+        self.assertNotIn("chatter", err)
+
+    def test_second_time_starts_at_once(self):
+        self.call("fuzz")
+        begin = time.monotonic()
+        status, out, err, calls = self.call("fuzz")
+        self.assertEqual((status, out, err, calls), (7, "attest fuzz\npython none\n", "", []))
+        self.assertLess(time.monotonic() - begin, 2)
+
+    def test_changed_added_and_removed_sources_rebuild(self):
+        self.call("fuzz")
+        for change in (lambda: (self.house / "core/a.cpp").write_text("x"),
+                       lambda: (self.house / "core/b.cpp").touch(),
+                       lambda: (self.house / "core/a.cpp").unlink(),
+                       lambda: (self.house / "CMakeLists.txt").write_text("x")):
+            time.sleep(0.02)
+            change()
+            self.assertEqual(self.call("fuzz")[3], ["ninja"])
+            self.assertEqual(self.call("fuzz")[3], [])
+
+    def test_edit_during_the_build_is_not_lost(self):
+        (self.house / "ninja-slow").touch()
+        process = self.start("fuzz")
+        time.sleep(0.5)
+        (self.house / "core/a.cpp").write_text("x")
+        process.communicate()
+        (self.house / "ninja-slow").unlink()
+        self.assertEqual(self.call("fuzz")[3], ["ninja"])
+
+    def test_two_at_once_build_once(self):
+        (self.house / "ninja-slow").touch()
+        self.calls.write_text("")
+        processes = [self.start("fuzz", str(i)) for i in range(3)]
+        outs = [p.communicate(timeout=60)[0] for p in processes]
+        self.assertEqual(outs, [f"attest fuzz {i}\npython none\n" for i in range(3)])
+        self.assertEqual(self.calls.read_text().split("\n")[0][:5], "cmake")
+        self.assertEqual(self.calls.read_text().count("ninja "), 1)
+
+    def test_interrupted_build_is_taken_up_again(self):
+        (self.house / "ninja-slow").touch()
+        process = self.start("fuzz")
+        time.sleep(0.5)
+        process.kill()
+        process.communicate()
+        self.assertEqual(self.call("fuzz")[:2], (7, "attest fuzz\npython none\n"))
+
+    def test_moved_house_configures_again(self):
+        self.call("fuzz")
+        self.house = self.house.rename(self.house.with_name("moved"))
+        self.assertEqual(self.call("fuzz")[3], ["cmake", "ninja"])
+
+    def test_failing_build_names_error_and_log(self):
+        (self.house / "ninja-fails").touch()
+        status, out, err, _ = self.call("fuzz")
+        self.assertEqual((status, out), (3, ""))
+        self.assertIn("a.cpp:1:1: error: planted", err)
+        self.assertIn("build/setup.log", err)
+        self.assertEqual(self.call("check", "x", "--bisect")[0], 125)
+        (self.house / "ninja-fails").unlink()
+        (self.house / "cmake-fails").touch()
+        shutil.rmtree(self.house / "build")
+        self.assertEqual(self.call("fuzz")[0], 3)
+
+    def test_missing_packages_without_root_are_named(self):
+        for name in ("cmake", "ninja"):
+            (self.bin / name).unlink()
+        for path in (self.house, *self.house.rglob("*")):
+            os.chmod(path, 0o777)
+        prefix = ()
+        if os.geteuid() == 0:
+            prefix = (shutil.which("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
+        status, out, err, calls = self.call("fuzz", prefix=prefix)
+        self.assertEqual((status, out, calls), (2, "", []))
+        self.assertIn("apt-get install --no-install-recommends cmake ninja-build\n", err)
+        self.assertEqual(len(err.splitlines()), 1)
+
+    def test_help_needs_nothing(self):
+        for arguments in ([], ["--help"]):
+            status, out, err, calls = self.call(*arguments)
+            self.assertEqual((status, err, calls), (0, "", []))
+            self.assertIn("./run fuzz", out)
+        self.assertFalse((self.house / "build").exists())
+
+    def python_of(self, *arguments, **options):
+        return self.call(*arguments, **options)[1].splitlines()[1].removeprefix("python ")
+
+    def test_python_packages_only_where_a_subject_needs_them(self):
+        private = str(self.house / "build/.venv/bin/python")
+        script = Path(self.folder.name, "kernel.py")
+        script.touch()
+        self.assertEqual(self.python_of("fuzz", "builtin:fused", "--json", "out.py"), "none")
+        self.assertEqual(self.python_of("fuzz", "kernel.py:f"), "none")  # the user's python3 has numpy
+        self.assertFalse((self.house / "build/.venv").exists())
+        self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention"), private)
+        self.assertEqual(self.call("fuzz", "onnxruntime:Attention")[3], [])
+        self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention", "--python", "p"), "none")
+        self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention", ATTEST_PYTHON="mine"), "mine")
+        entry = self.house / "corpus/entry.json"
+        entry.write_text('{"subject": "fault:scale-twice"}')
+        self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
+        entry.write_text('{"subject": "onnxruntime:Attention"}')
+        self.assertEqual(self.python_of("replay", str(entry.parent)), private)
+
+    def test_packages_that_cannot_be_installed(self):
+        (self.house / "pip-fails").touch()
+        status, out, err, _ = self.call("fuzz", "onnxruntime:Attention")
+        self.assertEqual((status, out), (4, ""))
+        self.assertIn("onnxruntime could not be installed", err)
+
+
+if __name__ == "__main__":
+    RunScript.run_path = sys.argv.pop(1)
+    unittest.main()
