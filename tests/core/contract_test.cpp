@@ -1,0 +1,47 @@
+#include "core/contract.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+
+namespace attest {
+namespace {
+
+Contract read(const char* text) { return contract_from_json(nlohmann::json::parse(text), policy_from_text("f16")); }
+
+TEST(Contract, AbsentKeysKeepTheirDefaults) {
+  const Contract contract = read("{}");
+  EXPECT_EQ(contract.arithmetic, Arithmetic{});
+  EXPECT_EQ(contract.empty_row, EmptyRow::unspecified);
+  EXPECT_FALSE(contract.batch_invariant);
+  EXPECT_FALSE(contract.deterministic);
+}
+
+TEST(Contract, ReadsBackWhatItWrites) {
+  const Contract contract = read(R"({"exp_ulp":2,"fold":["q","sqrt"],"exp2":false,"lse_merge":"chain","splits_max":4,
+    "normalise":["before"],"sum_of":"rounded","kv_tile_min":64,"key_order":"descending","lazy":0,"tanh":"absolute",
+    "empty_row":"zero","batch_invariant":"bitwise","deterministic":"threads","softcap_before_bias":false,
+    "nan":"propagates","masked_unread":"beyond_length","flush_to_zero":true,"kappa":3,"policy":"f16"})");
+  EXPECT_FALSE(contract.arithmetic.fold_k);
+  EXPECT_EQ(contract.lazy_nats(), 0);
+  EXPECT_EQ(contract.masked_unread, MaskedUnread::beyond_length);
+  EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), contract.policy), contract);
+}
+
+TEST(Contract, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {R"({"exp_upl":1})", R"({"exp_ulp":"one"})", R"({"exp_ulp":0})", R"({"fold":"v"})",
+                           R"({"fold":[]})", R"({"empty_row":"zeros"})", R"({"kv_tile_min":0})",
+                           R"({"kv_tile_min":1.5})", R"({"masked_unread":"maybe"})", R"({"exp2":1})", R"([1])"})
+    EXPECT_THROW(read(text), Error) << text;
+}
+
+TEST(Contract, ALaggingMaximumIsNotForNarrowSoftmax) {
+  EXPECT_GT(contract_for(policy_from_text("f16")).lazy_nats(), 5.5);
+  EXPECT_EQ(contract_for(policy_from_text("f16-softmax16")).lazy_nats(), 0);
+  EXPECT_EQ(contract_for(policy_from_text("f16-acc16")).lazy_nats(), 0);
+}
+
+}  // namespace
+}  // namespace attest
