@@ -1,0 +1,92 @@
+"""What both ONNX Runtime operators need of a call: checks, attributes, layouts."""
+
+import numpy as np
+
+from attest import Unsupported
+
+TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
+
+
+def describe(dtypes, supports, contract):
+    always = {
+        "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
+        "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
+    }  # fmt: skip
+    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
+            "contract": contract}  # fmt: skip
+
+
+def check(call, op, dtypes):
+    """Raises Unsupported for what neither operator offers on this execution provider."""
+    if call.dtype not in dtypes:
+        raise Unsupported(f"{op} has no {call.dtype} kernel in this build")
+    if call.window_left >= 0 or call.window_right >= 0:
+        raise Unsupported(f"{op} has no sliding window in this version")
+    if call.lse is not None:
+        raise Unsupported(f"{op} does not return the log-sum-exp")
+    if call.bias is not None and call.bias_dtype != call.dtype:
+        raise Unsupported(f"{op} takes a bias of the query's type only")
+
+
+def attribute(name, value, dtype):
+    """`value` as the 32-bit float that an ONNX attribute holds; Unsupported where that makes it another problem."""
+    with np.errstate(over="ignore", under="ignore"):
+        stored = float(np.float32(value))
+    allowed = 0.0 if dtype == "f64" else 2.0**-24 * abs(value)  # one rounding is part of every narrower policy
+    if not abs(stored - value) <= allowed:
+        raise Unsupported(f"{name} {value!r} is no 32-bit float, which is what the attribute holds")
+    return stored
+
+
+def narrowed(array, axes):
+    """The view with those of `axes` that are broadcast (stride 0) cut to length 1."""
+    index = [slice(None)] * array.ndim
+    for axis in axes:
+        if array.strides[axis] == 0:
+            index[axis] = slice(0, 1)
+    return array[tuple(index)]
+
+
+def lengths_as_keep(kv_lengths, lk):
+    """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
+    return (np.arange(lk) < kv_lengths[:, None])[:, None, None, :]
+
+
+def heads_inside(array):
+    """[B, H, L, D] in the three-dimensional layout (B, L, H*D)."""
+    b, h, length, d = array.shape
+    return array.transpose(0, 2, 1, 3).reshape(b, length, h * d)
+
+
+def store(call, result):
+    """Writes a result of layout (B, L, H*Dv) or [B, H, L, Dv] to the call's output."""
+    if result.ndim == 3:
+        b, h, lq, dv = call.out.shape
+        result = result.reshape(b, lq, h, dv).transpose(0, 2, 1, 3)
+    call.out[...] = result
+
+
+def past_length(call, always):
+    """How many keys go in as past, or None for a node without a past.
+
+    A past of P keys puts query i at key P + i, for every sample alike: the way to say a bottom-right diagonal with
+    more keys than queries. `always`: split off a past wherever the problem can say it, an empty one included.
+    """
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    if not call.causal:
+        return lk // 2 if always else None
+    if call.align == "top_left":
+        if always:
+            raise Unsupported("a past moves the diagonal off the top left")
+        return None
+    if call.kv_lengths is not None and np.any(call.kv_lengths != lk):
+        raise Unsupported("a past moves the diagonal by the same length for every sample")
+    if lk < lq:
+        raise Unsupported("more queries than keys under a bottom-right diagonal: a past has no negative length")
+    return lk - lq if lk > lq or always else None
+
+
+def split(array, past):
+    """(past part or None, new part) of keys or values [B, H, L, D]."""
+    return (None, array) if past is None else (array[:, :, :past], array[:, :, past:])
