@@ -11,7 +11,7 @@ class Triage {
  public:
   // The bucket a failure of this signature is counted under without being shrunk; empty: shrink it. After three
   // reproducers of one signature fell into one bucket, 1 failure in 50 is shrunk.
-  [[nodiscard]] std::string ask(const std::string& signature);
+  std::string ask(const std::string& signature);
   // Says into which bucket a shrunk failure of this signature fell.
   void learn(const std::string& signature, const std::string& bucket);
 

@@ -6,31 +6,49 @@
 
 #include "core/problem.hpp"
 #include "core/subject.hpp"
-#include "core/verdict.hpp"
 
 namespace attest::engine {
 
 // What every candidate must keep to: what the subject supports, and what the campaign assumes.
 struct ShrinkLimits {
   Supports supports;
-  std::vector<Format> dtypes;                          // empty: the dtype stays
-  std::function<bool(const Problem&)> admissible;      // empty: everything is
+  std::vector<Format> dtypes;                      // empty: the dtype stays
+  std::function<bool(const Problem&)> admissible;  // empty: everything is
 };
 
-// Brings dependent fields into line (hq a multiple of hkv, no edits outside their tensor, dv = d where the subject wants it,
-// multiples it asks for); nullopt if the result is no problem within the limits.
-std::optional<Problem> fit(Problem problem, const ShrinkLimits& limits);
+// Brings what depends on a changed field into line: options of a mask that is gone, edits outside their tensor, dv = d and
+// multiples where the subject wants them. nullopt if the result is no problem within the limits, or is `from` itself.
+std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits);
+
+// A number of a problem that may shrink on its own: the integers of the field table, with the heads of a group moved together.
+struct Dimension {
+  std::string_view name;
+  Index simplest;
+  Index (*get)(const Problem&);
+  void (*set)(Problem&, Index);
+};
+const std::vector<Dimension>& dimensions();
 
 struct Candidate {
   Problem problem;
   std::string change;  // "lk: 33 -> 1"
 };
 
-// The neighbours of a problem, simplest first within each field of the table: what the last pass of shrink() tries before it
-// calls a problem minimal, and what rapidcheck's shrinking tries. Every one is simpler than `problem`; none is equal to it.
+// The neighbours of a problem, simplest first within each field: what the last pass of shrink() tries before it calls a
+// problem minimal, and what rapidcheck's shrinking tries. Every one is simpler than `problem` in one respect.
 std::vector<Candidate> neighbours(const Problem& problem, const ShrinkLimits& limits);
 
-// Big jumps for a fresh failure, best first: the witness's sample, head and row; options reset; all dimensions capped.
-std::vector<Candidate> jumps(const Problem& problem, const std::optional<Evidence>& witness, const ShrinkLimits& limits);
+// ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
+
+// Every dimension at most `most`. Around `witness` ([b, h, i] of the wrong element) where given, keeping its coordinates.
+Problem capped(Problem problem, Index most, const std::optional<std::array<Index, 3>>& witness);
+// One row of one head, of `samples` samples, keeping the witness's coordinates.
+Problem sliced(Problem problem, Index samples, const std::array<Index, 3>& witness);
+
+// Groups of fields that mean little to each other, reset to their simplest together.
+enum class Group : std::uint8_t { masks, layouts, outputs, scaling, values };
+inline constexpr std::array all_groups{Group::masks, Group::layouts, Group::outputs, Group::scaling, Group::values};
+std::string_view name(Group group) noexcept;
+Problem reset(Problem problem, Group group);
 
 }  // namespace attest::engine

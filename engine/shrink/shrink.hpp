@@ -12,8 +12,8 @@
 namespace attest::engine {
 
 struct ShrinkBudget {
-  std::int64_t calls = 1000;                      // subject calls
-  std::optional<double> seconds;                  // absent where the result must not depend on the machine
+  std::int64_t calls = 1000;      // subject calls
+  std::optional<double> seconds;  // absent where the result must not depend on the machine
 };
 
 // The answer of one trial of a candidate.
@@ -26,21 +26,22 @@ using Try = std::function<Trialled(const Problem&)>;
 struct ShrinkStep {
   Problem best;
   Verdict verdict;
-  std::int64_t calls = 0;   // subject calls so far
-  std::string pass;         // which pass found it
+  std::int64_t calls = 0;  // subject calls so far
+  std::string change;      // what was found, such as "lk: 33 -> 1"
 };
 
 struct Shrunk {
   Problem minimal;
   Verdict verdict;
   std::int64_t calls = 0;
-  bool complete = false;                  // every neighbour was tried; false when the budget ended first
-  std::vector<std::string> neighbours;    // "field: value -> value" of each that was tried and does not fail the same way
+  bool complete = false;                // every neighbour was tried; false when the budget ended first
+  std::vector<std::string> neighbours;  // the change that leads to each; none fails with the same key
 };
 
-// Shrinks `problem`, which fails with `verdict`, until a whole pass accepts nothing or the budget ends. Deterministic where
-// the budget has no seconds. `accepted` (may be empty) is called with every new best.
+// Shrinks `problem`, which fails with `verdict`, until a whole pass accepts nothing or the budget ends: jumps from above and
+// below, then field by field. Deterministic where the budget has no seconds and `attempt` is. `accepted` (may be empty) is
+// called with every new best.
 Shrunk shrink(const Problem& problem, const Verdict& verdict, const Try& attempt, const ShrinkLimits& limits,
-              const ShrinkBudget& budget, const std::function<void(const ShrinkStep&)>& accepted);
+              const ShrinkBudget& budget, const std::function<void(const ShrinkStep&)>& accepted = {});
 
 }  // namespace attest::engine

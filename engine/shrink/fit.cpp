@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+namespace {
+
+bool masked(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }
+bool diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+
+// Options of something that the change took away go with it.
+void drop_dependents(const Problem& from, Problem& to) {
+  const Problem defaults;
+  if (from.keep != Keep::none && to.keep == Keep::none) to.keep_axes = defaults.keep_axes;
+  if (from.bias != Bias::none && to.bias == Bias::none) {
+    to.bias_axes = defaults.bias_axes;
+    to.bias_type = defaults.bias_type;
+  }
+  if (masked(from) && !masked(to)) to.mask_layout = defaults.mask_layout;
+  if (diagonal(from) && !diagonal(to)) to.align = defaults.align;
+}
+
+// Rounds up to what the subject takes.
+Index within(Index n, const DimRange& range) {
+  n = std::clamp(n, range.min, range.max);
+  const Index up = (n + range.multiple - 1) / range.multiple * range.multiple;
+  return up <= range.max ? up : n / range.multiple * range.multiple;
+}
+
+std::array<Index, 4> extent(const Problem& p, Edit::Tensor tensor) {
+  switch (tensor) {
+    case Edit::Tensor::q:
+      return {p.b, p.hq, p.lq, p.d};
+    case Edit::Tensor::k:
+      return {p.b, p.hkv, p.lk, p.d};
+    case Edit::Tensor::v:
+      return {p.b, p.hkv, p.lk, p.dv};
+    case Edit::Tensor::bias:
+      return p.bias == Bias::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, p.hq, p.lq, p.lk};
+    case Edit::Tensor::keep:
+      return p.keep == Keep::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, p.hq, p.lq, p.lk};
+    case Edit::Tensor::kv_lengths:
+      return p.lengths == Lengths::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, 1, 1, 1};
+  }
+  return {};
+}
+
+void drop_lost_edits(Problem& p) {
+  std::erase_if(p.edits, [&](const Edit& edit) {
+    const auto shape = extent(p, edit.tensor);
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (edit.index[axis] >= shape[axis]) return true;
+    return edit.tensor == Edit::Tensor::kv_lengths && edit.value > static_cast<double>(p.lk);
+  });
+}
+
+}  // namespace
+
+std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& limits) {
+  const Supports& s = limits.supports;
+  to.b = within(to.b, s.b);
+  to.lq = within(to.lq, s.lq);
+  to.lk = within(to.lk, s.lk);
+  to.d = within(to.d, s.d);
+  to.dv = s.dv_equals_d ? to.d : within(to.dv, s.dv);
+  to.hkv = within(to.hkv, s.hkv);
+  to.hq = within(to.hq, s.hq);
+  if (!s.gqa) to.hkv = to.hq;
+  if (to.rows >= to.b * to.hq * to.lq) to.rows = 0;
+  drop_dependents(from, to);
+  drop_lost_edits(to);
+  if (to == from) return std::nullopt;
+  if (to.dtype != from.dtype && std::ranges::find(limits.dtypes, to.dtype) == limits.dtypes.end()) return std::nullopt;
+  try {
+    validate(to);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (limits.admissible && !limits.admissible(to)) return std::nullopt;
+  return to;
+}
+
+}  // namespace attest::engine

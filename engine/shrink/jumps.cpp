@@ -1,0 +1,105 @@
+#include <algorithm>
+
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+namespace {
+
+// First index of a window of `size` out of `extent` that ends at `at` where it can.
+Index window_start(Index at, Index size, Index extent) { return std::clamp<Index>(at - size + 1, 0, extent - size); }
+
+// Keeps `count` of the samples, up to and including sample `at`.
+void cut_batch(Problem& p, Index count, Index at) {
+  count = std::min(count, p.b);
+  p.b0 += window_start(at, count, p.b);
+  p.b = count;
+}
+
+// Keeps `groups` key/value heads with `members` query heads each, up to and including query head `at`.
+void cut_heads(Problem& p, Index groups, Index members, Index at) {
+  if (p.hkv < 1) return;
+  const Index group = p.group();
+  groups = std::min(groups, p.hkv);
+  members = std::min(members, group);
+  const Index first_kv = window_start(at / group, groups, p.hkv);
+  p.hkv0 += first_kv;
+  // Members are cut from every group alike; only the first group's keep their coordinates when groups stay several.
+  p.hq0 += first_kv * group + (groups == 1 ? window_start(at % group, members, group) : 0);
+  p.hkv = groups;
+  p.hq = groups * members;
+}
+
+void cut_rows(Problem& p, Index count, Index at) {
+  count = std::min(count, p.lq);
+  p.lq0 += window_start(at, count, p.lq);
+  p.lq = count;
+}
+
+}  // namespace
+
+Problem capped(Problem p, Index most, const std::optional<std::array<Index, 3>>& witness) {
+  const std::array<Index, 3> at = witness.value_or(std::array<Index, 3>{0, 0, 0});
+  const Index group = p.hkv > 0 ? p.group() : 1;
+  cut_batch(p, most, at[0]);
+  // The cap is on query heads: a group first, since sharing a head is the harder case.
+  const Index members = std::min(group, most);
+  cut_heads(p, std::max<Index>(most / members, 1), members, at[1]);
+  cut_rows(p, most, at[2]);
+  p.lk = std::min(p.lk, most);
+  p.d = std::min(p.d, most);
+  p.dv = std::min(p.dv, most);
+  return p;
+}
+
+Problem sliced(Problem p, Index samples, const std::array<Index, 3>& witness) {
+  cut_batch(p, samples, witness[0]);
+  cut_heads(p, 1, 1, witness[1]);
+  cut_rows(p, 1, witness[2]);
+  return p;
+}
+
+std::string_view name(Group group) noexcept {
+  constexpr std::array<std::string_view, all_groups.size()> names{"masks", "layouts", "outputs", "scaling", "values"};
+  return names[static_cast<std::size_t>(group)];
+}
+
+Problem reset(Problem p, Group group) {
+  const Problem simple;
+  switch (group) {
+    case Group::masks:
+      p.causal = simple.causal;
+      p.align = simple.align;
+      p.window_left = simple.window_left;
+      p.window_right = simple.window_right;
+      p.keep = simple.keep;
+      p.keep_axes = simple.keep_axes;
+      p.bias = simple.bias;
+      p.bias_axes = simple.bias_axes;
+      p.bias_type = simple.bias_type;
+      p.lengths = simple.lengths;
+      break;
+    case Group::layouts:
+      p.q_layout = p.k_layout = p.v_layout = p.out_layout = p.mask_layout = Layout::bhsd;
+      break;
+    case Group::outputs:
+      p.lse = simple.lse;
+      p.threads = simple.threads;
+      p.rows = simple.rows;
+      break;
+    case Group::scaling:
+      p.scale = simple.scale;
+      p.softcap = simple.softcap;
+      break;
+    case Group::values:
+      p.values = Values::integers;  // the plainest under which rows still differ
+      p.amplitude = simple.amplitude;
+      p.q_form = p.k_form = p.v_form = Form::drawn;
+      p.edits.clear();
+      p.seed = 0;
+      p.b0 = p.hq0 = p.hkv0 = p.lq0 = p.lk0 = p.d0 = p.dv0 = 0;
+      break;
+  }
+  return p;
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+namespace {
+
+template <auto Member>
+Index get_member(const Problem& p) {
+  return p.*Member;
+}
+template <auto Member>
+void set_member(Problem& p, Index n) {
+  p.*Member = n;
+}
+template <auto Member>
+Dimension dimension(std::string_view name) {
+  return {name, find_field(name)->simplest, get_member<Member>, set_member<Member>};
+}
+
+// Labels worth trying on the way to the simplest, simplest first. Labels that are not listed are simpler than none.
+struct Ladder {
+  std::string_view field;
+  std::vector<Index> steps;
+};
+template <class... Label>
+std::vector<Index> steps(Label... labels) {
+  return {static_cast<Index>(labels)...};
+}
+const std::vector<Ladder>& ladders() {
+  static const std::vector<Ladder> table{
+      {"dtype", steps(Format::f32, Format::f16, Format::bf16)},
+      {"causal", {0}},
+      {"align", steps(Align::top_left)},
+      {"keep", steps(Keep::none, Keep::open, Keep::prefix, Keep::half)},
+      {"keep_axes", {15}},
+      {"bias", steps(Bias::none, Bias::zero, Bias::minus_inf, Bias::normal)},
+      {"bias_axes", {15}},
+      {"bias_type", steps(BiasType::same)},
+      {"mask_layout", steps(Layout::bhsd)},
+      {"lengths", steps(Lengths::none, Lengths::full, Lengths::one)},
+      {"q_layout", steps(Layout::bhsd)},
+      {"k_layout", steps(Layout::bhsd)},
+      {"v_layout", steps(Layout::bhsd)},
+      {"out_layout", steps(Layout::bhsd)},
+      {"lse", steps(LseOutput::none, LseOutput::f32)},
+      {"values", steps(Values::constant, Values::integers, Values::normal)},
+      {"q_form", steps(Form::zero, Form::one, Form::power_of_two, Form::short_significand)},
+      {"k_form", steps(Form::zero, Form::one, Form::power_of_two, Form::short_significand)},
+      {"v_form", steps(Form::zero, Form::one, Form::power_of_two, Form::short_significand)},
+  };
+  return table;
+}
+
+// Numbers in [-4, 4] are short already: forms that keep bits would change nothing worth a call.
+bool plain_values(const Problem& p) { return p.values == Values::constant || p.values == Values::integers; }
+bool keeps_bits(Index form) {
+  return form == static_cast<Index>(Form::power_of_two) || form == static_cast<Index>(Form::short_significand);
+}
+
+class Collector {
+ public:
+  Collector(const Problem& from, const ShrinkLimits& limits) : from_(from), limits_(limits) {}
+
+  void add(Problem changed, std::string change) {
+    std::optional<Problem> fitted = fit(from_, std::move(changed), limits_);
+    if (!fitted) return;
+    const auto same = [&](const Candidate& other) { return other.problem == *fitted; };
+    if (std::ranges::none_of(found, same)) found.push_back({std::move(*fitted), std::move(change)});
+  }
+
+  std::vector<Candidate> found;
+
+ private:
+  const Problem& from_;
+  const ShrinkLimits& limits_;
+};
+
+void add_dimension(Collector& out, const Problem& p, const Dimension& dimension) {
+  const Index n = dimension.get(p);
+  const auto to = [&](Index m) {
+    Problem changed = p;
+    dimension.set(changed, m);
+    out.add(std::move(changed), fmt::format("{}: {} -> {}", dimension.name, n, m));
+  };
+  if (n == dimension.simplest) return;
+  to(dimension.simplest);
+  if (n < dimension.simplest) return;
+  if (n - dimension.simplest > 3) to(dimension.simplest + (n - dimension.simplest) / 2);
+  if (n - dimension.simplest > 1) to(n - 1);
+}
+
+void add_labels(Collector& out, const Problem& p, const Ladder& ladder) {
+  const Field& field = *find_field(ladder.field);
+  const Index now = field.get(p);
+  const bool form = ladder.field.ends_with("_form");
+  for (const Index step : ladder.steps) {
+    if (step == now) return;
+    if (form && plain_values(p) && keeps_bits(step)) continue;
+    Problem changed = p;
+    field.set(changed, step);
+    const auto text = [&](Index value) {
+      return field.labels.empty() ? std::to_string(value)
+                                  : std::string(field.labels[static_cast<std::size_t>(value)]);
+    };
+    out.add(std::move(changed), fmt::format("{}: {} -> {}", field.name, text(now), text(step)));
+  }
+}
+
+// How hard a number is to read: 1 before powers of two before two significant bits before anything.
+int difficulty(double x) {
+  const double magnitude = std::fabs(x);
+  int exponent = 0;
+  const double fraction = std::frexp(magnitude, &exponent);
+  const int sign = x < 0 ? 1 : 0;
+  if (magnitude == 0) return 1;
+  if (magnitude == 1) return 2 + sign;
+  if (fraction == 0.5) return 4 + sign;
+  if (fraction == 0.75) return 6 + sign;
+  return 8 + sign;
+}
+
+void add_real(Collector& out, const Problem& p, const Field& field, std::optional<double> simplest) {
+  const std::optional<double> now = field.get_real(p);
+  if (now == simplest) return;
+  const auto text = [](std::optional<double> x) { return x ? fmt::format("{}", *x) : std::string("default"); };
+  const auto to = [&](std::optional<double> x) {
+    Problem changed = p;
+    field.set_real(changed, x);
+    out.add(std::move(changed), fmt::format("{}: {} -> {}", field.name, text(now), text(x)));
+  };
+  to(simplest);
+  if (!now || !std::isfinite(*now) || *now == 0) return;
+  const double power = std::copysign(std::exp2(std::floor(std::log2(std::fabs(*now)))), *now);
+  for (const double x : {1.0, -1.0, power, power * 1.5})
+    if (difficulty(x) < difficulty(*now)) to(x);
+  // A power of two comes nearer to 1 by halves of its exponent, then by one.
+  if (power == *now && std::fabs(*now) != 1) {
+    const int exponent = std::ilogb(*now);
+    for (const int nearer : {exponent / 2, exponent - (exponent > 0 ? 1 : -1)})
+      if (nearer != exponent && nearer != 0) to(std::copysign(std::ldexp(1.0, nearer), *now));
+  }
+}
+
+void add_origin(Collector& out, const Problem& p) {
+  Problem changed = p;
+  changed.b0 = changed.hq0 = changed.hkv0 = changed.lq0 = changed.lk0 = changed.d0 = changed.dv0 = 0;
+  out.add(std::move(changed), "origin -> 0");
+}
+
+void add_seed(Collector& out, const Problem& p) {
+  Problem changed = p;
+  changed.seed = 0;
+  out.add(std::move(changed), "seed -> 0");
+}
+
+void add_edits(Collector& out, const Problem& p) {
+  if (p.edits.empty()) return;
+  for (std::size_t chunk = p.edits.size(); chunk > 0; chunk /= 2)
+    for (std::size_t first = 0; first < p.edits.size(); first += chunk) {
+      Problem changed = p;
+      const std::size_t count = std::min(chunk, p.edits.size() - first);
+      const auto begin = changed.edits.begin() + static_cast<std::ptrdiff_t>(first);
+      changed.edits.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+      out.add(std::move(changed), fmt::format("edits {}..{} removed", first, first + count - 1));
+    }
+}
+
+}  // namespace
+
+const std::vector<Dimension>& dimensions() {
+  static const std::vector<Dimension> table{
+      dimension<&Problem::b>("b"),
+      {"hkv", 1, [](const Problem& p) { return p.hkv; },
+       [](Problem& p, Index n) {
+         const Index group = p.hkv > 0 ? p.group() : 1;
+         p.hkv = n;
+         p.hq = n * group;
+       }},
+      {"group", 1, [](const Problem& p) { return p.hkv > 0 ? p.group() : 1; },
+       [](Problem& p, Index n) { p.hq = p.hkv * n; }},
+      dimension<&Problem::lq>("lq"),
+      dimension<&Problem::lk>("lk"),
+      dimension<&Problem::d>("d"),
+      dimension<&Problem::dv>("dv"),
+      dimension<&Problem::window_left>("window_left"),
+      dimension<&Problem::window_right>("window_right"),
+      dimension<&Problem::threads>("threads"),
+      dimension<&Problem::rows>("rows"),
+  };
+  return table;
+}
+
+std::vector<Candidate> neighbours(const Problem& p, const ShrinkLimits& limits) {
+  Collector out(p, limits);
+  for (const Dimension& dimension : dimensions()) add_dimension(out, p, dimension);
+  for (const Ladder& ladder : ladders()) add_labels(out, p, ladder);
+  add_real(out, p, *find_field("scale"), std::nullopt);
+  add_real(out, p, *find_field("softcap"), 0.0);
+  add_real(out, p, *find_field("amplitude"), 1.0);
+  add_edits(out, p);
+  add_origin(out, p);
+  add_seed(out, p);
+  return std::move(out.found);
+}
+
+}  // namespace attest::engine
