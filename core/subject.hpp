@@ -65,7 +65,8 @@ class Subject {
   [[nodiscard]] virtual const SubjectInfo& info() const noexcept = 0;
   // Runs the calls in order, in one trip where the subject lives in another process. Never throws for what the subject
   // does: a death is CallStatus::crash, and the next run() starts it again. Tensors keep their strides and their address
-  // modulo 256 on the other side. Throws Error(internal) if attest itself fails.
+  // modulo 256 on the other side. Every tensor of a call is the view of a Tensor: its guards go over and come back too.
+  // Throws Error(internal) if attest itself fails.
   virtual std::vector<CallResult> run(std::span<const attest_attention> calls) = 0;
 };
 

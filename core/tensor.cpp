@@ -110,6 +110,19 @@ void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, 
   put(value);
 }
 
+namespace {
+// A whole row at least, so that a kernel that runs on by one meets NaN.
+std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strides, std::size_t width) noexcept {
+  const Index row = shape.empty() ? 1 : shape.back() * (strides.empty() ? 1 : std::max<Index>(strides.back(), 1));
+  return round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width));
+}
+}  // namespace
+
+std::size_t guard_bytes(const attest_tensor& view) noexcept {
+  const auto axes = static_cast<std::size_t>(view.ndim);
+  return guard_for({view.shape, axes}, {view.strides, axes}, view.dtype.bits / 8u);
+}
+
 // Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer.
 struct Tensor::Block {
   DType type{};
@@ -158,9 +171,7 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
                       " MiB, past the limit of 4096: choose smaller dimensions");
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
-  const Index row = shape.empty() ? 1 : shape.back() * (strides.empty() ? 1 : std::max<Index>(strides.back(), 1));
-  const std::size_t guard =
-      round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width));
+  const std::size_t guard = guard_for(shape, strides, width);
   const std::size_t total = guard + elements + guard;
   void* memory = ::operator new (round_up(sizeof(Block)) + total, std::align_val_t{alignment});
   block_.reset(new (memory) Block);

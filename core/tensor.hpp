@@ -30,6 +30,9 @@ std::optional<DType> dtype_of(attest_dtype type) noexcept;
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
+// How many bytes on either side of what a Tensor's view spans are guards of that Tensor.
+std::size_t guard_bytes(const attest_tensor& view) noexcept;
+
 // A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps that
 // strides leave, hold bytes 0xFF: a NaN to whoever reads them. Movable; views stay valid across moves.
 class Tensor {
