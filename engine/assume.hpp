@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,24 +8,24 @@
 
 namespace attest::engine {
 
-// A predicate over the field table, such as `scale>0 && lq<=lk && dtype==f16`.
-//   or := and ('||' and)*    and := not ('&&' not)*    not := '!' not | comparison
-//   comparison := sum (('=='|'!='|'<'|'<='|'>'|'>=') sum)?    sum, product: + - * /    primary := number | field | label | (or)
-// A label (f16, top_left, none, ...) stands for its position in the table of the field it is compared with; flags are 0 or 1;
-// `scale` is the effective scale.
+// A predicate over the field table, such as `scale>0 && lq<=lk`. Binding from loose to tight: || and && , !, one comparison
+// (== != < <= > >=), + and -, * and /, unary minus; parentheses. Arithmetic is in double; division by zero gives infinity
+// or NaN, and NaN compares false. A label (f16, top_left, none, ...) stands beside its field in a comparison; flags are 0 or
+// 1; `scale` is the effective scale.
 class Assumption {
  public:
-  // Throws Error(usage) naming the position, the token and what was expected there.
+  // Throws Error(usage) naming the token, its position and what was expected there.
   explicit Assumption(std::string_view text);
 
   [[nodiscard]] bool holds(const Problem& problem) const;
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
 
-  // Bounds on a single integer field that every top-level conjunct of the form `field <op> number` implies.
+  // Bounds on single integer, label and flag fields that every conjunct `field <op> number` implies: what a generator can
+  // narrow instead of drawing again. lo > hi if nothing is left.
   struct Interval {
     Index lo, hi;
   };
-  [[nodiscard]] Interval interval(std::string_view field) const;
+  [[nodiscard]] std::map<std::string, Interval> intervals() const;
 
   struct Node;
 

@@ -1,0 +1,295 @@
+#include "engine/assume.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace attest::engine {
+
+// One node of the expression. Truth is 1 or 0.
+struct Assumption::Node {
+  enum class Kind : std::uint8_t { number, field, label, negate, logical_not, binary };
+  Kind kind = Kind::number;
+  double number = 0;
+  const Field* field = nullptr;
+  std::string text;  // of a label, or the operator
+  std::size_t position = 0;
+  std::shared_ptr<Node> left, right;
+};
+
+namespace {
+
+using Node = Assumption::Node;
+using NodePtr = std::shared_ptr<Node>;
+
+constexpr int deepest = 64;
+
+bool is_comparison(std::string_view op) {
+  return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
+}
+
+double value_of(const Field& field, const Problem& problem) {
+  if (field.name == "scale") return problem.effective_scale();
+  if (field.kind == FieldKind::real) return field.get_real(problem).value_or(0);
+  if (field.kind == FieldKind::seed) return static_cast<double>(problem.seed);
+  return static_cast<double>(field.get(problem));
+}
+
+double evaluate(const Node& node, const Problem& problem) {
+  switch (node.kind) {
+    case Node::Kind::number:
+    case Node::Kind::label:
+      return node.number;
+    case Node::Kind::field:
+      return value_of(*node.field, problem);
+    case Node::Kind::negate:
+      return -evaluate(*node.left, problem);
+    case Node::Kind::logical_not:
+      return evaluate(*node.left, problem) == 0 ? 1 : 0;
+    case Node::Kind::binary:
+      break;
+  }
+  const double a = evaluate(*node.left, problem);
+  const std::string& op = node.text;
+  if (op == "&&") return a != 0 && evaluate(*node.right, problem) != 0;
+  if (op == "||") return a != 0 || evaluate(*node.right, problem) != 0;
+  const double b = evaluate(*node.right, problem);
+  if (op == "==") return a == b;
+  if (op == "!=") return a != b;
+  if (op == "<") return a < b;
+  if (op == "<=") return a <= b;
+  if (op == ">") return a > b;
+  if (op == ">=") return a >= b;
+  if (op == "+") return a + b;
+  if (op == "-") return a - b;
+  if (op == "*") return a * b;
+  return a / b;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) { advance(); }
+
+  NodePtr parse() {
+    NodePtr node = disjunction(0);
+    if (!token_.empty()) fail("an operator or the end");
+    return node;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& expected) const {
+    throw usage_error(fmt::format("--assume: {} at position {} of '{}': expected {}",
+                                  token_.empty() ? "the end" : "'" + token_ + "'", position_ + 1, text_, expected));
+  }
+
+  void advance() {
+    while (next_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[next_]))) ++next_;
+    position_ = next_;
+    token_.clear();
+    if (next_ == text_.size()) return;
+    const auto character = [&](std::size_t at) { return at < text_.size() ? static_cast<unsigned char>(text_[at]) : 0; };
+    const auto is_name = [](int c) { return std::isalnum(c) || c == '_'; };
+    if (std::isdigit(character(next_)) || (text_[next_] == '.' && std::isdigit(character(next_ + 1)))) {
+      // Digits, hexadecimal digits, a point, and a sign that follows an exponent letter.
+      const bool hexadecimal = text_.substr(next_).starts_with("0x") || text_.substr(next_).starts_with("0X");
+      const auto exponent = [&](int c) { return hexadecimal ? c == 'p' || c == 'P' : c == 'e' || c == 'E'; };
+      while (is_name(character(next_)) || character(next_) == '.' ||
+             ((character(next_) == '+' || character(next_) == '-') && exponent(character(next_ - 1))))
+        token_ += text_[next_++];
+    } else if (is_name(character(next_))) {
+      while (is_name(character(next_))) token_ += text_[next_++];
+    } else {
+      constexpr std::string_view pairs[] = {"&&", "||", "==", "!=", "<=", ">="};
+      const std::string_view two = text_.substr(next_, 2);
+      token_ = std::ranges::find(pairs, two) != std::end(pairs) ? two : text_.substr(next_, 1);
+      next_ += token_.size();
+    }
+  }
+
+  // Left-associative chain of `next` joined by any of `operators`.
+  template <class Next>
+  NodePtr chain(int depth, std::initializer_list<std::string_view> operators, Next&& next) {
+    NodePtr node = next(depth);
+    while (std::ranges::find(operators, token_) != operators.end()) node = binary(std::move(node), depth, next);
+    return node;
+  }
+
+  template <class Next>
+  NodePtr binary(NodePtr left, int depth, Next&& next) {
+    auto node = std::make_shared<Node>();
+    node->kind = Node::Kind::binary;
+    node->text = token_;
+    node->position = position_;
+    advance();
+    node->left = std::move(left);
+    node->right = next(depth);
+    resolve_labels(*node);
+    return node;
+  }
+
+  NodePtr disjunction(int depth) {
+    if (depth > deepest) fail("fewer parentheses");
+    return chain(depth, {"||"}, [this](int d) { return conjunction(d); });
+  }
+  NodePtr conjunction(int depth) {
+    return chain(depth, {"&&"}, [this](int d) { return negation(d); });
+  }
+  NodePtr negation(int depth) {
+    if (token_ != "!") return comparison(depth);
+    if (depth > deepest) fail("fewer negations");
+    auto node = std::make_shared<Node>();
+    node->kind = Node::Kind::logical_not;
+    advance();
+    node->left = negation(depth + 1);
+    return node;
+  }
+  NodePtr comparison(int depth) {
+    NodePtr node = sum(depth);
+    if (is_comparison(token_)) node = binary(std::move(node), depth, [this](int d) { return sum(d); });
+    if (is_comparison(token_)) fail("&& between two comparisons");
+    return node;
+  }
+  NodePtr sum(int depth) {
+    return chain(depth, {"+", "-"}, [this](int d) { return product(d); });
+  }
+  NodePtr product(int depth) {
+    return chain(depth, {"*", "/"}, [this](int d) { return primary(d); });
+  }
+
+  NodePtr primary(int depth) {
+    if (depth > deepest) fail("fewer parentheses");
+    auto node = std::make_shared<Node>();
+    node->position = position_;
+    if (token_ == "(") {
+      advance();
+      NodePtr inner = disjunction(depth + 1);
+      if (token_ != ")") fail("')'");
+      advance();
+      return inner;
+    }
+    if (token_ == "-") {
+      advance();
+      node->kind = Node::Kind::negate;
+      node->left = primary(depth + 1);
+      return node;
+    }
+    if (token_.empty()) fail("a field, a number or '('");
+    if (std::isdigit(static_cast<unsigned char>(token_[0])) || token_[0] == '.') {
+      const std::optional<double> number = parse_double(token_);
+      if (!number) fail("a number");
+      node->number = *number;
+    } else if (std::isalpha(static_cast<unsigned char>(token_[0]))) {
+      name(*node);
+    } else {
+      fail("a field, a number or '('");
+    }
+    advance();
+    return node;
+  }
+
+  void name(Node& node) {
+    node.text = token_;
+    node.field = find_field(token_);
+    if (node.field) {
+      node.kind = Node::Kind::field;
+      return;
+    }
+    const bool known = std::ranges::any_of(fields(), [&](const Field& field) {
+      return std::ranges::find(field.labels, token_) != field.labels.end();
+    });
+    if (!known) fail("a field or a label of one (`attest list generators` names them)");
+    node.kind = Node::Kind::label;
+  }
+
+  // A label takes its number from the field on the other side of its comparison.
+  void resolve_labels(Node& node) {
+    for (const auto& [label, other] : {std::pair{node.left, node.right}, std::pair{node.right, node.left}}) {
+      if (label->kind != Node::Kind::label) continue;
+      const bool comparable = is_comparison(node.text) && other->kind == Node::Kind::field;
+      const auto labels = comparable ? other->field->labels : std::span<const std::string_view>{};
+      const auto found = std::ranges::find(labels, label->text);
+      if (found == labels.end()) {
+        token_ = label->text;
+        position_ = label->position;
+        fail(comparable && !labels.empty()
+                 ? fmt::format("one of {}", fmt::join(labels, ", "))
+                 : "a label to stand beside its field in a comparison, as in dtype==f16");
+      }
+      label->number = static_cast<double>(found - labels.begin());
+      label->kind = Node::Kind::number;
+    }
+  }
+
+ public:
+  // A label that no comparison claimed, such as `f16` alone.
+  void require_resolved(const Node& node) {
+    if (node.kind == Node::Kind::label) {
+      token_ = node.text;
+      position_ = node.position;
+      fail("a label to stand beside its field in a comparison, as in dtype==f16");
+    }
+    if (node.left) require_resolved(*node.left);
+    if (node.right) require_resolved(*node.right);
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t next_ = 0, position_ = 0;
+  std::string token_;
+};
+
+// Calls `visit` with each `field op number` that must hold for `node` to hold.
+template <class Visit>
+void for_each_bound(const Node& node, Visit&& visit) {
+  if (node.kind != Node::Kind::binary) return;
+  if (node.text == "&&") {
+    for_each_bound(*node.left, visit);
+    for_each_bound(*node.right, visit);
+    return;
+  }
+  const auto flipped = [](const std::string& op) -> std::string {
+    return op == "<" ? ">" : op == "<=" ? ">=" : op == ">" ? "<" : op == ">=" ? "<=" : op;
+  };
+  if (!is_comparison(node.text)) return;
+  const auto constant = [](const Node& n) -> std::optional<double> {
+    if (n.kind == Node::Kind::number) return n.number;
+    if (n.kind == Node::Kind::negate && n.left->kind == Node::Kind::number) return -n.left->number;
+    return std::nullopt;
+  };
+  if (node.left->kind == Node::Kind::field)
+    if (const auto number = constant(*node.right)) visit(*node.left->field, node.text, *number);
+  if (node.right->kind == Node::Kind::field)
+    if (const auto number = constant(*node.left)) visit(*node.right->field, flipped(node.text), *number);
+}
+
+}  // namespace
+
+Assumption::Assumption(std::string_view text) : text_(text) {
+  Parser parser(text_);
+  NodePtr root = parser.parse();
+  parser.require_resolved(*root);
+  root_ = std::move(root);
+}
+
+bool Assumption::holds(const Problem& problem) const { return evaluate(*root_, problem) != 0; }
+
+std::map<std::string, Assumption::Interval> Assumption::intervals() const {
+  std::map<std::string, Interval> found;
+  for_each_bound(*root_, [&](const Field& field, const std::string& op, double number) {
+    if (field.kind == FieldKind::real || field.kind == FieldKind::seed) return;
+    Interval& interval = found.try_emplace(std::string(field.name), Interval{field.lo, field.hi}).first->second;
+    const double clamped = std::clamp(number, static_cast<double>(field.lo) - 2, static_cast<double>(field.hi) + 2);
+    const auto down = static_cast<Index>(std::floor(clamped)), up = static_cast<Index>(std::ceil(clamped));
+    if (op == "<" || op == "<=" || op == "==") interval.hi = std::min(interval.hi, op == "<" ? up - 1 : down);
+    if (op == ">" || op == ">=" || op == "==") interval.lo = std::max(interval.lo, op == ">" ? down + 1 : up);
+  });
+  return found;
+}
+
+}  // namespace attest::engine

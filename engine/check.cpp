@@ -1,0 +1,183 @@
+#include "engine/check.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/error.hpp"
+#include "core/glob.hpp"
+#include "core/rng.hpp"
+#include "properties/property.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::engine {
+namespace {
+
+using properties::CallFailed;
+using properties::Property;
+using properties::Trial;
+
+constexpr int repeats = 3;
+constexpr std::uint64_t law_stream = 0x6C617773;  // keeps the choice of laws apart from the draw of the problem
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What asks for nothing beyond the base call runs on every problem: guards, result class and the policy bound.
+bool runs_always(std::size_t law, const Property& property) { return law < 2 || property.name == policy_bound_name; }
+
+Verdict verdict_of(const CallResult& result) {
+  switch (result.status) {
+    case CallStatus::unsupported:
+      return Verdict::skip("unsupported: " + result.message);
+    case CallStatus::crash:
+      return {VerdictKind::crash, result.message, {}, {}};
+    case CallStatus::timeout:
+      return {VerdictKind::timeout, result.message, {}, {}};
+    case CallStatus::error:
+    case CallStatus::done:
+      break;
+  }
+  return {VerdictKind::error, result.message, {}, {}};
+}
+
+Verdict run_law(const Property& property, Trial& trial) {
+  const auto reason = property.not_applicable(trial.problem(), trial.contract(), trial.subject().info());
+  if (reason) return Verdict::skip(*reason);
+  try {
+    return property.check(trial);
+  } catch (const CallFailed& failed) {
+    return verdict_of(failed.result);
+  }
+}
+
+bool ends_the_case(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
+
+// Guards last: they report what any call of the case broke. But a base call that fails is theirs, and ends the case.
+void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outcome) {
+  const auto all = properties::properties();
+  for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
+  try {
+    trial.base();
+  } catch (const CallFailed& failed) {
+    outcome.laws.front().verdict = verdict_of(failed.result);
+    if (failed.result.status == CallStatus::unsupported)
+      for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
+    return;
+  }
+  bool ended = false;
+  for (const bool guards : {false, true})
+    for (LawVerdict& law : outcome.laws) {
+      const Property& property = all[law.law];
+      if ((property.kind == properties::Kind::guard) != guards || ended) continue;
+      law.verdict = run_law(property, trial);
+      ended = ends_the_case(law.verdict.kind);
+    }
+}
+
+}  // namespace
+
+Seconds& Seconds::operator+=(const Seconds& other) noexcept {
+  draw += other.draw;
+  values += other.values;
+  subject += other.subject;
+  oracle += other.oracle;
+  laws += other.laws;
+  shrink += other.shrink;
+  return *this;
+}
+
+bool CaseOutcome::executed() const noexcept {
+  return std::ranges::any_of(laws, [](const LawVerdict& law) {
+    return law.verdict.kind != VerdictKind::skip && law.verdict.kind != VerdictKind::vacuous;
+  });
+}
+
+FailureKey CaseOutcome::key() const {
+  const LawVerdict& law = laws[*reported];
+  return key_of(properties::properties()[law.law].name, law.verdict);
+}
+
+std::size_t law_named(std::string_view name) {
+  const auto all = properties::properties();
+  const auto found = std::ranges::find(all, name, &Property::name);
+  if (found == all.end())
+    throw usage_error("there is no property '" + std::string(name) + "': `attest list properties` names them");
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+void validate(const LawChoice& choice) {
+  if (choice.property_glob.empty()) return;
+  for (const Property& property : properties::properties())
+    if (glob_matches(choice.property_glob, property.name)) return;
+  throw usage_error("--property " + choice.property_glob +
+                    " matches no property: `attest list properties` names them");
+}
+
+std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
+                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number) {
+  const auto all = properties::properties();
+  std::vector<std::size_t> chosen, others;
+  for (std::size_t law = 0; law < all.size(); ++law) {
+    if (!choice.property_glob.empty()) {
+      if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
+    } else if (runs_always(law, all[law]) || !choice.further) {
+      chosen.push_back(law);
+    } else if (!all[law].not_applicable(problem, contract, info)) {
+      others.push_back(law);
+    }
+  }
+  // The K smallest of one random number each.
+  const std::uint64_t key = extend(extend(mix(seed), law_stream), case_number);
+  const auto rank = [key](std::size_t law) { return extend(key, law); };
+  std::ranges::sort(others, {}, rank);
+  const std::size_t drawn = std::min(choice.further.value_or(0), others.size());
+  chosen.insert(chosen.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(drawn));
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws) {
+  const auto start = std::chrono::steady_clock::now();
+  CaseOutcome outcome;
+  Trial trial(problem, contract, bench.subject, bench.peer);
+  if (!laws.empty()) run_laws(trial, laws, outcome);
+  for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
+    if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;
+  if (outcome.reported) outcome.needed = {outcome.finding()->law};
+  outcome.subject_calls = trial.subject_calls();
+  const auto& elapsed = trial.elapsed();
+  outcome.seconds.values = static_cast<double>(elapsed.values) * 1e-9;
+  outcome.seconds.subject = static_cast<double>(elapsed.subject) * 1e-9;
+  outcome.seconds.oracle = static_cast<double>(elapsed.oracle) * 1e-9;
+  outcome.seconds.laws =
+      seconds_since(start) - outcome.seconds.values - outcome.seconds.subject - outcome.seconds.oracle;
+  return outcome;
+}
+
+CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
+                            std::span<const std::size_t> laws) {
+  CaseOutcome outcome = check(problem, contract, bench, laws);
+  if (!outcome.reported) return outcome;
+  const std::size_t law = outcome.finding()->law;
+  const auto shows_again = [&](std::span<const std::size_t> asked) {
+    const CaseOutcome again = check(problem, contract, bench, asked);
+    outcome.seconds += again.seconds;
+    return std::ranges::any_of(again.laws, [&](const LawVerdict& other) {
+      return other.law == law && is_finding(other.verdict.kind);
+    });
+  };
+  if (shows_again(outcome.needed)) return outcome;
+  for (int i = 0; i < repeats; ++i)
+    if (shows_again(laws)) {
+      outcome.needed.assign(laws.begin(), laws.end());
+      return outcome;
+    }
+  Verdict& verdict = outcome.laws[*outcome.reported].verdict;
+  verdict.reason = "was " + std::string(name(verdict.kind)) + (verdict.reason.empty() ? "" : ": " + verdict.reason) +
+                   "; three repeats of the same calls did not show it again";
+  verdict.kind = VerdictKind::flaky;
+  return outcome;
+}
+
+}  // namespace attest::engine

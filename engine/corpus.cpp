@@ -1,0 +1,258 @@
+#include "engine/corpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "engine/bucket.hpp"
+#include "engine/evidence.hpp"
+#include "engine/file.hpp"
+
+namespace attest::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::uintmax_t largest_file = std::uintmax_t{16} << 20;
+constexpr int deepest = 16;
+constexpr std::size_t digest_digits = 16;
+constexpr std::string_view digest_before = "  \"digest\": \"", digest_after = "\"\n}\n";
+
+// Reads a corpus file step by step; every refusal names the file, the line and the reason.
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  Entry read() {
+    const json object = parse();
+    check_format(object);
+    check_digest();
+    try {
+      return entry(object);
+    } catch (const Error& error) {
+      refuse(line_, error.what());
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(std::size_t line, const std::string& reason) const {
+    throw usage_error(fmt::format("{}:{}: {}", name_, line, reason));
+  }
+  [[nodiscard]] std::size_t line_at(std::size_t byte) const {
+    const auto head = text_.substr(0, std::min(byte, text_.size()));
+    return 1 + static_cast<std::size_t>(std::ranges::count(head, '\n'));
+  }
+
+  json parse() const {
+    if (text_.size() > largest_file) refuse(1, "the file is larger than any entry of ours");
+    if (text_.empty()) refuse(1, "the file is empty");
+    const auto shallow = [this](int depth, json::parse_event_t, json&) {
+      if (depth > deepest) refuse(1, fmt::format("JSON is nested deeper than {} levels", deepest));
+      return true;
+    };
+    try {
+      json object = json::parse(text_, shallow);
+      if (!object.is_object()) refuse(1, "a corpus entry must be a JSON object");
+      return object;
+    } catch (const json::parse_error& error) {
+      const bool ended = error.byte >= text_.size();
+      refuse(line_at(error.byte), ended ? "the file is truncated: JSON ends in the middle" : "the file is damaged: this is not JSON");
+    } catch (const json::exception&) {
+      refuse(1, "the file is damaged: it holds a number that no double can hold");
+    }
+  }
+
+  void check_format(const json& object) const {
+    const std::size_t line = line_of("format");
+    if (!object.contains("format") || !object["format"].is_number_unsigned())
+      refuse(line, "not a corpus entry: it states no format version");
+    const auto format = object["format"].get<std::uint64_t>();
+    if (format != static_cast<std::uint64_t>(corpus_format))
+      refuse(line, fmt::format("format version {}, and this attest reads version {}: {}", format, corpus_format,
+                               format > corpus_format ? "use a later attest" : "write the entry again"));
+  }
+
+  // The last member is the digest of every byte before it.
+  void check_digest() const {
+    const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
+    const std::size_t at = text_.size() < tail ? 0 : text_.size() - tail;
+    const std::string_view end = text_.substr(at);
+    if (!end.starts_with(digest_before) || !end.ends_with(digest_after))
+      refuse(line_at(text_.size()), "the file is damaged: it does not end with its digest");
+    const std::string expected = hex64(digest_of(text_.substr(0, at)));
+    if (end.substr(digest_before.size(), digest_digits) != expected)
+      refuse(line_at(at), "the file is damaged or was edited: its digest is not that of its contents");
+  }
+
+  [[nodiscard]] std::size_t line_of(std::string_view key) const {
+    const std::size_t at = text_.find(fmt::format("\"{}\":", key));
+    return at == std::string_view::npos ? 1 : line_at(at);
+  }
+
+  // A member of `object`; leaves its line behind for messages.
+  const json& member(const json& object, const std::string& key) {
+    line_ = line_of(key);
+    const auto found = object.find(key);
+    if (found == object.end()) throw usage_error("the entry has no '" + key + "'");
+    return *found;
+  }
+  std::string string(const json& object, const std::string& key) {
+    const json& value = member(object, key);
+    if (!value.is_string()) throw usage_error("'" + key + "' must be a string");
+    return value.get<std::string>();
+  }
+  bool flag(const json& object, const std::string& key) {
+    const json& value = member(object, key);
+    if (!value.is_boolean()) throw usage_error("'" + key + "' must be true or false");
+    return value.get<bool>();
+  }
+  std::uint64_t count(const json& object, const std::string& key) {
+    const json& value = member(object, key);
+    if (!value.is_number_unsigned()) throw usage_error("'" + key + "' must be a whole number that is not negative");
+    return value.get<std::uint64_t>();
+  }
+  std::vector<std::string> strings(const json& object, const std::string& key) {
+    const json& value = member(object, key);
+    std::vector<std::string> list;
+    if (!value.is_array()) throw usage_error("'" + key + "' must be an array of strings");
+    for (const json& item : value) {
+      if (!item.is_string()) throw usage_error("'" + key + "' must be an array of strings");
+      list.push_back(item.get<std::string>());
+    }
+    return list;
+  }
+  VerdictKind kind(const json& object, const std::string& key) {
+    const auto found = verdict_kind_from_name(string(object, key));
+    if (!found) throw usage_error("'" + key + "' is no verdict that this version knows");
+    return *found;
+  }
+
+  Entry entry(const json& object) {
+    Entry e;
+    e.attest_version = string(object, "attest_version");
+    e.subject = string(object, "subject");
+    if (portable_subject(e.subject) != e.subject)
+      throw usage_error("the subject '" + e.subject +
+                        "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
+    e.subject_version = string(object, "subject_version");
+    e.problem = problem_from_json(member(object, "problem"));
+    if (string(object, "text") != to_text(e.problem)) throw usage_error("'text' and 'problem' are not the same problem");
+    const json& contract = member(object, "contract");
+    if (!contract.is_object()) throw usage_error("'contract' must be an object");
+    const Policy policy = policy_from_text(string(contract, "policy"));
+    e.contract = contract_from_json(contract, policy);
+    if (policy[Stage::storage] != e.problem.dtype) throw usage_error("the policy's storage format is not the problem's dtype");
+    e.policy_given = flag(object, "policy_given");
+    e.property = string(object, "property");
+    e.with = strings(object, "with");
+    const json& expect = member(object, "expect");
+    e.expect = kind(expect, "verdict");
+    if (e.expect != VerdictKind::pass && e.expect != VerdictKind::fail)
+      throw usage_error("an entry expects 'pass' or 'fail', nothing else");
+    e.bucket = string(expect, "bucket");
+    e.reference = string(expect, "reference");
+    if (e.expect == VerdictKind::fail && e.bucket.empty()) throw usage_error("an expected failure must name its bucket");
+    const json& seen = member(object, "seen");
+    e.seen = kind(seen, "kind");
+    e.reason = string(seen, "reason");
+    if (seen.contains("witness")) e.evidence = evidence_from_json(member(seen, "witness"));
+    const json& origin = member(object, "origin");
+    e.original = string(origin, "original");
+    if (origin.contains("seed")) e.seed = count(origin, "seed");
+    if (origin.contains("case")) e.case_number = count(origin, "case");
+    e.shrink_calls = static_cast<std::int64_t>(std::min<std::uint64_t>(count(object, "shrink_calls"), INT64_MAX));
+    e.minimal = flag(object, "minimal");
+    e.neighbours = strings(object, "neighbours");
+    return e;
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::size_t line_ = 1;
+};
+
+}  // namespace
+
+ordered_json to_json(const Entry& e) {
+  ordered_json object;
+  object["format"] = corpus_format;
+  object["attest_version"] = e.attest_version;
+  object["subject"] = e.subject;
+  object["subject_version"] = e.subject_version;
+  object["text"] = to_text(e.problem);
+  object["problem"] = to_json(e.problem);
+  object["policy_given"] = e.policy_given;
+  object["contract"] = to_json(e.contract);
+  object["property"] = e.property;
+  object["with"] = e.with;
+  object["expect"] = {{"verdict", name(e.expect)}, {"bucket", e.bucket}, {"reference", e.reference}};
+  object["seen"] = {{"kind", name(e.seen)}, {"reason", e.reason}};
+  if (e.evidence) object["seen"]["witness"] = to_json(*e.evidence);
+  object["origin"]["original"] = e.original;
+  if (e.seed) object["origin"]["seed"] = *e.seed;
+  if (e.case_number) object["origin"]["case"] = *e.case_number;
+  object["shrink_calls"] = e.shrink_calls;
+  object["minimal"] = e.minimal;
+  object["neighbours"] = e.neighbours;
+  return object;
+}
+
+std::string to_file_text(const Entry& entry) {
+  // Everything but the closing brace, and a comma for the digest that follows. Bytes that are no UTF-8 are replaced.
+  std::string text = to_json(entry).dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  text.resize(text.size() - 2);
+  text += ",\n";
+  const std::string digest = hex64(digest_of(text));
+  return text + std::string(digest_before) + digest + std::string(digest_after);
+}
+
+Entry entry_from_file_text(std::string_view text, const std::string& name) { return Reader(text, name).read(); }
+
+Entry read_entry(const fs::path& file) { return entry_from_file_text(read_file(file, largest_file), file.string()); }
+
+fs::path entry_path(const Entry& entry) {
+  const std::uint64_t hash = digest_of(entry.property + "\n" + to_text(entry.problem));
+  return fs::path(file_name_of(entry.subject)) /
+         fmt::format("{}-{}.json", file_name_of(entry.bucket.empty() ? entry.property : entry.bucket),
+                     hex64(hash).substr(0, 8));
+}
+
+fs::path write_entry(const Entry& entry, const fs::path& folder) {
+  const fs::path file = folder / entry_path(entry);
+  write_file(file, to_file_text(entry));
+  return file;
+}
+
+std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    if (!fs::exists(path, error)) throw usage_error(path.string() + " does not exist");
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    fs::recursive_directory_iterator walk(path, error), end;
+    if (error) throw usage_error(fmt::format("{} cannot be read: {}", path.string(), error.message()));
+    for (; walk != end; walk.increment(error)) {
+      if (error) throw usage_error(fmt::format("{} cannot be read: {}", path.string(), error.message()));
+      if (walk->path().extension() == ".json" && walk->is_regular_file(error)) files.push_back(walk->path());
+    }
+  }
+  std::ranges::sort(files);
+  files.erase(std::ranges::unique(files).begin(), files.end());
+  return files;
+}
+
+std::set<std::string> known_buckets(const fs::path& corpus) {
+  std::set<std::string> buckets;
+  for (const fs::path& file : corpus_files({corpus}))
+    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail) buckets.insert(std::move(entry.bucket));
+  return buckets;
+}
+
+}  // namespace attest::engine
