@@ -29,7 +29,7 @@ from . import _onnxruntime_session as session
 from ._onnxruntime_call import (
     DEFAULT_THREADS, TYPES, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length, split,
     store,
-)  # fmt: skip
+)
 
 
 class Attention:
@@ -57,7 +57,7 @@ class Attention:
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "empty_row": "zero",
             "softcap_before_bias": True,
-        })  # fmt: skip
+        })
 
     def attention(self, call):
         check(call, "Attention", TYPES)
@@ -79,10 +79,10 @@ class Attention:
             attributes.update(q_num_heads=q.shape[1], kv_num_heads=k.shape[1])
             q, k, v = heads_inside(q), heads_inside(k), heads_inside(v)
         inputs = [("Q", q), ("K", k), ("V", v), ("attn_mask", self.mask(call, keep)), ("past_key", past_k),
-                  ("past_value", past_v), ("nonpad_kv_seqlen", nonpad)]  # fmt: skip
+                  ("past_value", past_v), ("nonpad_kv_seqlen", nonpad)]
         outputs = 1 if past is None else 3  # with a past, "past and present key and value are all needed"
         store(call, session.run("Attention", "", self.opset, attributes, inputs, outputs,
-                                threads=call.threads or DEFAULT_THREADS, static=self.static))  # fmt: skip
+                                threads=call.threads or DEFAULT_THREADS, static=self.static))
 
     def keys(self, call):
         """(keep, nonpad_kv_seqlen, past length): which keys there are, and where the diagonal is.

@@ -12,9 +12,9 @@ def describe(dtypes, supports, contract):
     always = {
         "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
         "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
-    }  # fmt: skip
+    }
     return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": contract}  # fmt: skip
+            "contract": contract}
 
 
 def check(call, op, dtypes):

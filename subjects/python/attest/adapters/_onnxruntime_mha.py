@@ -24,7 +24,7 @@ from . import _onnxruntime_session as session
 from ._onnxruntime_call import (
     DEFAULT_THREADS, TYPES, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length, split,
     store,
-)  # fmt: skip
+)
 
 DTYPES = ("f16", "f32")
 
@@ -79,10 +79,10 @@ class MultiHeadAttention:
         padding, bias = masks(call)
         inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", None),
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
-                  ("past_value", past_v)]  # fmt: skip
+                  ("past_value", past_v)]
         store(call, session.run("MultiHeadAttention", "com.microsoft", 17, attributes, inputs,
                                 1 if past is None else 3, threads=call.threads or DEFAULT_THREADS,
-                                static=self.static))  # fmt: skip
+                                static=self.static))
 
 
 def masks(call):
@@ -92,9 +92,9 @@ def masks(call):
     queries too, else of three. One that differs between heads can only be said as an attention_bias of -inf. Lengths
     alone are a key_padding_mask of one dimension.
     """
-    lq, lk = call.q.shape[2], call.k.shape[2]
+    b, lq, lk = call.q.shape[0], call.q.shape[2], call.k.shape[2]
     number = TYPES[call.dtype]
-    keep = None if call.keep is None else narrowed(call.keep, (1, 2))
+    keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
         bias = np.where(keep, number(0) if bias is None else bias, number(-np.inf))
@@ -106,5 +106,6 @@ def masks(call):
         return (None if call.kv_lengths is None else call.kv_lengths.astype(np.int32)), bias
     if call.kv_lengths is not None:
         keep = keep & lengths_as_keep(call.kv_lengths, lk)
+    keep = np.broadcast_to(keep, (b, 1, *keep.shape[2:]))
     padding = keep[:, 0, 0] if keep.shape[2] == 1 else keep[:, 0]
     return padding.astype(np.int32), bias

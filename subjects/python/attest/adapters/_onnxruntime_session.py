@@ -4,6 +4,7 @@ A session is kept per node (operator, attributes, which inputs are given, their 
 calls of any shape, as an application does; the `static` form pins the shapes and so keeps a session per shape.
 """
 
+import re
 from collections import OrderedDict
 
 import numpy as np
@@ -87,9 +88,8 @@ def _build(op, domain, opset, attributes, inputs, outputs, threads, static):
 def _reason(text):
     """The sentence of an ONNX Runtime error that says what it objects to: no build paths, no C++ signature."""
     text = " ".join(text.split())
-    for mark in (" was false. ", "Status Message: "):
-        if mark in text:
-            return f"onnxruntime: {text.split(mark)[-1]}"
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    text = text.rpartition("Status Message: ")[2].rpartition(" was false. ")[2]
     return f"onnxruntime: {text}"
 
 

@@ -1,0 +1,394 @@
+"""The onnxruntime adapters: what they hand to the operator, what comes back, and what docs/findings.md claims.
+
+Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxruntime is not installed there.
+"""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import sys
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+if importlib.util.find_spec("onnxruntime") is None:
+    other = os.environ.get("ATTEST_PYTHON", "")
+    if other and other != os.environ.get("ATTEST_TRIED_PYTHON"):
+        os.environ["ATTEST_TRIED_PYTHON"] = other
+        os.execv(other, [other, *sys.argv])
+    print("skipped: onnxruntime is not installed; ./run test installs it, or ATTEST_PYTHON names a Python that has it")
+    sys.exit(125)
+
+sys.path.insert(0, str(ROOT / "subjects" / "python"))
+import numpy as np
+import onnxruntime
+
+from attest import Unsupported
+from attest.adapters import _onnxruntime_session as session
+from attest.adapters.onnxruntime import SUBJECTS
+
+TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
+
+
+def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **options):
+    """A call as the worker would make it; options override any attribute."""
+    rng = np.random.default_rng(seed)
+    draw = lambda *shape: rng.standard_normal(shape).astype(TYPES[dtype])
+    hkv, dv = hkv or hq, dv or d
+    made = dict(
+        q=draw(b, hq, lq, d), k=draw(b, hkv, lk, d), v=draw(b, hkv, lk, dv), bias=None, keep=None, kv_lengths=None,
+        out=np.full((b, hq, lq, dv), np.nan, TYPES[dtype]), lse=None, dtype=dtype, bias_dtype=None, softcap=0.0,
+        scale=1 / np.sqrt(d), scale_is_default=True, causal=False, align="top_left", window_left=-1, window_right=-1,
+        threads=1,
+    )
+    made.update(options)
+    if "scale" in options:
+        made["scale_is_default"] = False
+    if made["bias"] is not None:
+        made["bias_dtype"] = made["bias_dtype"] or dtype
+    for name in ("bias", "keep"):  # stride 0 where broadcast, as in a problem
+        if made[name] is not None:
+            made[name] = np.broadcast_to(made[name], (b, hq, lq, lk))
+    return SimpleNamespace(**made)
+
+
+def reference(c):
+    """The output in float64, by the order of meaning of attest_attention; an empty row is 0."""
+    lq, lk = c.q.shape[2], c.k.shape[2]
+    group = c.q.shape[1] // c.k.shape[1]
+    q = c.q.astype(float)
+    k, v = (np.repeat(x.astype(float), group, 1) for x in (c.k, c.v))
+    score = c.scale * (q @ k.swapaxes(2, 3))
+    if c.softcap > 0:
+        score = c.softcap * np.tanh(score / c.softcap)
+    if c.bias is not None:
+        score = score + c.bias.astype(float)
+    lengths = np.full(len(q), lk) if c.kv_lengths is None else c.kv_lengths
+    i, j = np.arange(lq)[:, None], np.arange(lk)
+    part = np.broadcast_to(j < lengths[:, None, None, None], score.shape).copy()
+    if c.keep is not None:
+        part &= c.keep
+    if c.causal:
+        shift = lengths - lq if c.align == "bottom_right" else np.zeros_like(lengths)
+        part &= j <= i + shift[:, None, None, None]
+    score = np.where(part, score, -np.inf)
+    top = score.max(-1, keepdims=True)
+    weight = np.exp(score - np.where(np.isneginf(top), 0, top))
+    total = weight.sum(-1, keepdims=True)
+    return weight @ v / np.where(total == 0, 1, total)
+
+
+def far(c):
+    """Whether the output is further from the reference than the small standard-normal problems here permit."""
+    error = np.abs(c.out.astype(float) - reference(c))
+    return not np.all(error <= 60 * ROUNDOFF[c.dtype] * max(1.0, np.abs(c.v.astype(float)).max()))
+
+
+def handed(name, c):
+    """(attributes, {input: array}, opset) that the subject gives to the operator for this call."""
+    taken = {}
+
+    def record(op, domain, opset, attributes, inputs, outputs, **_):
+        taken.update(attributes=attributes, inputs={n: a for n, a in inputs if a is not None}, outputs=outputs)
+        return np.zeros(c.out.shape, c.out.dtype)
+
+    with mock.patch.object(session, "run", record):
+        SUBJECTS[name]().attention(c)
+    return SimpleNamespace(**taken)
+
+
+BATTERY = [
+    dict(),
+    dict(b=3, hq=4, lq=5, lk=7, d=3, dv=6),
+    dict(b=2, hq=2, lq=9, lk=70, d=33),
+    dict(lq=1, lk=1, d=1),
+    dict(hq=4, hkv=2, lq=3, lk=5),
+    dict(scale=0.3),
+    dict(softcap=0.75, scale=1.0),
+    dict(causal=True, lq=4, lk=4),
+    dict(causal=True, lq=5, lk=3),
+    dict(causal=True, align="bottom_right", lq=2, lk=5),
+    dict(causal=True, align="bottom_right", lq=5, lk=3),
+    dict(b=2, causal=True, align="bottom_right", lq=2, lk=5, kv_lengths=np.array([3, 5], np.int32)),
+    dict(b=2, lq=3, lk=5, kv_lengths=np.array([2, 5], np.int32)),
+    dict(b=2, causal=True, lq=5, lk=4, kv_lengths=np.array([2, 4], np.int32)),
+    dict(b=2, hq=2, lq=3, lk=4, keep=np.array([[[[1, 0, 1, 1]]], [[[0, 1, 1, 0]]]], bool), _rows=True),
+    dict(b=2, hq=2, lq=2, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),
+    dict(b=2, hq=2, lq=1, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool).reshape(1, 2, 1, 3)),
+    dict(b=2, hq=2, lq=2, lk=3, bias=np.linspace(-2, 2, 12).reshape(1, 2, 2, 3)),
+    dict(b=2, lq=2, lk=3, bias=np.linspace(-2, 2, 6).reshape(2, 3), keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),
+]
+
+
+def battery(dtype, **more):
+    for problem in BATTERY:
+        options = {**problem, **more}
+        rows = options.pop("_rows", False)
+        if options.get("bias") is not None:
+            options["bias"] = options["bias"].astype(TYPES[dtype])
+        c = call(dtype=dtype, **options)
+        if rows:  # the query dimension written out: the refusal of the other is ort-attention-1
+            c.keep = np.ascontiguousarray(c.keep)
+        yield problem, c
+
+
+class Agreement(unittest.TestCase):
+    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+
+    def test_battery(self):
+        least = {"f16": 8, "f32": 8, "f64": 10}  # each subject says at least so many of the problems
+        for name, make in SUBJECTS.items():
+            subject = make()
+            for dtype in subject.describe()["dtypes"]:
+                judged = 0
+                for threads in (1, 2):
+                    for problem, c in battery(dtype, threads=threads):
+                        if dtype == "f64" and self.is_double_finding(c):
+                            continue
+                        with self.subTest(name, dtype=dtype, problem=problem):
+                            try:
+                                subject.attention(c)
+                            except Unsupported:
+                                continue
+                            except session.Refused as refusal:  # ort-attention-1
+                                self.assertEqual(name, "Attention-broadcast-mask")
+                                self.assertIn("inconsistent q_sequence_length", str(refusal))
+                                continue
+                            judged += 1
+                            self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+                self.assertGreaterEqual(judged, 2 * least[dtype], name)
+
+    @staticmethod
+    def is_double_finding(c):
+        """Steps around ort-attention-10 by a scale with an exact root; ort-attention-8 and 9 are causal with a mask."""
+        c.scale, c.scale_is_default = 0.25, False
+        masked = c.bias is not None or c.keep is not None or c.kv_lengths is not None
+        return c.causal and (masked or c.align == "bottom_right")
+
+    def test_a_wrong_corner_is_far(self):
+        c = call(causal=True, align="bottom_right", lq=2, lk=5)
+        SUBJECTS["Attention"]().attention(c)
+        self.assertFalse(far(c))
+        c.align = "top_left"
+        self.assertTrue(far(c))
+
+    def test_a_nan_is_far(self):
+        c = call()
+        self.assertTrue(far(c))
+
+    def test_views_are_read_through_their_strides_and_inputs_left_alone(self):
+        for name in ("Attention", "Attention-3d", "MultiHeadAttention", "MultiHeadAttention-bnsh"):
+            c = call(b=2, hq=3, lq=4, lk=5, d=3)
+            c.q = c.q.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)
+            c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
+            c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
+            c.out = np.full((2, 4, 3, 3), np.nan, np.float32).transpose(0, 2, 1, 3)
+            before = [x.copy() for x in (c.q, c.k, c.v)]
+            SUBJECTS[name]().attention(c)
+            self.assertFalse(far(c), name)
+            for x, y in zip(before, (c.q, c.k, c.v)):
+                np.testing.assert_array_equal(x, y)
+
+    def test_a_session_is_reused_over_shapes_and_a_static_one_is_not(self):
+        for name, sessions in (("Attention", 1), ("Attention-static", 2)):
+            session._sessions.clear()
+            subject = SUBJECTS[name]()
+            for lk in (3, 4, 3):
+                c = call(lk=lk)
+                subject.attention(c)
+                self.assertFalse(far(c))
+            self.assertEqual(len(session._sessions), sessions, name)
+
+    def test_kept_sessions_are_bounded(self):
+        session._sessions.clear()
+        subject = SUBJECTS["Attention"]()
+        for i in range(session._KEPT_SESSIONS + 3):
+            subject.attention(call(scale=(i + 1) / 128))
+        self.assertEqual(len(session._sessions), session._KEPT_SESSIONS)
+
+
+class AttentionEncoding(unittest.TestCase):
+    def test_plain(self):
+        got = handed("Attention", call())
+        self.assertEqual(set(got.inputs), {"Q", "K", "V"})
+        self.assertEqual(got.attributes, {})
+
+    def test_the_default_scale_is_left_out_and_an_equal_one_is_not(self):
+        self.assertEqual(handed("Attention", call(d=4, scale=0.5)).attributes, {"scale": 0.5})
+
+    def test_three_dimensions(self):
+        got = handed("Attention-3d", call(b=2, hq=4, hkv=2, lq=3, lk=5, d=3, dv=6))
+        self.assertEqual(got.attributes, {"q_num_heads": 4, "kv_num_heads": 2})
+        self.assertEqual([got.inputs[n].shape for n in "QKV"], [(2, 3, 12), (2, 5, 6), (2, 5, 12)])
+
+    def test_top_left_is_a_node_without_past_or_lengths(self):
+        got = handed("Attention", call(causal=True, lq=2, lk=5))
+        self.assertEqual(got.attributes, {"is_causal": 1})
+        self.assertEqual(set(got.inputs), {"Q", "K", "V"})
+
+    def test_bottom_right_is_a_past(self):
+        got = handed("Attention", call(causal=True, align="bottom_right", lq=2, lk=5))
+        self.assertEqual([got.inputs[n].shape[2] for n in ("past_key", "past_value", "K", "V")], [3, 3, 2, 2])
+        self.assertEqual(got.outputs, 3)
+
+    def test_bottom_right_with_fewer_keys_than_queries_is_a_length(self):
+        c = call(b=2, causal=True, align="bottom_right", lq=5, lk=2)
+        np.testing.assert_array_equal(handed("Attention", c).inputs["nonpad_kv_seqlen"], [2, 2])
+        with self.assertRaises(Unsupported):
+            handed("Attention-23", c)
+
+    def test_lengths(self):
+        lengths = np.array([1, 3], np.int32)
+        inputs = handed("Attention", call(b=2, kv_lengths=lengths)).inputs
+        self.assertEqual(inputs["nonpad_kv_seqlen"].dtype, np.int64)
+        np.testing.assert_array_equal(inputs["nonpad_kv_seqlen"], lengths)
+        self.assertNotIn("attn_mask", inputs)
+        # At the top left, nonpad_kv_seqlen would move the diagonal: the lengths join the mask.
+        for name, causal in (("Attention", True), ("Attention-23", False)):
+            inputs = handed(name, call(b=2, lq=1, causal=causal, kv_lengths=lengths)).inputs
+            self.assertNotIn("nonpad_kv_seqlen", inputs)
+            np.testing.assert_array_equal(inputs["attn_mask"][:, 0, 0], [[1, 0, 0], [1, 1, 1]])
+
+    def test_mask_ranks(self):
+        def shape(name, mask_shape, **what):
+            ones = np.ones(mask_shape, bool)
+            return handed(name, call(b=2, hq=4, lq=3, lk=5, keep=ones, **what)).inputs["attn_mask"].shape
+
+        self.assertEqual(shape("Attention", (1, 5)), (1, 5))
+        self.assertEqual(shape("Attention", (3, 5)), (3, 5))
+        self.assertEqual(shape("Attention", (4, 3, 5)), (4, 3, 5))
+        self.assertEqual(shape("Attention", (2, 1, 3, 5)), (2, 1, 3, 5))
+        self.assertEqual(shape("Attention", (2, 1, 1, 5)), (2, 1, 3, 5))
+        self.assertEqual(shape("Attention-broadcast-mask", (2, 1, 1, 5)), (2, 1, 1, 5))
+        self.assertEqual(shape("Attention-broadcast-mask", (4, 1, 5)), (4, 1, 5))
+
+    def test_mask_types(self):
+        keep = np.array([[1, 0, 1], [0, 1, 1]], bool)
+        bias = np.arange(6, dtype=np.float16).reshape(2, 3)
+        self.assertEqual(handed("Attention", call(keep=keep)).inputs["attn_mask"].dtype, bool)
+        as_float = handed("Attention-float-mask", call(keep=keep, dtype="f16")).inputs["attn_mask"]
+        self.assertEqual(as_float.dtype, np.float16)
+        np.testing.assert_array_equal(as_float, [[0, -np.inf, 0], [-np.inf, 0, 0]])
+        both = handed("Attention", call(keep=keep, bias=bias, dtype="f16")).inputs["attn_mask"]
+        self.assertEqual(both.dtype, np.float16)
+        np.testing.assert_array_equal(both, [[0, -np.inf, 2], [-np.inf, 4, 5]])
+
+    def test_unsupported(self):
+        lengths = np.array([1, 3], np.int32)
+        for name, c in [
+            ("Attention", call(scale=-1.0)),
+            ("Attention", call(scale=1e300)),
+            ("Attention", call(scale=0.3, dtype="f64")),
+            ("Attention", call(window_left=1)),
+            ("Attention", call(lse=np.zeros((1, 1, 2)))),
+            ("Attention", call(bias=np.zeros((2, 3), np.float32), bias_dtype="f32", dtype="f16")),
+            ("Attention-past", call(causal=True)),
+            ("Attention-past", call(b=2, causal=True, align="bottom_right", kv_lengths=lengths)),
+        ]:
+            with self.assertRaises(Unsupported):
+                handed(name, c)
+
+
+class MultiHeadAttentionEncoding(unittest.TestCase):
+    name = "MultiHeadAttention"
+
+    def test_plain(self):
+        got = handed(self.name, call(b=2, hq=4, lq=3, lk=5, d=2, dv=6))
+        self.assertEqual(got.attributes, {"num_heads": 4})
+        self.assertEqual([got.inputs[n].shape for n in ("query", "key", "value")], [(2, 3, 8), (2, 5, 8), (2, 5, 24)])
+        got = handed("MultiHeadAttention-bnsh", call(b=2, hq=4, lq=3, lk=5))
+        self.assertEqual([got.inputs[n].shape for n in ("query", "key")], [(2, 3, 8), (2, 4, 5, 2)])
+
+    def test_key_padding_masks(self):
+        def masks(mask_shape=None, **what):
+            keep = None if mask_shape is None else np.arange(np.prod(mask_shape)).reshape(mask_shape) % 3 > 0
+            inputs = handed(self.name, call(b=2, hq=4, lq=3, lk=5, keep=keep, **what)).inputs
+            return inputs.get("key_padding_mask"), inputs.get("attention_bias")
+
+        lengths = np.array([2, 5], np.int32)
+        np.testing.assert_array_equal(masks(kv_lengths=lengths)[0], lengths)
+        self.assertEqual(masks((1, 5))[0].shape, (2, 5))
+        self.assertEqual(masks((3, 5))[0].shape, (2, 3, 5))
+        padding, bias = masks((1, 5), kv_lengths=lengths)
+        np.testing.assert_array_equal(padding, [[0, 1, 0, 0, 0], [0, 1, 1, 0, 1]])
+        self.assertIsNone(bias)
+        padding, bias = masks((4, 1, 5), kv_lengths=lengths)
+        np.testing.assert_array_equal(padding, lengths)
+        self.assertEqual(bias.shape, (1, 4, 3, 5))
+        np.testing.assert_array_equal(bias[0, 0, 2], [-np.inf, 0, 0, -np.inf, 0])
+
+    def test_attention_bias_is_broadcast_over_batch_and_heads_only(self):
+        for given, expected in (((3, 5), (1, 1, 3, 5)), ((2, 1, 1, 5), (2, 1, 3, 5)), ((1, 4, 3, 5), (1, 4, 3, 5))):
+            c = call(b=2, hq=4, lq=3, lk=5, bias=np.zeros(given, np.float32))
+            self.assertEqual(handed(self.name, c).inputs["attention_bias"].shape, expected)
+
+    def test_bottom_right_is_a_past(self):
+        got = handed(self.name, call(causal=True, align="bottom_right", lq=2, lk=5))
+        self.assertEqual([got.inputs[n].shape for n in ("past_key", "key")], [(1, 1, 3, 2), (1, 2, 2)])
+        self.assertEqual(got.attributes["unidirectional"], 1)
+
+    def test_mask_filter_value_is_left_to_its_default(self):
+        self.assertNotIn("mask_filter_value", handed(self.name, call()).attributes)
+        lowest = handed("MultiHeadAttention-filter-lowest", call()).attributes["mask_filter_value"]
+        self.assertEqual(lowest, float(np.finfo(np.float32).min))
+
+    def test_unsupported(self):
+        for name, c in [
+            (self.name, call(hq=4, hkv=2)),
+            (self.name, call(softcap=1.0)),
+            (self.name, call(dtype="f64")),
+            (self.name, call(causal=True, align="bottom_right", lq=3, lk=2)),
+            (self.name, call(causal=True, align="bottom_right", lq=2, lk=3, dv=5)),
+            ("MultiHeadAttention-bnsh", call(dv=5)),
+        ]:
+            with self.assertRaises(Unsupported):
+                handed(name, c)
+
+
+class Declarations(unittest.TestCase):
+    def test_names_versions_and_descriptions(self):
+        self.assertLessEqual({"Attention", "MultiHeadAttention"}, set(SUBJECTS))
+        for name, make in SUBJECTS.items():
+            subject = make()
+            self.assertEqual(subject.name, f"onnxruntime:{name}")
+            self.assertIn(onnxruntime.__version__, subject.version)
+            self.assertEqual(subject.describe()["ops"], ["attention"])
+
+    def test_pinned_packages(self):
+        pinned = (ROOT / "subjects/python/requirements-onnxruntime.txt").read_text().split()
+        self.assertEqual([line.split("==")[0] for line in pinned], ["numpy", "onnx", "onnxruntime"])
+
+    def test_a_refusal_is_one_line_without_paths(self):
+        with self.assertRaises(session.Refused) as caught:
+            SUBJECTS["Attention"]().attention(call(scale=0.0))
+        self.assertEqual(str(caught.exception), "onnxruntime: scale must be greater than 0 if specified")
+
+
+class Findings(unittest.TestCase):
+    """Every script of docs/findings.md prints what the page says it prints."""
+
+    def test_scripts(self):
+        text = (ROOT / "docs/findings.md").read_text()
+        pinned = (ROOT / "subjects/python/requirements-onnxruntime.txt").read_text()
+        if f"onnxruntime=={onnxruntime.__version__}\n" not in pinned:
+            self.skipTest(f"the page is about the pinned onnxruntime, not {onnxruntime.__version__}")
+        onnxruntime.set_default_logger_severity(4)
+        entries = re.findall(r"^### (ort-\S+)\n(?:(?!^### ).)*?```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text,
+                             re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(entries), len(re.findall(r"^### ort-", text, re.MULTILINE)))
+        for name, script, expected in entries:
+            with self.subTest(name):
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
+                    exec(compile(script, name, "exec"), {"__name__": name})
+                self.assertEqual(printed.getvalue().strip(), expected.strip())
+
+
+if __name__ == "__main__":
+    unittest.main()
