@@ -1,0 +1,51 @@
+#pragma once
+#include <memory>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+#include "core/problem.hpp"
+#include "core/verdict.hpp"
+
+namespace attest::oracle {
+
+// What a number must be, whatever its size.
+enum class Expect : std::uint8_t { number, nan, nonfinite };
+
+// What one element could be if the kernel keeps its contract, before it is rounded to the tensor's type.
+struct Enclosure {
+  double y = 0;                          // the float64 reference
+  double lo = 0, hi = 0;                 // a finite value lies in [lo, hi]; lo == hi where the rule is exact
+  double hull_lo = 0, hull_hi = 0;       // of the attended values of its column; infinite for a log-sum-exp
+  Expect expect = Expect::number;
+  bool nonfinite_ok = false;             // NaN and infinities are permitted too
+  bool undetermined = false;             // a finite value is not judged
+  bool zero_ok = false;                  // 0 is permitted too: the row may have lost every key
+  bool empty_row = false;
+};
+
+// The float64 reference and the proven bounds of docs/bounds.md for one problem. Judges what a kernel returned.
+class AttentionOracle {
+ public:
+  // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
+  AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
+  ~AttentionOracle();
+  AttentionOracle(const AttentionOracle&) = delete;
+  AttentionOracle& operator=(const AttentionOracle&) = delete;
+
+  // Judges every element of the judged rows, `lse` only if it is present, in the order of their indices: out's columns
+  // of a row, then its lse. Fails with the first element that no conforming kernel could have returned; counts end there.
+  // pass otherwise, or vacuous: "undetermined" if nothing could be judged, "wide" if every judged enclosure holds the
+  // whole hull of its values. Counts.wide is all of judged for the latter and 0 for any other verdict.
+  Verdict judge(const Tensor& out, const Tensor& lse);
+  // The same by the full formulas for every element: what judge() must agree with.
+  Verdict judge_slowly(const Tensor& out, const Tensor& lse);
+
+  Enclosure out_enclosure(Index b, Index h, Index i, Index column);
+  Enclosure lse_enclosure(Index b, Index h, Index i);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attest::oracle

@@ -1,0 +1,88 @@
+#include "oracle/call.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace attest::oracle {
+namespace {
+
+template <class T, class Decode>
+void decode(const std::byte* from, Index stride, Index count, double* to, Decode&& convert) {
+  for (Index n = 0; n < count; ++n) {
+    T bits;
+    std::memcpy(&bits, from + n * stride * static_cast<Index>(sizeof bits), sizeof bits);
+    to[n] = convert(bits);
+  }
+}
+
+}  // namespace
+
+void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to) {
+  const auto* from = static_cast<const std::byte*>(first);
+  if (tensor.dtype.bits == 64) return decode<double>(from, stride, count, to, [](double x) { return x; });
+  if (tensor.dtype.bits == 32)
+    return decode<float>(from, stride, count, to, [](float x) { return static_cast<double>(x); });
+  if (tensor.dtype.code == ATTEST_BFLOAT) return decode<std::uint16_t>(from, stride, count, to, decode_bf16);
+  decode<std::uint16_t>(from, stride, count, to, decode_f16);
+}
+
+Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs)
+    : contract(&the_contract),
+      numbers(the_contract, problem.d, inputs.scale, inputs.softcap),
+      q(inputs.q.view()),
+      k(inputs.k.view()),
+      v(inputs.v.view()),
+      bias(inputs.bias.view()),
+      keep(inputs.keep.view()),
+      kv_lengths(inputs.kv_lengths.view()),
+      batch(problem.b),
+      heads(problem.hq),
+      kv_heads(problem.hkv),
+      rows(problem.lq),
+      keys(problem.lk),
+      d(problem.d),
+      dv(problem.dv),
+      has_bias(inputs.bias.present()),
+      has_keep(inputs.keep.present()),
+      causal(inputs.causal),
+      bottom_right(inputs.align == Align::bottom_right),
+      window_left(inputs.window_left),
+      window_right(inputs.window_right) {
+  // A bias of a finer format than the score may be rounded to the score's before it is added.
+  const Format score = the_contract.policy[Stage::score];
+  if (has_bias && loses(score, format_of(inputs.bias.dtype()))) numbers.u_bias = numbers.u_score;
+}
+
+Index Call::length(Index b) const noexcept {
+  if (!attest_present(&kv_lengths)) return keys;
+  std::int32_t n = 0;
+  std::memcpy(&n, attest_at(&kv_lengths, b, 0, 0, 0), sizeof n);
+  return n;
+}
+
+Call::Range Call::range(Index b, Index i) const noexcept {
+  const Index length_b = length(b), diagonal = bottom_right ? i + length_b - rows : i;
+  Index first = 0, last = length_b;
+  if (causal) last = std::min(last, diagonal + 1);
+  if (window_left >= 0) first = std::max(first, diagonal - window_left);
+  if (window_right >= 0 && window_right < last - diagonal) last = std::min(last, diagonal + window_right + 1);
+  return {first, std::max(first, last)};
+}
+
+bool Call::kept(Index b, Index h, Index i, Index j) const noexcept {
+  return !has_keep || *static_cast<const std::uint8_t*>(attest_at(&keep, b, h, i, j)) != 0;
+}
+
+bool Call::unread(Index b, Index j) const noexcept {
+  switch (contract->masked_unread) {
+    case MaskedUnread::yes:
+      return true;
+    case MaskedUnread::beyond_length:
+      return j >= length(b);
+    case MaskedUnread::no:
+      break;
+  }
+  return false;
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+#include "oracle/numbers.hpp"
+
+namespace attest::oracle {
+
+
+// The inputs of one call, read by logical coordinates (attest/plugin.h says what they mean).
+class Call {
+ public:
+  Call(const Contract& contract, const Problem& problem, const Inputs& inputs);
+
+  const Contract* contract;
+  Numbers numbers;
+  attest_tensor q, k, v, bias, keep, kv_lengths;
+  Index batch, heads, kv_heads, rows, keys, d, dv;
+  bool has_bias, has_keep, causal, bottom_right;
+  Index window_left, window_right;
+
+  [[nodiscard]] Index kv_head(Index h) const noexcept { return h / (heads / kv_heads); }
+  // Lb: the keys of sample b.
+  [[nodiscard]] Index length(Index b) const noexcept;
+  // Keys outside [first, last) are masked by length, causality or window.
+  struct Range {
+    Index first, last;
+  };
+  [[nodiscard]] Range range(Index b, Index i) const noexcept;
+  [[nodiscard]] bool kept(Index b, Index h, Index i, Index j) const noexcept;
+  // Whether the contract promises that key j, if masked, is never read.
+  [[nodiscard]] bool unread(Index b, Index j) const noexcept;
+};
+
+// Reads `count` elements along an axis: those at (char*)first + n * stride elements. Exact.
+void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to);
+// Elements (b, h, i, 0..count) of a tensor of four axes.
+inline void read_row(const attest_tensor& t, Index b, Index h, Index i, Index count, double* to) {
+  read_strided(t, attest_at(&t, b, h, i, 0), t.strides[3], count, to);
+}
+// Elements (b, h, first..first+count, column).
+inline void read_column(const attest_tensor& t, Index b, Index h, Index first, Index count, Index column, double* to) {
+  read_strided(t, attest_at(&t, b, h, first, column), t.strides[2], count, to);
+}
+
+}  // namespace attest::oracle

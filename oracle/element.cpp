@@ -1,0 +1,254 @@
+#include "oracle/element.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/lanes.hpp"
+
+namespace attest::oracle {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// The smallest weight that no stage can flush to zero, so that it surely carries a NaN or an infinity of v along.
+double sure_weight(const Numbers&, const Policy& policy) {
+  return std::max({0x1p-100, smallest_normal(policy[Stage::softmax]), smallest_normal(policy[Stage::weights]),
+                   smallest_normal(policy[Stage::operand])});
+}
+
+struct Radius {
+  double x, g;
+};
+
+// Section 4: what is added around the box for one combination. `magnitude` is Abar; values are in units of 1/unit.
+Radius radius(const Numbers& m, const Row& row, const Combination& how, double magnitude, double rho, double sum_abs,
+              double max_abs, double unit) {
+  const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
+  double absolute;
+  if (how.normalised_first) {
+    absolute = sum_abs * (m.eta_weights + m.eta_softmax + m.eps0 * rho) + (products + 2) * m.eta_pv * unit;
+  } else {
+    absolute = (sum_abs * (m.eta_weights + 2 * m.eps0) + 2.2 * n * max_abs * m.eps1 +
+                (products + 2 * row.r + 6) * m.eta_pv * unit) *
+                   rho +
+               4 * m.eta_pv * unit;
+  }
+  if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
+  if (m.merges) absolute += 2 * m.eta_partial * unit;
+  if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
+  const double x =
+      growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  const double a = row.denominator_error(m, rho, how.sum_of_rounded);
+  return {x, growth(bounded(a * (1 + m.u_softmax)))};
+}
+
+}  // namespace
+
+bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
+  out.nonfinite_ok = row.nonfinite_ok;
+  out.zero_ok = row.zero_ok;
+  switch (row.kind) {
+    case RowKind::ordinary:
+      return false;
+    case RowKind::must_be_nan:
+      out.y = out.lo = out.hi = nan;
+      out.expect = Expect::nan;
+      return true;
+    case RowKind::undetermined:
+      out.y = nan;
+      out.lo = -infinity;
+      out.hi = infinity;
+      out.undetermined = true;
+      return true;
+    case RowKind::empty:
+      break;
+  }
+  out.empty_row = true;
+  switch (call.contract->empty_row) {
+    case EmptyRow::mean_v:
+      if (!row.keys.empty()) return false;
+      [[fallthrough]];  // the mean of no values
+    case EmptyRow::unspecified:
+      out.y = nan;
+      out.lo = -infinity;
+      out.hi = infinity;
+      out.undetermined = out.nonfinite_ok = true;
+      break;
+    case EmptyRow::zero:
+      break;
+    case EmptyRow::nan:
+      out.y = out.lo = out.hi = nan;
+      out.expect = Expect::nan;
+      break;
+  }
+  return true;
+}
+
+void Column::read(const Call& call, const Row& row, Index b, Index h, Index column) {
+  const Index kv = call.kv_head(h);
+  const bool look_at_masked = !row.facts.v_finite || call.numbers.operand_rounds;
+  const Index first = look_at_masked ? 0 : row.keys.front();
+  const Index count = (look_at_masked ? call.keys : row.keys.back() + 1) - first;
+  all_.resize(static_cast<std::size_t>(count));
+  read_column(call.v, b, kv, first, count, column, all_.data());
+
+  masked_finite_ = true;
+  beyond_operand_ = false;
+  if (look_at_masked) {
+    auto attended = row.keys.begin();
+    for (Index j = 0; j < count; ++j) {
+      const double value = all_[static_cast<std::size_t>(j)];
+      const bool takes_part = attended != row.keys.end() && *attended == j;
+      if (takes_part) ++attended;
+      if (!takes_part && call.unread(b, j)) continue;
+      if (call.numbers.operand_rounds && std::fabs(value) >= call.numbers.overflow_operand) beyond_operand_ = true;
+      if (!takes_part && !std::isfinite(value)) masked_finite_ = false;
+    }
+  }
+
+  v_.assign(static_cast<std::size_t>(row.n_padded), 0);
+  finite_ = true;
+  max_abs_ = 0;
+  hull_lo_ = infinity;
+  hull_hi_ = -infinity;
+  for (std::size_t t = 0; t < row.keys.size(); ++t) {
+    const double value = all_[static_cast<std::size_t>(row.keys[t] - first)];
+    finite_ = finite_ && std::isfinite(value);
+    v_[t] = value;
+    max_abs_ = std::max(max_abs_, std::fabs(value));
+    hull_lo_ = std::min(hull_lo_, value);
+    hull_hi_ = std::max(hull_hi_, value);
+  }
+  // Near the largest double, sums of values would overflow: a power of two moves them away from it.
+  unit_ = finite_ && max_abs_ > 0x1p900 ? 0x1p-128 : 1;
+  if (unit_ != 1)
+    for (double& value : v_) value *= unit_;
+  max_abs_ *= unit_;
+  Lanes total = fill(0);
+  for (std::size_t t = 0; t < v_.size(); t += lane_count) total += abs(load(&v_[t]));
+  sum_abs_ = sum(total);
+}
+
+// Section 3: the largest (sign 1) or smallest (sign -1) weighted mean over the box, by Dinkelbach's iteration from y.
+double Column::box_extreme(const Row::Box& box, double y, double sign) const {
+  for (int step = 0; step < 64; ++step) {
+    Lanes moment = fill(0), weight = moment;
+    for (std::size_t t = 0; t < v_.size(); t += lane_count) {
+      const Lanes away = load(&v_[t]) - y;
+      const Lanes w = select(sign * away > 0.0, load(&box.hi[t]), load(&box.lo[t]));
+      moment += w * away;
+      weight += w;
+    }
+    const double total = sum(weight);
+    if (!(total > 0)) return nan;
+    const double move = sum(moment) / total;
+    if (!(sign * move > 1e-15 * (std::fabs(y) + 1e-300))) break;
+    y += move;
+  }
+  return y;
+}
+
+Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index column) {
+  Enclosure out;
+  if (fixed_by_row(call, row, out)) return out;
+  const Numbers& m = call.numbers;
+  read(call, row, b, h, column);
+  if (!finite_) {
+    const Row::Box& weights = row.box(call, 0);
+    const double threshold = sure_weight(m, call.contract->policy) * weights.hi_sum;
+    for (std::size_t t = 0; t < row.keys.size(); ++t)
+      if (!std::isfinite(v_[t]) && weights.lo[t] >= threshold) out.expect = Expect::nonfinite;
+    out.y = out.lo = out.hi = nan;
+    out.nonfinite_ok = true;
+    out.undetermined = out.expect == Expect::number;
+    return out;
+  }
+  out.hull_lo = hull_lo_;
+  out.hull_hi = hull_hi_;
+
+  Lanes mean = fill(0);
+  for (std::size_t t = 0; t < v_.size(); t += lane_count) mean += load(&row.p[t]) * load(&v_[t]);
+  const double y = sum(mean);
+  const double hull_lo = hull_lo_ * unit_, hull_hi = hull_hi_ * unit_;
+  double lo = infinity, hi = -infinity, lost_lo = infinity, lost_hi = -infinity;
+  bool proper = std::isfinite(y);
+  Combination ways[4];
+  const int count = row.combinations(call, ways);
+  double below[2], above[2], mean_abs[2];
+  bool done[2] = {false, false};
+  for (int w = 0; w < count; ++w) {
+    const int at = ways[w].box;
+    const Row::Box& box = row.box(call, at);
+    if (!done[at]) {
+      done[at] = true;
+      Lanes heavy = fill(0);
+      for (std::size_t t = 0; t < v_.size(); t += lane_count) heavy += load(&box.hi[t]) * abs(load(&v_[t]));
+      mean_abs[at] = std::min(max_abs_, sum(heavy) / box.lo_sum);
+      below[at] = box_extreme(box, y, -1);
+      above[at] = box_extreme(box, y, 1);
+    }
+    const Radius tight = radius(m, row, ways[w], mean_abs[at], row.rho, sum_abs_, max_abs_, unit_);
+    const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
+    const double reach = tight.x + tight.g * (top + tight.x);
+    proper = proper && below[at] - reach <= above[at] + reach;
+    lo = std::min(lo, below[at] - reach);
+    hi = std::max(hi, above[at] + reach);
+    if (row.score_lost) {
+      const Radius wide = radius(m, row, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+      const double spread = wide.x + wide.g * (max_abs_ + wide.x);
+      lost_lo = std::min(lost_lo, hull_lo - spread);
+      lost_hi = std::max(lost_hi, hull_hi + spread);
+    }
+  }
+  out.y = y / unit_;
+  const double edge = std::max(std::fabs(lo), std::fabs(hi)) / unit_;
+  out.lo = (row.score_lost ? lost_lo : lo) / unit_;
+  out.hi = (row.score_lost ? lost_hi : hi) / unit_;
+  out.undetermined = !proper || !(out.lo <= out.hi) || row.finite_undetermined || !masked_finite_;
+
+  const double keys = static_cast<double>(row.n);
+  const double wrong_shift = m.u_softmax * (m.a1 + row.a2);
+  const double shift = std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * row.z_all)));
+  const double grown = compounded(keys + (m.pv_narrower ? 2 : 1) * row.r + 2, m.u_pv);
+  const double largest = max_abs_ / unit_;
+  out.nonfinite_ok = row.nonfinite_ok || beyond_operand_ || !masked_finite_ || !proper ||
+                     std::min(sum_abs_, keys * max_abs_) * (1 + grown) * shift >= m.overflow_pv * unit_ ||
+                     edge >= m.overflow_out || (m.merges && edge >= m.overflow_partial) ||
+                     (m.merges && largest * (1 + grown + m.u_weights) >= std::min(m.overflow_partial, m.overflow_pv)) ||
+                     largest * (1 + m.u_weights + grown) >= m.overflow_pv;
+  return out;
+}
+
+Enclosure lse_enclosure_of(const Call& call, Row& row) {
+  Enclosure out;
+  out.hull_lo = -infinity;
+  out.hull_hi = infinity;
+  out.nonfinite_ok = row.nonfinite_ok;
+  switch (row.kind) {
+    case RowKind::ordinary:
+      break;
+    case RowKind::empty:
+      out.empty_row = true;
+      out.y = out.lo = out.hi = -infinity;
+      return out;
+    case RowKind::must_be_nan:
+      out.y = out.lo = out.hi = nan;
+      out.expect = Expect::nan;
+      return out;
+    case RowKind::undetermined:
+      out.y = nan;
+      out.lo = -infinity;
+      out.hi = infinity;
+      out.undetermined = true;
+      return out;
+  }
+  const Row::Lse lse = row.lse(call);
+  out.y = lse.y;
+  out.lo = lse.lo;
+  out.hi = lse.hi;
+  out.undetermined = row.score_lost || row.finite_undetermined || !(lse.lo <= lse.hi);
+  return out;
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,28 @@
+#pragma once
+#include "oracle/attention.hpp"
+#include "oracle/row.hpp"
+
+namespace attest::oracle {
+
+// One output element of a row: its values, the reference and the interval of docs/bounds.md, sections 3 to 5.
+class Column {
+ public:
+  Enclosure evaluate(const Call& call, Row& row, Index b, Index h, Index column);
+
+ private:
+  void read(const Call& call, const Row& row, Index b, Index h, Index column);
+  double box_extreme(const Row::Box& box, double y, double sign) const;
+
+  std::vector<double> all_, v_;
+  double unit_ = 1, sum_abs_ = 0, max_abs_ = 0, hull_lo_ = 0, hull_hi_ = 0;
+  bool finite_ = true, masked_finite_ = true, beyond_operand_ = false;
+};
+
+// The row's log-sum-exp, section 4b.
+Enclosure lse_enclosure_of(const Call& call, Row& row);
+
+// The rule of the row alone, where no column matters: empty rows, NaN that must propagate, what nothing is known of.
+// False if the row is ordinary or its empty row is a mean.
+bool fixed_by_row(const Call& call, const Row& row, Enclosure& out);
+
+}  // namespace attest::oracle

@@ -1,0 +1,118 @@
+#include "oracle/numbers.hpp"
+
+namespace attest::oracle {
+namespace {
+
+double eta(Format format, bool flush) {
+  return flush ? smallest_normal(format) : half_smallest_subnormal(format);
+}
+
+}  // namespace
+
+Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double cap)
+    : d(static_cast<double>(dimension)),
+      scale(sigma),
+      scale_magnitude(std::fabs(sigma)),
+      mu(std::max(1.0, scale_magnitude)),
+      softcap(cap),
+      softcap_before_bias(contract.softcap_before_bias),
+      arithmetic(contract.arithmetic) {
+  const Policy& policy = contract.policy;
+  const Format storage = policy[Stage::storage], operand = policy[Stage::operand], acc = policy[Stage::qk],
+               score = policy[Stage::score], scaling = policy[Stage::scale], capping = policy[Stage::softcap],
+               softmax = policy[Stage::softmax], weights = policy[Stage::weights], pv = policy[Stage::pv],
+               partial = policy[Stage::partial];
+  output = policy[Stage::output];
+  flush = arithmetic.flush_to_zero;
+  kappa = arithmetic.kappa;
+  exp2 = arithmetic.exp2;
+  merges = arithmetic.lse_merge != LseMerge::none;
+  lazy = contract.lazy_nats();
+
+  operand_rounds = operand != storage;
+  operand_flushes = operand_rounds || flush;
+  u_operand = narrower(operand, storage) ? unit_roundoff(operand) : 0;
+  eta_operand = eta(operand, flush);
+  overflow_operand = overflow_threshold(operand);
+  eta_acc = eta(acc, flush);
+  overflow_acc = overflow_threshold(acc);
+  u_score = unit_roundoff(score);
+  eta_score = eta(score, flush);
+  overflow_score = overflow_threshold(score);
+  eta_scale = eta(scaling, flush);
+  u_cap = unit_roundoff(capping);
+  eta_cap = eta(capping, flush);
+  tanh_relative = (2 * arithmetic.tanh_ulp + 2) * u_cap;
+  tanh_absolute = arithmetic.tanh == TanhError::absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
+  underflows = (flush ? 2 : 1) * d;
+
+  u_softmax = unit_roundoff(softmax);
+  eta_softmax = eta(softmax, flush);
+  overflow_softmax = overflow_threshold(softmax);
+  a1 = exp2 ? 2 : 0;
+  a2 = exp2 ? 2 : 0;
+  a3 = exp2 ? 5 : 2;
+  if (arithmetic.lse_merge == LseMerge::flat) a2 += 3;
+  // chain: 3 for every merge is added per row, where the number of splits is known.
+  c_exp = arithmetic.exp_rel ? *arithmetic.exp_rel : 2 * arithmetic.exp_ulp * u_softmax;
+  near = softmax == Format::f64 ? 760 : 120;
+
+  const double u_acc = kappa * unit_roundoff(acc);
+  e_operand = compounded(2, u_operand);
+  e_acc = compounded(d, u_acc);
+  e_acc_overflow = compounded(d + 4, u_acc);
+  e_scale = compounded(4, unit_roundoff(scaling));
+  relative_scale =
+      scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
+  folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
+  operand_mu = folds ? mu : 1;
+  raw_overflow = std::min(overflow_score, overflow_threshold(scaling));
+  if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
+
+  // The weights are rounded to their own format and then to the operand's: once, if those are the same.
+  const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;
+  u_weights = (narrower(weights, softmax) ? unit_roundoff(weights) : 0) +
+              std::max(u_operand, narrower(operand, weights) ? unit_roundoff(operand) : 0);
+  weights_round = narrow_weights || enter_rounded;
+  eta_weights = (narrow_weights || flush ? eta(weights, flush) : 0) + (enter_rounded ? eta(operand, flush) : 0);
+  overflow_weights = overflow_threshold(weights);
+  u_pv = kappa * unit_roundoff(pv);
+  eta_pv = eta(pv, flush);
+  overflow_pv = overflow_threshold(pv);
+  pv_narrower = loses(pv, softmax);
+  u_final = std::max(unit_roundoff(pv), u_softmax);
+  c_div = 2 * arithmetic.div_ulp;
+  u_partial = merges ? unit_roundoff(partial) : 0;
+  eta_partial = eta(partial, flush);
+  overflow_partial = overflow_threshold(partial);
+  overflow_out = overflow_threshold(output);
+  // Where exp flushes to zero: at the smallest normal, but for f16, whose exp is usually rounded from a wider one.
+  eps0 = 1.01 * (!flush && softmax == Format::f16 ? 1.5 * half_smallest_subnormal(softmax) : smallest_normal(softmax));
+  eps1 = std::max(eps0, pv_narrower ? eta_pv : 0);
+  eta_final = pv_narrower ? eta_pv : eta_softmax;
+}
+
+double Numbers::rescalings(double n, double lk, double records) const {
+  double r = std::min(n, std::ceil(lk / static_cast<double>(arithmetic.kv_tile_min))) - 1;
+  if (arithmetic.key_order != KeyOrder::any && !merges) r = std::min(r, records - 1);
+  if (arithmetic.lse_merge == LseMerge::chain) r = std::min(r + splits(n) - 1, n);
+  return r;
+}
+
+double Numbers::shared_rounding(double n, double r, double z_top) const {
+  const double adds = n + (pv_narrower ? 2 : 1) * r + 2;
+  double t = adds * u_pv + 4 * u_final * c_div + u_operand;
+  const double ln_n = std::log(n);
+  if (arithmetic.lse_merge == LseMerge::flat) t += u_partial;
+  if (arithmetic.lse_merge == LseMerge::chain)
+    t += splits(n) * (2 * u_pv + 2 * u_final * c_div + 3 * u_softmax + u_partial);
+  if (merges && arithmetic.merge_weights == MergeWeights::lse) {
+    const double merging = arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;
+    t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * c_exp * (1 + c_exp)) +
+         splits(n) * u_softmax;
+  }
+  return t;
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,57 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+
+namespace attest::oracle {
+
+// exp and expm1 that stay finite, so that a vacuous bound is huge instead of NaN.
+inline double bounded(double x) { return std::min(x, 600.0); }
+inline double growth(double x) { return std::expm1(std::min(x, 700.0)); }
+// E(k, u) of docs/bounds.md: what k roundings of relative size u can do to a product.
+inline double compounded(double k, double u) { return growth(k * u * (1 + u)); }
+
+// Whether rounding from one format to another can lose bits or underflow sooner.
+constexpr bool loses(Format to, Format from) {
+  return narrower(to, from) || smallest_normal(to) > smallest_normal(from);
+}
+
+// What a contract says, as the numbers that the bounds are written in (docs/bounds.md, section 0). u_ is a unit roundoff,
+// eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone.
+struct Numbers {
+  Numbers(const Contract& contract, Index d, double scale, double softcap);
+
+  // the problem
+  double d, scale, scale_magnitude, mu, softcap;
+  bool softcap_before_bias;
+  // section 1
+  double u_operand, eta_operand, overflow_operand;
+  bool operand_rounds;   // the operand format differs from storage
+  bool operand_flushes;  // that, or flush-to-zero: absolute errors arise on entering a product
+  double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative, tanh_absolute;
+  double u_bias = 0;  // rounding of the bias itself, where its type is wider than the score's
+  double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
+  double underflows;  // of the D products: 2 D under flush-to-zero, else D
+  // section 2
+  double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy;
+  bool exp2;
+  // section 4
+  double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
+  double kappa, eps0, eps1, eta_final, overflow_weights, overflow_out;
+  bool weights_round, pv_narrower, merges, flush;
+  Format output;
+  Arithmetic arithmetic;
+  double near;  // nats below the maximum beyond which a score of -inf changes nothing
+
+  // R: the most rescalings, for n keys out of lk of which `records` may set a new running maximum.
+  [[nodiscard]] double rescalings(double n, double lk, double records) const;
+  [[nodiscard]] double splits(double n) const {
+    return arithmetic.splits_max ? static_cast<double>(*arithmetic.splits_max) : n;
+  }
+  // N of section 4.
+  [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
+};
+
+}  // namespace attest::oracle

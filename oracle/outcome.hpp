@@ -1,0 +1,25 @@
+#pragma once
+#include "oracle/attention.hpp"
+
+namespace attest::oracle {
+
+enum class Outcome : std::uint8_t { inside, outside, undetermined };
+
+// The format a result is rounded to on its way into a tensor: the policy's output format, then the tensor's own.
+struct Rounding {
+  Format stage, tensor;
+  bool flush_to_zero;
+  [[nodiscard]] double operator()(double x) const noexcept { return round_to(tensor, round_to(stage, x)); }
+};
+
+// The verdict rule of docs/bounds.md, section 5.
+Outcome judge_element(const Enclosure& enclosure, const Rounding& round, double got) noexcept;
+
+// Whether an enclosure holds the whole hull of its values, which is no point: nothing can fall outside.
+inline bool is_wide(const Enclosure& e) noexcept {
+  return e.expect == Expect::number && e.hull_lo < e.hull_hi && e.lo <= e.hull_lo && e.hi >= e.hull_hi;
+}
+
+Evidence evidence_of(const Enclosure& enclosure, const Rounding& round, double got);
+
+}  // namespace attest::oracle

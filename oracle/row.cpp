@@ -1,0 +1,314 @@
+#include "oracle/row.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/exp.hpp"
+
+namespace attest::oracle {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Index padded(Index n) { return (n + lane_count - 1) / lane_count * lane_count; }
+
+Dot dot(const std::vector<double>& q, const std::vector<double>& k) {
+  Lanes product = fill(0), absolute = product, k_sum = product, k_max = product;
+  for (std::size_t c = 0; c < q.size(); c += lane_count) {
+    const Lanes kc = load(&k[c]), qk = load(&q[c]) * kc;
+    product += qk;
+    absolute += abs(qk);
+    k_sum += abs(kc);
+    k_max = max(k_max, abs(kc));
+  }
+  return {sum(product), sum(absolute), sum(k_sum), largest(k_max)};
+}
+
+bool has_nan(const std::vector<double>& x) {
+  return std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
+}
+bool all_finite(const std::vector<double>& x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return std::isfinite(value); });
+}
+
+}  // namespace
+
+HeadFacts head_facts(const Call& call, Index b, Index kv_head) {
+  HeadFacts facts;
+  std::vector<double> row(static_cast<std::size_t>(std::max(call.d, call.dv)));
+  const auto finite = [&](const attest_tensor& t, Index j, Index count) {
+    read_row(t, b, kv_head, j, count, row.data());
+    return std::all_of(row.begin(), row.begin() + count, [](double x) { return std::isfinite(x); });
+  };
+  for (Index j = 0; j < call.keys; ++j) {
+    facts.k_finite = facts.k_finite && finite(call.k, j, call.d);
+    facts.v_finite = facts.v_finite && finite(call.v, j, call.dv);
+  }
+  return facts;
+}
+
+void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, Index i) {
+  kind = RowKind::ordinary;
+  facts = head;
+  nonfinite_ok = score_lost = finite_undetermined = zero_ok = false;
+  boxes_[0].made = boxes_[1].made = false;
+  keys.clear();
+  z.clear();
+  e.clear();
+  lost_.clear();
+  collect(call, b, h, i);
+  if (kind == RowKind::ordinary && !facts.k_finite && masked_nonfinite(call, b, h)) {
+    kind = RowKind::undetermined;
+    nonfinite_ok = true;
+  }
+  if (kind != RowKind::ordinary) return;
+  if (keys.empty()) {
+    kind = RowKind::empty;
+    if (call.contract->empty_row == EmptyRow::mean_v) collect_mean(call, b);
+    if (keys.empty()) return;
+  }
+  n = static_cast<Index>(keys.size());
+  n_padded = padded(n);
+  z_max = *std::max_element(z.begin(), z.end());
+  if (!(std::fabs(z_max) < infinity)) {
+    kind = RowKind::undetermined;
+    nonfinite_ok = true;
+    return;
+  }
+  weigh(call, count_records(call));
+  check_overflow(call);
+}
+
+// Section 1 for every key of the row, with the flags that need a single key.
+void Row::collect(const Call& call, Index b, Index h, Index i) {
+  const Numbers& numbers = call.numbers;
+  const Index kv = call.kv_head(h);
+  query_.assign(static_cast<std::size_t>(padded(call.d)), 0);
+  key_.assign(query_.size(), 0);
+  read_row(call.q, b, h, i, call.d, query_.data());
+  const bool query_finite = all_finite(query_);
+  bool nan = has_nan(query_), keys_finite = true;
+  QueryNorms norms{0, 0};
+  {
+    Lanes total = fill(0), top = total;
+    for (std::size_t c = 0; c < query_.size(); c += lane_count) {
+      total += abs(load(&query_[c]));
+      top = max(top, abs(load(&query_[c])));
+    }
+    norms = {sum(total), largest(top)};
+  }
+  const Call::Range range = call.range(b, i);
+  const bool cap_last = numbers.softcap > 0 && !numbers.softcap_before_bias;
+  bool excluded_overflow = false;
+  for (Index j = range.first; j < range.last; ++j) {
+    if (!call.kept(b, h, i, j)) continue;
+    const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, j) : 0;
+    const bool excluded = bias == -infinity && !cap_last;
+    if (excluded && call.unread(b, j)) continue;
+    read_row(call.k, b, kv, j, call.d, key_.data());
+    const Dot qk = dot(query_, key_);
+    const bool finite = qk.k_sum < infinity || all_finite(key_);
+    if (excluded) {
+      const Score score = score_of(numbers, norms, qk, 0);
+      if (!finite || !query_finite || score.overflow) excluded_overflow = true;
+      continue;
+    }
+    if (!finite || !(bias < infinity)) keys_finite = false;
+    if (!finite) nan = nan || has_nan(key_);
+    const Score score = score_of(numbers, norms, qk, bias);
+    keys.push_back(j);
+    z.push_back(score.z);
+    e.push_back(score.e);
+    lost_.push_back(static_cast<std::uint8_t>(score.overflow || score.beyond_softmax));
+    nonfinite_ok = nonfinite_ok || lost_.back();
+  }
+  nonfinite_ok = nonfinite_ok || excluded_overflow || !query_finite;
+  if (!keys.empty() && (!query_finite || !keys_finite)) {
+    kind = nan && call.contract->nan == NanRule::propagates ? RowKind::must_be_nan : RowKind::undetermined;
+    nonfinite_ok = true;
+  }
+}
+
+// NaN or infinity in a key that takes no part, but that the kernel may read.
+bool Row::masked_nonfinite(const Call& call, Index b, Index h) {
+  auto attended = keys.begin();
+  for (Index j = 0; j < call.keys; ++j) {
+    if (attended != keys.end() && *attended == j) {
+      ++attended;
+    } else if (!call.unread(b, j)) {
+      read_row(call.k, b, call.kv_head(h), j, call.d, key_.data());
+      if (!all_finite(key_)) return true;
+    }
+  }
+  return false;
+}
+
+// An empty row that returns the mean of v: equal scores over every key of the sample.
+void Row::collect_mean(const Call& call, Index b) {
+  for (Index j = 0; j < call.length(b); ++j) keys.push_back(j);
+  z.assign(keys.size(), 0);
+  e.assign(keys.size(), 0);
+  lost_.assign(keys.size(), 0);
+}
+
+// How often the running maximum may move, if keys come in the declared order.
+double Row::count_records(const Call& call) const {
+  const KeyOrder order = call.numbers.arithmetic.key_order;
+  if (order == KeyOrder::any) return static_cast<double>(n);
+  double top = -infinity, records = 0;
+  for (Index t = 0; t < n; ++t) {
+    const auto at = static_cast<std::size_t>(order == KeyOrder::ascending ? t : n - 1 - t);
+    if (z[at] + e[at] >= top) ++records;
+    top = std::max(top, z[at] - e[at]);
+  }
+  return records;
+}
+
+// Section 2.
+void Row::weigh(const Call& call, double records) {
+  const Numbers& m = call.numbers;
+  const auto count = static_cast<std::size_t>(n);
+  g = z_all = 0;
+  for (std::size_t t = 0; t < count; ++t) {
+    g = std::max(g, z[t] + e[t] - z_max);
+    z_all = std::max(z_all, std::fabs(z[t]) + e[t]);
+  }
+  z_top = std::fabs(z_max) + g;
+  const double keys_counted = static_cast<double>(n);
+  ln_n = std::log(keys_counted);
+  r = m.rescalings(keys_counted, static_cast<double>(call.keys), records);
+  a2 = m.a2 + (m.arithmetic.lse_merge == LseMerge::chain ? 3 * (m.splits(keys_counted) - 1) : 0);
+
+  d.assign(static_cast<std::size_t>(n_padded), 0);
+  p.assign(static_cast<std::size_t>(n_padded), 0);
+  z.resize(static_cast<std::size_t>(n_padded), -infinity);
+  const double every_exp = (2 + r) * m.c_exp * (1 + m.c_exp);
+  for (std::size_t t = 0; t < count; ++t) {
+    const double magnitude = std::fabs(z[t]) + e[t];
+    d[t] = e[t] +
+           m.u_softmax * (m.a1 * magnitude + a2 * (std::max(magnitude, z_top) + m.lazy + ln_n + 1) +
+                          m.a3 * (z_max - z[t] + e[t] + g + m.lazy)) +
+           every_exp;
+  }
+  Lanes total = fill(0);
+  for (std::size_t t = 0; t < p.size(); t += lane_count) {
+    const Lanes weight = exp(load(&z[t]) - z_max);
+    store(&p[t], weight);
+    total += weight;
+  }
+  mass = sum(total);
+  for (double& weight : p) weight /= mass;
+
+  const double wrong_shift = m.u_softmax * (m.a1 + a2);
+  const double lo_sum = box(call, 0).lo_sum;
+  rho = std::min(std::exp(bounded(g)) / lo_sum,
+                 std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
+  rho_lost = std::exp(bounded(wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp));
+}
+
+// Section 5, as far as it concerns the row.
+void Row::check_overflow(const Call& call) {
+  const Numbers& m = call.numbers;
+  const auto count = static_cast<std::size_t>(n);
+  const double wrong_shift = m.u_softmax * (m.a1 + a2);
+  if (z_top * (m.exp2 ? 1.4426950408889634 : 1) >= m.overflow_softmax) nonfinite_ok = true;
+
+  double z_near = 0;
+  all_lost_ = true;
+  for (std::size_t t = 0; t < count; ++t) {
+    const bool near = m.softcap > 0 || z[t] + e[t] >= z_max - g - m.near;
+    if (lost_[t] && near) score_lost = true;
+    if (z[t] + e[t] >= z_max - g - m.near) z_near = std::max(z_near, std::fabs(z[t]) + e[t]);
+    if (!lost_[t]) all_lost_ = false;
+    if (m.exp2 && wrong_shift * std::fabs(z[t]) > std::log(m.overflow_weights)) nonfinite_ok = true;
+  }
+  if (wrong_shift * z_top > 80) finite_undetermined = true;
+
+  const double keys_counted = static_cast<double>(n);
+  const double sum_growth = 1 + compounded(keys_counted + r, m.kappa * m.u_softmax);
+  const auto row_sum = [&](double z_used) {
+    return keys_counted * std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * z_used))) * sum_growth;
+  };
+  if (row_sum(z_all) >= m.overflow_softmax) nonfinite_ok = true;
+  if (row_sum(z_near) >= m.overflow_softmax) finite_undetermined = true;
+
+  if (all_lost_ && kind == RowKind::ordinary) {
+    switch (call.contract->empty_row) {
+      case EmptyRow::zero:
+        zero_ok = true;
+        break;
+      case EmptyRow::nan:
+        break;  // nonfinite_ok says so already
+      case EmptyRow::mean_v:
+      case EmptyRow::unspecified:
+        finite_undetermined = true;
+        break;
+    }
+  }
+}
+
+const Row::Box& Row::box(const Call& call, int index) {
+  Box& box = boxes_[index];
+  if (box.made) return box;
+  box.made = true;
+  const double extra = index == 1 ? call.numbers.u_weights : 0;
+  box.lo.resize(p.size());
+  box.hi.resize(p.size());
+  Lanes lo_sum = fill(0), hi_sum = lo_sum;
+  for (std::size_t t = 0; t < p.size(); t += lane_count) {
+    const Lanes log_weight = load(&z[t]) - z_max, width = min(load(&d[t]) + extra, fill(600.0));
+    const Lanes lo = exp(log_weight - width), hi = exp(min(log_weight + width, fill(600.0)));
+    store(&box.lo[t], lo);
+    store(&box.hi[t], hi);
+    lo_sum += lo;
+    hi_sum += hi;
+  }
+  box.lo_sum = sum(lo_sum);
+  box.hi_sum = sum(hi_sum);
+  return box;
+}
+
+double Row::denominator_error(const Numbers& m, double rho_used, bool sum_of_rounded) const {
+  const double keys_counted = static_cast<double>(n);
+  double a = (keys_counted - 1 + r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final +
+             3 * keys_counted * m.eps0 * rho_used + m.eta_final * mass * std::exp(bounded(m.lazy + g));
+  if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
+  if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
+  return a;
+}
+
+int Row::combinations(const Call& call, Combination out[4]) const {
+  const Numbers& m = call.numbers;
+  const Arithmetic& how = m.arithmetic;
+  const double t = m.shared_rounding(static_cast<double>(n), r, z_top);
+  int count = 0;
+  if (how.normalise_after && how.sum_of_unrounded) out[count++] = {0, m.u_weights + t, false, false};
+  if (how.normalise_after && how.sum_of_rounded) out[count++] = {m.weights_round ? 1 : 0, t, true, false};
+  if (how.normalise_before) out[count++] = {0, m.u_weights + t + 2 * m.c_div * m.u_softmax, false, true};
+  if (how.normalise_lse)
+    out[count++] = {0,
+                    m.u_weights + t +
+                        m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
+                        (3 + r) * m.c_exp * (1 + m.c_exp),
+                    false, true};
+  return count;
+}
+
+// Section 4b.
+Row::Lse Row::lse(const Call& call) {
+  const Numbers& m = call.numbers;
+  const Box& weights = box(call, 0);
+  const double lo = std::log(weights.lo_sum), hi = std::log(weights.hi_sum);
+  const double c = std::max(std::fabs(lo), std::fabs(hi));
+  const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
+  const double a = denominator_error(m, rho, rounded);
+  double radius = growth(bounded(a * (1 + m.u_softmax))) +
+                  m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (z_top + c + m.lazy) + 2 * c) +
+                  0x1p-48 * (z_top + c);
+  if (rounded) radius += m.u_weights;
+  if (m.arithmetic.lse_merge == LseMerge::chain)
+    radius += m.u_softmax * 3 * (m.splits(static_cast<double>(n)) - 1) * (z_top + c + 1);
+  return {z_max + std::log(mass), z_max + lo - radius, z_max + hi + radius};
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,84 @@
+#pragma once
+#include <limits>
+#include <vector>
+
+#include "oracle/call.hpp"
+#include "oracle/score.hpp"
+
+namespace attest::oracle {
+
+// One way in which a kernel may turn the weights into an output, as section 4 of docs/bounds.md lists them.
+struct Combination {
+  int box;               // 0: weights as in section 2; 1: the sum is taken over the rounded weights
+  double t;              // relative errors that numerator and denominator do not share
+  bool sum_of_rounded;
+  bool normalised_first; // the weights are divided by the sum before they are rounded
+};
+
+// How an element of a row is to be judged.
+enum class RowKind : std::uint8_t {
+  ordinary,
+  empty,         // no key takes part: the contract's rule, exactly
+  must_be_nan,   // NaN in q or in an attended k, and the contract says that it propagates
+  undetermined,  // infinities in the inputs, or a reference that overflows
+};
+
+// Whether a key/value head holds finite values only.
+struct HeadFacts {
+  bool k_finite = true, v_finite = true;
+};
+HeadFacts head_facts(const Call& call, Index b, Index kv_head);
+
+// Everything about one query row that its columns share: scores, weights and the flags of sections 1, 2 and 5.
+class Row {
+ public:
+  // The full formulas, summed in fixed order.
+  void evaluate(const Call& call, const HeadFacts& facts, Index b, Index h, Index i);
+
+  RowKind kind = RowKind::ordinary;
+  std::vector<Index> keys;  // attended, ascending
+  Index n = 0, n_padded = 0;
+  std::vector<double> z, e, d, p;  // per attended key, padded to whole lanes with weight 0; p is normalised
+  double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)
+  double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
+  double mass = 0;                                // sum exp(z - zmax)
+  double rho = 0, rho_lost = 0;
+  bool nonfinite_ok = false;  // NaN or Inf is permitted in any column
+  bool score_lost = false;    // a score that matters may have become infinite: the hull decides
+  bool finite_undetermined = false;  // a finite value is not judged (section 5)
+  bool zero_ok = false;              // every score may be infinite and the contract's empty row is zero
+  HeadFacts facts;                   // of the head that this row reads
+
+  // The box of section 3 for a combination's box index: weights between lo and hi. Made on first use.
+  struct Box {
+    std::vector<double> lo, hi;
+    double lo_sum = 0, hi_sum = 0;
+    bool made = false;
+  };
+  const Box& box(const Call& call, int index);
+
+  struct Lse {
+    double y, lo, hi;
+  };
+  Lse lse(const Call& call);
+
+  // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
+  [[nodiscard]] double denominator_error(const Numbers& numbers, double rho_used, bool sum_of_rounded) const;
+  // Permitted combinations, at most four.
+  int combinations(const Call& call, Combination out[4]) const;
+
+ private:
+  void collect(const Call& call, Index b, Index h, Index i);
+  bool masked_nonfinite(const Call& call, Index b, Index h);
+  void collect_mean(const Call& call, Index b);
+  void weigh(const Call& call, double records);
+  void check_overflow(const Call& call);
+  double count_records(const Call& call) const;
+
+  std::vector<double> query_, key_;
+  std::vector<std::uint8_t> lost_;
+  bool all_lost_ = false;
+  Box boxes_[2];
+};
+
+}  // namespace attest::oracle

@@ -1,0 +1,26 @@
+#pragma once
+#include "oracle/numbers.hpp"
+
+namespace attest::oracle {
+
+// What one query row and one key contribute to a score.
+struct QueryNorms {
+  double sum_abs, max_abs;
+};
+struct Dot {
+  double qk, abs_qk;      // sum q k, sum |q k|
+  double k_sum, k_max;    // sum |k|, max |k|
+};
+
+struct Score {
+  double z;               // the reference: scale, softcap and bias applied
+  double e;               // a computed score lies in z +- e (docs/bounds.md, section 1)
+  bool overflow;          // some conforming computation meets an infinity on the way (section 5)
+  bool beyond_softmax;    // the score may be infinite in the softmax format
+};
+
+// `bias` is 0 where there is none.
+// A bias of -inf is for the caller, but for the order in which the softcap comes last and makes it -softcap.
+Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias);
+
+}  // namespace attest::oracle
