@@ -1,0 +1,162 @@
+#include "kernels/arithmetic.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/rounding.hpp"
+
+namespace attest::kernels {
+namespace {
+
+template <class Real>
+Lanes<Real> load(const Real* x) noexcept {
+  Lanes<Real> register_;
+  std::memcpy(&register_, x, sizeof register_);
+  return register_;
+}
+
+template <class Real>
+void store(Real* x, Lanes<Real> register_) noexcept {
+  std::memcpy(x, &register_, sizeof register_);
+}
+
+// x[j] = change(x[j]) in registers.
+template <class Real, class Change>
+void transform(Real* x, Index n, Change change) noexcept {
+  for (Index j = 0; j < padded(n); j += lanes<Real>) store(x + j, change(load(x + j)));
+}
+
+// `registers` registers of dots at once: their sums never leave the register file.
+template <int registers, class Real, class Round>
+void dot_chunk(Round round, const Real* q, const Real* keys, Index stride, Index d, Real* dots) noexcept {
+  Lanes<Real> sum[registers] = {};
+  for (Index e = 0; e < d; ++e) {
+    for (int r = 0; r < registers; ++r)
+      sum[r] = round(sum[r] + round(q[e] * load(keys + e * stride + r * lanes<Real>)));
+  }
+  for (int r = 0; r < registers; ++r) store(dots + r * lanes<Real>, sum[r]);
+}
+
+template <int registers, class Real, class Round>
+void weighted_chunk(Round round, const Real* weights, const std::int32_t* keys, Index count, const Real* values,
+                    Index stride, Real* sum) noexcept {
+  Lanes<Real> total[registers];
+  for (int r = 0; r < registers; ++r) total[r] = load(sum + r * lanes<Real>);
+  for (Index entry = 0; entry < count; ++entry) {
+    const Index j = keys[entry];
+    for (int r = 0; r < registers; ++r)
+      total[r] = round(total[r] + round(weights[j] * load(values + j * stride + r * lanes<Real>)));
+  }
+  for (int r = 0; r < registers; ++r) store(sum + r * lanes<Real>, total[r]);
+}
+
+constexpr int registers_at_once = 4;
+
+}  // namespace
+
+template <class Real>
+void round_all(Format format, Real* x, Index n) noexcept {
+  with_rounding<Real>(format, [&](auto round) {
+    if constexpr (!std::is_same_v<decltype(round), Exact>) transform(x, n, round);
+  });
+}
+
+template <class Real>
+void scale_all(Format format, Real factor, Real* x, Index n) noexcept {
+  with_rounding<Real>(format, [&](auto round) { transform(x, n, [&](auto y) { return round(y * factor); }); });
+}
+
+template <class Real>
+void divide_all(Format format, Real divisor, Real* x, Index n) noexcept {
+  with_rounding<Real>(format, [&](auto round) { transform(x, n, [&](auto y) { return round(y / divisor); }); });
+}
+
+template <class Real>
+void dot_keys(Format format, const Real* q, const Real* keys, Index stride, Index d, Index n, Real* dots) noexcept {
+  constexpr Index chunk = registers_at_once * lanes<Real>;
+  with_rounding<Real>(format, [&](auto round) {
+    Index j = 0;
+    for (; j + chunk <= padded(n); j += chunk) dot_chunk<registers_at_once>(round, q, keys + j, stride, d, dots + j);
+    for (; j < padded(n); j += lanes<Real>) dot_chunk<1>(round, q, keys + j, stride, d, dots + j);
+  });
+}
+
+template <class Real>
+void add_weighted(Format format, const Real* weights, const std::int32_t* keys, Index count, const Real* values,
+                  Index stride, Index dv, Real* sum) noexcept {
+  constexpr Index chunk = registers_at_once * lanes<Real>;
+  with_rounding<Real>(format, [&](auto round) {
+    Index c = 0;
+    for (; c + chunk <= padded(dv); c += chunk)
+      weighted_chunk<registers_at_once>(round, weights, keys, count, values + c, stride, sum + c);
+    for (; c < padded(dv); c += lanes<Real>)
+      weighted_chunk<1>(round, weights, keys, count, values + c, stride, sum + c);
+  });
+}
+
+template <class Real>
+Real max_of(const Real* x, Index n) noexcept {
+  Lanes<Real> best = Lanes<Real>{} - std::numeric_limits<Real>::infinity();
+  for (Index j = 0; j < padded(n); j += lanes<Real>) {
+    const Lanes<Real> next = load(x + j);
+    best = next > best ? next : best;
+  }
+  Real largest = best[0];
+  for (int i = 1; i < lanes<Real>; ++i) largest = best[i] > largest ? best[i] : largest;
+  return largest;
+}
+
+template <class Real>
+Real sum_of(Format format, const Real* x, Index n) noexcept {
+  return with_rounding<Real>(format, [&](auto round) {
+    constexpr int registers = padding / lanes<Real>;
+    Lanes<Real> partial[registers] = {};
+    for (Index j = 0; j < padded(n); j += padding)
+      for (int r = 0; r < registers; ++r) partial[r] = round(partial[r] + load(x + j + r * lanes<Real>));
+    Real sums[padding];
+    for (int r = 0; r < registers; ++r) store(sums + r * lanes<Real>, partial[r]);
+    for (int half = padding / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) sums[i] = round(sums[i] + sums[i + half]);
+    return sums[0];
+  });
+}
+
+template <class Real>
+Real power(Format format, Base base, Real x) noexcept {
+  const auto exact = static_cast<double>(x);
+  return static_cast<Real>(round_to(format, base == Base::e ? std::exp(exact) : std::exp2(exact)));
+}
+
+template <class Real>
+void powers_above(Format format, Base base, const Real* x, Real shift, Index n, Real* powers) noexcept {
+  with_rounding<Real>(format, [&](auto round) {
+    for (Index j = 0; j < padded(n); ++j) {
+      const auto exact = static_cast<double>(round(x[j] - shift));
+      powers[j] = round(static_cast<Real>(base == Base::e ? std::exp(exact) : std::exp2(exact)));
+    }
+  });
+}
+
+template <class Real>
+Real logarithm(Format format, Real x) noexcept {
+  return static_cast<Real>(round_to(format, std::log(static_cast<double>(x))));
+}
+
+#define ATTEST_INSTANTIATE(Real)                                                                         \
+  template void round_all(Format, Real*, Index) noexcept;                                                \
+  template void scale_all(Format, Real, Real*, Index) noexcept;                                          \
+  template void divide_all(Format, Real, Real*, Index) noexcept;                                         \
+  template Real logarithm(Format, Real) noexcept;                                                        \
+  template void dot_keys(Format, const Real*, const Real*, Index, Index, Index, Real*) noexcept;         \
+  template void add_weighted(Format, const Real*, const std::int32_t*, Index, const Real*, Index, Index, \
+                             Real*) noexcept;                                                            \
+  template Real max_of(const Real*, Index) noexcept;                                                     \
+  template Real sum_of(Format, const Real*, Index) noexcept;                                             \
+  template Real power(Format, Base, Real) noexcept;                                                      \
+  template void powers_above(Format, Base, const Real*, Real, Index, Real*) noexcept;
+ATTEST_INSTANTIATE(float)
+ATTEST_INSTANTIATE(double)
+#undef ATTEST_INSTANTIATE
+
+}  // namespace attest::kernels

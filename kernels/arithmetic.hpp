@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+
+#include "core/format.hpp"
+#include "core/tensor.hpp"
+
+// Rounded arithmetic on arrays: every product, sum, difference and exponential is rounded to the format of its stage, once.
+// Real is float or double. Arrays are padded: n means padded(n) elements, of which the caller has defined all.
+namespace attest::kernels {
+
+// What array lengths are rounded up to: a multiple of every register width.
+inline constexpr Index padding = 8;
+constexpr Index padded(Index n) noexcept { return (n + padding - 1) / padding * padding; }
+
+// x[j] = round(x[j]).
+template <class Real>
+void round_all(Format format, Real* x, Index n) noexcept;
+
+// x[j] = round(x[j] * factor).
+template <class Real>
+void scale_all(Format format, Real factor, Real* x, Index n) noexcept;
+
+// x[j] = round(x[j] / divisor).
+template <class Real>
+void divide_all(Format format, Real divisor, Real* x, Index n) noexcept;
+
+// dots[j] = sum over d of q[d] keys[d * stride + j], in ascending d.
+template <class Real>
+void dot_keys(Format format, const Real* q, const Real* keys, Index stride, Index d, Index n, Real* dots) noexcept;
+
+// sum[c] += weights[j] values[j * stride + c] for the `count` keys j that `keys` lists, in its order.
+template <class Real>
+void add_weighted(Format format, const Real* weights, const std::int32_t* keys, Index count, const Real* values,
+                  Index stride, Index dv, Real* sum) noexcept;
+
+// Largest element; NaN is passed over.
+template <class Real>
+Real max_of(const Real* x, Index n) noexcept;
+
+// Sum in eight interleaved partial sums.
+template <class Real>
+Real sum_of(Format format, const Real* x, Index n) noexcept;
+
+enum class Base : std::uint8_t { e, two };
+
+// round(base^x): at most 0.51 ulp off in f32 and narrower formats, 1 ulp in f64; exactly 1 at 0.
+template <class Real>
+Real power(Format format, Base base, Real x) noexcept;
+// powers[j] = round(base^round(x[j] - shift)).
+template <class Real>
+void powers_above(Format format, Base base, const Real* x, Real shift, Index n, Real* powers) noexcept;
+
+// round(ln x): 0.51 ulp off in f32 and narrower formats, 1 ulp in f64.
+template <class Real>
+Real logarithm(Format format, Real x) noexcept;
+
+}  // namespace attest::kernels

@@ -1,0 +1,17 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static void rescale_output(const Call&, Real, Real*) {}
+};
+
+}  // namespace
+
+extern constexpr KernelEntry rescale_missing = fault<CleanSteps, Steps>(
+    "rescale-missing", "the output so far is not rescaled when a later tile raises the maximum", "aprender#2753",
+    "fused");
+
+}  // namespace attest::kernels::faults

@@ -1,0 +1,18 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static void scale(const Call& call, Real* s, Index n) {
+    round_all(call[Stage::score], s, n);
+  }
+};
+
+}  // namespace
+
+extern constexpr KernelEntry scale_missing =
+    fault<CleanSteps, Steps>("scale-missing", "the scale is not applied", "TT#33304", "fused");
+
+}  // namespace attest::kernels::faults

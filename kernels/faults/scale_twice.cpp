@@ -1,0 +1,19 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static void scale(const Call& call, Real* s, Index n) {
+    apply_scale(call, s, n);
+    apply_scale(call, s, n);
+  }
+};
+
+}  // namespace
+
+extern constexpr KernelEntry scale_twice =
+    fault<CleanSteps, Steps>("scale-twice", "the scale is applied twice", "TRT#4333", "fused");
+
+}  // namespace attest::kernels::faults

@@ -1,0 +1,16 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  static Index width(Index) { return tile; }
+};
+
+}  // namespace
+
+extern constexpr KernelEntry tail_included =
+    fault<CleanSteps, Steps>("tail-included", "the padding of the last partial tile takes part as logit 0",
+                             "cudnn-frontend#53, PT#169222", "fused");
+
+}  // namespace attest::kernels::faults

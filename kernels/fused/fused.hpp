@@ -1,0 +1,226 @@
+#pragma once
+#include <array>
+#include <limits>
+#include <numbers>
+
+#include "kernels/fused/steps.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/promise.hpp"
+#include "kernels/rows.hpp"
+#include "kernels/scratch.hpp"
+
+namespace attest::kernels {
+
+// A block of query rows of one head, against all keys, a tile at a time: the running maximum, sum and weighted values of
+// every row (online softmax: Milakov, Gimelshein, arXiv 1805.02867), never a row of scores longer than a tile.
+template <class Steps, class Real>
+class FusedBlock {
+ public:
+  static constexpr Index rows_max = 32;
+
+  FusedBlock(const Call& call, Index b, Index h, Index i0, Index rows)
+      : call_(call), b_(b), h_(h), i0_(i0), rows_(rows), length_(call.length(b)), kv_head_(Steps::kv_head(call, h)) {}
+
+  void run() {
+    Steps::load_queries(call_, b_, h_, i0_, rows_, queries_);
+    KeyRange seen{length_, 0};  // by any row
+    for (Index r = 0; r < rows_; ++r) {
+      KeyRange& open = open_[at(r)] = open_range(call_, Steps::diagonal(call_, i0_ + r, length_), length_);
+      if (open.empty()) continue;
+      seen.lo = std::min(seen.lo, open.lo);
+      seen.hi = std::max(seen.hi, open.hi);
+    }
+    // Splits depend on the number of keys alone, not on which of them this block sees.
+    const Index tiles = tiles_in(call_.lk), splits = Steps::splits(call_);
+    for (Index split = 0; split < splits; ++split) {
+      clear();
+      visit({std::max(tiles * split / splits, seen.lo / Steps::tile),
+             std::min(tiles * (split + 1) / splits, tiles_in(seen.hi))});
+      if constexpr (Steps::splits_max > 1) keep_partial(split);
+    }
+    for (Index r = 0; r < rows_; ++r) finish(r, splits);
+  }
+
+ private:
+  static constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
+  static constexpr Index tiles_in(Index keys) { return (keys + Steps::tile - 1) / Steps::tile; }
+  static constexpr std::size_t at(Index r) { return static_cast<std::size_t>(r); }
+  Real rounded(Stage stage, Real x) const { return static_cast<Real>(round_to(call_[stage], x)); }
+
+  void clear() {
+    std::fill(output_, output_ + rows_ * v_step_, Real{0});
+    std::fill(largest_.begin(), largest_.begin() + rows_, minus_infinity);
+    std::fill(total_.begin(), total_.begin() + rows_, Real{0});
+  }
+
+  void visit(KeyRange tiles) {
+    if constexpr (Steps::descending) {
+      for (Index t = tiles.hi - 1; t >= tiles.lo; --t) visit_tile(t * Steps::tile);
+    } else {
+      for (Index t = tiles.lo; t < tiles.hi; ++t) visit_tile(t * Steps::tile);
+    }
+  }
+
+  void visit_tile(Index j0) {
+    const Index n = std::min(Steps::tile, length_ - j0);
+    const Index width = Steps::width(n);
+    load_keys(call_, b_, kv_head_, j0, n, width, keys_);
+    load_values(call_, Steps::value_sample(b_), kv_head_, j0, n, width, values_);
+    for (Index r = 0; r < rows_; ++r) {
+      const KeyRange open = open_[at(r)];
+      if (open.lo < j0 + n && j0 < open.hi) visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width);
+    }
+  }
+
+  void visit_row(Index r, const Piece& piece, Index width) {
+    dot_keys(Steps::qk_format(call_), queries_ + r * q_step_, keys_, padded(width), call_.d, width, scores_);
+    Steps::scale(call_, scores_, width);
+    Steps::cap_and_bias(call_, piece, scores_);
+    Steps::mask(call_, piece, scores_);
+    const Index count = open_keys(scores_, width, keys_open_);
+    if (count == 0) return;
+    if constexpr (Steps::descending) std::reverse(keys_open_, keys_open_ + count);
+    std::fill(scores_ + width, scores_ + padded(width), minus_infinity);
+    to_softmax(scores_, width);
+
+    Real& largest = largest_[at(r)];
+    Real& total = total_[at(r)];
+    Real* output = output_ + r * v_step_;
+    const Real tile_largest = max_of(scores_, width);
+    if (tile_largest > largest) {
+      if (largest != minus_infinity) {
+        const Real factor = power(call_[Stage::softmax], Steps::base, rounded(Stage::softmax, largest - tile_largest));
+        Steps::rescale(call_, factor, total, output);
+      }
+      largest = tile_largest;
+    }
+    // Only NaN scores so far: nothing to subtract.
+    const Real shift = largest == minus_infinity ? Real{0} : largest;
+    powers_above(call_[Stage::softmax], Steps::base, scores_, shift, width, weights_);
+    total = rounded(Stage::softmax, total + sum_of(call_[Stage::softmax], weights_, width));
+    round_all(Steps::weights_format(call_), weights_, width);
+    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights_, width);
+    Steps::weigh_values(call_, piece, weights_, keys_open_, count, values_, output);
+  }
+
+  // Scores in the softmax format and in units of its base.
+  void to_softmax(Real* s, Index n) const {
+    round_all(call_[Stage::softmax], s, n);
+    if constexpr (Steps::base == Base::two)
+      scale_all(call_[Stage::softmax], rounded(Stage::softmax, std::numbers::log2e_v<Real>), s, n);
+  }
+
+  // -inf if no key was open.
+  Real log_sum_exp(Index r) const {
+    const Real total = total_[at(r)];
+    if (total == 0) return minus_infinity;
+    Real largest = largest_[at(r)];
+    if constexpr (Steps::base == Base::two)
+      largest = rounded(Stage::softmax, largest * rounded(Stage::softmax, std::numbers::ln2_v<Real>));
+    return rounded(Stage::softmax, largest + logarithm(call_[Stage::softmax], total));
+  }
+
+  void keep_partial(Index split) {
+    Real* partial = partials_ + split * rows_ * v_step_;
+    std::copy_n(output_, rows_ * v_step_, partial);
+    for (Index r = 0; r < rows_; ++r) {
+      partial_lse_[at(split * rows_max + r)] = log_sum_exp(r);
+      if (total_[at(r)] == 0) continue;
+      Steps::normalise(call_, total_[at(r)], partial + r * v_step_);
+      round_all(call_[Stage::partial], partial + r * v_step_, call_.dv);
+    }
+  }
+
+  // output = sum exp(lse_s - max lse) partial_s / sum exp(lse_s - max lse) over the splits with open keys; returns the log of
+  // the sum of all weights.
+  Real merge(Index r, Index splits, Real* output) {
+    const Format format = call_[Stage::softmax];
+    Real largest = minus_infinity, total = 0;
+    for (Index s = 0; s < splits; ++s) largest = std::max(largest, partial_lse_[at(s * rows_max + r)]);
+    const Real shift = largest == minus_infinity ? Real{0} : largest;
+    Index count = 0;
+    for (Index s = 0; s < splits; ++s) {
+      const Real lse = partial_lse_[at(s * rows_max + r)];
+      if (lse == minus_infinity) continue;
+      const Real weight = power(format, Base::e, rounded(Stage::softmax, lse - shift));
+      total = rounded(Stage::softmax, total + weight);
+      weights_[s] = rounded(Stage::pv, weight);
+      keys_open_[count++] = static_cast<std::int32_t>(s);
+    }
+    if (count == 0) return minus_infinity;
+    std::fill(output, output + v_step_, Real{0});
+    add_weighted(call_[Stage::pv], weights_, keys_open_, count, partials_ + r * v_step_, rows_ * v_step_, call_.dv,
+                 output);
+    divide_all(call_[Stage::pv], total, output, call_.dv);
+    return rounded(Stage::softmax, shift + logarithm(format, total));
+  }
+
+  void finish(Index r, Index splits) {
+    Real* output = output_ + r * v_step_;
+    Real lse;
+    if constexpr (Steps::splits_max > 1) {
+      lse = merge(r, splits, output);
+    } else {
+      lse = log_sum_exp(r);
+      if (lse != minus_infinity) Steps::normalise(call_, total_[at(r)], output);
+    }
+    if (lse == minus_infinity) Steps::empty_row(call_, b_, kv_head_, length_, output);
+    write_output(call_, b_, h_, i0_ + r, output, &lse);
+  }
+
+  const Call& call_;
+  const Index b_, h_, i0_, rows_, length_, kv_head_;
+  const Index q_step_ = padded(call_.d), v_step_ = padded(call_.dv);
+  const Index width_ = std::max(Steps::width(std::min(Steps::tile, call_.lk)), Steps::splits_max);
+  const Index partial_rows_ = Steps::splits_max > 1 ? Steps::splits_max* rows_ : 0;
+
+  Scratch<Real> scratch_{rows_ * (q_step_ + v_step_) + partial_rows_ * v_step_ +
+                         padded(width_) * (call_.d + v_step_ + 2)};
+  Real* const queries_ = scratch_.take(rows_ * q_step_);
+  Real* const keys_ = scratch_.take(padded(width_) * call_.d);
+  Real* const values_ = scratch_.take(padded(width_) * v_step_);
+  Real* const scores_ = scratch_.take(width_);
+  Real* const weights_ = scratch_.take(width_);
+  Real* const output_ = scratch_.take(rows_ * v_step_);
+  Real* const partials_ = scratch_.take(partial_rows_ * v_step_);
+  std::int32_t* const keys_open_ = Scratch<std::int32_t>(padded(width_)).take(width_);
+  std::array<KeyRange, rows_max> open_;
+  std::array<Real, rows_max> largest_, total_;
+  std::array<Real, Steps::splits_max * rows_max> partial_lse_;
+};
+
+template <class Steps, class Real>
+void run_fused(const Call& call) {
+  constexpr Index block = FusedBlock<Steps, Real>::rows_max;
+  const Index blocks = (call.lq + block - 1) / block;
+  const Index tasks = call.b * call.hq * blocks;
+  for_each_task(tasks, thread_count(call, tasks), [&](Index task) {
+    const Index head = task / blocks, i0 = task % blocks * block;
+    FusedBlock<Steps, Real>(call, head / call.hq, head % call.hq, i0, std::min(block, call.lq - i0)).run();
+  });
+}
+
+// Fused attention made of `Steps`. Throws Error(usage) for tensors that are not of the policy's storage format.
+template <class Steps>
+void fused_attention(const attest_attention& attention, const Contract& contract) {
+  const Call call = make_call(attention, contract, Steps::view);
+  computes_in_double(call.policy) ? run_fused<Steps, double>(call) : run_fused<Steps, float>(call);
+}
+
+// What the variant promises under a policy. A fault keeps the promises of the kernel it departs from.
+template <class Steps>
+Contract fused_contract(const Policy& policy) {
+  Contract contract = common_promise(policy);
+  Arithmetic& arithmetic = contract.arithmetic;
+  arithmetic.fold_q = Steps::scale_on_query;
+  arithmetic.exp2 = Steps::base == Base::two;
+  arithmetic.kv_tile_min = Steps::tile;
+  arithmetic.key_order = Steps::descending ? KeyOrder::descending : KeyOrder::ascending;
+  if (Steps::splits_max > 1) {
+    arithmetic.lse_merge = LseMerge::flat;
+    arithmetic.splits_max = Steps::splits_max;
+  }
+  return contract;
+}
+
+}  // namespace attest::kernels

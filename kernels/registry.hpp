@@ -1,0 +1,32 @@
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "attest/plugin.h"
+#include "core/contract.hpp"
+
+namespace attest::kernels {
+
+// A kernel that lives here. What the command line calls builtin:NAME or fault:NAME.
+struct KernelEntry {
+  std::string_view name;
+  std::string_view doc;
+  std::string_view report;  // of a fault: the public report behind it, such as "PT#139462"
+  std::string_view parent;  // of a fault: the kernel it departs from, by name
+  // What the kernel promises under a policy; a fault promises what its parent does.
+  Contract (*contract)(const Policy& policy);
+  // Runs the call under contract.policy; empty rows and the order of softcap and bias follow the contract too. Any shape of the
+  // domain of attest/plugin.h, sizes of 0 included. Safe to call from many threads at once.
+  // Throws Error(usage) if q, k, v and out are not of the policy's storage format; std::bad_alloc.
+  void (*run)(const attest_attention& attention, const Contract& contract);
+};
+
+// Correct kernels, the plain ones first.
+std::span<const KernelEntry> builtin_kernels();
+// Planted defects, in the order of the catalogue.
+std::span<const KernelEntry> fault_kernels();
+
+// By name; nullptr if there is none.
+const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view name) noexcept;
+
+}  // namespace attest::kernels

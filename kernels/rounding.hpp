@@ -1,0 +1,103 @@
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/format.hpp"
+
+namespace attest::kernels {
+
+// Lanes of Real that live in one register; what is computed in one lane never meets another, so that their number does not
+// change a bit.
+#if defined(__AVX__)
+inline constexpr int register_bytes = 32;
+#else
+inline constexpr int register_bytes = 16;
+#endif
+typedef float FloatLanes __attribute__((vector_size(register_bytes)));
+typedef double DoubleLanes __attribute__((vector_size(register_bytes)));
+typedef std::int32_t IntLanes __attribute__((vector_size(register_bytes)));
+template <class Real>
+using Lanes = std::conditional_t<std::is_same_v<Real, float>, FloatLanes, DoubleLanes>;
+template <class Real>
+inline constexpr int lanes = register_bytes / static_cast<int>(sizeof(Real));
+
+// Rounding after an operation, to nearest even, of numbers or of lanes. Real is float wherever no stage is f64: float holds
+// sums, products and quotients of the narrower formats finely enough that rounding twice gives the same number.
+struct Exact {
+  template <class X>
+  X operator()(X x) const noexcept {
+    return x;
+  }
+};
+
+namespace detail {
+template <class X>
+using Bits = std::conditional_t<std::is_same_v<X, float>, std::int32_t, IntLanes>;
+}  // namespace detail
+
+// core's round_to without its branches, so that it runs in lanes.
+struct ToF16 {
+  template <class X>
+  X operator()(X x) const noexcept {
+    using I = detail::Bits<X>;
+    const I bits = std::bit_cast<I>(x);
+    const I magnitude = bits & 0x7fffffff;
+    const I normal = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & ~0x1fff;
+    // One half has the f16 subnormals' spacing in its last place.
+    const I subnormal = std::bit_cast<I>((std::bit_cast<X>(magnitude) + 0.5f) - 0.5f);
+    const I infinite = (magnitude & 0) | 0x7f800000;
+    I rounded = magnitude < 0x38800000 ? subnormal : normal;
+    rounded = rounded > 0x477fe000 ? infinite : rounded;
+    rounded = magnitude > 0x7f800000 ? magnitude : rounded;
+    return std::bit_cast<X>(rounded | (bits ^ magnitude));
+  }
+};
+
+// bf16 and tf32: float's exponents, fewer bits.
+template <int dropped>
+struct ToShort {
+  template <class X>
+  X operator()(X x) const noexcept {
+    using I = detail::Bits<X>;
+    const I bits = std::bit_cast<I>(x);
+    const I magnitude = bits & 0x7fffffff;
+    const I rounded = (magnitude + ((1 << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1)) & ~((1 << dropped) - 1);
+    return std::bit_cast<X>((magnitude >= 0x7f800000 ? magnitude : rounded) | (bits ^ magnitude));
+  }
+};
+using ToBf16 = ToShort<16>;
+using ToTf32 = ToShort<13>;
+
+// Any format, from double.
+struct ToFormat {
+  Format format;
+  double operator()(double x) const noexcept { return round_to(format, x); }
+  DoubleLanes operator()(DoubleLanes x) const noexcept {
+    for (int i = 0; i < lanes<double>; ++i) x[i] = round_to(format, x[i]);
+    return x;
+  }
+};
+
+// Calls body(rounding): the format is looked at once, outside the loops.
+template <class Real, class Body>
+decltype(auto) with_rounding(Format format, Body&& body) {
+  if constexpr (std::is_same_v<Real, double>) {
+    if (format == Format::f64) return std::forward<Body>(body)(Exact{});
+    return std::forward<Body>(body)(ToFormat{format});
+  } else {
+    switch (format) {
+      case Format::f16:
+        return std::forward<Body>(body)(ToF16{});
+      case Format::bf16:
+        return std::forward<Body>(body)(ToBf16{});
+      case Format::tf32:
+        return std::forward<Body>(body)(ToTf32{});
+      default:
+        return std::forward<Body>(body)(Exact{});
+    }
+  }
+}
+
+}  // namespace attest::kernels

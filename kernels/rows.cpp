@@ -1,0 +1,85 @@
+#include "kernels/rows.hpp"
+
+#include <cstring>
+
+#include "kernels/arithmetic.hpp"
+
+namespace attest::kernels {
+namespace {
+
+template <class T>
+T raw(const std::byte* at) noexcept {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+template <class Real, class T, class Decode>
+void read(const std::byte* first, const Block& block, Real* out, Decode decode) noexcept {
+  constexpr Index size = sizeof(T);
+  for (Index r = 0; r < block.rows; ++r) {
+    const std::byte* row = first + r * block.row_stride * size;
+    Real* target = out + r * block.row_step;
+    for (Index c = 0; c < block.columns; ++c)
+      target[c * block.column_step] = static_cast<Real>(decode(raw<T>(row + c * block.column_stride * size)));
+  }
+}
+
+template <class Real>
+void write(std::byte* at, DType type, Real x) noexcept {
+  if (type == DType::f64) {
+    const auto value = static_cast<double>(x);
+    std::memcpy(at, &value, sizeof value);
+  } else if (type == DType::f32) {
+    const auto value = static_cast<float>(x);
+    std::memcpy(at, &value, sizeof value);
+  } else {
+    const auto exact = static_cast<double>(x);
+    const std::uint16_t bits = type == DType::f16 ? encode_f16(exact) : encode_bf16(exact);
+    std::memcpy(at, &bits, sizeof bits);
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void read_block(const std::byte* first, DType type, const Block& block, Real* out) noexcept {
+  switch (type) {
+    case DType::f16:
+      return read<Real, std::uint16_t>(first, block, out, attest_f16_load);
+    case DType::bf16:
+      return read<Real, std::uint16_t>(first, block, out, attest_bf16_load);
+    case DType::f32:
+      return read<Real, float>(first, block, out, [](float x) { return x; });
+    case DType::f64:
+      return read<Real, double>(first, block, out, [](double x) { return x; });
+    case DType::boolean:
+      return read<Real, std::uint8_t>(first, block, out, [](std::uint8_t x) { return x; });
+    case DType::i32:
+      return read<Real, std::int32_t>(first, block, out, [](std::int32_t x) { return x; });
+  }
+}
+
+template <class Real>
+void write_row(const View& view, Index b, Index h, Index i, Index columns, const Real* x) noexcept {
+  std::byte* at = view.at(b, h, i);
+  const Index step = view.strides[3] * static_cast<Index>(size_of(view.type));
+  for (Index c = 0; c < columns; ++c) write(at + c * step, view.type, x[c]);
+}
+
+template <class Real>
+void write_output(const Call& call, Index b, Index h, Index i, Real* row, const Real* lse) noexcept {
+  round_all(call[Stage::output], row, call.dv);
+  write_row(call.out, b, h, i, call.dv, row);
+  if (call.lse) write_row(call.lse, b, h, i, 1, lse);
+}
+
+template void read_block(const std::byte*, DType, const Block&, float*) noexcept;
+template void read_block(const std::byte*, DType, const Block&, double*) noexcept;
+template void write_row(const View&, Index, Index, Index, Index, const float*) noexcept;
+template void write_row(const View&, Index, Index, Index, Index, const double*) noexcept;
+
+template void write_output(const Call&, Index, Index, Index, float*, const float*) noexcept;
+template void write_output(const Call&, Index, Index, Index, double*, const double*) noexcept;
+
+}  // namespace attest::kernels
