@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "report/export.hpp"
+#include "subjects/script.hpp"
+
+namespace attest::cli {
+namespace {
+
+// The subject's answer to the reproducer, if it can be had here; an export does not fail for want of it.
+std::optional<Tensor> run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+  try {
+    const auto given = settings.text("subject");
+    const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
+    const auto subject = factory->open();
+    Tensor out = make_out(entry.problem);
+    const Tensor lse = make_lse(entry.problem);
+    const attest_attention call = inputs.call(out, lse);
+    const auto results = subject->run({&call, 1});
+    if (results.size() == 1 && results.front().status == CallStatus::done) return out;
+    std::cerr << "attest: the subject gave no output (" << results.front().message << "); the export goes without it\n";
+  } catch (const Error& error) {
+    std::cerr << "attest: " << error.what() << "; the export goes without the subject's output\n";
+  }
+  return std::nullopt;
+}
+
+void write_text(const std::string& text, const std::optional<std::string>& path) {
+  if (!path) {
+    std::cout << text;
+    return;
+  }
+  std::ofstream file(*path);
+  file << text << std::flush;
+  if (!file) throw usage_error(fmt::format("-o {}: the file cannot be written; check its folder", *path));
+}
+
+int export_entry(const Settings& settings, const std::string& path) {
+  const auto format = settings.text("to");
+  if (!format || (*format != "python" && *format != "npz"))
+    throw usage_error(fmt::format("--to {}: this version exports python and npz", format.value_or("(nothing)")));
+  const engine::Entry entry = engine::read_entry(path);
+  const Inputs inputs = materialise(entry.problem);
+  const auto output = settings.text("output");
+  if (*format == "npz") {
+    if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
+    report::write_npz({entry, inputs, run_subject(settings, entry, inputs), {}}, *output);
+    return 0;
+  }
+  const std::string code = subject_code(entry.subject, entry.problem, inputs, settings.text("python").value_or(""));
+  auto out = code.empty() ? run_subject(settings, entry, inputs) : std::nullopt;
+  write_text(report::python_script({entry, inputs, std::move(out), code}), output);
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("export", "a corpus file as a script or as tensors, for somebody without attest");
+  auto file = std::make_shared<std::string>();
+  auto settings = std::make_shared<Settings>();
+  verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
+  std::vector<Option> options{{"to", "python|npz", "what to write"},
+                              {"output", "FILE", "where to (python: stdout)", "o"},
+                              {"subject", "SUBJECT", "run this subject instead of the one the file names"}};
+  for (const Option& option : subject_options()) options.push_back(option);
+  settings->declare(*verb, options);
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("export");
+      return export_entry(*settings, *file);
+    };
+  });
+}
+
+}  // namespace attest::cli

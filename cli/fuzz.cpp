@@ -1,0 +1,261 @@
+// fuzz and check: one campaign, two sets of defaults.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "engine/bucket.hpp"
+#include "engine/campaign.hpp"
+#include "engine/corpus.hpp"
+#include "report/observers.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+const std::vector<Option>& shared_options() {
+  static const std::vector<Option> options{
+      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
+      {"op", "OP", "attention (the only one in this version)"},
+      {"property", "GLOB", "exactly the laws that match, all of them on every problem"},
+      {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
+      {"seed", "N", "0..2^64-1"},
+      {"cases", "N", "problems to draw"},
+      {"time", "DURATION", "30s, 5m, 2h"},
+      {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
+      {"shard", "I/N", "every N-th problem, starting with the I-th"},
+      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+      {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
+      {"corpus", "DIR", "where reproducers go"},
+      {"output", "DIR", "campaign folder; goes on where it stopped if it holds this campaign", "o"},
+      {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"},
+      {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
+      {"json", "FILE", "one JSON object at the end; - is stdout"},
+      {"events", "FILE", "JSON lines while it happens; - is stdout"},
+  };
+  return options;
+}
+
+std::vector<Option> fuzz_options() {
+  std::vector<Option> options = shared_options();
+  options.push_back({"forever", "", "until interrupted"});
+  for (const Option& option : subject_options()) options.push_back(option);
+  return options;
+}
+
+std::vector<Option> check_options() {
+  std::vector<Option> options = shared_options();
+  options.push_back({"continue-after-failure", "", "go on after the first failing case"});
+  options.push_back({"problem", "TEXT", "this one problem instead of random ones"});
+  for (const Option& option : subject_options()) options.push_back(option);
+  return options;
+}
+
+engine::LawChoice read_laws(const Settings& settings) {
+  engine::LawChoice choice;
+  if (settings.text("laws") == "all")
+    choice.further = std::nullopt;
+  else if (const auto laws = settings.integer("laws", 0, 1000))
+    choice.further = *laws;
+  choice.property_glob = settings.text("property").value_or("");
+  engine::validate(choice);
+  return choice;
+}
+
+engine::Shard read_shard(const Settings& settings) {
+  const auto text = settings.text("shard");
+  if (!text) return {};
+  const auto slash = text->find('/');
+  const auto whole = [](const std::string& digits) -> std::uint64_t {
+    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
+    return std::stoull(digits);
+  };
+  if (slash != std::string::npos) {
+    const engine::Shard shard{whole(text->substr(0, slash)), whole(text->substr(slash + 1))};
+    if (shard.index >= 1 && shard.index <= shard.count) return shard;
+  }
+  throw usage_error(fmt::format("{} {}: it must be I/N with I in 1..N", settings.origin("shard"), *text));
+}
+
+engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed) {
+  engine::ShrinkBudget budget;
+  const auto text = settings.text("shrink-budget");
+  if (!text) return budget;
+  if (const auto seconds = parse_duration(*text)) {
+    if (!seconds_allowed)
+      throw usage_error(settings.origin("shrink-budget") +
+                        ": check counts subject calls only, so that it is deterministic");
+    budget.seconds = seconds;
+    return budget;
+  }
+  budget.calls = static_cast<std::int64_t>(*settings.integer("shrink-budget", 1, 1'000'000'000));
+  return budget;
+}
+
+void read_domain(const Settings& settings, engine::CampaignOptions& options) {
+  if (const auto op = settings.text("op"); op && *op != "attention")
+    throw usage_error(fmt::format("{} {}: this version tests attention only", settings.origin("op"), *op));
+  if (const auto policy = settings.text("policy")) {
+    options.policy = policy_from_text(*policy);
+    options.policy_text = *policy;
+  }
+  if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate);
+  if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+std::string utc_stamp() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts);
+  return text;
+}
+
+// A folder name from a subject: "fault:scale-twice" gives "fault-scale-twice".
+std::string folder_name(std::string_view subject) {
+  std::string name = engine::portable_subject(subject);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == '/'; }, '-');
+  return name;
+}
+
+std::atomic<bool> interrupted{false};
+
+// The first Ctrl-C ends the campaign after the cases in flight, with its summary; the second ends at once.
+void end_on_interrupt() {
+  for (const int signal : {SIGINT, SIGTERM})
+    std::signal(signal, [](int which) {
+      interrupted = true;
+      std::signal(which, SIG_DFL);
+    });
+}
+
+engine::CampaignOptions read_campaign(const Settings& settings, const std::string& verb, const std::string& subject) {
+  const bool fuzz = verb == "fuzz";
+  engine::CampaignOptions options;
+  options.verb = verb;
+  options.subject = subject;
+  read_domain(settings, options);
+  options.laws = read_laws(settings);
+  options.seed = settings.integer("seed", 0, most).value_or(fuzz ? random_seed() : 1);
+  options.cases = settings.integer("cases", 1, most);
+  options.seconds = settings.seconds("time");
+  const bool forever = fuzz && settings.flag("forever");
+  if (forever && (options.cases || options.seconds))
+    throw usage_error("--forever goes with neither --cases nor --time: give one of them");
+  if (!options.cases && !options.seconds && !forever) {
+    if (fuzz)
+      options.seconds = 30;
+    else
+      options.cases = 1000;
+  }
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  options.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  options.shard = read_shard(settings);
+  options.shrink = read_budget(settings, fuzz);
+  options.continue_after_failure = fuzz || settings.flag("continue-after-failure");
+  if (const auto folder = settings.text("output"))
+    options.folder = *folder;
+  else if (fuzz)
+    options.folder = fmt::format("attest-out/{}/{}-{}", folder_name(subject), utc_stamp(), options.seed);
+  if (const auto corpus = settings.text("corpus"))
+    options.corpus = *corpus;
+  else if (!options.folder.empty())
+    options.corpus = options.folder / "corpus";
+  options.interrupt = &interrupted;
+  return options;
+}
+
+// What --json and --events ask for, opened before the work starts.
+struct Outputs {
+  std::unique_ptr<OutputFile> json, events;
+
+  explicit Outputs(const Settings& settings) {
+    if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+    if (const auto path = settings.text("events")) events = std::make_unique<OutputFile>(*path, "--events");
+    if (json && events && json->is_stdout() && events->is_stdout())
+      throw usage_error("--json - and --events - cannot share stdout: give one of them a file");
+  }
+  [[nodiscard]] bool stdout_taken() const noexcept {
+    return (json && json->is_stdout()) || (events && events->is_stdout());
+  }
+  [[nodiscard]] std::unique_ptr<engine::Observer> observer() const {
+    std::vector<std::unique_ptr<engine::Observer>> observers;
+    observers.push_back(report::terminal_observer({std::cout, std::cerr, progress_is_live(), stdout_taken()}));
+    if (events) observers.push_back(report::events_observer(events->stream()));
+    return report::tee(std::move(observers));
+  }
+};
+
+int finish(const engine::Summary& summary, const Outputs& outputs) {
+  if (outputs.json) write_json(*outputs.json, engine::to_json(summary, report::rerun_line));
+  if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
+  return static_cast<int>(summary.exit());
+}
+
+int run_campaign_verb(const Settings& settings, const std::string& verb, const std::string& subject_text) {
+  const Outputs outputs(settings);
+  const engine::CampaignOptions options = read_campaign(settings, verb, subject_text);
+  const auto subject = open_subject(settings, subject_text);
+  const auto peer = open_peer();
+  end_on_interrupt();
+  const auto observer = outputs.observer();
+  return finish(engine::run_campaign(*subject, peer.get(), options, *observer), outputs);
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("fuzz", "draw random problems until the time is over, shrink and store what fails");
+  auto settings = std::make_shared<Settings>();
+  auto subject = std::make_shared<std::string>("builtin:fused");
+  verb->add_option("SUBJECT", *subject, subject_help())->type_name("");
+  settings->declare(*verb, fuzz_options());
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("fuzz");
+      return run_campaign_verb(*settings, "fuzz", *subject);
+    };
+  });
+}
+
+void add_check(CLI::App& app, Run& run) {
+  auto* verb =
+      app.add_subcommand("check", "the same, bounded and deterministic, for CTest and CI (--seed 1 --cases 1000)");
+  auto settings = std::make_shared<Settings>();
+  auto subject = std::make_shared<std::string>();
+  verb->add_option("SUBJECT", *subject, subject_help())->type_name("")->required();
+  settings->declare(*verb, check_options());
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("check");
+      return run_campaign_verb(*settings, "check", *subject);
+    };
+  });
+}
+
+}  // namespace attest::cli

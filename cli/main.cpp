@@ -1,0 +1,75 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <iostream>
+#include <new>
+
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+
+namespace {
+
+constexpr const char* examples = R"(
+examples:
+  attest fuzz                                    30 s of random problems against the built-in fused kernel
+  attest fuzz ./kernel.so --policy f16 --time 5m
+  attest check kernel.py --cases 2000            bounded and deterministic, for CI
+  attest replay corpus/                          every stored reproducer gives what it expects
+  attest export corpus/x/y.json --to python      a script that shows the failure without attest
+
+exit status: 0 held, 1 a property failed, 2 usage or a damaged file, 3 attest itself failed,
+             4 the subject could not be started, 125 cannot test here (--bisect))";
+
+bool bisecting(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--bisect") return true;
+  return false;
+}
+
+// `git bisect run` reads 125 as "skip this commit".
+int status(attest::Exit exit, bool bisect) {
+  if (bisect && (exit == attest::Exit::internal || exit == attest::Exit::no_subject)) exit = attest::Exit::cannot_test;
+  return static_cast<int>(exit);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "attest: could a correct implementation of what this attention kernel promises have produced these numbers?",
+      "attest"};
+  app.set_version_flag("--version", "attest " ATTEST_VERSION);
+  app.require_subcommand(1);
+  app.footer(examples);
+  attest::cli::Run verb;
+  attest::cli::add_fuzz(app, verb);
+  attest::cli::add_check(app, verb);
+  attest::cli::add_replay(app, verb);
+  attest::cli::add_shrink(app, verb);
+  attest::cli::add_export(app, verb);
+  attest::cli::add_list(app, verb);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked, std::cout, std::cout);
+  } catch (const CLI::ParseError& error) {
+    std::cerr << "attest: " << error.what() << "; `attest --help` lists verbs, `attest VERB --help` their options\n";
+    return static_cast<int>(attest::Exit::usage);
+  }
+  return verb();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away, or a worker that died, is told by the write itself
+  const bool bisect = bisecting(argc, argv);
+  try {
+    return status(static_cast<attest::Exit>(run(argc, argv)), bisect);
+  } catch (const attest::Error& error) {
+    std::cerr << "attest: " << error.what() << "\n";
+    return status(error.exit(), bisect);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "attest: out of memory; choose smaller dimensions with --assume or fewer --jobs\n";
+  } catch (const std::exception& error) {
+    std::cerr << "attest: internal error: " << error.what() << "\n";
+  }
+  return status(attest::Exit::internal, bisect);
+}

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "engine/replay.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+void tell(const engine::ReplayResult& result, std::ostream& out) {
+  out << fmt::format("{:<12} {}\n", name(result.outcome), result.file.string());
+  if (result.outcome == engine::Replayed::as_expected) return;
+  out << "             " << result.sentence << "\n";
+  if (result.verdict && result.verdict->evidence)
+    out << "             " << report::evidence_line(*result.verdict->evidence) << "\n";
+}
+
+int replay_paths(const Settings& settings, const std::vector<std::string>& words) {
+  const bool allow_missing = settings.flag("allow-missing");
+  std::unique_ptr<OutputFile> json;
+  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  const bool quiet = json && json->is_stdout();
+  const std::vector<std::filesystem::path> paths(words.begin(), words.end());
+  const auto peer = open_peer();
+  const auto given = settings.text("subject");
+  const auto resolve = [&](const engine::Entry& entry) {
+    return given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
+  };
+  const engine::ReplayReport report =
+      engine::replay(paths, resolve, peer.get(), [&](const engine::ReplayResult& result) {
+        if (!quiet) tell(result, std::cout);
+      });
+  const Exit exit = report.exit(allow_missing);
+  if (!quiet)
+    fmt::print("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n", report.entries,
+               report.as_expected, report.unexpected, report.mended, report.damaged, report.not_run);
+  if (json)
+    write_json(*json, {{"entries", report.entries},
+                       {"as_expected", report.as_expected},
+                       {"unexpected", report.unexpected},
+                       {"mended", report.mended},
+                       {"damaged", report.damaged},
+                       {"not_run", report.not_run},
+                       {"exit", static_cast<int>(exit)}});
+  return static_cast<int>(exit);
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("replay", "corpus files or folders: each entry must give what it expects");
+  auto paths = std::make_shared<std::vector<std::string>>();
+  auto settings = std::make_shared<Settings>();
+  verb->add_option("PATH", *paths, "corpus files or folders")->type_name("")->required();
+  std::vector<Option> options{
+      {"subject", "SUBJECT", "run every entry on this subject; the only way to replay a plug-in or a script"},
+      {"allow-missing", "", "entries whose subject is not there do not fail the run"},
+      {"bisect", "", "125 where nothing could be tested"},
+      {"json", "FILE", "counts as one JSON object; - is stdout"}};
+  for (const Option& option : subject_options()) options.push_back(option);
+  settings->declare(*verb, options);
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("replay");
+      return replay_paths(*settings, *paths);
+    };
+  });
+}
+
+}  // namespace attest::cli

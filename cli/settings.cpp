@@ -1,0 +1,149 @@
+#include "cli/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "core/error.hpp"
+#include "core/problem.hpp"
+
+namespace attest::cli {
+namespace {
+
+constexpr std::string_view verbs[] = {"fuzz", "check", "replay", "shrink", "export", "list"};
+
+// A scalar of attest.toml as the text that the command line would take.
+std::string scalar_text(const toml::node& node, std::string_view key) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  if (const auto integer = node.value_exact<std::int64_t>()) return std::to_string(*integer);
+  if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
+  throw usage_error(fmt::format("attest.toml: {} must be a string, an integer or true/false", key));
+}
+
+}  // namespace
+
+std::optional<double> parse_duration(std::string_view text) noexcept {
+  double unit = 0;
+  if (text.ends_with('s')) unit = 1;
+  if (text.ends_with('m')) unit = 60;
+  if (text.ends_with('h')) unit = 3600;
+  if (unit == 0) return std::nullopt;
+  text.remove_suffix(1);
+  const auto amount = text.starts_with("0x") ? std::nullopt : parse_double(text);
+  if (!amount || !(*amount > 0) || *amount > 1e7) return std::nullopt;
+  return *amount * unit;
+}
+
+void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
+  for (const Option& option : options) {
+    options_.push_back(option);
+    const std::string key(option.name);
+    const std::string flags = (option.letter.empty() ? "" : fmt::format("-{},", option.letter)) + "--" + key;
+    if (option.value.empty())
+      app.add_flag(flags, switches_[key], std::string(option.help));
+    else
+      app.add_option(flags, words_[key], std::string(option.help))->type_name(std::string(option.value))->take_last();
+  }
+}
+
+void Settings::take(std::string_view key, const std::string& value, const std::string& source) {
+  const bool known =
+      std::any_of(options_.begin(), options_.end(), [&](const Option& option) { return option.name == key; });
+  if (!known) {
+    std::string names;
+    for (const Option& option : options_) names += (names.empty() ? "" : ", ") + std::string(option.name);
+    throw usage_error(fmt::format("{}: there is no key '{}' for this verb: it has {}", source, key, names));
+  }
+  values_.try_emplace(std::string(key), Value{value, source});
+}
+
+void Settings::read_environment() {
+  const char* params = std::getenv("ATTEST_PARAMS");
+  if (params == nullptr) return;
+  std::istringstream items(params);
+  for (std::string item; items >> item;) {
+    const auto equals = item.find('=');
+    if (equals == std::string::npos) throw usage_error(fmt::format("ATTEST_PARAMS: '{}' is not key=value", item));
+    take(item.substr(0, equals), item.substr(equals + 1), "ATTEST_PARAMS");
+  }
+}
+
+void Settings::read_file(std::string_view verb) {
+  if (!std::filesystem::exists("attest.toml")) return;
+  toml::table file;
+  try {
+    file = toml::parse_file("attest.toml");
+  } catch (const toml::parse_error& error) {
+    throw usage_error(fmt::format("attest.toml, line {}: {}", error.source().begin.line, error.description()));
+  }
+  const auto read = [&](const toml::table& table) {
+    for (const auto& [key, node] : table) take(key.str(), scalar_text(node, key.str()), "attest.toml");
+  };
+  if (const toml::table* own = file[verb].as_table()) read(*own);
+  for (const auto& [key, node] : file) {
+    if (!node.is_table()) {
+      // The top level speaks to every verb: a key that another verb knows is no error here.
+      const bool known =
+          std::any_of(options_.begin(), options_.end(), [&](const Option& option) { return option.name == key.str(); });
+      if (known || verb == "fuzz" || verb == "check") take(key.str(), scalar_text(node, key.str()), "attest.toml");
+    } else if (std::find(std::begin(verbs), std::end(verbs), key.str()) == std::end(verbs)) {
+      throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({})", key.str(),
+                                    fmt::join(verbs, ", ")));
+    }
+  }
+}
+
+void Settings::complete(std::string_view verb) {
+  for (const auto& [key, given] : switches_)
+    if (given) values_[key] = {"true", ""};
+  for (const auto& [key, word] : words_)
+    if (!word.empty()) values_[key] = {word, ""};
+  read_environment();
+  read_file(verb);
+}
+
+std::string Settings::origin(std::string_view key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end() || found->second.source.empty()) return fmt::format("--{}", key);
+  return fmt::format("{} in {}", key, found->second.source);
+}
+
+std::optional<std::string> Settings::text(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? std::nullopt : std::optional(found->second.text);
+}
+
+bool Settings::flag(std::string_view key) const {
+  const auto value = text(key);
+  if (!value || *value == "false") return false;
+  if (*value == "true" || *value == "1") return true;
+  throw usage_error(fmt::format("{}={}: it must be true or false", origin(key), *value));
+}
+
+std::optional<std::uint64_t> Settings::integer(std::string_view key, std::uint64_t lo, std::uint64_t hi) const {
+  const auto value = text(key);
+  if (!value) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
+  if (error != std::errc{} || end != value->data() + value->size() || number < lo || number > hi)
+    throw usage_error(fmt::format("{} {}: it must be an integer in {}..{}", origin(key), *value, lo, hi));
+  return number;
+}
+
+std::optional<double> Settings::seconds(std::string_view key) const {
+  const auto value = text(key);
+  if (!value) return std::nullopt;
+  const auto duration = parse_duration(*value);
+  if (!duration)
+    throw usage_error(
+        fmt::format("{} {}: it must be a time greater than 0 such as 30s, 5m or 2h", origin(key), *value));
+  return duration;
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace attest::cli {
+
+// One option that a verb takes.
+struct Option {
+  std::string_view name;   // without dashes; also the key in ATTEST_PARAMS and attest.toml
+  std::string_view value;  // what it takes, as shown in help; empty: a switch
+  std::string_view help;
+  std::string_view letter{};  // "o" for -o
+};
+
+// The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over attest.toml, each key known to the
+// verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is allowed.
+class Settings {
+ public:
+  // Registers `options` with `app`; the values arrive when it parses.
+  void declare(CLI::App& app, const std::vector<Option>& options);
+  // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its top level.
+  void complete(std::string_view verb);
+
+  [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
+  [[nodiscard]] bool flag(std::string_view key) const;
+  [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key, std::uint64_t lo, std::uint64_t hi) const;
+  // "30s", "5m", "2h"; greater than 0.
+  [[nodiscard]] std::optional<double> seconds(std::string_view key) const;
+  // "key ATTEST_PARAMS" or "--key": where a value came from, for messages.
+  [[nodiscard]] std::string origin(std::string_view key) const;
+
+ private:
+  struct Value {
+    std::string text;
+    std::string source;  // "", "ATTEST_PARAMS" or "attest.toml"
+  };
+  void take(std::string_view key, const std::string& value, const std::string& source);
+  void read_environment();
+  void read_file(std::string_view verb);
+
+  std::vector<Option> options_;
+  std::map<std::string, std::string, std::less<>> words_;  // what CLI11 writes into
+  std::map<std::string, bool, std::less<>> switches_;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+// "30s", "5m", "1.5h" as seconds; nullopt if it is none or not greater than 0.
+std::optional<double> parse_duration(std::string_view text) noexcept;
+
+}  // namespace attest::cli

@@ -1,0 +1,20 @@
+#pragma once
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace attest::cli {
+
+// Each adds its verb to the command line. The callback it stores runs the verb and returns the exit status; it may throw
+// attest::Error.
+using Run = std::function<int()>;
+void add_fuzz(CLI::App& app, Run& run);
+void add_check(CLI::App& app, Run& run);
+void add_replay(CLI::App& app, Run& run);
+void add_shrink(CLI::App& app, Run& run);
+void add_export(CLI::App& app, Run& run);
+void add_list(CLI::App& app, Run& run);
+
+}  // namespace attest::cli

@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/policy.hpp"
+#include "core/problem.hpp"
+#include "properties/property.hpp"
+#include "report/export.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+// Inside a Python comment: one line, printable, whatever a corpus file says.
+std::string comment(std::string_view text) {
+  std::string safe;
+  for (const char c : text) safe += (c >= ' ' && c != 0x7f) ? c : ' ';
+  return safe;
+}
+
+std::string literal(double value, DType type) {
+  if (type == DType::boolean) return value != 0 ? "True" : "False";
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  return fmt::format("{}", value);
+}
+
+std::string_view numpy_type(DType type) {
+  switch (type) {
+    case DType::f16:
+      return "np.float16";
+    case DType::f64:
+      return "np.float64";
+    case DType::i32:
+      return "np.int32";
+    case DType::boolean:
+      return "np.bool_";
+    default:
+      return "np.float32";  // bf16 values are exact in float32
+  }
+}
+
+// Nested lists along the axes that vary; stride-0 axes are written once and broadcast.
+std::string nested(const Tensor& tensor, std::array<Index, 4> index, std::size_t axis) {
+  const auto shape = tensor.shape();
+  if (axis == shape.size()) return literal(tensor.at(index[0], index[1], index[2], index[3]), tensor.dtype());
+  const Index extent = tensor.strides()[axis] == 0 ? std::min<Index>(shape[axis], 1) : shape[axis];
+  std::string text = "[";
+  for (index[axis] = 0; index[axis] < extent; ++index[axis])
+    text += (index[axis] ? ", " : "") + nested(tensor, index, axis + 1);
+  return text + "]";
+}
+
+std::string array(std::string_view name, const Tensor& tensor) {
+  std::string code = fmt::format("{} = np.array({}, {})", name, nested(tensor, {}, 0), numpy_type(tensor.dtype()));
+  const bool broadcast = std::any_of(tensor.strides().begin(), tensor.strides().end(), [](Index s) { return s == 0; });
+  if (broadcast) {
+    std::string shape;
+    for (const Index n : tensor.shape()) shape += fmt::format("{}, ", n);
+    code = fmt::format("{} = np.broadcast_to({}, ({}))", name, code.substr(name.size() + 3), shape);
+  }
+  if (tensor.dtype() == DType::bf16) code += "  # bfloat16 values, exact in float32";
+  return code + "\n";
+}
+
+std::string tensors(const Inputs& inputs) {
+  std::string code = array("q", inputs.q) + array("k", inputs.k) + array("v", inputs.v);
+  if (inputs.bias.present()) code += array("bias", inputs.bias);
+  if (inputs.keep.present()) code += array("keep", inputs.keep);
+  if (inputs.kv_lengths.present()) code += array("kv_lengths", inputs.kv_lengths);
+  return code + fmt::format("scale = {}\n", number(inputs.scale));
+}
+
+// Explicit attention in float64, only the lines this problem needs.
+std::string reference(const Problem& p, const Contract& contract, const Inputs& inputs) {
+  std::string code =
+      "\n# what attention means, in float64\n"
+      "group = q.shape[1] // k.shape[1]\n"
+      "K, V = (np.repeat(t.astype(np.float64), group, axis=1) for t in (k, v))\n"
+      "s = scale * (q.astype(np.float64) @ K.transpose(0, 1, 3, 2))\n";
+  const std::string cap = p.softcap > 0 ? fmt::format("s = {0} * np.tanh(s / {0})\n", number(p.softcap)) : "";
+  const std::string add = inputs.bias.present() ? "s = s + bias.astype(np.float64)\n" : "";
+  code += contract.softcap_before_bias ? cap + add : add + cap;
+  const bool lengths = inputs.kv_lengths.present();
+  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
+  if (diagonal || lengths) code += "i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]\n";
+  const std::string keys = lengths ? "kv_lengths[:, None, None, None]" : "k.shape[2]";
+  if (diagonal)
+    code += p.align == Align::bottom_right ? fmt::format("g = i + {} - q.shape[2]\n", keys) : std::string("g = i\n");
+  const auto mask = [&](const std::string& open) { code += fmt::format("s = np.where({}, s, -np.inf)\n", open); };
+  if (lengths) mask("j < " + keys);
+  if (inputs.keep.present()) mask("keep");
+  if (p.causal) mask("j <= g");
+  if (p.window_left >= 0) mask(fmt::format("j >= g - {}", p.window_left));
+  if (p.window_right >= 0) mask(fmt::format("j <= g + {}", p.window_right));
+  code +=
+      "with np.errstate(invalid='ignore'):  # a row with every score at -inf has no defined mean\n"
+      "    w = np.exp(s - s.max(-1, keepdims=True))\n"
+      "    expected = w / w.sum(-1, keepdims=True) @ V\n";
+  if (contract.empty_row == EmptyRow::zero)
+    code += "expected = np.where((s == -np.inf).all(-1, keepdims=True), 0.0, expected)  # its contract: zeros\n";
+  return code;
+}
+
+std::string witness(const engine::Entry& entry, bool has_got) {
+  std::string code = "\n";
+  if (entry.evidence && entry.evidence->tensor == "out") {
+    const auto& i = entry.evidence->index;
+    code += fmt::format("at = ({}, {}, {}, {})\n", i[0], i[1], i[2], i[3]);
+    if (has_got) code += "print('got     ', got[at])\n";
+    code += "print('expected', expected[at])\n";
+    if (entry.evidence->lo != entry.evidence->hi)
+      code +=
+          fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
+                      comment(to_text(entry.contract.policy)), number(entry.evidence->lo), number(entry.evidence->hi));
+    return code;
+  }
+  if (has_got) code += "print('got\\n', got)\n";
+  return code + "print('expected\\n', expected)\n";
+}
+
+}  // namespace
+
+std::string python_script(const Exported& exported) {
+  const engine::Entry& entry = exported.entry;
+  std::string code = fmt::format("# {} fails {}", comment(entry.subject), comment(entry.property));
+  if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
+  code += "\n";
+  if (const auto* law = properties::find_property(entry.property)) code += fmt::format("# law: {}\n", law->statement);
+  if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));
+  code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
+  code += "import numpy as np\n";
+  const std::string data =
+      tensors(exported.inputs) + (exported.subject_code.empty() && exported.out ? array("got", *exported.out) : "");
+  if (data.find("nan") != std::string::npos || data.find("inf") != std::string::npos)
+    code += "from numpy import inf, nan\n";
+  code += "\n" + data + reference(entry.problem, entry.contract, exported.inputs);
+  if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;
+  return code + witness(entry, !exported.subject_code.empty() || exported.out.has_value());
+}
+
+}  // namespace attest::report

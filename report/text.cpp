@@ -1,0 +1,66 @@
+#include "report/text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/problem.hpp"
+
+namespace attest::report {
+
+std::string grouped(std::uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+std::string duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 1);
+  const auto whole = static_cast<std::uint64_t>(seconds);
+  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);
+}
+
+std::string number(double value) { return fmt::format("{}", value); }
+
+std::string shell_quoted(std::string_view word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+namespace {
+std::string how_far(const Evidence& evidence) {
+  if (std::isnan(evidence.ratio)) return {};
+  if (std::isinf(evidence.ratio)) return " (nothing else is permitted)";
+  return fmt::format(" ({:.3g} x the permitted distance)", evidence.ratio);
+}
+}  // namespace
+
+std::string evidence_line(const Evidence& evidence) {
+  const bool lse = evidence.tensor == "lse";
+  const auto& i = evidence.index;
+  std::string line = lse ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
+                         : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
+  if (evidence.wrong == Wrong::memory) return line + ": " + evidence.note;
+  line += fmt::format(" = {}, expected {}", number(evidence.got), number(evidence.expected));
+  if (evidence.lo != evidence.hi) line += fmt::format(", permitted {} .. {}", number(evidence.lo), number(evidence.hi));
+  line += how_far(evidence);
+  if (!evidence.note.empty()) line += "; " + evidence.note;
+  return line;
+}
+
+std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {
+  const bool portable = finding.entry.subject == summary.subject;
+  if (!finding.reproducer.empty())
+    return "attest replay " + (portable ? std::string() : "--subject " + shell_quoted(summary.subject) + " ") +
+           shell_quoted(finding.reproducer);
+  std::string line = "attest check " + shell_quoted(summary.subject);
+  if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
+  line += " --property " + shell_quoted(finding.entry.property);
+  return line + " --problem " + shell_quoted(to_text(finding.entry.problem));
+}
+
+}  // namespace attest::report

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/verdict.hpp"
+#include "engine/summary.hpp"
+
+namespace attest::report {
+
+// "12,345".
+std::string grouped(std::uint64_t n);
+// "0.21 s", "3 m 05 s".
+std::string duration(double seconds);
+// Shortest decimal that reads back, "nan", "inf" or "-inf".
+std::string number(double value);
+// Quoted for a POSIX shell where needed.
+std::string shell_quoted(std::string_view word);
+
+// "out[0,0,3,1] = 1.25, expected 0.731, permitted 0.7309 .. 0.7312 (1,700 x the permitted distance)".
+std::string evidence_line(const Evidence& evidence);
+
+// The command that shows a finding again: replay of its file, or check --problem where none was written.
+std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding);
+
+}  // namespace attest::report
