@@ -93,7 +93,9 @@ class Parser {
     position_ = next_;
     token_.clear();
     if (next_ == text_.size()) return;
-    const auto character = [&](std::size_t at) { return at < text_.size() ? static_cast<unsigned char>(text_[at]) : 0; };
+    const auto character = [&](std::size_t at) {
+      return at < text_.size() ? static_cast<unsigned char>(text_[at]) : 0;
+    };
     const auto is_name = [](int c) { return std::isalnum(c) || c == '_'; };
     if (std::isdigit(character(next_)) || (text_[next_] == '.' && std::isdigit(character(next_ + 1)))) {
       // Digits, hexadecimal digits, a point, and a sign that follows an exponent letter.
@@ -200,9 +202,8 @@ class Parser {
       node.kind = Node::Kind::field;
       return;
     }
-    const bool known = std::ranges::any_of(fields(), [&](const Field& field) {
-      return std::ranges::find(field.labels, token_) != field.labels.end();
-    });
+    const bool known = std::ranges::any_of(
+        fields(), [&](const Field& field) { return std::ranges::find(field.labels, token_) != field.labels.end(); });
     if (!known) fail("a field or a label of one (`attest list generators` names them)");
     node.kind = Node::Kind::label;
   }
@@ -217,9 +218,8 @@ class Parser {
       if (found == labels.end()) {
         token_ = label->text;
         position_ = label->position;
-        fail(comparable && !labels.empty()
-                 ? fmt::format("one of {}", fmt::join(labels, ", "))
-                 : "a label to stand beside its field in a comparison, as in dtype==f16");
+        fail(comparable && !labels.empty() ? fmt::format("one of {}", fmt::join(labels, ", "))
+                                           : "a label to stand beside its field in a comparison, as in dtype==f16");
       }
       label->number = static_cast<double>(found - labels.begin());
       label->kind = Node::Kind::number;

@@ -11,8 +11,8 @@ std::string join(const std::vector<std::string>& parts) {
   return text.empty() ? "none" : text;
 }
 
-std::string formats_of(const Problem& problem) {
-  std::string text(name(problem.dtype));
+std::string formats_of(const Policy& policy, const Problem& problem) {
+  std::string text = to_text(policy);
   if (problem.bias != Bias::none && problem.bias_type == BiasType::f32 && problem.dtype != Format::f32)
     text += "+bias-f32";
   return text;
@@ -69,20 +69,27 @@ std::string mask_class(const Problem& p) {
   if (p.window_left >= 0 || p.window_right >= 0) parts.emplace_back("window");
   if (p.keep != Keep::none) parts.emplace_back("keep");
   switch (p.bias) {
-  case Bias::none: break;
-  case Bias::minus_inf:
-  case Bias::padding: parts.emplace_back("bias-inf"); break;
-  case Bias::lowest:
-  case Bias::minus_1e4: parts.emplace_back("bias-low"); break;
-  default: parts.emplace_back("bias"); break;
+    case Bias::none:
+      break;
+    case Bias::minus_inf:
+    case Bias::padding:
+      parts.emplace_back("bias-inf");
+      break;
+    case Bias::lowest:
+    case Bias::minus_1e4:
+      parts.emplace_back("bias-low");
+      break;
+    default:
+      parts.emplace_back("bias");
+      break;
   }
   if (p.lengths != Lengths::none) parts.emplace_back("lengths");
   return join(parts);
 }
 
-std::string bucket_of(const FailureKey& key, std::string_view subject, const Problem& minimal) {
-  return to_text(key) + ":" + portable_subject(subject) + ":" + formats_of(minimal) + ":" + mask_class(minimal) + ":" +
-         predicates(minimal);
+std::string bucket_of(const FailureKey& key, std::string_view subject, const Policy& policy, const Problem& minimal) {
+  return to_text(key) + ":" + portable_subject(subject) + ":" + formats_of(policy, minimal) + ":" +
+         mask_class(minimal) + ":" + predicates(minimal);
 }
 
 std::string signature_of(const FailureKey& key, const Problem& p) {
@@ -94,8 +101,9 @@ std::string signature_of(const FailureKey& key, const Problem& p) {
 
 std::string portable_subject(std::string_view subject) {
   const auto is_prefix = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
-                                std::string_view::npos;
+    return !text.empty() &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+               std::string_view::npos;
   };
   const std::size_t slash = subject.rfind('/');
   const std::size_t colon = subject.find(':', slash == std::string_view::npos ? 0 : slash);

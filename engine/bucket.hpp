@@ -2,6 +2,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "engine/key.hpp"
 
@@ -12,7 +13,7 @@ std::string mask_class(const Problem& problem);
 
 // The defect a minimal failing case stands for: key, subject, formats, mask class and the predicates that still hold on it
 // ("batch+grouped+lq<lk+strided-k"). Never raw shapes or seeds. Parts are joined by ':'.
-std::string bucket_of(const FailureKey& key, std::string_view subject, const Problem& minimal);
+std::string bucket_of(const FailureKey& key, std::string_view subject, const Policy& policy, const Problem& minimal);
 
 // A cheap stand-in for the bucket on a case that has not been shrunk: key, dtype, coarse shape class, mask class.
 std::string signature_of(const FailureKey& key, const Problem& problem);

@@ -8,42 +8,38 @@
 
 #include "core/policy.hpp"
 #include "core/subject.hpp"
-#include "engine/assume.hpp"
 #include "engine/check.hpp"
 #include "engine/shrink/shrink.hpp"
+#include "engine/stream.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::engine {
 
-struct Shard {
-  std::uint64_t index = 1, count = 1;  // index in 1..count
-};
-
 struct CampaignOptions {
   std::string verb = "fuzz";
-  std::string subject;                    // as on the command line
+  std::string subject;  // as on the command line
   std::uint64_t seed = 1;
-  std::optional<std::uint64_t> cases;     // problems of the whole stream; a shard draws its share of them
-  std::optional<double> seconds;          // neither: until interrupted
+  std::optional<std::uint64_t> cases;  // problems of the whole stream; a shard draws its share of them
+  std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;
   LawChoice laws;
-  std::optional<Policy> policy;           // fixes the dtype to its storage format
-  std::string policy_text;                // as given
+  std::optional<Policy> policy;  // fixes the dtype to its storage format
+  std::string policy_text;       // as given
   std::optional<Assumption> assume;
-  std::set<std::string> known;            // buckets that are counted and do not fail the run
+  std::set<std::string> known;  // buckets that are counted and do not fail the run
   ShrinkBudget shrink;
   bool continue_after_failure = true;
   Shard shard;
-  std::uint64_t repeat = 1;               // r: how many cases keep one shape
-  std::filesystem::path folder;           // campaign folder, resumed if it holds the same campaign; empty: none
-  std::filesystem::path corpus;           // where reproducers go; empty: none is written
+  std::uint64_t repeat = 1;                      // r: how many cases keep one shape
+  std::filesystem::path folder;                  // campaign folder, resumed if it holds the same campaign; empty: none
+  std::filesystem::path corpus;                  // where reproducers go; empty: none is written
   const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the block in flight
 };
 
 struct Progress {
   std::uint64_t cases = 0, executed = 0, failing_cases = 0;
-  double seconds = 0;                     // of this run
-  std::optional<double> seconds_left;     // under a time limit
+  double seconds = 0;                  // of this run
+  std::optional<double> seconds_left;  // under a time limit
   std::optional<std::uint64_t> cases_left;
   const Summary* summary = nullptr;
 };
@@ -75,8 +71,5 @@ class Observer {
 // not start; Error(internal) if attest itself fails.
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer);
-
-// The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.
-Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
 
 }  // namespace attest::engine

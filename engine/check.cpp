@@ -110,8 +110,7 @@ void validate(const LawChoice& choice) {
   if (choice.property_glob.empty()) return;
   for (const Property& property : properties::properties())
     if (glob_matches(choice.property_glob, property.name)) return;
-  throw usage_error("--property " + choice.property_glob +
-                    " matches no property: `attest list properties` names them");
+  throw usage_error("--property " + choice.property_glob + " matches no property: `attest list properties` names them");
 }
 
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
@@ -163,9 +162,8 @@ CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Be
   const auto shows_again = [&](std::span<const std::size_t> asked) {
     const CaseOutcome again = check(problem, contract, bench, asked);
     outcome.seconds += again.seconds;
-    return std::ranges::any_of(again.laws, [&](const LawVerdict& other) {
-      return other.law == law && is_finding(other.verdict.kind);
-    });
+    return std::ranges::any_of(
+        again.laws, [&](const LawVerdict& other) { return other.law == law && is_finding(other.verdict.kind); });
   };
   if (shows_again(outcome.needed)) return outcome;
   for (int i = 0; i < repeats; ++i)

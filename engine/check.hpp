@@ -45,9 +45,9 @@ struct Seconds {
 };
 
 struct CaseOutcome {
-  std::vector<LawVerdict> laws;            // in the fixed order of properties()
-  std::optional<std::size_t> reported;     // position in `laws` of the first finding
-  std::vector<std::size_t> needed;         // laws that must run together for it to show: itself, and others if it alone holds
+  std::vector<LawVerdict> laws;         // in the fixed order of properties()
+  std::optional<std::size_t> reported;  // position in `laws` of the first finding
+  std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
   std::int64_t subject_calls = 0;
   Seconds seconds;
 

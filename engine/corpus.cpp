@@ -60,7 +60,8 @@ class Reader {
       return object;
     } catch (const json::parse_error& error) {
       const bool ended = error.byte >= text_.size();
-      refuse(line_at(error.byte), ended ? "the file is truncated: JSON ends in the middle" : "the file is damaged: this is not JSON");
+      refuse(line_at(error.byte),
+             ended ? "the file is truncated: JSON ends in the middle" : "the file is damaged: this is not JSON");
     } catch (const json::exception&) {
       refuse(1, "the file is damaged: it holds a number that no double can hold");
     }
@@ -136,16 +137,19 @@ class Reader {
     e.attest_version = string(object, "attest_version");
     e.subject = string(object, "subject");
     if (portable_subject(e.subject) != e.subject)
-      throw usage_error("the subject '" + e.subject +
-                        "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
+      throw usage_error(
+          "the subject '" + e.subject +
+          "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
     e.subject_version = string(object, "subject_version");
     e.problem = problem_from_json(member(object, "problem"));
-    if (string(object, "text") != to_text(e.problem)) throw usage_error("'text' and 'problem' are not the same problem");
+    if (string(object, "text") != to_text(e.problem))
+      throw usage_error("'text' and 'problem' are not the same problem");
     const json& contract = member(object, "contract");
     if (!contract.is_object()) throw usage_error("'contract' must be an object");
     const Policy policy = policy_from_text(string(contract, "policy"));
     e.contract = contract_from_json(contract, policy);
-    if (policy[Stage::storage] != e.problem.dtype) throw usage_error("the policy's storage format is not the problem's dtype");
+    if (policy[Stage::storage] != e.problem.dtype)
+      throw usage_error("the policy's storage format is not the problem's dtype");
     e.policy_given = flag(object, "policy_given");
     e.property = string(object, "property");
     e.with = strings(object, "with");
@@ -155,7 +159,8 @@ class Reader {
       throw usage_error("an entry expects 'pass' or 'fail', nothing else");
     e.bucket = string(expect, "bucket");
     e.reference = string(expect, "reference");
-    if (e.expect == VerdictKind::fail && e.bucket.empty()) throw usage_error("an expected failure must name its bucket");
+    if (e.expect == VerdictKind::fail && e.bucket.empty())
+      throw usage_error("an expected failure must name its bucket");
     const json& seen = member(object, "seen");
     e.seen = kind(seen, "kind");
     e.reason = string(seen, "reason");

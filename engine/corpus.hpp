@@ -19,26 +19,26 @@ inline constexpr int corpus_format = 1;
 
 // A reproducer kept as data: everything replay needs, and what a reader wants to know.
 struct Entry {
-  std::string subject;                  // portable: builtin:, fault:, a shipped adapter, or external:NAME
+  std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
   std::string subject_version;
   Problem problem;
   Contract contract;
-  bool policy_given = false;            // the policy came from --policy: replay asks the subject for it
+  bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
   std::string property;
-  std::vector<std::string> with;        // further properties that must run beside it for the failure to show
-  VerdictKind expect = VerdictKind::fail;   // pass, or fail
-  std::string bucket;                   // of an expected failure
-  std::string reference;                // public report and version behind a known defect; may be empty
+  std::vector<std::string> with;           // further properties that must run beside it for the failure to show
+  VerdictKind expect = VerdictKind::fail;  // pass, or fail
+  std::string bucket;                      // of an expected failure
+  std::string reference;                   // public report and version behind a known defect; may be empty
   // What was seen when the entry was written.
   VerdictKind seen = VerdictKind::fail;
   std::string reason;
   std::optional<Evidence> evidence;
   // Where it came from.
-  std::string original;                 // text of the problem before shrinking
+  std::string original;  // text of the problem before shrinking
   std::optional<std::uint64_t> seed, case_number;
   std::string attest_version;
   std::int64_t shrink_calls = 0;
-  bool minimal = false;                 // 1-minimal: every neighbour below was tried
+  bool minimal = false;  // 1-minimal: every neighbour below was tried
   std::vector<std::string> neighbours;
 };
 

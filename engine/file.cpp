@@ -28,7 +28,8 @@ std::string file_name_of(std::string_view text) {
   std::ranges::replace_if(
       name,
       [](char c) {
-        return !std::isalnum(static_cast<unsigned char>(c)) && std::string_view("._+=-").find(c) == std::string_view::npos;
+        return !std::isalnum(static_cast<unsigned char>(c)) &&
+               std::string_view("._+=-").find(c) == std::string_view::npos;
       },
       '_');
   if (name.empty() || name.front() == '.') name.insert(0, "_");

@@ -12,11 +12,15 @@ bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; 
 
 std::string_view class_of(Wrong wrong) {
   switch (wrong) {
-  case Wrong::nan:
-  case Wrong::infinity: return "nonfinite";
-  case Wrong::memory: return "memory";
-  case Wrong::finite: return "finite";
-  case Wrong::none: break;
+    case Wrong::nan:
+    case Wrong::infinity:
+      return "nonfinite";
+    case Wrong::memory:
+      return "memory";
+    case Wrong::finite:
+      return "finite";
+    case Wrong::none:
+      break;
   }
   return "other";
 }
@@ -62,8 +66,6 @@ FailureKey key_of(std::string_view property, const Verdict& verdict) {
   return key;
 }
 
-std::string to_text(const FailureKey& key) {
-  return key.property + "/" + std::string(name(key.kind)) + "/" + key.what;
-}
+std::string to_text(const FailureKey& key) { return key.property + "/" + std::string(name(key.kind)) + "/" + key.what; }
 
 }  // namespace attest::engine

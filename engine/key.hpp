@@ -10,7 +10,8 @@ namespace attest::engine {
 struct FailureKey {
   std::string property;
   VerdictKind kind = VerdictKind::fail;
-  std::string what;  // class of the wrong value ("finite", "nonfinite", "memory"), or of the message of error, crash, timeout
+  std::string
+      what;  // class of the wrong value ("finite", "nonfinite", "memory"), or of the message of error, crash, timeout
   friend bool operator==(const FailureKey&, const FailureKey&) = default;
 };
 

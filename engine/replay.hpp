@@ -19,10 +19,10 @@ std::string_view name(Replayed outcome) noexcept;
 struct ReplayResult {
   std::filesystem::path file;
   Replayed outcome = Replayed::not_run;
-  std::string sentence;           // what happened, in one sentence
-  std::optional<Entry> entry;     // unless damaged
-  std::optional<Verdict> verdict; // of its property, if it ran
-  std::string bucket;             // of the failure that showed, if one did
+  std::string sentence;            // what happened, in one sentence
+  std::optional<Entry> entry;      // unless damaged
+  std::optional<Verdict> verdict;  // of its property, if it ran
+  std::string bucket;              // of the failure that showed, if one did
 };
 
 struct ReplayReport {
@@ -36,7 +36,7 @@ using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
 
 // Runs every entry under `paths` through check(), the function campaigns use, and hands each result to `told` in order.
 // Subjects are kept from entry to entry. Throws Error(usage) for a path that does not exist.
-ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve,
-                    const SubjectFactory* peer, const std::function<void(const ReplayResult&)>& told);
+ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
+                    const std::function<void(const ReplayResult&)>& told);
 
 }  // namespace attest::engine

@@ -16,9 +16,9 @@ class Triage {
   void learn(const std::string& signature, const std::string& bucket);
 
   struct State {
-    std::string bucket;           // of the latest reproducer
-    std::uint64_t agreeing = 0;   // reproducers in a row that fell there
-    std::uint64_t counted = 0;    // failures since then
+    std::string bucket;          // of the latest reproducer
+    std::uint64_t agreeing = 0;  // reproducers in a row that fell there
+    std::uint64_t counted = 0;   // failures since then
     friend bool operator==(const State&, const State&) = default;
   };
   std::map<std::string, State> states;  // by signature; public so that a campaign can store and restore it

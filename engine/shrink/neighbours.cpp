@@ -103,8 +103,7 @@ void add_labels(Collector& out, const Problem& p, const Ladder& ladder) {
     Problem changed = p;
     field.set(changed, step);
     const auto text = [&](Index value) {
-      return field.labels.empty() ? std::to_string(value)
-                                  : std::string(field.labels[static_cast<std::size_t>(value)]);
+      return field.labels.empty() ? std::to_string(value) : std::string(field.labels[static_cast<std::size_t>(value)]);
     };
     out.add(std::move(changed), fmt::format("{}: {} -> {}", field.name, text(now), text(step)));
   }

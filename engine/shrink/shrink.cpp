@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Index small_work = 64;      // multiply-adds from which no reseeding is tried any more
+constexpr Index small_work = 64;  // multiply-adds from which no reseeding is tried any more
 constexpr std::uint64_t reseeds = 3;
 
 // The shrinker's state: the best problem so far and every problem that was tried.
@@ -64,7 +64,8 @@ class Search {
     if (!verdict_.evidence) return std::nullopt;
     const auto& index = verdict_.evidence->index;
     const std::array<Index, 3> at{index[0], index[1], index[2]};
-    const bool inside = at[0] >= 0 && at[0] < best_.b && at[1] >= 0 && at[1] < best_.hq && at[2] >= 0 && at[2] < best_.lq;
+    const bool inside =
+        at[0] >= 0 && at[0] < best_.b && at[1] >= 0 && at[1] < best_.hq && at[2] >= 0 && at[2] < best_.lq;
     return inside ? std::optional(at) : std::nullopt;
   }
 
@@ -97,8 +98,7 @@ class Search {
     Problem all = best_;
     for (const Group group : all_groups) all = reset(all, group);
     if (accept_fitted(all, "all options reset")) return;
-    for (const Group group : all_groups)
-      accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
+    for (const Group group : all_groups) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
   }
 
   // One round over the fields. True if anything was accepted.
@@ -124,7 +124,8 @@ class Search {
     bool moved = false;
     Index passing = 0;  // distances from the simplest value
     for (Index failing = dimension.get(best_) - simplest; failing - passing > 1;) {
-      const auto middle = static_cast<Index>(std::sqrt(static_cast<double>(passing + 1) * static_cast<double>(failing)));
+      const auto middle =
+          static_cast<Index>(std::sqrt(static_cast<double>(passing + 1) * static_cast<double>(failing)));
       const Index probe = std::clamp(middle, passing + 1, failing - 1);
       if (to(simplest + probe)) {
         moved = true;

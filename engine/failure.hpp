@@ -1,0 +1,31 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/policy.hpp"
+#include "engine/check.hpp"
+#include "engine/corpus.hpp"
+#include "engine/shrink/shrink.hpp"
+
+namespace attest::engine {
+
+// A case that failed.
+struct Failure {
+  const Problem& problem;
+  const CaseOutcome& outcome;  // with a finding
+  std::optional<std::uint64_t> seed, case_number;
+};
+
+// Turns a failure into a reproducer: shrinks it with the laws it needs, on the failure key it has, and computes the bucket of
+// the minimal case. Flaky failures are not shrunk. `policy` is the one given on the command line.
+Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
+                const ShrinkLimits& limits, ShrinkBudget budget,
+                const std::function<void(const ShrinkStep&)>& accepted);
+
+// Whether one reproducer is simpler than another of the same bucket: fewer multiply-adds, then a shorter text.
+bool simpler(const Entry& a, const Entry& b);
+
+// The version of attest that writes entries.
+std::string_view attest_version() noexcept;
+
+}  // namespace attest::engine

@@ -1,0 +1,74 @@
+#include "engine/stream.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace attest::engine {
+namespace {
+
+thread_local std::uint64_t rejected = 0;
+
+// Fields that Domain::narrow() takes.
+constexpr std::string_view narrowed[] = {"b",        "hq",        "hkv",        "lq",           "lk",      "d",
+                                         "dv",       "causal",    "align",      "window_left",  "keep",    "keep_axes",
+                                         "bias",     "bias_axes", "bias_type",  "mask_layout",  "lengths", "q_layout",
+                                         "k_layout", "v_layout",  "out_layout", "window_right", "lse",     "threads",
+                                         "values",   "q_form",    "k_form",     "v_form"};
+
+std::vector<Format> storage_formats(const SubjectInfo& info, const std::optional<Policy>& policy) {
+  if (!policy) return info.dtypes;
+  const Format storage = (*policy)[Stage::storage];
+  if (std::ranges::find(info.dtypes, storage) == info.dtypes.end())
+    throw usage_error("--policy stores " + std::string(name(storage)) + ", which " + info.name + " does not offer");
+  return {storage};
+}
+
+void narrow(Domain& domain, std::vector<Format>& dtypes, const SubjectInfo& info, const Assumption& assume) {
+  const auto intervals = assume.intervals();
+  if (const auto found = intervals.find("dtype"); found != intervals.end()) {
+    std::erase_if(dtypes, [&](Format dtype) {
+      const auto index = static_cast<Index>(dtype);
+      return index < found->second.lo || index > found->second.hi;
+    });
+    if (dtypes.empty()) throw usage_error("--assume leaves no dtype that " + info.name + " offers");
+    domain = Domain(info.supports, dtypes);
+  }
+  for (const auto& [field, interval] : intervals) {
+    if (std::ranges::find(narrowed, field) == std::end(narrowed)) continue;
+    if (interval.lo > interval.hi) throw usage_error("--assume leaves no value of " + field);
+    domain.narrow(field, interval.lo, interval.hi);
+  }
+}
+
+}  // namespace
+
+std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noexcept {
+  const std::uint64_t shape = number / repeat;
+  const std::uint64_t ahead = (index - 1 + count - shape % count) % count;
+  return ahead == 0 ? number : (shape + ahead) * repeat;
+}
+
+Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {
+  Contract contract = info.contract(problem.dtype);
+  if (policy) contract.policy = *policy;
+  return contract;
+}
+
+Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
+                  const std::optional<Assumption>& assume) {
+  std::vector<Format> dtypes = storage_formats(info, policy);
+  Domain domain(info.supports, dtypes);
+  if (!assume) return domain;
+  narrow(domain, dtypes, info, *assume);
+  domain.assume([assumption = *assume](const Problem& problem) {
+    const bool holds = assumption.holds(problem);
+    rejected += !holds;
+    return holds;
+  });
+  return domain;
+}
+
+std::uint64_t rejected_draws() noexcept { return rejected; }
+
+}  // namespace attest::engine

@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "core/policy.hpp"
+#include "core/subject.hpp"
+#include "engine/assume.hpp"
+#include "generators/domain.hpp"
+
+namespace attest::engine {
+
+// One of `count` equal parts of a campaign's stream of cases, by number from 1. A shape that is kept for several cases stays
+// within one shard, so that the union over the shards is the same stream for every count.
+struct Shard {
+  std::uint64_t index = 1, count = 1;
+  // The first case from `number` on that belongs to this shard; each shape is kept for `repeat` cases.
+  [[nodiscard]] std::uint64_t next(std::uint64_t number, std::uint64_t repeat) const noexcept;
+};
+
+// The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.
+Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
+
+// What may be drawn for a subject: its supports, the storage format of `policy` if given, and what `assume` leaves; simple
+// bounds of an assumption narrow the domain, the rest of it turns draws away, and rejected_draws() counts them.
+// Throws Error(usage) if nothing is left, or if the subject does not offer the policy's storage format.
+Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
+                  const std::optional<Assumption>& assume);
+
+// Draws that an assumption turned away on the calling thread so far.
+std::uint64_t rejected_draws() noexcept;
+
+}  // namespace attest::engine

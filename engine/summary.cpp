@@ -1,0 +1,67 @@
+#include "engine/summary.hpp"
+
+#include <algorithm>
+
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr Index long_keys = 256;
+
+bool is_guard(std::string_view property) {
+  const properties::Property* found = properties::find_property(property);
+  return found && found->kind == properties::Kind::guard;
+}
+
+}  // namespace
+
+std::uint64_t PropertyCounts::of(VerdictKind kind) const {
+  const auto found = verdicts.find(kind);
+  return found == verdicts.end() ? 0 : found->second;
+}
+
+void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
+  ++cases;
+  executed += outcome.executed();
+  failing_cases += outcome.reported.has_value();
+  seconds_in += outcome.seconds;
+  const bool is_long = problem.lk >= long_keys;
+  for (const auto& [law, verdict] : outcome.laws) {
+    const std::string property(properties::properties()[law].name);
+    PropertyCounts& counts = verdicts[property];
+    if (verdict.kind == VerdictKind::skip)
+      ++counts.skipped[verdict.reason];
+    else if (verdict.kind == VerdictKind::vacuous)
+      ++counts.vacuous[verdict.reason];
+    else
+      ++counts.verdicts[verdict.kind];
+    if (property != policy_bound_name) continue;
+    if (verdict.kind == VerdictKind::skip) ++skipped[verdict.reason];
+    if (verdict.kind == VerdictKind::vacuous) ++vacuous[verdict.reason];
+    if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::fail) {
+      ++judged;
+      judged_long += is_long;
+      elements += verdict.counts.judged;
+      elements_long += is_long ? verdict.counts.judged : 0;
+    }
+    undetermined += verdict.counts.undetermined;
+    wide += verdict.counts.wide;
+  }
+}
+
+std::string Summary::emptiness() const {
+  if (cases == 0) return "no problem was drawn: give it more --time or more --cases";
+  if (executed == 0) return "not one call was made whose result could be judged: see what was skipped, and why";
+  for (const auto& [property, counts] : verdicts)
+    if (!is_guard(property) && !counts.verdicts.empty()) return {};
+  return "every verdict but the guards' was skip or vacuous: nothing was tested";
+}
+
+Exit Summary::exit() const noexcept {
+  if (std::ranges::any_of(findings, [](const Finding& finding) { return !finding.known; })) return Exit::found;
+  if (!findings.empty()) return Exit::held;
+  return emptiness().empty() ? Exit::held : Exit::internal;
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,139 @@
+#include <nlohmann/json.hpp>
+
+#include "engine/evidence.hpp"
+#include "engine/summary.hpp"
+
+namespace attest::engine {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using Reasons = std::map<std::string, std::uint64_t>;
+
+constexpr int json_format = 1;
+
+ordered_json reasons_to_json(const Reasons& reasons) {
+  ordered_json object = ordered_json::object();
+  for (const auto& [reason, count] : reasons) object[reason] = count;
+  return object;
+}
+
+ordered_json property_to_json(const PropertyCounts& counts) {
+  ordered_json object;
+  using enum VerdictKind;
+  for (const VerdictKind kind : {pass, warn, fail, error, crash, timeout, flaky})
+    object[std::string(name(kind))] = counts.of(kind);
+  object["skip"] = reasons_to_json(counts.skipped);
+  object["vacuous"] = reasons_to_json(counts.vacuous);
+  return object;
+}
+
+PropertyCounts counts_from_json(const json& object) {
+  PropertyCounts counts;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "skip")
+      counts.skipped = value.get<Reasons>();
+    else if (key == "vacuous")
+      counts.vacuous = value.get<Reasons>();
+    else if (const auto kind = verdict_kind_from_name(key); kind && value.get<std::uint64_t>() > 0)
+      counts.verdicts[*kind] = value.get<std::uint64_t>();
+  }
+  return counts;
+}
+
+ordered_json seconds_to_json(const Seconds& s) {
+  return {{"draw", s.draw},     {"values", s.values}, {"subject", s.subject},
+          {"oracle", s.oracle}, {"laws", s.laws},     {"shrink", s.shrink}};
+}
+
+// The counts, under the same names in the report and in a campaign folder.
+void write_counts(const Summary& s, ordered_json& object) {
+  object["cases"] = s.cases;
+  object["executed"] = s.executed;
+  object["judged"] = s.judged;
+  object["judged_long"] = s.judged_long;
+  object["verdicts"] = ordered_json::object();
+  for (const auto& [property, counts] : s.verdicts) object["verdicts"][property] = property_to_json(counts);
+  object["elements"] = s.elements;
+  object["elements_long"] = s.elements_long;
+  object["undetermined"] = s.undetermined;
+  object["wide"] = s.wide;
+  object["skipped"] = reasons_to_json(s.skipped);
+  object["vacuous"] = reasons_to_json(s.vacuous);
+  object["rejected"] = s.rejected;
+  object["failing_cases"] = s.failing_cases;
+  object["seconds"] = s.seconds;
+  object["seconds_in"] = seconds_to_json(s.seconds_in);
+}
+
+ordered_json finding_to_json(const Finding& f, const std::function<std::string(const Finding&)>& rerun) {
+  ordered_json object;
+  object["bucket"] = f.entry.bucket;
+  object["property"] = f.entry.property;
+  object["verdict"] = name(f.entry.seen);
+  if (!f.entry.reason.empty()) object["reason"] = f.entry.reason;
+  object["problem"] = to_text(f.entry.problem);
+  object["original"] = f.entry.original;
+  object["case"] = f.case_number;
+  object["multiply_adds"] = f.entry.problem.multiply_adds();
+  object["subject_calls"] = f.entry.shrink_calls;
+  object["minimal"] = f.entry.minimal;
+  object["neighbours"] = f.entry.neighbours;
+  object["failures"] = f.failures;
+  object["also"] = f.also;
+  object["known"] = f.known;
+  object["seconds_to_first"] = f.seconds_to_first;
+  object["cases_to_first"] = f.cases_to_first;
+  object["witness"] = f.entry.evidence ? to_json(*f.entry.evidence) : ordered_json(nullptr);
+  object["reproducer"] = f.reproducer;
+  object["rerun"] = rerun(f);
+  return object;
+}
+
+}  // namespace
+
+ordered_json to_json(const Summary& s, const std::function<std::string(const Finding&)>& rerun) {
+  ordered_json object;
+  object["format"] = json_format;
+  object["verb"] = s.verb;
+  object["subject"] = s.subject;
+  object["version"] = s.subject_version;
+  object["policy"] = s.policy;
+  object["seed"] = s.seed;
+  object["shard"] = s.shard;
+  write_counts(s, object);
+  object["findings"] = ordered_json::array();
+  for (const Finding& finding : s.findings) object["findings"].push_back(finding_to_json(finding, rerun));
+  object["exit"] = static_cast<int>(s.exit());
+  return object;
+}
+
+ordered_json state_to_json(const Summary& s) {
+  ordered_json object;
+  object["next_case"] = s.next_case;
+  write_counts(s, object);
+  return object;
+}
+
+void state_from_json(const json& object, Summary& s) {
+  s.next_case = object.at("next_case").get<std::uint64_t>();
+  s.cases = object.at("cases").get<std::uint64_t>();
+  s.executed = object.at("executed").get<std::uint64_t>();
+  s.judged = object.at("judged").get<std::uint64_t>();
+  s.judged_long = object.at("judged_long").get<std::uint64_t>();
+  for (const auto& [property, counts] : object.at("verdicts").items()) s.verdicts[property] = counts_from_json(counts);
+  s.elements = object.at("elements").get<std::int64_t>();
+  s.elements_long = object.at("elements_long").get<std::int64_t>();
+  s.undetermined = object.at("undetermined").get<std::int64_t>();
+  s.wide = object.at("wide").get<std::int64_t>();
+  s.skipped = object.at("skipped").get<Reasons>();
+  s.vacuous = object.at("vacuous").get<Reasons>();
+  s.rejected = object.at("rejected").get<std::uint64_t>();
+  s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
+  s.seconds = object.at("seconds").get<double>();
+  const json& in = object.at("seconds_in");
+  s.seconds_in = {in.at("draw").get<double>(),   in.at("values").get<double>(), in.at("subject").get<double>(),
+                  in.at("oracle").get<double>(), in.at("laws").get<double>(),   in.at("shrink").get<double>()};
+}
+
+}  // namespace attest::engine
