@@ -217,6 +217,45 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   return static_cast<int>(summary.exit());
 }
 
+// check --problem: one problem, as given, with every law that was asked for.
+int run_problem(const Settings& settings, const std::string& subject_text, const std::string& text) {
+  const Outputs outputs(settings);
+  engine::CampaignOptions options;
+  options.verb = "check";
+  options.subject = subject_text;
+  read_domain(settings, options);
+  options.laws = read_laws(settings);
+  const auto factory = open_subject(settings, subject_text), peer_factory = open_peer();
+  const auto subject = factory->open(), peer = peer_factory->open();
+  const Problem problem = problem_from_text(text);
+  const SubjectInfo& info = factory->info();
+  const Contract contract = engine::contract_for_problem(info, options.policy, problem);
+  const auto laws = engine::choose_laws(options.laws, problem, contract, info, problem.seed, 0);
+  const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, {*subject, peer.get()}, laws);
+
+  engine::Summary summary;
+  summary.verb = options.verb;
+  summary.subject = subject_text;
+  summary.subject_version = info.version;
+  summary.policy = options.policy_text;
+  summary.seed = problem.seed;
+  summary.add(problem, outcome);
+  if (const engine::LawVerdict* law = outcome.finding()) {
+    engine::Finding finding;
+    finding.cases_to_first = 1;
+    finding.entry.subject = engine::portable_subject(subject_text);
+    finding.entry.problem = problem;
+    finding.entry.contract = contract;
+    finding.entry.property = outcome.key().property;
+    finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, problem);
+    finding.entry.reason = law->verdict.reason;
+    finding.entry.evidence = law->verdict.evidence;
+    summary.findings.push_back(std::move(finding));
+  }
+  if (!outputs.stdout_taken()) std::cout << report::summary_text(summary);
+  return finish(summary, outputs);
+}
+
 int run_campaign_verb(const Settings& settings, const std::string& verb, const std::string& subject_text) {
   const Outputs outputs(settings);
   const engine::CampaignOptions options = read_campaign(settings, verb, subject_text);
@@ -253,6 +292,7 @@ void add_check(CLI::App& app, Run& run) {
   verb->callback([=, &run] {
     run = [=] {
       settings->complete("check");
+      if (const auto problem = settings->text("problem")) return run_problem(*settings, *subject, *problem);
       return run_campaign_verb(*settings, "check", *subject);
     };
   });
