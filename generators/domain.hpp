@@ -1,0 +1,73 @@
+#pragma once
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+
+namespace attest {
+
+// lo, lo + multiple, ... up to hi. Labels and flags are ranges of their index.
+struct Range {
+  Index lo = 0, hi = 0;
+  Index multiple = 1;
+
+  [[nodiscard]] constexpr bool contains(Index x) const noexcept { return lo <= x && x <= hi && x % multiple == 0; }
+  // The largest member not above x, or lo.
+  [[nodiscard]] constexpr Index floor(Index x) const noexcept {
+    if (x <= lo) return lo;
+    if (x > hi) x = hi;
+    return x - x % multiple;
+  }
+  [[nodiscard]] constexpr bool empty() const noexcept { return lo > hi; }
+};
+// The numbers in both; maybe empty.
+Range intersect(Range a, Range b) noexcept;
+
+// Which problems may be drawn. Every problem drawn from a domain is valid and supported by
+// construction; only a predicate given to assume() filters.
+class Domain {
+ public:
+  // The attention domain of a subject that supports `supports`, in storage formats `dtypes`, each
+  // drawn equally often. Throws Error(usage) if that leaves no problem at all.
+  Domain(const Supports& supports, std::vector<Format> dtypes);
+
+  // Keeps lo..hi of a drawn integer, label or flag field (labels by index). Throws Error(usage) if
+  // the field is none of these, or if nothing is left.
+  void narrow(std::string_view field, Index lo, Index hi);
+
+  // Draws again until `predicate` holds: for what narrow() cannot say. Several must all hold.
+  void assume(std::function<bool(const Problem&)> predicate);
+  [[nodiscard]] bool accepts(const Problem& problem) const;
+
+  // What each field may be. Dimensions include 0 only where the subject's smallest is 0.
+  struct Fields {
+    Range b, hq, hkv, lq, lk, d, dv;
+    Range causal, align, window_left, window_right;
+    Range keep, keep_axes, bias, bias_axes, bias_type, mask_layout, lengths;
+    Range q_layout, k_layout, v_layout, out_layout;
+    Range lse, threads, values, q_form, k_form, v_form;
+  };
+  [[nodiscard]] const Fields& fields() const noexcept { return fields_; }
+  [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
+  [[nodiscard]] const std::vector<Format>& dtypes() const noexcept { return dtypes_; }
+
+  // Whether a tensor of this format may lie so, by the strides and the alignment that the subject
+  // asks for. Broadcasts are for inputs only.
+  [[nodiscard]] bool allows(Layout layout, Format dtype) const;
+  // The range of d (or dv) for a storage format: rows of a contiguous tensor keep the alignment
+  // that the subject asks for.
+  [[nodiscard]] Range width(Range range, Format dtype) const;
+
+ private:
+  void settle();
+  void check() const;
+
+  Supports supports_;
+  std::vector<Format> dtypes_;
+  Fields fields_;
+  std::vector<std::function<bool(const Problem&)>> predicates_;
+};
+
+}  // namespace attest

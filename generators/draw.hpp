@@ -1,0 +1,19 @@
+#pragma once
+#include <cstdint>
+
+#include "core/problem.hpp"
+#include "generators/domain.hpp"
+
+namespace attest {
+
+// Case `case_number` of the campaign with this seed: its format and shape from (seed, case_number / repeat), the rest
+// from (seed, case_number), so that a shape is kept for `repeat` cases in a row (repeat >= 1). `size` (0..100) scales the
+// logarithm of the work. Depends on nothing else; safe to call from several threads. Throws Error(usage) if no problem
+// drawn satisfies the domain's predicates.
+Problem draw_problem(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat,
+                     int size = 100);
+
+// The same from two keys: equal keys give equal problems.
+Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size);
+
+}  // namespace attest

@@ -1,0 +1,12 @@
+#pragma once
+#include "core/problem.hpp"
+#include "generators/domain.hpp"
+#include "generators/source.hpp"
+
+namespace attest {
+
+// Draws how q, k, v, out and the masks lie in memory, of a problem whose dtype and masks are set: all contiguous, all in
+// one other layout, or each in its own.
+void draw_layouts(Problem& problem, const Domain& domain, Source& source);
+
+}  // namespace attest

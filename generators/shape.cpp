@@ -1,0 +1,240 @@
+#include "generators/shape.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <span>
+#include <utility>
+
+namespace attest {
+namespace {
+
+using Wide = __int128;
+
+// A dimension: where it lives, what it may be, and where kernels tend to break.
+struct Dimension {
+  Index Problem::*member;
+  Range range;
+  std::span<const Index> edges;
+  int weight;  // its share of the work beside the others
+};
+
+constexpr auto tiles = std::to_array<Index>({16, 32, 64, 128, 192, 256, 512, 768});
+constexpr auto primes = std::to_array<Index>(
+    {2,   3,   5,   7,   11,  13,  17,  19,  23,  29,  37,   43,   53,   61,   71,   89,   101,   127,   149,  181,
+     211, 251, 307, 359, 431, 509, 607, 719, 857, 997, 1213, 1447, 1721, 2039, 4093, 8191, 16381, 32749, 65521});
+
+// Elements that one problem may hold, masks along every axis included: 2^29 bytes of f64 with gaps.
+constexpr Wide most_elements = Wide{1} << 25;
+// Multiply-adds of the rows that are judged, and the fewest rows.
+constexpr Index most_judged_work = Index{1} << 22, fewest_judged_rows = 16;
+
+// The members of ascending `values` that are not above `cap`, at least the first.
+std::span<const Index> up_to(std::span<const Index> values, Index cap) {
+  const auto count = std::upper_bound(values.begin(), values.end(), cap) - values.begin();
+  return values.first(static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 1)));
+}
+
+// The range without 0, unless 0 is all there is.
+Range positive(Range range) {
+  if (range.lo == 0 && range.hi > 0) range.lo = range.multiple;
+  return range;
+}
+
+// About [1, cap], biased towards edges; the caller clips.
+Index edge_biased(Source& source, std::span<const Index> edges, Index cap) {
+  switch (source.below(8)) {
+    case 0:
+    case 1:
+      return source.pick(up_to(edges, cap));
+    case 2: {
+      const Index power = Index{1} << source.below(std::bit_width(static_cast<std::uint64_t>(cap)));
+      return power + source.between(-1, 1);
+    }
+    case 3: {
+      const Index tile = source.pick(up_to(tiles, cap));
+      return tile * source.between(1, 4) + source.between(-1, 1);
+    }
+    case 4:
+      return source.pick(up_to(primes, cap));
+    case 5:
+      return source.chance(1, 2) ? 1 : cap;
+    default:
+      return source.log_uniform(cap);
+  }
+}
+
+Wide work_of(const Problem& p) { return Wide{p.b} * p.hq * p.lq * p.lk * (p.d + p.dv); }
+
+// An upper bound: every query head with keys and values of its own, and one mask element per score.
+Wide elements_of(const Problem& p) { return Wide{p.b} * p.hq * (Wide{p.lq + p.lk} * (p.d + p.dv) + Wide{p.lq} * p.lk); }
+
+// Draws the dimensions of one problem in turn; those not drawn yet are at their smallest.
+class Shape {
+ public:
+  Shape(Problem& problem, const Domain& domain, Source& source, Index work)
+      : problem_(problem), source_(source), work_(work) {
+    const Domain::Fields& fields = domain.fields();
+    const Range d = positive(domain.width(fields.d, problem.dtype)),
+                dv = positive(domain.width(fields.dv, problem.dtype)), both = intersect(d, dv);
+    one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
+    dims_ = {{{&Problem::lk, positive(fields.lk), find_field("lk")->edges, 2},
+              {&Problem::lq, positive(fields.lq), find_field("lq")->edges, 1},
+              {&Problem::b, positive(fields.b), find_field("b")->edges, 1},
+              {&Problem::hq, positive(fields.hq), find_field("hq")->edges, 1},
+              {&Problem::d, one_width_ ? both : d, find_field("d")->edges, 2},
+              {&Problem::dv, dv, find_field("dv")->edges, 1}}};
+    for (const Dimension& dim : dims_) set(dim, dim.range.lo);
+  }
+
+  // Dimensions in random order, keys first in half of the problems. Decoding (one query) is a regime of its own.
+  void draw() {
+    std::array<std::size_t, 6> order{0, 1, 2, 3, 4, 5};
+    const std::size_t count = one_width_ ? 5 : 6;
+    const bool keys_first = source_.chance(1, 2), decode = lq().range.contains(1) && source_.chance(1, 8);
+    for (std::size_t i = keys_first ? 1 : 0; i + 1 < count; ++i)
+      std::swap(order[i], order[i + static_cast<std::size_t>(source_.below(static_cast<Index>(count - i)))]);
+
+    const bool fair = source_.chance(2, 3);
+    int remaining = 0;
+    for (std::size_t i = 0; i < count; ++i) remaining += dims_[order[i]].weight;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Dimension& dim = dims_[order[i]];
+      const bool first_keys = keys_first && i == 0;
+      set(dim, decode && dim.member == &Problem::lq ? 1 : draw_one(dim, remaining, fair && !first_keys));
+      remaining -= dim.weight;
+    }
+    if (!decode && source_.chance(1, 8)) square();
+  }
+
+  // One of 65,535..65,537 in batch or heads, everything else at most 2. False if the domain has no such problem.
+  bool draw_crowd() {
+    const Dimension& crowded = dims_[source_.chance(1, 2) ? 2 : 3];
+    const Index size = source_.between(65535, 65537);
+    const bool small = std::all_of(dims_.begin(), dims_.end(), [](const Dimension& dim) { return dim.range.lo <= 2; });
+    if (!small || !crowded.range.contains(size)) return false;
+    for (const Dimension& dim : dims_) set(dim, dim.range.floor(source_.between(1, 2)));
+    set(crowded, size);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] const Dimension& lk() const { return dims_[0]; }
+  [[nodiscard]] const Dimension& lq() const { return dims_[1]; }
+
+  void set(const Dimension& dim, Index value) {
+    if (one_width_ && dim.member == &Problem::dv) return;  // it follows d
+    problem_.*dim.member = value;
+    if (one_width_ && dim.member == &Problem::d) problem_.dv = value;
+  }
+
+  // The largest value of a dimension that keeps an affine cost below `limit` while the others stay as they are.
+  template <class Cost>
+  Index cap(const Dimension& dim, Cost&& cost, Wide limit) {
+    set(dim, 0);
+    const Wide none = cost(problem_);
+    set(dim, 1);
+    const Wide slope = cost(problem_) - none;
+    if (slope <= 0) return dim.range.hi;
+    return static_cast<Index>(std::clamp<Wide>((limit - none) / slope, dim.range.lo, dim.range.hi));
+  }
+
+  // Edge-biased within what is left. Fair: within twice the share, in octaves, that falls to this dimension among those
+  // not drawn yet, so that several are large together; otherwise one may take it all. The last one mostly does.
+  Index draw_one(const Dimension& dim, int remaining, bool fair) {
+    Index most = std::min(cap(dim, work_of, work_), cap(dim, elements_of, most_elements));
+    const Index least = std::max<Index>(dim.range.lo, 1);
+    if (most <= least) return dim.range.lo;
+    const int octaves = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(most / least))) - 1;
+    const int share = (2 * dim.weight * octaves + remaining - 1) / remaining;
+    if (fair) most = std::min(most, least << std::min(octaves, share));
+    if (remaining == dim.weight && source_.chance(7, 8)) return dim.range.floor(most);
+    Index size = edge_biased(source_, dim.edges, most);
+    // A single key hides every score.
+    if (&dim == &lk() && size <= 1 && source_.chance(3, 4)) size = edge_biased(source_, dim.edges, most);
+    return dim.range.floor(std::min(most, size));
+  }
+
+  // As many queries as keys, at no more work.
+  void square() {
+    const Range both = intersect(lq().range, lk().range);
+    const auto side =
+        static_cast<Index>(std::sqrt(static_cast<double>(problem_.lq) * static_cast<double>(problem_.lk)));
+    if (both.empty() || side < both.lo) return;
+    const bool round = source_.chance(1, 2);
+    const Index length =
+        both.floor(round ? static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(side))) : side);
+    set(lq(), length);
+    set(lk(), length);
+  }
+
+  Problem& problem_;
+  Source& source_;
+  Index work_;
+  std::array<Dimension, 6> dims_;
+  bool one_width_;
+};
+
+Index draw_work(Source& source, int size) {
+  const Index band = source.below(1000);
+  const int bits = std::max(1, (band == 0 ? 28 : band < 100 ? 22 : 16) * std::clamp(size, 0, 100) / 100);
+  const Index first = Index{1} << source.below(bits);
+  return first + source.below(first);
+}
+
+// As many key heads as query heads in half of the problems, one in a quarter, else any divisor.
+Index draw_key_heads(Index heads, Range allowed, Source& source) {
+  if (heads == 0) return 0;
+  std::array<Index, 256> divisors{};
+  std::size_t count = 0;
+  for (Index n = 1; n * n <= heads; ++n) {
+    if (heads % n != 0) continue;
+    if (allowed.contains(n)) divisors[count++] = n;
+    if (n * n != heads && allowed.contains(heads / n)) divisors[count++] = heads / n;
+  }
+  const Index kind = source.below(4);
+  if (kind < 2 && allowed.contains(heads)) return heads;
+  if (kind == 2 && allowed.contains(1)) return 1;
+  return source.pick(std::span<const Index>(divisors).first(count));
+}
+
+// In 1 problem of 32, one dimension of those that may be 0 is.
+void draw_empty(Problem& problem, const Domain::Fields& fields, bool one_width, Source& source) {
+  std::array<Index Problem::*, 6> may{};
+  Index count = 0;
+  const auto offer = [&](bool allowed, Index Problem::*member) {
+    if (allowed) may[static_cast<std::size_t>(count++)] = member;
+  };
+  offer(fields.b.lo == 0, &Problem::b);
+  offer(fields.hq.lo == 0 && fields.hkv.lo == 0, &Problem::hq);
+  offer(fields.lq.lo == 0, &Problem::lq);
+  offer(fields.lk.lo == 0, &Problem::lk);
+  offer(fields.d.lo == 0, &Problem::d);
+  offer(fields.dv.lo == 0, &Problem::dv);
+  if (count == 0 || !source.chance(1, 32)) return;
+  Index Problem::*const chosen = may[static_cast<std::size_t>(source.below(count))];
+  problem.*chosen = 0;
+  if (chosen == &Problem::hq) problem.hkv = 0;
+  if (one_width && (chosen == &Problem::d || chosen == &Problem::dv)) problem.d = problem.dv = 0;
+}
+
+}  // namespace
+
+void draw_shape(Problem& problem, const Domain& domain, Source& source, int size) {
+  Shape shape(problem, domain, source, draw_work(source, size));
+  const bool crowd = source.chance(1, 1000) && size >= 100;
+  if (!crowd || !shape.draw_crowd()) shape.draw();
+  const Domain::Fields& fields = domain.fields();
+  problem.hkv = domain.supports().gqa ? draw_key_heads(problem.hq, fields.hkv, source) : problem.hq;
+  draw_empty(problem, fields, domain.supports().dv_equals_d, source);
+}
+
+void draw_rows(Problem& problem, Source& source) {
+  if (problem.multiply_adds() <= most_judged_work) return;
+  const Index per_row = problem.lk * (problem.d + problem.dv), all = problem.b * problem.hq * problem.lq;
+  const Index most = std::max(fewest_judged_rows, most_judged_work / per_row);
+  if (most < all) problem.rows = source.between((most + 1) / 2, most);
+}
+
+}  // namespace attest

@@ -1,0 +1,49 @@
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/problem.hpp"
+#include "core/rng.hpp"
+
+namespace attest {
+
+// Random choices from one 64-bit key: the same on every compiler, machine and standard library.
+class Source {
+ public:
+  explicit constexpr Source(std::uint64_t key) noexcept : state_(key) {}
+
+  constexpr std::uint64_t next() noexcept { return mix(state_ += 0x9E3779B97F4A7C15u); }
+
+  // In [0, n), n >= 1.
+  constexpr Index below(Index n) noexcept {
+    return static_cast<Index>(attest::below(next(), static_cast<std::uint64_t>(n)));
+  }
+  // In [lo, hi].
+  constexpr Index between(Index lo, Index hi) noexcept { return lo + below(hi - lo + 1); }
+  // True `of` times in `out_of`.
+  constexpr bool chance(Index of, Index out_of) noexcept { return below(out_of) < of; }
+  template <typename T>
+  constexpr T pick(std::span<const T> choices) noexcept {
+    return choices[static_cast<std::size_t>(below(static_cast<Index>(choices.size())))];
+  }
+  template <typename T, std::size_t N>
+  constexpr T pick(const std::array<T, N>& choices) noexcept {
+    return pick(std::span<const T>(choices));
+  }
+
+  // In [1, limit], limit >= 1: every octave equally often, within an octave uniform. Log-uniform to
+  // within a factor 1.5, in integers alone.
+  constexpr Index log_uniform(Index limit) noexcept {
+    const int octave = static_cast<int>(below(std::bit_width(static_cast<std::uint64_t>(limit))));
+    const Index first = Index{1} << octave;
+    return between(first, limit < 2 * first ? limit : 2 * first - 1);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace attest

@@ -1,0 +1,84 @@
+#include "generators/values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "generators/weighted.hpp"
+
+namespace attest {
+namespace {
+
+// Per thousand, in the order of the labels: constant integers uniform normal negative rising falling peaked flat outlier
+// offset duplicated wide_value wide tiny huge selection.
+constexpr std::array<std::uint16_t, values_count> value_weights{40, 100, 130, 250, 65, 60, 40, 65, 45,
+                                                                50, 40,  45,  20,  10, 20, 5,  30};
+// drawn short_significand power_of_two one zero.
+constexpr std::array<std::uint16_t, form_count> form_weights{92, 2, 2, 2, 2};
+
+double power_of_two(Index exponent) { return std::ldexp(1.0, static_cast<int>(exponent)); }
+
+// 2^e (1 + f), with `bits` random bits in f.
+double significand(Source& source, Index exponent, int bits) {
+  const double fraction = static_cast<double>(source.below(Index{1} << bits));
+  return power_of_two(exponent) * (1 + std::ldexp(fraction, -bits));
+}
+
+// f16 holds no number past 65504: distributions multiply the amplitude by up to 64.
+Index most_exponent(Format dtype) { return dtype == Format::f16 ? 8 : 20; }
+
+double draw_amplitude(Source& source, Format dtype) {
+  const Index kind = source.below(64);
+  if (kind < 36) return 1;
+  if (kind < 50) return power_of_two(source.between(-3, 3));
+  if (kind < 57) return significand(source, source.between(-3, 2), 3);
+  if (kind < 63) return power_of_two(source.between(-8, 5));
+  return power_of_two(source.chance(1, 2) ? source.between(-14, -9) : source.between(6, most_exponent(dtype)));
+}
+
+double draw_magnitude(Source& source, const Problem& problem) {
+  const Index width = std::max<Index>(problem.d, 1), root = std::bit_width(static_cast<std::uint64_t>(width)) / 2;
+  const Index kind = source.below(16);
+  if (kind < 4) return power_of_two(-root);                        // near 1/sqrt(d), exact in every format
+  if (kind < 5) return 1 / std::sqrt(static_cast<double>(width));  // the default, but given
+  if (kind < 8) return 1;
+  if (kind < 10) return power_of_two(source.between(-6, 2));
+  if (kind < 12) return significand(source, source.between(-6, 0), 10);
+  if (kind < 15) return significand(source, source.between(-6, 0), source.chance(1, 2) ? 23 : 52);
+  const Index extreme = problem.dtype == Format::f16 ? 10 : 16;
+  return power_of_two(source.chance(1, 2) ? source.between(-extreme, -7) : source.between(3, extreme));
+}
+
+std::optional<double> draw_scale(Source& source, const Problem& problem, Supports::Scale supported) {
+  if (supported == Supports::Scale::only_default || source.chance(1, 2)) return std::nullopt;
+  const Index sign = supported == Supports::Scale::any ? source.below(8) : 2;
+  const double magnitude = draw_magnitude(source, problem);
+  return sign == 0 ? 0 : sign == 1 ? -magnitude : magnitude;
+}
+
+double draw_softcap(Source& source) {
+  constexpr auto usual = std::to_array<double>({1, 8, 30, 50});
+  const Index kind = source.below(16);
+  if (kind < 13) return 0;
+  if (kind == 13) return source.pick(usual);
+  if (kind == 14) return power_of_two(source.between(-4, 8));
+  return significand(source, source.between(-3, 6), 10);
+}
+
+}  // namespace
+
+void draw_values(Problem& problem, const Domain& domain, Source& source) {
+  const Domain::Fields& fields = domain.fields();
+  problem.values = static_cast<Values>(weighted(source, value_weights, fields.values));
+  problem.amplitude = draw_amplitude(source, problem.dtype);
+  problem.q_form = static_cast<Form>(weighted(source, form_weights, fields.q_form));
+  problem.k_form = static_cast<Form>(weighted(source, form_weights, fields.k_form));
+  problem.v_form = static_cast<Form>(weighted(source, form_weights, fields.v_form));
+  problem.scale = draw_scale(source, problem, domain.supports().scale);
+  problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
+  problem.seed = source.next() >> 32;  // half the bits: distinct enough, and the text stays short
+}
+
+}  // namespace attest

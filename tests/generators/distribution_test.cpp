@@ -1,0 +1,215 @@
+// What is drawn, and how often: every value of every field, what fields do together, and the distribution of the work.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/generators/statistics.hpp"
+
+namespace attest {
+namespace {
+
+using test::share;
+
+const std::vector<Problem>& drawn() {
+  static const std::vector<Problem> problems =
+      test::draw_many(Domain(Supports{}, {Format::f16, Format::bf16, Format::f32, Format::f64}), 1, 20'000);
+  return problems;
+}
+
+bool windowed(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
+
+TEST(Distribution, EveryProblemIsValidAndSurvivesItsText) {
+  for (const Problem& problem : drawn()) {
+    ASSERT_NO_THROW(validate(problem)) << to_text(problem);
+    ASSERT_EQ(problem_from_text(to_text(problem)), problem);
+  }
+}
+
+TEST(Distribution, EveryLabelOfEveryFieldIsDrawn) {
+  const std::map<std::string_view, std::set<std::string_view>> never = {
+      {"dtype", {"tf32"}},  // no storage format
+      {"out_layout", {"broadcast_batch", "broadcast_heads", "broadcast_rows"}},
+      {"mask_layout", {"broadcast_batch", "broadcast_heads", "broadcast_rows"}}};  // masks broadcast by their axes
+  for (const Field& field : fields()) {
+    if (field.kind != FieldKind::label && field.kind != FieldKind::flag) continue;
+    std::vector<int> count(static_cast<std::size_t>(field.hi) + 1);
+    for (const Problem& problem : drawn()) ++count[static_cast<std::size_t>(field.get(problem))];
+    for (std::size_t i = 0; i < count.size(); ++i) {
+      const std::string_view label = field.labels.empty() ? (i ? "1" : "0") : field.labels[i];
+      const auto exempt = never.find(field.name);
+      if (exempt != never.end() && exempt->second.contains(label))
+        EXPECT_EQ(count[i], 0) << field.name << "=" << label;
+      else
+        EXPECT_GE(count[i], 50) << field.name << "=" << label;
+    }
+  }
+}
+
+TEST(Distribution, EveryEdgeOfALengthIsDrawn) {
+  const std::pair<std::string_view, Index> edges_up_to[] = {{"lk", 4097}, {"lq", 129}, {"b", 65},  {"hq", 65},
+                                                            {"hkv", 17},  {"d", 257},  {"dv", 257}};
+  for (const auto& [name, most] : edges_up_to) {
+    const Field& field = *find_field(name);
+    std::set<Index> seen;
+    for (const Problem& problem : drawn()) seen.insert(field.get(problem));
+    for (const Index edge : field.edges) EXPECT_TRUE(edge > most || seen.contains(edge)) << name << "=" << edge;
+  }
+}
+
+TEST(Distribution, EveryResidueOfALengthIsDrawn) {
+  std::set<Index> lk, lq, d;
+  for (const Problem& problem : drawn()) {
+    lk.insert(problem.lk % 64);
+    lq.insert(problem.lq % 64);
+    d.insert(problem.d % 16);
+  }
+  EXPECT_EQ(lk.size(), 64u);
+  EXPECT_EQ(lq.size(), 64u);
+  EXPECT_EQ(d.size(), 16u);
+}
+
+TEST(Distribution, OptionsMeetInPairsAndTriples) {
+  const std::pair<std::string_view, bool (*)(const Problem&)> options[] = {
+      {"causal", [](const Problem& p) { return p.causal; }},
+      {"window", windowed},
+      {"keep", [](const Problem& p) { return p.keep != Keep::none; }},
+      {"bias", [](const Problem& p) { return p.bias != Bias::none; }},
+      {"lengths", [](const Problem& p) { return p.lengths != Lengths::none; }},
+      {"softcap", [](const Problem& p) { return p.softcap > 0; }},
+      {"lse", [](const Problem& p) { return p.lse != LseOutput::none; }},
+      {"groups", [](const Problem& p) { return p.hq > p.hkv; }},
+      {"other width", [](const Problem& p) { return p.d != p.dv; }},
+      {"decode", [](const Problem& p) { return p.lq == 1 && p.lk > 1; }},
+      {"long", [](const Problem& p) { return p.lk >= 256; }},
+      {"layout", [](const Problem& p) { return p.k_layout != Layout::bhsd; }},
+      {"scale", [](const Problem& p) { return p.scale.has_value(); }},
+  };
+  for (const auto& [name, holds] : options) EXPECT_GT(share(drawn(), holds), 0.07) << name;
+  for (const auto& [first, a] : options)
+    for (const auto& [second, b] : options)
+      for (const auto& [third, c] : options)
+        if (!(first == "decode" && second == "groups")) {
+          const auto all = [&, a = a, b = b, c = c](const Problem& p) { return a(p) && b(p) && c(p); };
+          EXPECT_GT(share(drawn(), all), 0) << first << ", " << second << ", " << third;
+        }
+}
+
+TEST(Distribution, EveryKindOfMaskMeetsCausalityLengthsAndBias) {
+  std::set<std::array<Index, 4>> seen;
+  std::set<std::array<Index, 2>> keep_and_bias;
+  for (const Problem& p : drawn()) {
+    seen.insert({static_cast<Index>(p.keep), p.causal, static_cast<Index>(p.align), p.lengths != Lengths::none});
+    keep_and_bias.insert({static_cast<Index>(p.keep), static_cast<Index>(p.bias)});
+  }
+  for (Index keep = 0; keep < static_cast<Index>(keep_count); ++keep)
+    for (const auto& [causal, align] : {std::array<Index, 2>{0, 0}, {1, 0}, {1, 1}})
+      for (const Index lengths : {0, 1})
+        EXPECT_TRUE(seen.contains({keep, causal, align, lengths})) << keep << causal << align << lengths;
+  EXPECT_GE(keep_and_bias.size(), keep_count * bias_count - 3);  // the rarest pairs come once in 5,000 problems
+}
+
+TEST(Distribution, MasksTakeEverySetOfAxes) {
+  std::set<Index> keep, bias;
+  for (const Problem& p : drawn()) {
+    if (p.keep != Keep::none) keep.insert(p.keep_axes);
+    if (p.bias != Bias::none) bias.insert(p.bias_axes);
+  }
+  EXPECT_EQ(keep.size(), 16u);
+  EXPECT_EQ(bias.size(), 16u);
+}
+
+TEST(Distribution, WindowsAreEmptyNarrowAboutAllAndMore) {
+  const auto some = [](bool (*holds)(const Problem&)) { return share(drawn(), holds) > 0.005; };
+  EXPECT_TRUE(some([](const Problem& p) { return p.window_left == 0; }));
+  EXPECT_TRUE(some([](const Problem& p) { return p.window_right == 0; }));
+  EXPECT_TRUE(some([](const Problem& p) { return p.window_left > 0 && p.window_left < p.lk - 1; }));
+  EXPECT_TRUE(some([](const Problem& p) { return p.window_left > p.lk; }));
+  EXPECT_TRUE(some([](const Problem& p) { return p.window_left >= 0 && p.window_right >= 0; }));
+}
+
+TEST(Distribution, ScaleIsDefaultZeroNegativeSmallAndLarge) {
+  const auto of = [](bool (*holds)(double)) {
+    return share(drawn(), [&](const Problem& p) { return p.scale && holds(*p.scale); });
+  };
+  EXPECT_NEAR(share(drawn(), [](const Problem& p) { return !p.scale; }), 0.5, 0.02);
+  EXPECT_GT(of([](double s) { return s == 0; }), 0.04);
+  EXPECT_GT(of([](double s) { return s < 0; }), 0.04);
+  EXPECT_GT(of([](double s) { return s == 1; }), 0.04);
+  EXPECT_GT(of([](double s) { return s > 0 && s < 0x1p-6; }), 0.01);
+  EXPECT_GT(of([](double s) { return s > 4; }), 0.005);
+  EXPECT_GT(of([](double s) { return std::fabs(std::frexp(s, std::array<int, 1>{}.data())) != 0.5 && s != 0; }), 0.1);
+}
+
+TEST(Distribution, RegimesWithoutAUsefulBoundAreRare) {
+  const double rare = share(drawn(), [](const Problem& p) {
+    return p.values == Values::wide || p.values == Values::huge || p.amplitude > 32 ||
+           std::fabs(p.scale.value_or(0)) > 256;
+  });
+  EXPECT_GT(rare, 0.01);
+  EXPECT_LT(rare, 0.05);
+}
+
+TEST(Distribution, WorkIsLogUniformInItsBands) {
+  // Octaves of W: 1/16 of 90 % each, less where whole numbers leave some of the work unused.
+  std::array<double, 40> octave{};
+  double mean = 0;
+  const std::vector<Problem> problems = test::draw_many(Domain(Supports{}, {Format::f32}), 2, 100'000);
+  for (const Problem& problem : problems) {
+    const Index work = problem.multiply_adds();
+    ASSERT_GE(work, 2);
+    ASSERT_LE(work, Index{1} << 28);
+    octave[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(work))) - 1] += 1e-5;
+    mean += static_cast<double>(work) * 1e-5;
+  }
+  for (std::size_t i = 2; i <= 14; ++i) EXPECT_NEAR(octave[i], 0.9 / 16 + 0.099 / 22, 0.01) << i;
+  for (std::size_t i = 16; i <= 20; ++i) EXPECT_NEAR(octave[i], 0.099 / 22, 0.001) << i;
+  double large = 0;
+  for (std::size_t i = 22; i < octave.size(); ++i) large += octave[i];
+  EXPECT_GT(large, 0.0001);
+  EXPECT_LT(large, 0.0004);
+  EXPECT_GT(mean, 25'000);
+  EXPECT_LT(mean, 50'000);
+}
+
+TEST(Distribution, LongRowsAreCommon) {
+  const double share_long = share(drawn(), [](const Problem& p) { return p.lk >= 256; });
+  EXPECT_GT(share_long, 0.08);
+  EXPECT_LT(share_long, 0.12);
+  EXPECT_GT(share(drawn(), [](const Problem& p) { return p.lk >= 4096; }), 0.01);
+  EXPECT_GT(share(drawn(), [](const Problem& p) { return p.lk == 1; }), 0.1);
+}
+
+TEST(Distribution, ADimensionTakesItsExtremeWhileOthersAreSmall) {
+  const auto problems = test::draw_many(Domain(Supports{}, {Format::f16}), 3, 100'000);
+  const auto crowd = [&](auto size) {
+    return share(problems,
+                 [&](const Problem& p) { return size(p) >= 65535 && p.lq <= 2 && p.lk <= 2 && p.d <= 2 && p.dv <= 2; });
+  };
+  EXPECT_GT(crowd([](const Problem& p) { return p.b; }), 0.0003);
+  EXPECT_GT(crowd([](const Problem& p) { return p.hq; }), 0.0003);
+  const auto reaches = [&](auto size, Index most) {
+    return share(problems, [&](const Problem& p) { return size(p) >= most; });
+  };
+  EXPECT_GT(reaches([](const Problem& p) { return p.lk; }, Index{1} << 20), 0);
+  EXPECT_GT(reaches([](const Problem& p) { return p.lq; }, Index{1} << 16), 0);
+  EXPECT_GT(reaches([](const Problem& p) { return p.d; }, 1024), 0);
+  EXPECT_GT(reaches([](const Problem& p) { return p.dv; }, 1024), 0);
+}
+
+TEST(Distribution, RowsAreSampledInLargeProblemsAlone) {
+  for (const Problem& problem : test::draw_many(Domain(Supports{}, {Format::f32}), 4, 50'000)) {
+    const Index rows = problem.b * problem.hq * problem.lq, per_row = problem.lk * (problem.d + problem.dv);
+    ASSERT_LE(problem.rows, rows);
+    ASSERT_TRUE(problem.rows == 0 || problem.rows >= 8);
+    ASSERT_TRUE(problem.rows == 0 || problem.multiply_adds() > Index{1} << 22);
+    ASSERT_LE((problem.rows > 0 ? problem.rows : rows) * per_row, std::max(Index{1} << 22, 16 * per_row));
+  }
+}
+
+}  // namespace
+}  // namespace attest
