@@ -1,0 +1,80 @@
+// layout: the same logical tensors in another layout give the same result, within hi - lo.
+//
+// A problem with any strided, shifted or broadcast tensor is run again with everything contiguous; a contiguous one in
+// another layout that the subject supports. The mathematical problem is the very same, so both results lie in one enclosure;
+// bits may differ, since other loads may mean other loops. Catches ignored strides, swapped axes and assumed alignment.
+#include <vector>
+
+#include "properties/compare.hpp"
+#include "properties/preconditions.hpp"
+#include "properties/property.hpp"
+#include "properties/transform.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::properties {
+namespace {
+
+constexpr Index most_mask_elements = Index{1} << 24;  // larger masks keep their layout
+
+bool is_contiguous(const Problem& p) {
+  const bool has_mask = p.keep != Keep::none || p.bias != Bias::none;
+  return p.q_layout == Layout::bhsd && p.k_layout == Layout::bhsd && p.v_layout == Layout::bhsd &&
+         p.out_layout == Layout::bhsd && (!has_mask || p.mask_layout == Layout::bhsd);
+}
+
+// Layouts other than plain ones that the subject takes.
+std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
+  std::vector<Layout> layouts;
+  const bool any_alignment = supports.alignment <= static_cast<Index>(size_of(dtype_of(p.dtype)));
+  if (any_alignment) layouts.push_back(Layout::odd_base);
+  if (supports.strides == Supports::Strides::contiguous) return layouts;
+  layouts.push_back(Layout::bshd);
+  if (any_alignment) layouts.push_back(Layout::padded_rows);
+  if (supports.strides == Supports::Strides::last_dim_contiguous || !any_alignment) return layouts;
+  layouts.push_back(Layout::spaced);
+  layouts.push_back(Layout::transposed);
+  return layouts;
+}
+
+Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+  if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
+  if (is_contiguous(p) && other_layouts(p, info.supports).empty()) return "the subject takes one layout";
+  return std::nullopt;
+}
+
+Verdict check(Trial& trial) {
+  const Problem& p = trial.problem();
+  Layout target = Layout::bhsd;
+  if (is_contiguous(p)) {
+    const std::vector<Layout> layouts = other_layouts(p, trial.subject().info().supports);
+    target = layouts[below(draw(p, 41), layouts.size())];
+  }
+  Problem moved = p;
+  moved.q_layout = moved.k_layout = moved.v_layout = moved.out_layout = target;
+  Inputs inputs = trial.inputs().clone();
+  inputs.q = relaid(inputs.q, target);
+  inputs.k = relaid(inputs.k, target);
+  inputs.v = relaid(inputs.v, target);
+  if (p.b * p.hq * p.lq * p.lk <= most_mask_elements) {
+    inputs.keep = relaid(inputs.keep, target);
+    inputs.bias = relaid(inputs.bias, target);
+  }
+  trial.base();
+  const Result result = trial.run(inputs, moved);
+  if (result.violation) return Verdict::fail(*result.violation);
+  return within_enclosures(trial, result.out, result.lse,
+                           target == Layout::bhsd ? "the same values contiguous" : "the same values in another layout");
+}
+
+}  // namespace
+
+Property layout() {
+  return {"layout",
+          "|f(x) - f(x')| <= hi - lo, x' = x in another memory layout",
+          "strides, base addresses and broadcast axes change nothing beyond rounding",
+          Kind::bound,
+          not_applicable,
+          check};
+}
+
+}  // namespace attest::properties

@@ -1,0 +1,224 @@
+// masked-contents: what lies at keys that take part in no row changes nothing.
+//
+// Exact, for subjects that claim `deterministic`: k and v rows that no query reads get other values, then the largest finite
+// ones, and bias entries of masked pairs other numbers. Preconditions (docs/bounds.md):
+// - keys masked by keep, causality, window or length: any value that is finite in storage and operand;
+// - keys that only a bias of -inf excludes: any such v, and k whose raw score is finite in every format it may be held in,
+//   since inf + -inf is a NaN;
+// - NaN there only under `masked_unread`, and then for the keys that it names, those of a bias excepted;
+// - rows without a key are compared only if the contract's empty row does not depend on values (zero or NaN).
+// Memory that stride-0 axes share counts as read if any of its logical keys is.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "properties/compare.hpp"
+#include "properties/masks.hpp"
+#include "properties/preconditions.hpp"
+#include "properties/property.hpp"
+#include "properties/transform.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::properties {
+namespace {
+
+constexpr Index most_scores = Index{1} << 24;
+
+Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+  const bool masks = p.causal || p.window_left >= 0 || p.window_right >= 0 || p.keep != Keep::none ||
+                     p.lengths != Lengths::none || p.bias == Bias::minus_inf || p.bias == Bias::padding;
+  if (!masks) return "no mask";
+  if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to look for masked keys";
+  return needs_deterministic(p, contract, info);
+}
+
+// The most that any row makes of what is stored once, over the first `axes` axes: indices along stride-0 axes fall together.
+class Use {
+ public:
+  Use(const Tensor& tensor, std::size_t axes) : strides_(tensor.strides()), extents_(stored_extents(tensor)) {
+    std::fill(extents_.begin() + static_cast<std::ptrdiff_t>(axes), extents_.end(), 1);
+    parts_.resize(static_cast<std::size_t>(extents_[0] * extents_[1] * extents_[2] * extents_[3]), Part::masked);
+  }
+  Part& at(Index i0, Index i1, Index i2, Index i3 = 0) {
+    const Index index[] = {i0, i1, i2, i3};
+    Index flat = 0;
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      flat = flat * extents_[axis] + (strides_[axis] == 0 ? 0 : std::min(index[axis], extents_[axis] - 1));
+    return parts_[static_cast<std::size_t>(flat)];
+  }
+  void add(Part part, Index i0, Index i1, Index i2, Index i3 = 0) {
+    Part& most = at(i0, i1, i2, i3);
+    most = std::max(most, part);
+  }
+
+ private:
+  std::span<const Index> strides_;
+  std::array<Index, 4> extents_;
+  std::vector<Part> parts_;
+};
+
+// What is read, over all rows of the problem.
+struct Reads {
+  Use k, v, bias;
+  std::vector<bool> empty_row;  // over [B,Hq,Lq]
+
+  Reads(const Inputs& inputs, const Contract& contract) : k(inputs.k, 3), v(inputs.v, 3), bias(inputs.bias, 4) {
+    const Masks masks(inputs, contract);
+    const auto q = inputs.q.shape();
+    const Index keys = inputs.k.shape()[2], group = q[1] / inputs.k.shape()[1];
+    for (Index b = 0; b < q[0]; ++b)
+      for (Index h = 0; h < q[1]; ++h)
+        for (Index i = 0; i < q[2]; ++i) {
+          bool empty = true;
+          for (Index j = 0; j < keys; ++j) {
+            const Part part = masks.part(b, h, i, j);
+            empty = empty && part != Part::attended;
+            if (part == Part::masked) continue;
+            k.add(part, b, h / group, j);
+            v.add(part, b, h / group, j);
+            if (inputs.bias.present()) bias.add(part, b, h, i, j);
+          }
+          empty_row.push_back(empty);
+        }
+  }
+};
+
+double largest(const Contract& contract) {
+  return std::min(largest_finite(contract.policy[Stage::storage]), largest_finite(contract.policy[Stage::operand]));
+}
+
+// Whether a k of magnitude 1 gives a raw score that is finite in every format that may hold it, with room to spare.
+bool unit_key_is_safe(const Inputs& inputs, const Contract& contract) {
+  double most = 0;
+  bool finite = true;
+  for_each_stored(inputs.q, [&](Index b, Index h, Index i, Index c) {
+    const double x = std::fabs(inputs.q.at(b, h, i, c));
+    finite = finite && std::isfinite(x);
+    most = std::max(most, x);
+  });
+  double room = std::numeric_limits<double>::max();
+  for (const Stage stage : {Stage::operand, Stage::scale, Stage::qk, Stage::score, Stage::softmax})
+    room = std::min(room, overflow_threshold(contract.policy[stage]));
+  return finite && most * static_cast<double>(inputs.q.shape()[3]) * std::max(1.0, std::fabs(inputs.scale)) < room / 8;
+}
+
+enum class Content { other, largest, nan };
+
+class Rewriter {
+ public:
+  Rewriter(Trial& trial, Reads& reads)
+      : trial_(trial), reads_(reads), unit_key_is_safe_(unit_key_is_safe(trial.inputs(), trial.contract())) {}
+
+  // The inputs with new contents at masked keys; `changes` counts the elements rewritten.
+  Inputs rewrite(Content content, Index& changes) {
+    Inputs inputs = trial_.inputs().clone();
+    rewrite_rows(inputs.k, reads_.k, true, content, changes);
+    rewrite_rows(inputs.v, reads_.v, false, content, changes);
+    if (content == Content::other && inputs.bias.present())
+      for_each_stored(inputs.bias, [&](Index b, Index h, Index i, Index j) {
+        if (reads_.bias.at(b, h, i, j) != Part::masked) return;
+        inputs.bias.set(b, h, i, j, inputs.bias.at(b, h, i, j) == 0 ? 1 : 0);
+        ++changes;
+      });
+    return inputs;
+  }
+
+ private:
+  void rewrite_rows(Tensor& tensor, Use& use, bool is_key, Content content, Index& changes) {
+    const double most = largest(trial_.contract());
+    std::uint64_t bits = draw(trial_.problem(), is_key ? 51 : 52);
+    for_each_stored(tensor, [&](Index b, Index h, Index j, Index c) {
+      const Part part = use.at(b, h, j);
+      if (part == Part::attended) return;
+      const double x = tensor.at(b, h, j, c);
+      if (!(std::fabs(x) <= most)) return;  // its presence may show already
+      bits = mix(bits);
+      const double sign = bits & 1 ? 1 : -1;
+      if (part == Part::minus_inf && is_key && !(unit_key_is_safe_ && content == Content::other)) return;
+      if (content == Content::nan) {
+        if (part != Part::masked || !unread(b, j)) return;
+        tensor.set(b, h, j, c, std::numeric_limits<double>::quiet_NaN());
+      } else {
+        tensor.set(b, h, j, c, content == Content::largest ? sign * most : x == sign ? -sign : sign);
+      }
+      ++changes;
+    });
+  }
+
+  // Whether the contract promises that a masked key is never read. Memory shared by samples counts only under `yes`.
+  [[nodiscard]] bool unread(Index b, Index j) const {
+    const Inputs& inputs = trial_.inputs();
+    if (trial_.contract().masked_unread == MaskedUnread::yes) return true;
+    return inputs.k.strides()[0] != 0 && inputs.v.strides()[0] != 0 && j >= Masks(inputs, trial_.contract()).length(b);
+  }
+
+  Trial& trial_;
+  Reads& reads_;
+  bool unit_key_is_safe_;
+};
+
+std::string_view note_of(Content content) {
+  switch (content) {
+    case Content::other:
+      return "other values at masked keys";
+    case Content::largest:
+      return "the largest finite values at masked keys";
+    case Content::nan:
+      return "NaN at masked keys, which the contract says are never read";
+  }
+  return "";
+}
+
+Verdict check(Trial& trial) {
+  const Problem& p = trial.problem();
+  Reads reads(trial.inputs(), trial.contract());
+  Rewriter rewriter(trial, reads);
+  std::vector<Content> contents{Content::other, Content::largest};
+  if (trial.contract().masked_unread != MaskedUnread::no) contents.push_back(Content::nan);
+  std::vector<Inputs> inputs;
+  std::vector<Content> used;
+  for (const Content content : contents) {
+    Index changes = 0;
+    Inputs rewritten = rewriter.rewrite(content, changes);
+    if (changes == 0) continue;
+    inputs.push_back(std::move(rewritten));
+    used.push_back(content);
+  }
+  if (inputs.empty()) return Verdict::skip("no key is masked in every row that could read it");
+
+  const EmptyRow empty = trial.contract().empty_row;
+  const bool empty_depends_on_values = empty != EmptyRow::zero && empty != EmptyRow::nan;
+  const auto empty_row = [&](Index b, Index h, Index i) {
+    return reads.empty_row[static_cast<std::size_t>((b * p.hq + h) * p.lq + i)];
+  };
+  RowFilter takes_part;
+  if (empty_depends_on_values) takes_part = [&](Index b, Index h, Index i) { return !empty_row(b, h, i); };
+  const Result& base = trial.base();
+  std::vector<Call> calls;
+  for (const Inputs& variant : inputs) calls.push_back({&variant, &p});
+  const std::vector<Result> results = trial.run_many(calls);
+  Counts counts;
+  for (std::size_t n = 0; n < results.size(); ++n)
+    while (auto evidence = difference(base, results[n], Equality::numbers, note_of(used[n]), counts, takes_part)) {
+      const auto [b, h, i, c] = evidence->index;
+      const bool may_be_empty = empty_depends_on_values && evidence->wrong != Wrong::memory &&
+                                trial.oracle().out_enclosure(b, h, i, 0).nonfinite_ok;
+      if (!may_be_empty) return Verdict::fail(std::move(*evidence), counts);
+      empty_row(b, h, i) = true;  // every score may have overflowed to -inf
+    }
+  return Verdict::pass(counts);
+}
+
+}  // namespace
+
+Property masked_contents() {
+  return {"masked-contents",
+          "f(x) = f(x') where x and x' differ only at keys that take part in no row",
+          "contents of masked keys change nothing, if `deterministic` is claimed",
+          Kind::exact,
+          not_applicable,
+          check};
+}
+
+}  // namespace attest::properties

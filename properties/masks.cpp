@@ -1,0 +1,39 @@
+#include "properties/masks.hpp"
+
+#include <limits>
+
+namespace attest::properties {
+
+Masks::Masks(const Inputs& inputs, const Contract& contract) noexcept
+    : keep_(inputs.keep.view()),
+      bias_(inputs.bias.view()),
+      lengths_(inputs.kv_lengths.view()),
+      causal_(inputs.causal),
+      bottom_right_(inputs.align == Align::bottom_right),
+      // A softcap after the bias turns -inf into -c, an ordinary score.
+      bias_masks_(contract.softcap_before_bias || !(inputs.softcap > 0)),
+      window_left_(inputs.window_left),
+      window_right_(inputs.window_right),
+      rows_(inputs.q.shape()[2]),
+      keys_(inputs.k.shape()[2]) {}
+
+Index Masks::length(Index b) const noexcept {
+  return attest_present(&lengths_) ? static_cast<Index>(load(lengths_, b)) : keys_;
+}
+
+double Masks::bias(Index b, Index h, Index i, Index j) const noexcept {
+  return attest_present(&bias_) ? load(bias_, b, h, i, j) : 0;
+}
+
+Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
+  const Index keys = length(b);
+  const Index diagonal = bottom_right_ ? i + keys - rows_ : i;
+  if (j >= keys || (causal_ && j > diagonal) || (window_left_ >= 0 && j < diagonal - window_left_) ||
+      (window_right_ >= 0 && j > diagonal + window_right_))
+    return Part::masked;
+  if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return Part::masked;
+  if (bias_masks_ && bias(b, h, i, j) == -std::numeric_limits<double>::infinity()) return Part::minus_inf;
+  return Part::attended;
+}
+
+}  // namespace attest::properties

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+
+namespace attest::properties {
+
+// What a key is to a row (attest/plugin.h). minus_inf: nothing but a bias of -inf excludes it, so that its raw score counts.
+enum class Part : std::uint8_t { masked, minus_inf, attended };
+
+// Which keys take part in which rows of one call.
+class Masks {
+ public:
+  Masks(const Inputs& inputs, const Contract& contract) noexcept;
+  [[nodiscard]] Part part(Index b, Index h, Index i, Index j) const noexcept;
+  // Lb: the keys that sample b has.
+  [[nodiscard]] Index length(Index b) const noexcept;
+  // 0 without a bias.
+  [[nodiscard]] double bias(Index b, Index h, Index i, Index j) const noexcept;
+
+ private:
+  attest_tensor keep_, bias_, lengths_;
+  bool causal_, bottom_right_, bias_masks_;
+  Index window_left_, window_right_, rows_, keys_;
+};
+
+}  // namespace attest::properties

@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+
+// What several laws ask for before anything runs. Reasons are short and fixed: skips are counted by them.
+namespace attest::properties {
+
+using Reason = std::optional<std::string>;
+
+inline Reason always(const Problem&, const Contract&, const SubjectInfo&) { return std::nullopt; }
+
+inline bool claims_deterministic(const Contract& contract) noexcept {
+  return contract.deterministic && *contract.deterministic != Deterministic::no;
+}
+
+inline Reason needs_deterministic(const Problem& p, const Contract& contract, const SubjectInfo&) {
+  if (!claims_deterministic(contract)) return "the subject does not claim to be deterministic";
+  if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
+  return std::nullopt;
+}
+
+inline bool offers(const DimRange& range, Index n) noexcept {
+  return n >= range.min && n <= range.max && (range.multiple <= 1 || n % range.multiple == 0);
+}
+
+}  // namespace attest::properties

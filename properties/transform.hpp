@@ -1,0 +1,43 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "core/inputs.hpp"
+#include "core/rng.hpp"
+
+namespace attest::properties {
+
+// A random choice of a law: a function of the problem's seed and of the law's own `salt`, so that it survives shrinking.
+inline std::uint64_t draw(const Problem& problem, std::uint64_t salt) noexcept {
+  return extend(mix(problem.seed ^ 0x6C61775F64726177u), salt);
+}
+
+// Extents of the tensor's storage: those of its shape, 1 along axes of stride 0.
+std::array<Index, 4> stored_extents(const Tensor& tensor) noexcept;
+
+// Calls visit(i0, i1, i2, i3) once for each stored element: the first index along axes of stride 0.
+template <class Visit>
+void for_each_stored(const Tensor& tensor, Visit&& visit) {
+  if (!tensor.present()) return;
+  const std::array<Index, 4> n = stored_extents(tensor);
+  for (Index i0 = 0; i0 < n[0]; ++i0)
+    for (Index i1 = 0; i1 < n[1]; ++i1)
+      for (Index i2 = 0; i2 < n[2]; ++i2)
+        for (Index i3 = 0; i3 < n[3]; ++i3) visit(i0, i1, i2, i3);
+}
+
+// Inputs whose sample t is sample `samples[t]` of the given ones; axes, strides and base addresses modulo 64 stay as they
+// are, and so does sharing along stride 0.
+Inputs gather_samples(const Inputs& inputs, std::span<const Index> samples);
+
+// The same logical tensor in another layout; sharing along stride 0 is given up.
+Tensor relaid(const Tensor& tensor, Layout layout);
+
+// A finite value that differs from x: `other` if that does, else one near at hand.
+double changed(double x, double other) noexcept;
+
+// The problem with another seed: other values of the same distribution, and other masks.
+Problem reseeded(const Problem& problem, std::uint64_t salt);
+
+}  // namespace attest::properties

@@ -1,0 +1,206 @@
+#include "properties/trial.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace attest::properties {
+namespace {
+
+// Adds the time until its end to `total`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::int64_t& total) noexcept : total_(total) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::int64_t& total_;
+  Clock::time_point start_ = Clock::now();
+};
+
+Evidence memory_evidence(std::string tensor, std::string note) {
+  Evidence evidence;
+  evidence.tensor = std::move(tensor);
+  evidence.ratio = std::numeric_limits<double>::infinity();
+  evidence.wrong = Wrong::memory;
+  evidence.note = std::move(note);
+  return evidence;
+}
+
+// Guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
+std::optional<Evidence> output_violation(const Tensor& tensor, const char* name) {
+  if (!tensor.present()) return std::nullopt;
+  switch (tensor.damage()) {
+    case Tensor::Damage::none:
+      break;
+    case Tensor::Damage::before:
+      return memory_evidence(name, std::string("bytes before ") + name + " were written");
+    case Tensor::Damage::after:
+      return memory_evidence(name, std::string("bytes after ") + name + " were written");
+    case Tensor::Damage::gap:
+      return memory_evidence(name, std::string("bytes between the rows or elements of ") + name + " were written");
+  }
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
+  for (Index b = 0; b < n[0]; ++b)
+    for (Index h = 0; h < n[1]; ++h)
+      for (Index i = 0; i < n[2]; ++i)
+        for (Index c = 0; c < n[3]; ++c)
+          if (tensor.is_poison(b, h, i, c)) {
+            Evidence evidence = memory_evidence(name, std::string("this element of ") + name + " was never written");
+            evidence.index = {b, h, i, c};
+            evidence.got = std::numeric_limits<double>::quiet_NaN();
+            return evidence;
+          }
+  return std::nullopt;
+}
+
+std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs& inputs) {
+  return {{{"q", &inputs.q},
+           {"k", &inputs.k},
+           {"v", &inputs.v},
+           {"bias", &inputs.bias},
+           {"keep", &inputs.keep},
+           {"kv_lengths", &inputs.kv_lengths}}};
+}
+
+// The first input that differs from the bytes it had; each is put back, so that later calls see what they should.
+std::optional<Evidence> input_violation(const Inputs& inputs, const std::byte*& before) {
+  std::optional<Evidence> first;
+  for (const auto& [name, tensor] : named_tensors(inputs)) {
+    const std::span<const std::byte> now = tensor->bytes();
+    if (now.empty()) continue;
+    if (std::memcmp(now.data(), before, now.size()) != 0) {
+      if (!first) first = memory_evidence(name, std::string("the input ") + name + " was modified");
+      std::memcpy(const_cast<std::byte*>(now.data()), before, now.size());
+    }
+    before += now.size();
+  }
+  return first;
+}
+
+void save(const Inputs& inputs, std::vector<std::byte>& bytes) {
+  for (const auto& [name, tensor] : named_tensors(inputs))
+    bytes.insert(bytes.end(), tensor->bytes().begin(), tensor->bytes().end());
+}
+
+bool failed(const Result& result) {
+  return result.call.status != CallStatus::done && result.call.status != CallStatus::unsupported;
+}
+
+Inputs timed_materialise(const Problem& problem, std::int64_t& total) {
+  const Stopwatch watch(total);
+  return materialise(problem);
+}
+
+}  // namespace
+
+Trial::Trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer)
+    : problem_(problem),
+      contract_(contract),
+      subject_(subject),
+      peer_(peer),
+      inputs_(timed_materialise(problem_, elapsed_.values)) {}
+
+std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
+  std::vector<Result> results(calls.size());
+  std::vector<attest_attention> raw(calls.size());
+  before_.clear();
+  for (std::size_t n = 0; n < calls.size(); ++n) {
+    results[n].out = make_out(*calls[n].problem);
+    results[n].lse = make_lse(*calls[n].problem);
+    raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
+    save(*calls[n].inputs, before_);
+  }
+  {
+    const Stopwatch watch(elapsed_.subject);
+    std::vector<CallResult> done = subject.run(raw);
+    for (std::size_t n = 0; n < calls.size(); ++n) results[n].call = std::move(done.at(n));
+  }
+  const std::byte* before = before_.data();
+  for (std::size_t n = 0; n < calls.size(); ++n) {
+    const std::optional<Evidence> modified = input_violation(*calls[n].inputs, before);
+    if (results[n].call.status != CallStatus::done) continue;
+    results[n].violation = output_violation(results[n].out, "out");
+    if (!results[n].violation) results[n].violation = output_violation(results[n].lse, "lse");
+    if (!results[n].violation) results[n].violation = modified;
+  }
+  return results;
+}
+
+std::vector<Result> Trial::attempt_many(std::span<const Call> calls) {
+  subject_calls_ += static_cast<std::int64_t>(calls.size());
+  std::vector<Result> results = call(subject_, calls);
+  for (const Result& result : results) {
+    if (failed(result)) throw CallFailed(result.call);
+    if (!violation_) violation_ = result.violation;
+  }
+  return results;
+}
+
+std::vector<Result> Trial::run_many(std::span<const Call> calls) {
+  std::vector<Result> results = attempt_many(calls);
+  for (const Result& result : results)
+    if (result.call.status != CallStatus::done) throw CallFailed(result.call);
+  return results;
+}
+
+Result Trial::run(const Inputs& inputs, const Problem& problem) {
+  const Call one[] = {{&inputs, &problem}};
+  return std::move(run_many(one).front());
+}
+
+Result Trial::run(const Problem& problem) { return run(timed_materialise(problem, elapsed_.values), problem); }
+
+const Result& Trial::base() {
+  if (!base_) {
+    const Call one[] = {{&inputs_, &problem_}};
+    ++subject_calls_;
+    base_ = std::move(call(subject_, one).front());
+    if (!violation_) violation_ = base_->violation;
+  }
+  if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
+  return *base_;
+}
+
+const Result* Trial::peer_base() {
+  if (!peer_) return nullptr;
+  if (!peer_base_) {
+    const Call one[] = {{&inputs_, &problem_}};
+    const std::int64_t subject_time = elapsed_.subject;
+    peer_base_ = std::move(call(*peer_, one).front());
+    elapsed_.subject = subject_time;
+  }
+  return peer_base_->call.status == CallStatus::done ? &*peer_base_ : nullptr;
+}
+
+oracle::AttentionOracle& Trial::oracle() {
+  if (!oracle_) {
+    const Stopwatch watch(elapsed_.oracle);
+    oracle_.emplace(contract_, problem_, inputs_);
+  }
+  return *oracle_;
+}
+
+const Verdict& Trial::judgement() {
+  if (!judgement_) {
+    const Result& result = base();
+    judgement_ = judge(result.out, result.lse);
+  }
+  return *judgement_;
+}
+
+Verdict Trial::judge(const Tensor& out, const Tensor& lse) {
+  oracle::AttentionOracle& judge = oracle();
+  const Stopwatch watch(elapsed_.oracle);
+  return judge.judge(out, lse);
+}
+
+}  // namespace attest::properties
