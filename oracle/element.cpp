@@ -120,8 +120,8 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
     hull_lo_ = std::min(hull_lo_, value);
     hull_hi_ = std::max(hull_hi_, value);
   }
-  // Near the largest double, sums of values would overflow: a power of two moves them away from it.
-  unit_ = finite_ && max_abs_ > 0x1p900 ? 0x1p-128 : 1;
+  // Near the ends of the range of double, sums would overflow or lose bits: a power of two moves the values away.
+  unit_ = !finite_ || max_abs_ == 0 ? 1 : max_abs_ > 0x1p900 ? 0x1p-128 : max_abs_ < 0x1p-700 ? 0x1p256 : 1;
   if (unit_ != 1)
     for (double& value : v_) value *= unit_;
   max_abs_ *= unit_;

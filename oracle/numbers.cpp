@@ -87,8 +87,10 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   eta_partial = eta(partial, flush);
   overflow_partial = overflow_threshold(partial);
   overflow_out = overflow_threshold(output);
-  // Where exp flushes to zero: at the smallest normal, but for f16, whose exp is usually rounded from a wider one.
-  eps0 = 1.01 * (!flush && softmax == Format::f16 ? 1.5 * half_smallest_subnormal(softmax) : smallest_normal(softmax));
+  // Absolute error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta; the other formats may flush them.
+  const bool keeps_subnormals = softmax == Format::f16 && !flush;
+  eps0 = 1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * half_smallest_subnormal(softmax)
+                                  : smallest_normal(softmax));
   eps1 = std::max(eps0, pv_narrower ? eta_pv : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 }

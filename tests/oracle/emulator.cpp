@@ -1,0 +1,456 @@
+#include "tests/oracle/emulator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "core/rng.hpp"
+
+namespace attest::emulator {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double log2_e = 1.4426950408889634;
+using Row = std::vector<double>;
+
+// Arithmetic in a format. Doubles hold sums, products and quotients of the narrow formats well enough for one rounding.
+class Machine {
+ public:
+  Machine(const Contract& contract, const Variant& variant) : contract_(contract), variant_(variant) {}
+
+  [[nodiscard]] double round(Format f, double x) const { return flushed(f, round_to(f, x)); }
+  [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
+  // Results inside an accumulator, which may truncate.
+  [[nodiscard]] double accumulate(Format f, double x) const {
+    if (!variant_.truncate || f == Format::f64 || !std::isfinite(x)) return round(f, x);
+    const double nearest = round_to(f, x);
+    if (!(std::fabs(nearest) > std::fabs(x)) || std::isinf(nearest)) return flushed(f, nearest);
+    const double ulp = std::ldexp(1.0, std::max(std::ilogb(x), min_exponent(f)) - precision(f) + 1);
+    return flushed(f, std::trunc(x / ulp) * ulp);
+  }
+  [[nodiscard]] double multiply_add(Format f, double a, double b, double c) const {
+    if (f == Format::f64) return std::fma(a, b, c);
+    if (f == Format::f32 && !variant_.truncate)
+      return round(f, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
+    return accumulate(f, std::fma(a, b, c));
+  }
+
+  // Adds rounded terms in some order.
+  [[nodiscard]] double sum(Format f, Row terms, Order order) const {
+    if (terms.empty()) return 0;
+    const auto add = [&](double a, double b) { return accumulate(f, a + b); };
+    switch (order) {
+      case Order::backward:
+        std::reverse(terms.begin(), terms.end());
+        [[fallthrough]];
+      case Order::forward:
+        return std::accumulate(terms.begin() + 1, terms.end(), terms.front(), add);
+      case Order::lanes: {
+        Row lanes(8, 0);
+        for (std::size_t n = 0; n < terms.size(); ++n) lanes[n % 8] = add(lanes[n % 8], terms[n]);
+        return sum(f, lanes, Order::pairwise);
+      }
+      case Order::pairwise:
+      case Order::random:
+        break;
+    }
+    std::uint64_t key = variant_.seed;
+    while (terms.size() > 1) {
+      if (order == Order::random) {
+        std::swap(terms.back(), terms[below(key = mix(key), terms.size())]);
+        const double last = terms.back();
+        terms.pop_back();
+        double& other = terms[below(key = mix(key), terms.size())];
+        other = add(other, last);
+      } else {
+        Row half;
+        for (std::size_t n = 0; n < terms.size(); n += 2)
+          half.push_back(n + 1 < terms.size() ? add(terms[n], terms[n + 1]) : terms[n]);
+        terms = half;
+      }
+    }
+    return terms.front();
+  }
+
+  [[nodiscard]] double dot(Format f, const Row& a, const Row& b, Order order) const {
+    if (variant_.fma && (order == Order::forward || order == Order::backward)) {
+      double total = 0;
+      for (std::size_t n = 0; n < a.size(); ++n) {
+        const std::size_t at = order == Order::forward ? n : a.size() - 1 - n;
+        total = multiply_add(f, a[at], b[at], total);
+      }
+      return total;
+    }
+    Row products(a.size());
+    for (std::size_t n = 0; n < a.size(); ++n) products[n] = accumulate(f, a[n] * b[n]);
+    return sum(f, products, order);
+  }
+
+  // exp(x), or 2^x, in the softmax format with the error that the contract allows.
+  [[nodiscard]] double exp(double x, bool base_two) const {
+    if (x == -infinity) return 0;
+    if (x == 0) return 1;
+    const Format f = contract_.policy[Stage::softmax];
+    double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x)) : base_two ? std::exp2(x) : std::exp(x);
+    if (variant_.exp_error != 0 && std::isfinite(value)) {
+      const double ulp =
+          std::ldexp(1.0, std::ilogb(std::max(value, smallest_normal(f))) - precision(f) + 1);
+      const double room = std::max(0.0, contract_.arithmetic.exp_ulp - 0.5) * 0.98 * ulp;
+      const double part = variant_.exp_error == 1 ? symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)))
+                                                  : variant_.exp_error == 2 ? 1 : -1;
+      value = std::max(0.0, value + room * part);
+    }
+    return round(f, value);
+  }
+
+ private:
+  [[nodiscard]] double flushed(Format f, double x) const {
+    return contract_.arithmetic.flush_to_zero && std::fabs(x) < smallest_normal(f) ? std::copysign(0.0, x) : x;
+  }
+  const Contract& contract_;
+  const Variant& variant_;
+};
+
+struct Partial {
+  double maximum = -infinity, total = 0;
+  Row sums;
+  [[nodiscard]] bool dead() const { return maximum == -infinity && total == 0; }
+};
+
+// One row of attention, from scores to output.
+class Kernel {
+ public:
+  Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, double scale)
+      : contract_(contract), v_(variant), m_(contract, variant), softmax_(contract.policy[Stage::softmax]),
+        pv_(contract.policy[Stage::pv]), final_(pv_), fused_(fused_exponent),
+        to_exponent_(m_.round(softmax_, fused_exponent ? scale * log2_e : log2_e)), scale_(scale) {}
+
+  struct Result {
+    Row out;
+    double lse;
+  };
+
+  Result run(const Row& z, const std::vector<Row>& values) {
+    if (v_.normalise != Normalise::online) return run_whole(z, values);
+    const Index keys = static_cast<Index>(z.size()), splits = std::max<Index>(1, std::min(v_.splits, keys));
+    std::vector<Partial> parts;
+    for (Index s = 0; s < splits; ++s) parts.push_back(run_split(z, values, keys * s / splits, keys * (s + 1) / splits));
+    return merge(parts);
+  }
+
+ private:
+  [[nodiscard]] bool base_two() const { return v_.exp2 || fused_; }
+  // exp(z - shift), by exp or by exp2 with the shift scaled first.
+  [[nodiscard]] double weight(double z, double shift) const {
+    if (z == -infinity && v_.guard_empty) return 0;
+    if (!base_two()) return m_.exp(m_.round(softmax_, z - shift), false);
+    return power(z, m_.round(softmax_, shift * to_exponent_));
+  }
+  // 2^(z to_exponent - scaled_shift).
+  [[nodiscard]] double power(double z, double scaled_shift) const {
+    return m_.exp(v_.fma ? m_.multiply_add(softmax_, z, to_exponent_, -scaled_shift)
+                         : m_.round(softmax_, m_.round(softmax_, z * to_exponent_) - scaled_shift),
+                  true);
+  }
+  // exp(z - lse), which needs no division.
+  [[nodiscard]] double weight_by_lse(double z, double top, double total) const {
+    if (!base_two()) return weight(z, lse_of(top, total));
+    if (z == -infinity) return 0;
+    return power(z, m_.round(softmax_, m_.round(softmax_, top * to_exponent_) + m_.round(softmax_, log(total) * log2_e)));
+  }
+  [[nodiscard]] double rescale(double from, double to) const {
+    if (from == -infinity) return 0;
+    if (from == to) return 1;
+    const double gap = m_.round(softmax_, from - to);
+    return base_two() ? m_.exp(m_.round(softmax_, gap * to_exponent_), true) : m_.exp(gap, false);
+  }
+  [[nodiscard]] double entering(double weight) const { return m_.round(Stage::operand, m_.round(Stage::weights, weight)); }
+  [[nodiscard]] double log(double x) const {
+    return m_.round(softmax_, softmax_ == Format::f64 ? static_cast<double>(logl(x)) : std::log(x));
+  }
+  [[nodiscard]] double lse_of(double maximum, double total) const {
+    if (total == 0) return -infinity;
+    const double shift = fused_ ? m_.round(softmax_, maximum * m_.round(softmax_, scale_)) : maximum;
+    return m_.round(softmax_, shift + log(total));
+  }
+  [[nodiscard]] double divide(double x, double total) const {
+    return v_.reciprocal ? m_.round(final_, x * m_.round(final_, m_.round(softmax_, 1 / total))) : m_.round(final_, x / total);
+  }
+
+  // Scores kept whole, one pass each for maximum, weights, sum and product.
+  Result run_whole(const Row& z, const std::vector<Row>& values) {
+    const double top = z.empty() ? -infinity : *std::max_element(z.begin(), z.end());
+    if (top == -infinity) return {Row(values.size(), std::nan("")), -infinity};
+    Row p, entered;
+    for (const double score : z) {
+      p.push_back(weight(score, top));
+      entered.push_back(entering(p.back()));
+    }
+    const bool rounded = v_.sum_of_rounded && v_.normalise == Normalise::after;
+    const double total = m_.sum(softmax_, rounded ? entered : p, v_.row_sum);
+    const double inverse = m_.round(softmax_, 1 / total);
+    if (v_.normalise == Normalise::before)
+      for (std::size_t n = 0; n < p.size(); ++n)
+        entered[n] = entering(v_.reciprocal ? m_.round(softmax_, p[n] * inverse) : m_.round(softmax_, p[n] / total));
+    if (v_.normalise == Normalise::by_lse)
+      for (std::size_t n = 0; n < p.size(); ++n) entered[n] = entering(weight_by_lse(z[n], top, total));
+    Result result{{}, lse_of(top, total)};
+    for (const Row& column : values) {
+      const double x = m_.dot(pv_, entered, column, v_.pv);
+      result.out.push_back(v_.normalise == Normalise::after ? divide(x, total) : x);
+    }
+    return result;
+  }
+
+  Partial run_split(const Row& z, const std::vector<Row>& values, Index first, Index last) {
+    Partial part{-infinity, 0, Row(values.size(), 0)};
+    const Index tiles = std::max<Index>(1, (last - first + v_.tile - 1) / v_.tile);
+    for (Index n = 0; n < tiles; ++n) {
+      const Index at = first + (v_.reversed ? tiles - 1 - n : n) * std::min(v_.tile, last - first);
+      const Index end = std::min(last, at + v_.tile);
+      double top = -infinity;
+      for (Index j = at; j < end; ++j) top = std::max(top, z[static_cast<std::size_t>(j)]);
+      double shift = std::max(part.maximum, top);
+      if (shift == -infinity) continue;
+      if (v_.lazy > 0 && !fused_ && part.maximum != -infinity && top - part.maximum <= 0.98 * v_.lazy) shift = part.maximum;
+      double keep = rescale(part.maximum, shift);
+      if (v_.defect == Defect::no_rescale && part.maximum != -infinity) keep = 1;
+      Row p, entered;
+      for (Index j = at; j < end; ++j) {
+        p.push_back(weight(z[static_cast<std::size_t>(j)], shift));
+        entered.push_back(entering(p.back()));
+      }
+      const double tile_sum = m_.sum(softmax_, v_.sum_of_rounded ? entered : p, v_.row_sum);
+      part.total = v_.fma ? m_.multiply_add(softmax_, part.total, keep, tile_sum)
+                          : m_.accumulate(softmax_, m_.accumulate(softmax_, part.total * keep) + tile_sum);
+      const double kept = m_.round(pv_, keep);
+      for (std::size_t c = 0; c < values.size(); ++c) {
+        const Row slice(values[c].begin() + at, values[c].begin() + end);
+        const double x = m_.dot(pv_, entered, slice, v_.pv);
+        part.sums[c] = v_.fma ? m_.multiply_add(pv_, part.sums[c], kept, x)
+                              : m_.accumulate(pv_, m_.accumulate(pv_, part.sums[c] * kept) + x);
+      }
+      part.maximum = shift;
+    }
+    return part;
+  }
+
+  Result merge(const std::vector<Partial>& parts) {
+    const std::size_t columns = parts.front().sums.size();
+    if (std::all_of(parts.begin(), parts.end(), [](const Partial& p) { return p.dead(); }))
+      return {Row(columns, std::nan("")), -infinity};
+    Result result{Row(columns, 0), 0};
+    if (parts.size() == 1) {
+      for (std::size_t c = 0; c < columns; ++c) result.out[c] = divide(parts[0].sums[c], parts[0].total);
+      result.lse = lse_of(parts[0].maximum, parts[0].total);
+      return result;
+    }
+    if (v_.merge == Merge::unnormalised) {
+      double top = -infinity, total = 0;
+      for (const Partial& p : parts) top = std::max(top, p.maximum);
+      for (const Partial& p : parts)
+        if (const double w = rescale(p.maximum, top); w != 0) {
+          total = m_.round(softmax_, total + m_.round(softmax_, p.total * w));
+          for (std::size_t c = 0; c < columns; ++c)
+            result.out[c] = m_.round(final_, result.out[c] + m_.round(final_, p.sums[c] * m_.round(final_, w)));
+        }
+      for (double& x : result.out) x = divide(x, total);
+      result.lse = lse_of(top, total);
+      return result;
+    }
+    return v_.merge == Merge::chain ? chain(parts) : merge_flat(parts);
+  }
+
+  [[nodiscard]] double partial_output(const Partial& p, std::size_t c) const {
+    return m_.round(Stage::partial, divide(p.sums[c], p.total));
+  }
+
+  Result merge_flat(const std::vector<Partial>& parts) {
+    const std::size_t columns = parts.front().sums.size();
+    Row lse;
+    for (const Partial& p : parts) lse.push_back(p.dead() ? -infinity : lse_of(p.maximum, p.total));
+    const double top = *std::max_element(lse.begin(), lse.end());
+    double total = 0;
+    for (const double l : lse)
+      if (l != -infinity) total = m_.round(softmax_, total + m_.exp(m_.round(softmax_, l - top), false));
+    const double all = m_.round(softmax_, top + log(total));
+    Result result{Row(columns, 0), all};
+    for (std::size_t c = 0; c < columns; ++c) {
+      double x = 0;
+      for (std::size_t s = 0; s < parts.size(); ++s) {
+        if (lse[s] == -infinity) continue;
+        const double shift = v_.merge == Merge::by_lse ? all : top;
+        const double w = m_.round(final_, m_.exp(m_.round(softmax_, lse[s] - shift), false));
+        x = m_.round(final_, x + m_.round(final_, w * partial_output(parts[s], c)));
+      }
+      result.out[c] = v_.merge == Merge::by_lse ? x : m_.round(final_, x / total);
+    }
+    return result;
+  }
+
+  Result chain(const std::vector<Partial>& parts) {
+    Result result{Row(parts.front().sums.size(), 0), -infinity};
+    for (const Partial& p : parts) {
+      if (p.dead()) continue;
+      const double lse = lse_of(p.maximum, p.total);
+      if (result.lse == -infinity) {
+        result.lse = lse;
+        for (std::size_t c = 0; c < result.out.size(); ++c) result.out[c] = partial_output(p, c);
+        continue;
+      }
+      const double top = std::max(result.lse, lse);
+      const double old_weight = m_.exp(m_.round(softmax_, result.lse - top), false);
+      const double new_weight = m_.exp(m_.round(softmax_, lse - top), false);
+      const double total = m_.round(softmax_, old_weight + new_weight);
+      for (std::size_t c = 0; c < result.out.size(); ++c) {
+        const double x = m_.round(final_, m_.round(final_, m_.round(final_, old_weight) * result.out[c]) +
+                                              m_.round(final_, m_.round(final_, new_weight) * partial_output(p, c)));
+        result.out[c] = m_.round(Stage::partial, m_.round(final_, x / total));
+      }
+      result.lse = m_.round(softmax_, top + log(total));
+    }
+    return result;
+  }
+
+  const Contract& contract_;
+  const Variant& v_;
+  Machine m_;
+  Format softmax_, pv_, final_;
+  bool fused_;
+  double to_exponent_, scale_;
+};
+
+struct Keys {
+  Index first, last, length;
+};
+
+Keys open_range(const Inputs& in, Index b, Index i, Index rows, Index keys) {
+  const Index length = in.kv_lengths.present() ? static_cast<Index>(in.kv_lengths.at(b)) : keys;
+  const Index diagonal = in.align == Align::bottom_right ? i + length - rows : i;
+  Index first = 0, last = length;
+  if (in.causal) last = std::min(last, diagonal + 1);
+  if (in.window_left >= 0) first = std::max(first, diagonal - in.window_left);
+  if (in.window_right >= 0) last = std::min(last, diagonal + in.window_right + 1);
+  return {first, last, length};
+}
+
+}  // namespace
+
+void run(const Inputs& in, const Contract& contract, const Variant& variant, Tensor& out, Tensor& lse) {
+  const auto shape = in.q.shape(), key_shape = in.k.shape(), value_shape = in.v.shape();
+  const Index heads = shape[1], rows = shape[2], keys = key_shape[2], columns = value_shape[3];
+  const Index group = heads / key_shape[1];
+  const auto d = static_cast<std::size_t>(shape[3]);
+  const Machine m(contract, variant);
+  const Policy& policy = contract.policy;
+  const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);
+  const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present();
+  const double rounded_scale = m.round(Stage::scale, scale), root = m.round(Stage::scale, std::sqrt(std::fabs(scale)));
+  const auto enter = [&](double x) { return m.round(Stage::operand, x); };
+  const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);
+  const auto scaled_in = [&](double x, ScaleOn here) {
+    if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
+    const double scaled = m.round(Stage::scale, x * (variant.scale_on == here ? rounded_scale : root));
+    return narrow ? enter(scaled) : scaled;
+  };
+  const auto softcapped = [&](double x) {
+    if (!(in.softcap > 0)) return x;
+    const double c = m.round(Stage::softcap, in.softcap);
+    const double t = m.round(Stage::softcap, std::tanh(m.round(Stage::softcap, m.round(Stage::softcap, x) / c)));
+    return m.round(Stage::score, m.round(Stage::softcap, t * c));
+  };
+  for (Index b = 0; b < shape[0]; ++b)
+    for (Index h = 0; h < heads; ++h)
+      for (Index i = 0; i < rows; ++i) {
+        const Keys range = open_range(in, b, i, rows, keys);
+        Row q(d), k(d), z;
+        for (std::size_t c = 0; c < d; ++c) q[c] = scaled_in(in.q.at(b, h, i, static_cast<Index>(c)), ScaleOn::q);
+        std::vector<Row> values(static_cast<std::size_t>(columns));
+        for (Index j = range.first; j < range.last; ++j) {
+          const bool open = !in.keep.present() || in.keep.at(b, h, i, j) != 0;
+          for (std::size_t c = 0; c < d; ++c) k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
+          double x = m.dot(policy[Stage::qk], q, k, variant.qk);
+          const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
+          x = m.round(Stage::score, plain ? m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale) : x);
+          const double bias = in.bias.present() ? m.round(Stage::score, in.bias.at(b, h, i, j)) : 0;
+          if (contract.softcap_before_bias) x = softcapped(x);
+          if (bias != 0) x = m.round(Stage::score, x + bias);
+          if (!contract.softcap_before_bias) x = softcapped(x);
+          z.push_back(open ? m.round(Stage::softmax, x) : -infinity);
+          for (Index c = 0; c < columns; ++c)
+            values[static_cast<std::size_t>(c)].push_back(
+                enter(in.v.at(b, h / group, j, variant.defect == Defect::value_shifted ? (c + 1) % columns : c)));
+        }
+        if (variant.defect == Defect::last_key_dropped)
+          for (std::size_t n = z.size(); n-- > 0;)
+            if (z[n] != -infinity) {
+              z[n] = -infinity;
+              break;
+            }
+        if (variant.defect == Defect::extra_zero_key) {
+          z.push_back(0);
+          for (Row& column : values) column.push_back(0);
+        }
+        const bool empty = std::all_of(z.begin(), z.end(), [](double x) { return x == -infinity; });
+        auto result = Kernel(contract, variant, fused, scale).run(z, values);
+        if (empty && contract.empty_row == EmptyRow::zero) std::fill(result.out.begin(), result.out.end(), 0.0);
+        for (Index c = 0; c < columns; ++c)
+          out.set(b, h, i, c, m.round(Stage::output, result.out[static_cast<std::size_t>(c)]));
+        if (lse.present()) lse.set(b, h, i, 0, result.lse);
+      }
+}
+
+Variant draw_variant(const Contract& contract, const Problem& problem, std::uint64_t seed) {
+  std::uint64_t key = mix(seed);
+  const auto pick = [&](std::uint64_t n) { return below(key = mix(key), n); };
+  const Arithmetic& a = contract.arithmetic;
+  Variant v;
+  v.seed = mix(key);
+  v.qk = static_cast<Order>(pick(5));
+  v.pv = static_cast<Order>(pick(5));
+  v.row_sum = static_cast<Order>(pick(5));
+  v.fma = pick(2) != 0;
+  v.exp2 = a.exp2 && pick(2) != 0;
+  v.reversed = a.key_order == KeyOrder::descending || (a.key_order == KeyOrder::any && pick(2) != 0);
+  v.guard_empty = pick(4) != 0;
+  v.reciprocal = pick(2) != 0;
+  v.truncate = a.kappa >= 3 && pick(2) != 0;
+  v.exp_error = static_cast<int>(pick(4));
+  const double scale = problem.effective_scale();
+  switch (pick(5)) {
+    case 1:
+      if (a.fold_q) v.scale_on = ScaleOn::q;
+      break;
+    case 2:
+      if (a.fold_k) v.scale_on = ScaleOn::k;
+      break;
+    case 3:
+      if (a.exp2 && scale > 0) v.scale_on = ScaleOn::exponent;
+      break;
+    case 4:
+      if (a.fold_sqrt && scale > 0) v.scale_on = ScaleOn::square_roots;
+      break;
+    default:
+      break;
+  }
+  constexpr Index tiles[] = {1, 2, 4, 16, 64, 1 << 30};
+  do v.tile = tiles[pick(6)];
+  while (v.tile < a.kv_tile_min);
+  std::vector<Normalise> ways;
+  if (a.normalise_after) ways.insert(ways.end(), {Normalise::online, Normalise::online, Normalise::after});
+  if (a.normalise_before) ways.push_back(Normalise::before);
+  if (a.normalise_lse) ways.push_back(Normalise::by_lse);
+  v.normalise = ways[pick(ways.size())];
+  v.sum_of_rounded = a.sum_of_rounded && (!a.sum_of_unrounded || pick(2) != 0);
+  if (a.lse_merge != LseMerge::none && pick(3) == 0)
+    v.splits = 1 + static_cast<Index>(pick(a.splits_max ? static_cast<std::uint64_t>(*a.splits_max) : 6));
+  v.merge = static_cast<Merge>(pick(2));
+  if (a.lse_merge == LseMerge::chain && pick(2) != 0) v.merge = Merge::chain;
+  if (a.merge_weights == MergeWeights::lse && pick(2) != 0 && a.lse_merge == LseMerge::flat) v.merge = Merge::by_lse;
+  v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
+  return v;
+}
+
+}  // namespace attest::emulator

@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+#include "core/problem.hpp"
+
+// Attention in emulated arithmetic: every operation rounded to the format that the contract names, in an order and by a
+// scheme drawn at random among those that the contract permits. Slow and plain; knows nothing of the oracle.
+namespace attest::emulator {
+
+enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
+enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
+enum class Normalise : std::uint8_t { online, after, before, by_lse };
+enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse };
+
+// What is wrong with the kernel, if anything.
+enum class Defect : std::uint8_t { none, scale_one_percent, last_key_dropped, extra_zero_key, no_rescale, value_shifted };
+
+struct Variant {
+  Order qk = Order::forward, pv = Order::forward, row_sum = Order::forward;
+  ScaleOn scale_on = ScaleOn::score;
+  Normalise normalise = Normalise::online;
+  Merge merge = Merge::unnormalised;
+  bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false, truncate = false;
+  bool guard_empty = true;  // whether -inf scores are skipped
+  Index tile = 1 << 30, splits = 1;
+  int exp_error = 0;        // 0 correctly rounded; 1 random, 2 up, 3 down by what exp_ulp allows
+  double lazy = 0;
+  std::uint64_t seed = 1;
+  Defect defect = Defect::none;
+};
+
+// A scheme that keeps `contract` on `problem`.
+Variant draw_variant(const Contract& contract, const Problem& problem, std::uint64_t seed);
+
+// Writes every row of `out`, and of `lse` if present.
+void run(const Inputs& inputs, const Contract& contract, const Variant& variant, Tensor& out, Tensor& lse);
+
+}  // namespace attest::emulator
