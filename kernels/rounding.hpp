@@ -33,25 +33,37 @@ struct Exact {
 };
 
 namespace detail {
+typedef std::uint32_t UnsignedLanes __attribute__((vector_size(register_bytes)));
+// The bits of X: unsigned to calculate with, signed to compare, which is what registers can do.
 template <class X>
-using Bits = std::conditional_t<std::is_same_v<X, float>, std::int32_t, IntLanes>;
+using Bits = std::conditional_t<std::is_same_v<X, float>, std::uint32_t, UnsignedLanes>;
+template <class X>
+using SignedBits = std::conditional_t<std::is_same_v<X, float>, std::int32_t, IntLanes>;
+
+// Half of the dropped bits' worth is added, a little less where the last bit kept is even; magnitudes only.
+template <int dropped, class U>
+U round_bits(U magnitude) noexcept {
+  return (magnitude + ((1u << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1u)) & ~((1u << dropped) - 1);
+}
 }  // namespace detail
 
 // core's round_to without its branches, so that it runs in lanes.
 struct ToF16 {
   template <class X>
   X operator()(X x) const noexcept {
-    using I = detail::Bits<X>;
-    const I bits = std::bit_cast<I>(x);
-    const I magnitude = bits & 0x7fffffff;
-    const I normal = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & ~0x1fff;
+    using U = detail::Bits<X>;
+    using I = detail::SignedBits<X>;
+    const U bits = std::bit_cast<U>(x);
+    const U unsigned_magnitude = bits & 0x7fffffffu;
+    const I magnitude = std::bit_cast<I>(unsigned_magnitude);
+    const I normal = std::bit_cast<I>(detail::round_bits<13>(unsigned_magnitude));
     // One half has the f16 subnormals' spacing in its last place.
     const I subnormal = std::bit_cast<I>((std::bit_cast<X>(magnitude) + 0.5f) - 0.5f);
     const I infinite = (magnitude & 0) | 0x7f800000;
     I rounded = magnitude < 0x38800000 ? subnormal : normal;
     rounded = rounded > 0x477fe000 ? infinite : rounded;
     rounded = magnitude > 0x7f800000 ? magnitude : rounded;
-    return std::bit_cast<X>(rounded | (bits ^ magnitude));
+    return std::bit_cast<X>(std::bit_cast<U>(rounded) | (bits ^ unsigned_magnitude));
   }
 };
 
@@ -60,11 +72,14 @@ template <int dropped>
 struct ToShort {
   template <class X>
   X operator()(X x) const noexcept {
-    using I = detail::Bits<X>;
-    const I bits = std::bit_cast<I>(x);
-    const I magnitude = bits & 0x7fffffff;
-    const I rounded = (magnitude + ((1 << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1)) & ~((1 << dropped) - 1);
-    return std::bit_cast<X>((magnitude >= 0x7f800000 ? magnitude : rounded) | (bits ^ magnitude));
+    using U = detail::Bits<X>;
+    using I = detail::SignedBits<X>;
+    const U bits = std::bit_cast<U>(x);
+    const U unsigned_magnitude = bits & 0x7fffffffu;
+    const I magnitude = std::bit_cast<I>(unsigned_magnitude);
+    const I normal = std::bit_cast<I>(detail::round_bits<dropped>(unsigned_magnitude));
+    const I rounded = magnitude >= 0x7f800000 ? magnitude : normal;
+    return std::bit_cast<X>(std::bit_cast<U>(rounded) | (bits ^ unsigned_magnitude));
   }
 };
 using ToBf16 = ToShort<16>;

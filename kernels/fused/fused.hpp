@@ -90,7 +90,8 @@ class FusedBlock {
     if (tile_largest > largest) {
       if (largest != minus_infinity) {
         const Real factor = power(call_[Stage::softmax], Steps::base, rounded(Stage::softmax, largest - tile_largest));
-        Steps::rescale(call_, factor, total, output);
+        Steps::rescale_total(call_, factor, total);
+        Steps::rescale_output(call_, factor, output);
       }
       largest = tile_largest;
     }

@@ -50,11 +50,10 @@ struct CleanSteps {
 
   // -- the online softmax --
   static Format weights_format(const Call& call) { return call[Stage::weights]; }
-  // The running sums of a row, from an old maximum to a new one: factor = exp(old - new).
+  // The running sums of a row when its maximum rises: factor = exp(old - new).
   template <class Real>
-  static void rescale(const Call& call, Real factor, Real& total, Real* output) {
+  static void rescale_total(const Call& call, Real factor, Real& total) {
     total = static_cast<Real>(round_to(call[Stage::softmax], total * factor));
-    rescale_output(call, factor, output);
   }
   template <class Real>
   static void rescale_output(const Call& call, Real factor, Real* output) {

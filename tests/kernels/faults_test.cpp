@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels/support.hpp"
+
+namespace attest::kernels::test {
+namespace {
+
+struct Scenario {
+  const char* fault;
+  Problem triggers;  // differs from the parent here
+  Problem harmless;  // agrees to the bit here, although every value is as rich
+};
+
+Problem with(void (*change)(Problem&)) {
+  Problem problem = problem_from_text("b=2 hq=2 hkv=2 lq=5 lk=70 d=4 dv=4 seed=7");
+  change(problem);
+  return problem;
+}
+
+const Scenario scenarios[] = {
+    {"scale-missing", with([](Problem&) {}), with([](Problem& p) { p.scale = 1; })},
+    {"scale-twice", with([](Problem&) {}), with([](Problem& p) { p.scale = 1; })},
+    {"scale-on-value", with([](Problem&) {}), with([](Problem& p) { p.scale = 1; })},
+    {"causal-corner", with([](Problem& p) { p.causal = true; }),
+     with([](Problem& p) { p.causal = true, p.lq = p.lk; })},
+    {"mask-finite", with([](Problem& p) { p.keep = Keep::some_empty; }),
+     with([](Problem& p) { p.keep = Keep::prefix; })},
+    {"row-empty-nan", with([](Problem& p) { p.keep = Keep::some_empty; }),
+     with([](Problem& p) { p.keep = Keep::one; })},
+    {"tail-included", with([](Problem&) {}), with([](Problem& p) { p.lk = 128; })},
+    {"rescale-missing", with([](Problem& p) { p.values = Values::rising; }),
+     with([](Problem& p) { p.values = Values::falling; })},
+    {"qk-acc-f16", with([](Problem&) {}), with([](Problem& p) { p.values = Values::integers; })},
+    {"batch-leak", with([](Problem&) {}), with([](Problem& p) { p.v_layout = Layout::broadcast_batch; })},
+    {"batch-path", with([](Problem&) {}), with([](Problem& p) { p.b = 1; })},
+    {"batch-split", with([](Problem&) {}), with([](Problem& p) { p.b = 1; })},
+    {"strides-ignored", with([](Problem& p) { p.k_layout = Layout::bshd; }),
+     with([](Problem& p) { p.k_layout = Layout::odd_base; })},
+    {"oob-read", with([](Problem&) {}), with([](Problem& p) { p.lk = 128; })},
+    {"softcap-after-bias", with([](Problem& p) { p.softcap = 2, p.bias = Bias::normal; }),
+     with([](Problem& p) { p.softcap = 2; })},
+};
+
+TEST(Faults, EachDiffersFromItsParentWhereItActsAndNowhereElse) {
+  for (const Scenario& scenario : scenarios) {
+    const KernelEntry& faulty = fault(scenario.fault);
+    const KernelEntry& parent = builtin(faulty.parent);
+    for (const Format dtype : {Format::f32, Format::f16, Format::bf16}) {
+      Problem triggers = scenario.triggers, harmless = scenario.harmless;
+      triggers.dtype = harmless.dtype = dtype;
+      const Policy policy = policy_for(dtype);
+      EXPECT_TRUE(same(run(faulty, harmless, policy), run(parent, harmless, policy)))
+          << faulty.name << ' ' << name(dtype);
+      if (faulty.name == "batch-path" && dtype == Format::bf16) continue;  // nothing narrower than bf16 weights
+      EXPECT_FALSE(same(run(faulty, triggers, policy), run(parent, triggers, policy)))
+          << faulty.name << ' ' << name(dtype);
+    }
+  }
+}
+
+TEST(Faults, EachHasAScenarioAReportAParentAndItsParentsPromises) {
+  EXPECT_EQ(fault_kernels().size(), std::size(scenarios));
+  for (const KernelEntry& faulty : fault_kernels()) {
+    EXPECT_TRUE(std::ranges::any_of(scenarios, [&](const Scenario& s) { return s.fault == faulty.name; }))
+        << faulty.name;
+    EXPECT_FALSE(faulty.report.empty()) << faulty.name;
+    EXPECT_FALSE(faulty.doc.empty()) << faulty.name;
+    const KernelEntry& parent = builtin(faulty.parent);
+    for (const NamedPolicy& named : named_policies())
+      EXPECT_EQ(faulty.contract(named.policy), parent.contract(named.policy)) << faulty.name;
+  }
+}
+
+TEST(Faults, EachRepeatsItsBitsAndWritesWhereItMay) {
+  for (const KernelEntry& faulty : fault_kernels()) {
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      Problem problem = random_problem(seed, Format::f32);
+      problem.threads = 1;
+      const Result once = run(faulty, problem, Policy(Format::f32));
+      problem.threads = 2;
+      EXPECT_TRUE(once.intact) << faulty.name;
+      EXPECT_TRUE(same(run(faulty, problem, Policy(Format::f32)), once)) << faulty.name << ' ' << to_text(problem);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attest::kernels::test
