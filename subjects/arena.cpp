@@ -1,0 +1,61 @@
+#include "subjects/arena.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "subjects/descriptor.hpp"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t smallest = std::size_t{1} << 20;
+
+Error failure(const char* what) {
+  return internal_error(std::string("the memory shared with a worker cannot be ") + what + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+Arena::Arena() : file_(out_of_the_way(::memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING))) {
+  if (file_ < 0) throw failure("made");
+  ::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK);
+}
+
+Arena::Arena(const std::string& path) : file_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+  if (file_ < 0) throw failure("opened");
+}
+
+Arena::~Arena() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+  if (file_ >= 0) ::close(file_);
+}
+
+void Arena::grow(std::size_t size) {
+  if (size <= size_) return;
+  const std::size_t next = std::max({size, smallest, size_ + size_ / 2});
+  if (::ftruncate(file_, static_cast<off_t>(next)) != 0) throw failure("grown");
+  map(next);
+}
+
+void Arena::map(std::size_t size) {
+  if (size <= size_) return;
+  struct stat status {};
+  if (::fstat(file_, &status) != 0 || static_cast<std::size_t>(status.st_size) < size) {
+    errno = EINVAL;
+    throw failure("mapped: it is smaller than announced");
+  }
+  void* fresh = data_ == nullptr ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)
+                                 : ::mremap(data_, size_, size, MREMAP_MAYMOVE);
+  if (fresh == MAP_FAILED) throw failure("mapped");
+  data_ = static_cast<std::byte*>(fresh);
+  size_ = size;
+}
+
+}  // namespace attest

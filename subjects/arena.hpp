@@ -1,0 +1,32 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+namespace attest {
+
+// Shared memory that a worker process maps too. Grows, never shrinks: a worker that tried to would fail (sealed).
+class Arena {
+ public:
+  // Throws Error(internal) if the system gives no shared memory.
+  Arena();
+  // Maps what another process made. Throws Error(internal) if `path` cannot be opened.
+  explicit Arena(const std::string& path);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Makes the first `size` bytes usable; the mapping may move. Throws Error(internal) when memory runs out.
+  void grow(std::size_t size);
+  void map(std::size_t size);  // the same for memory that the other side grew
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] int file() const noexcept { return file_; }
+
+ private:
+  int file_ = -1;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace attest

@@ -1,0 +1,24 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/subject.hpp"
+
+namespace attest {
+
+// A subject that can be named without a file.
+struct ListedSubject {
+  std::string name;  // what the command line takes
+  std::string doc;
+};
+
+std::vector<ListedSubject> builtin_subjects();  // builtin:NAME, the plain ones first
+std::vector<ListedSubject> fault_subjects();    // fault:NAME, in the order of the catalogue
+
+// The kernel `builtin:NAME` or `fault:NAME`, nullptr if there is none. It computes in `policy` if given, else in the policy
+// named like the dtype of the call (f32, f16, bf16, f64), of which f32, f16 and bf16 are drawn.
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::optional<Policy>& policy);
+
+}  // namespace attest

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "subjects/arena.hpp"
+#include "subjects/describe.hpp"
+#include "subjects/message.hpp"
+#include "subjects/process.hpp"
+#include "subjects/worker.hpp"
+
+namespace attest {
+
+// One running worker and the memory shared with it.
+class WorkerConnection {
+ public:
+  // Starts it and asks it to describe itself; `subject` will be wanted, empty if that is not known yet. Throws Error(no_subject) if it does not, or not in time.
+  WorkerConnection(WorkerCommand command, const std::string& subject);
+
+  [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
+
+  [[nodiscard]] bool usable() const noexcept { return usable_; }
+
+  // Runs calls of one subject in one trip, in order. Fewer results than calls: the last one is a crash, a timeout or an
+  // answer that is none, and this connection is no longer usable.
+  std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls);
+
+ private:
+  void copy_in(std::span<const attest_attention> calls);
+  void copy_out(const attest_attention& call, std::size_t index) const;
+  CallResult receive(std::size_t index);
+  CallResult lost(Process::Received how);
+  CallResult nonsense(const std::string& what);
+  [[nodiscard]] std::string more_in_log() const;
+
+  WorkerCommand command_;
+  Arena arena_;
+  Process process_;
+  std::vector<Offer> offers_;
+  std::vector<TensorOffsets> offsets_;  // of each call's tensors
+  std::string line_;
+  std::int64_t trip_ = 0;
+  bool usable_ = true;  // false once the two ends no longer agree where they are
+};
+
+}  // namespace attest

@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+
+#include "core/subject.hpp"
+
+namespace attest {
+
+// What a plug-in or a worker says of one of its subjects.
+struct Offer {
+  std::string name, version, describe;  // describe: JSON (docs/plugin.md)
+  std::string error;                    // why it cannot be used, if it cannot
+};
+
+// Reads an offer. Throws Error(no_subject) naming the key of `describe` that is unknown or has a wrong value, and
+// Error(usage) if the subject offers only ops that are not tested yet. `display_name`: what the command line takes.
+SubjectInfo subject_info(const Offer& offer, const std::string& display_name);
+
+}  // namespace attest

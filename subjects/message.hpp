@@ -1,0 +1,60 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attest/plugin.h"
+
+// The worker protocol's messages (docs/worker.md), for both ends of it.
+namespace attest {
+
+inline constexpr int protocol_version = 1;
+
+// The tensors of a call by their names in the protocol, in order.
+struct TensorField {
+  const char* name;
+  attest_tensor attest_attention::*member;
+  bool written;  // by the subject
+};
+inline constexpr std::array tensor_fields{
+    TensorField{"q", &attest_attention::q, false},
+    TensorField{"k", &attest_attention::k, false},
+    TensorField{"v", &attest_attention::v, false},
+    TensorField{"bias", &attest_attention::bias, false},
+    TensorField{"keep", &attest_attention::keep, false},
+    TensorField{"kv_lengths", &attest_attention::kv_lengths, false},
+    TensorField{"out", &attest_attention::out, true},
+    TensorField{"lse", &attest_attention::lse, true},
+    TensorField{"scores", &attest_attention::scores, true},
+    TensorField{"weights", &attest_attention::weights, true},
+};
+
+using TensorOffsets = std::array<std::size_t, tensor_fields.size()>;
+
+// Bytes from the first to past the last element of a view.
+std::size_t span_of(const attest_tensor& view) noexcept;
+
+// Appends the JSON object of a call whose tensors begin at `offsets` of the arena, in tensor_fields' order.
+void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets);
+
+// A call read from its JSON object, with views into an arena. Not movable: the views point into it.
+struct ReceivedCall {
+  // Throws Error(usage) naming what is wrong with the message.
+  ReceivedCall(const nlohmann::json& object, std::byte* arena, std::size_t arena_bytes);
+  ReceivedCall(const ReceivedCall&) = delete;
+  ReceivedCall& operator=(const ReceivedCall&) = delete;
+
+  attest_attention call{};
+
+ private:
+  std::array<std::array<std::int64_t, 8>, tensor_fields.size()> axes_{};  // shape and strides of each tensor
+};
+
+// One line of printable ASCII, cut to a length that fits a report.
+std::string one_line(std::string_view text);
+
+}  // namespace attest

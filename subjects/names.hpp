@@ -1,0 +1,17 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attest {
+
+// Which of the subjects that `target` offers is meant: the one named `wanted`, or the only one if that is empty.
+// Throws Error(no_subject) with the nearest names if there is none of that name; Error(usage) listing them if several are
+// there and none is named.
+std::size_t choose(std::span<const std::string> names, std::string_view wanted, const std::string& target);
+
+// "did you mean a, b?" with the names nearest to `wanted`, or "there are ..." with all of them if none is near.
+std::string nearest(std::span<const std::string> names, std::string_view wanted);
+
+}  // namespace attest

@@ -1,0 +1,164 @@
+#include "subjects/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "core/error.hpp"
+#include "subjects/descriptor.hpp"
+
+namespace attest {
+namespace {
+
+// posix_spawn's two attribute objects, freed on every way out.
+struct Spawn {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+
+  Spawn(int socket, int arena, int log) {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, arena, Process::arena_file);
+    posix_spawn_file_actions_addclosefrom_np(&actions, Process::arena_file + 1);
+    posix_spawnattr_init(&attributes);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+};
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+}  // namespace
+
+Process::Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw internal_error(std::string("no channel to a worker can be made: ") + std::strerror(errno));
+  socket_ = out_of_the_way(ends[0]);
+  const int theirs = out_of_the_way(ends[1]);
+  const int log_file =
+      out_of_the_way(::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  int error = log_file < 0 ? errno : 0;
+  if (error == 0) {
+    const Spawn spawn(theirs, arena, log_file);
+    error = ::posix_spawnp(&child_, arguments[0], &spawn.actions, &spawn.attributes, arguments.data(), environ);
+    ::close(log_file);
+  }
+  ::close(theirs);
+  if (error != 0) {
+    ::close(socket_);
+    throw Error(
+        Exit::no_subject,
+        (log_file < 0 ? log.string() + " cannot be written: " : argv[0] + " cannot be run: ") + std::strerror(error));
+  }
+  child_file_ = static_cast<int>(::syscall(SYS_pidfd_open, child_, 0));
+}
+
+Process::~Process() {
+  end();
+  ::close(socket_);
+  if (child_file_ >= 0) ::close(child_file_);
+}
+
+// Until the socket is ready for `events`. A child that died counts as closed once nothing is left to read, even if
+// something it started still holds the other end.
+Process::Received Process::wait_for(short events, Clock::time_point deadline) const {
+  for (;;) {
+    pollfd files[2] = {{socket_, events, 0}, {child_file_, POLLIN, 0}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const int ready = ::poll(files, 2, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return Received::timeout;
+    return (files[0].revents & events) != 0 ? Received::line : Received::closed;
+  }
+}
+
+Process::Received Process::send(std::string_view line, Clock::time_point deadline) {
+  while (!line.empty()) {
+    const ssize_t written = ::send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written > 0) {
+      line.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      if (const Received state = wait_for(POLLOUT, deadline); state != Received::line) return state;
+    } else if (errno != EINTR) {
+      return Received::closed;
+    }
+  }
+  return Received::line;
+}
+
+Process::Received Process::receive(std::string& line, Clock::time_point deadline) {
+  for (;;) {
+    if (const std::size_t newline = buffer_.find('\n', searched_); newline != std::string::npos) {
+      line.assign(buffer_, consumed_, newline - consumed_);
+      consumed_ = searched_ = newline + 1;
+      if (consumed_ == buffer_.size()) {
+        buffer_.clear();
+        consumed_ = searched_ = 0;
+      }
+      return Received::line;
+    }
+    searched_ = buffer_.size();
+    if (buffer_.size() - consumed_ > longest_line) return Received::too_long;
+    if (const Received state = wait_for(POLLIN, deadline); state != Received::line) return state;
+    char chunk[16384];
+    const ssize_t count = ::recv(socket_, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (count > 0)
+      buffer_.append(chunk, static_cast<std::size_t>(count));
+    else if (count == 0 || (errno != EAGAIN && errno != EINTR))
+      return Received::closed;
+  }
+}
+
+std::string Process::end() {
+  if (child_ < 0) return "not running";
+  // A child that has just closed its output is about to die by itself: wait for that, so that its own signal is told.
+  siginfo_t how{};
+  const auto patience = Clock::now() + std::chrono::milliseconds(500);
+  char byte;
+  const ssize_t rest = ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+  const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
+  while (::waitid(P_PID, static_cast<id_t>(child_), &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid == 0 &&
+         closed && Clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  ::kill(-child_, SIGKILL);
+  const bool by_itself = how.si_pid != 0;
+  int status = 0;
+  while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_ = -1;
+  if (!by_itself) return closed ? "closed its output" : "stopped";
+  if (WIFSIGNALED(status)) return "killed by " + signal_name(WTERMSIG(status));
+  return "ended with status " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace attest

@@ -1,0 +1,46 @@
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attest {
+
+// A child process that speaks in lines over its stdin and stdout. It leads a process group of its own, so that what it
+// started ends with it, and a Ctrl-C meant for the campaign does not reach it.
+class Process {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Received : std::uint8_t { line, closed, timeout, too_long };
+  static constexpr int arena_file = 3;  // where the child finds the shared memory
+  static constexpr std::size_t longest_line = std::size_t{16} << 20;
+
+  // argv[0] is searched on PATH. The child's stderr is appended to `log`. Throws Error(no_subject) if it does not start.
+  Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log);
+  ~Process();  // kills the group and reaps the child
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Writes `line`, which ends with a newline. `closed` if nobody reads any more.
+  Received send(std::string_view line, Clock::time_point deadline);
+  // The next line, without its newline.
+  Received receive(std::string& line, Clock::time_point deadline);
+  // Ends the child, if it has not ended itself, and says how it went: "killed by SIGSEGV", "ended with status 3".
+  std::string end();
+
+ private:
+  Received wait_for(short events, Clock::time_point deadline) const;
+
+  pid_t child_ = -1;
+  int child_file_ = -1;  // pidfd, -1 where the system has none
+  int socket_ = -1;
+  std::string buffer_;  // received, from `consumed_` on not yet handed out
+  std::size_t consumed_ = 0;
+  std::size_t searched_ = 0;
+};
+
+}  // namespace attest

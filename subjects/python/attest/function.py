@@ -1,0 +1,138 @@
+"""@attest.subject: a Python function as a subject, with `supports` read off its signature."""
+import difflib
+import inspect
+
+from .arrays import NumpyArrays, TorchArrays
+from .protocol import Unsupported
+
+REGISTRY = []  # what the decorator has seen, in order
+
+DTYPES = {"f16": "f16", "float16": "f16", "half": "f16", "bf16": "bf16", "bfloat16": "bf16",
+          "f32": "f32", "float32": "f32", "float": "f32", "f64": "f64", "float64": "f64", "double": "f64"}
+
+# Everything a function may take besides q, k and v.
+OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", "window_left", "window_right",
+           "lse", "out", "threads")
+
+
+def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None):
+    """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
+
+    The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
+    out, or (out, lse) if it takes `lse` and is asked for it. Arrays are numpy's, or torch's if q is annotated with a
+    torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
+    what the kernel promises. Both are the objects of docs/plugin.md. Returns the function unchanged.
+    """
+    def register(f):
+        REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}))
+        return f
+    return register if function is None else register(function)
+
+
+class FunctionSubject:
+    def __init__(self, function, name, version, dtypes, contract, supports):
+        self.name, self.version = name, str(version)
+        self.function = function
+        self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]
+        self.contract, self.declared = dict(contract), dict(supports)
+        self.takes = option_names(name, function)
+        self.corner_is_said = "align" in self.takes or "align" in self.declared
+        self.arrays = TorchArrays() if wants_torch(function) else NumpyArrays()
+        # (parameter, Call -> value), bound once so that a call costs one pass over a list.
+        self.bindings = [(option, getattr(self, "get_" + option)) for option in OPTIONS if option in self.takes]
+
+    def describe(self):
+        takes = self.takes
+        supports = {feature: feature in takes for feature in ("causal", "bias", "keep", "kv_lengths", "softcap", "lse")}
+        supports["window"] = "window_left" in takes
+        supports["scale"] = "any" if "scale" in takes else "default"
+        supports["gqa"] = False  # no parameter shows it: declare it with supports={"gqa": True}
+        return {"ops": ["attention"], "dtypes": self.dtypes, "supports": {**supports, **self.declared},
+                "contract": self.contract}
+
+    def attention(self, call):
+        if not self.corner_is_said and corner_matters(call):
+            raise Unsupported(f"{self.name} does not say which corner the diagonal starts from: take `align`, or "
+                              'declare supports={"align": ["top_left"]}')
+        enter = self.arrays.enter
+        dtype = call.dtype
+        options = {option: get(call) for option, get in self.bindings}
+        result = self.function(enter(call.q, dtype), enter(call.k, dtype), enter(call.v, dtype), **options)
+        if "lse" in self.takes and call.lse is not None:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(f"{self.name} was asked for lse and did not return (out, lse)")
+            result, lse = result
+            self.store("lse", lse, call.lse, None)
+        if result is not None or "out" not in self.takes:
+            self.store("out", result, call.out, dtype)
+
+    def store(self, what, result, target, dtype):
+        """Copies a result into the call's tensor. A dtype of None accepts f32 and f64 and rounds."""
+        try:
+            array, got = self.arrays.leave(result)
+        except TypeError as error:
+            raise TypeError(f"{self.name} returned {error} for {what}") from None
+        if array.shape != target.shape:
+            raise ValueError(f"{self.name} returned {what} of shape {array.shape} instead of {target.shape}")
+        if got not in (("f32", "f64") if dtype is None else (dtype,)):
+            wanted = "f32 or f64" if dtype is None else f"{dtype}: end with a conversion to the type of q"
+            raise TypeError(f"{self.name} returned {what} as {got} instead of {wanted}")
+        if array.ctypes.data != target.ctypes.data or array.strides != target.strides:
+            target[...] = array
+
+    # What each option is given as: None stands for an absent tensor and an unbounded window.
+    def get_scale(self, call): return call.scale
+    def get_causal(self, call): return call.causal
+    def get_align(self, call): return ("top_left", "bottom_right")[call.align]
+    def get_softcap(self, call): return call.softcap
+    def get_threads(self, call): return call.threads
+    def get_lse(self, call): return call.lse is not None
+    def get_window_left(self, call): return None if call.window_left < 0 else call.window_left
+    def get_window_right(self, call): return None if call.window_right < 0 else call.window_right
+    def get_bias(self, call): return None if call.bias is None else self.arrays.enter(call.bias, call.bias_dtype)
+    def get_keep(self, call): return None if call.keep is None else self.arrays.enter(call.keep, "bool")
+    def get_out(self, call): return self.arrays.enter(call.out, call.dtype)
+
+    def get_kv_lengths(self, call):
+        return None if call.kv_lengths is None else self.arrays.enter(call.kv_lengths, "i32")
+
+
+def corner_matters(call):
+    """Whether top-left and bottom-right diagonals differ in this call."""
+    if not call.causal and call.window_left < 0 and call.window_right < 0:
+        return False
+    rows, keys = call.q.shape[2], call.k.shape[2]
+    return bool((call.kv_lengths != rows).any()) if call.kv_lengths is not None else rows != keys
+
+
+def dtype_name(subject_name, dtype):
+    text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).replace("torch.", "")
+    if text not in DTYPES:
+        raise ValueError(f"{subject_name}: dtype {text!r} is none of float16, bfloat16, float32, float64")
+    return DTYPES[text]
+
+
+def wants_torch(function):
+    parameters = list(inspect.signature(function).parameters.values())
+    annotation = parameters[0].annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__module__", "")
+    return text.split(".")[0] == "torch"
+
+
+def option_names(subject_name, function):
+    """The options the function takes. Raises TypeError for a signature that no call could satisfy."""
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
+    if names[:3] != ["q", "k", "v"]:
+        raise TypeError(f"{subject_name} must take q, k, v first, and takes {', '.join(names[:3]) or 'nothing'}")
+    for option in names[3:]:
+        parameter = parameters[option]
+        if option in OPTIONS or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        near = difflib.get_close_matches(option, OPTIONS, 1, 0.8)
+        if near or parameter.default is parameter.empty:
+            raise TypeError(f"{subject_name} takes {option!r}, which no call has"
+                            + (f": did you mean {near[0]!r}?" if near else f"; calls have {', '.join(OPTIONS)}"))
+    if ("window_left" in names) != ("window_right" in names):
+        raise TypeError(f"{subject_name} takes one of window_left and window_right: take both or none")
+    return frozenset(names).intersection(OPTIONS)

@@ -1,0 +1,79 @@
+"""The worker protocol, version 1 (docs/worker.md): calls as numpy views of the shared arena."""
+import mmap
+import os
+
+import numpy as np
+
+VERSION = 1
+
+# bf16 has no numpy type: its bits travel as uint16, and Call.dtype says "bf16".
+NUMPY = {
+    "f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
+}
+
+
+class Unsupported(Exception):
+    """Raised by a kernel that does not offer what the call asks: the case is counted as skipped."""
+
+
+class Refused(Exception):
+    """Raised by a kernel whose library refuses what it should take: an error, told by its text alone, without a traceback."""
+
+
+class Arena:
+    """The shared memory in which the tensors of a call lie; it may grow between messages."""
+
+    def __init__(self, path):
+        self.file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self.memory = None
+        self.size = 0
+
+    def view(self, tensor):
+        """A numpy array over the tensor's own bytes: same strides, same address modulo the page size."""
+        dtype = NUMPY[tensor["dtype"]]
+        size = dtype.itemsize
+        return np.ndarray(tensor["shape"], dtype, self.memory, tensor["offset"],
+                          [stride * size for stride in tensor["strides"]])
+
+    def map(self, size):
+        """Makes the first `size` bytes visible. Views of an older mapping stay valid."""
+        if size > self.size:
+            self.memory = mmap.mmap(self.file, size)
+            self.size = size
+
+
+class Call:
+    """One attention call. Tensors are numpy views into the arena, None if absent:
+
+    q [B,Hq,Lq,D], k [B,Hkv,Lk,D], v [B,Hkv,Lk,Dv], bias and keep [B,Hq,Lq,Lk] (stride 0 where broadcast),
+    kv_lengths int32 [B]; out [B,Hq,Lq,Dv] and lse [B,Hq,Lq] are to be written.
+    dtype: "f16", "bf16" (bits as uint16), "f32" or "f64", of q, k, v and out. bias_dtype: that of bias.
+    scale, softcap (0 = none): float. scale_is_default, causal: bool. align: 0 top-left, 1 bottom-right.
+    window_left, window_right: int, negative = unbounded. threads: int, 0 = as you like.
+    """
+
+    __slots__ = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "dtype", "bias_dtype", "scale",
+                 "scale_is_default", "softcap", "causal", "align", "window_left", "window_right", "threads")
+
+    def __init__(self, message, arena):
+        view = arena.view
+        self.q = view(message["q"])
+        self.k = view(message["k"])
+        self.v = view(message["v"])
+        self.out = view(message["out"])
+        optional = message.get
+        self.bias = view(message["bias"]) if optional("bias") else None
+        self.keep = view(message["keep"]) if optional("keep") else None
+        self.kv_lengths = view(message["kv_lengths"]) if optional("kv_lengths") else None
+        self.lse = view(message["lse"]) if optional("lse") else None
+        self.dtype = message["q"]["dtype"]
+        self.bias_dtype = message["bias"]["dtype"] if self.bias is not None else None
+        self.scale = float(message["scale"])
+        self.scale_is_default = message["scale_is_default"]
+        self.softcap = float(message["softcap"])
+        self.causal = message["causal"]
+        self.align = message["align"]
+        self.window_left = message["window_left"]
+        self.window_right = message["window_right"]
+        self.threads = message["threads"]

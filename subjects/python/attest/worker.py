@@ -1,0 +1,177 @@
+"""The worker: `python -m attest.worker TARGET`, TARGET script.py[:NAME] or an adapter's PREFIX:NAME.
+
+Speaks the protocol of docs/worker.md over the stdin and stdout it was started with.
+"""
+import faulthandler
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from . import function
+from .protocol import VERSION, Arena, Call, Refused, Unsupported
+
+ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
+
+
+class LoadError(Exception):
+    """One sentence about a target that cannot be served. `logged`: stderr says more."""
+
+    def __init__(self, sentence, logged=False):
+        super().__init__(sentence)
+        self.logged = logged
+
+
+def load(target):
+    """The subjects of a target, by name, in order."""
+    path, _, name = target.rpartition(":") if ".py:" in target or not target.endswith(".py") else (target, "", "")
+    found = load_script(path) if path.endswith(".py") else load_adapter(path, name)
+    if name and name not in found:
+        raise LoadError(f"{path} has no subject {name!r}; it has {', '.join(found)}")
+    return {name: found[name]} if name else found
+
+
+def load_script(path):
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise LoadError(f"{path} is no file")
+    sys.path.insert(0, str(file.parent))  # as if it were run: it may import its neighbours
+    module_name = file.stem if file.stem not in sys.modules else f"attest_script_{file.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    function.REGISTRY.clear()
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:  # the script may do anything, sys.exit() included
+        traceback.print_exc()
+        raise LoadError(f"{path} cannot be imported: {one_line(error)}", logged=True) from None
+    found = {}
+    for subject in function.REGISTRY:
+        if subject.name in found:
+            raise LoadError(f"{path} declares the subject {subject.name!r} twice: give one of them name=...")
+        found[subject.name] = subject
+    if not found:
+        raise LoadError(f"{path} declares no subject: put @attest.subject(...) above the kernel's function")
+    return found
+
+
+def load_adapter(prefix, name):
+    if not (Path(__file__).parent / "adapters" / f"{prefix}.py").is_file():
+        raise LoadError(f"there is no adapter {prefix!r}")
+    try:
+        table = importlib.import_module(f"attest.adapters.{prefix}").SUBJECTS
+        if name not in table:
+            raise LoadError(f"the adapter {prefix} has no {name!r}; it has {', '.join(table)}")
+        return {name: table[name]()}
+    except ImportError as error:
+        traceback.print_exc()
+        raise LoadError(f"{prefix}:{name} cannot be imported by {sys.executable}: {one_line(error)}; "
+                        "install it there, or name another interpreter with --python", logged=True) from None
+    except LoadError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise LoadError(f"{prefix}:{name} cannot be started: {one_line(error)}", logged=True) from None
+
+
+def one_line(error):
+    """`ValueError: what it says`."""
+    text = ascii_line(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def ascii_line(text):
+    return " ".join(text.split())[:400].encode("ascii", "backslashreplace").decode()
+
+
+def run_call(subject, message, arena):
+    """(status, message or None, whether stderr says more, nanoseconds) of one call."""
+    start = time.perf_counter_ns()
+    try:
+        if message["op"] != "attention":
+            raise Unsupported(f"op {message['op']}")
+        call = Call(message, arena)
+        start = time.perf_counter_ns()
+        subject.attention(call)
+        return "ok", None, False, time.perf_counter_ns() - start
+    except Unsupported as reason:
+        return "unsupported", ascii_line(str(reason)) or "no reason given", False, time.perf_counter_ns() - start
+    except Refused as reason:
+        return "error", ascii_line(str(reason)) or "refused", False, time.perf_counter_ns() - start
+    except BaseException as error:  # a kernel that calls sys.exit() is an error like any other
+        elapsed = time.perf_counter_ns() - start
+        traceback.print_exc()
+        return "error", one_line(error), True, elapsed
+
+
+def script_of(subject, message, arena):
+    """Python that makes the call without attest, or nothing where the subject has none."""
+    try:
+        return subject.script(Call(message, arena)) if hasattr(subject, "script") else ""
+    except Unsupported:
+        return ""
+
+
+def serve(target, requests, reply):
+    """Answers requests until they end. `reply` takes one object per line."""
+    subjects, arena = {}, None
+    for line in requests:
+        request = json.loads(line)
+        if request["protocol"] != VERSION:
+            reply({"protocol": VERSION, "message": "error", "error": f"this worker speaks protocol {VERSION}"})
+            return
+        if request["message"] == "describe":
+            arena = Arena(request["arena"])
+            try:
+                subjects = load(target)
+                reply({"protocol": VERSION, "message": "describe", "subjects": [
+                    {"name": name, "version": subject.version, "describe": subject.describe()}
+                    for name, subject in subjects.items()]})
+            except LoadError as error:
+                reply({"protocol": VERSION, "message": "error", "error": str(error), "logged": error.logged})
+                return
+        elif request["message"] == "run":
+            arena.map(request["arena_bytes"])
+            subject = subjects[request["subject"]]
+            limit = request["timeout_ms"] / 1000 + ORPHAN_GRACE
+            for index, message in enumerate(request["calls"]):
+                signal.setitimer(signal.ITIMER_REAL, limit)  # SIGALRM ends the process, whoever holds the GIL
+                status, text, logged, elapsed = run_call(subject, message, arena)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                answer = {"protocol": VERSION, "message": "run", "id": request["id"], "call": index,
+                          "status": status, "ns": elapsed}
+                if text is not None:
+                    answer.update(text=text, logged=logged)
+                reply(answer)
+        elif request["message"] == "script":
+            arena.map(request["arena_bytes"])
+            reply({"protocol": VERSION, "message": "script",
+                   "source": script_of(subjects[request["subject"]], request["call"], arena)})
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    # The protocol keeps the two pipes to itself: a print() or input() of the script must not reach them.
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    faulthandler.enable()
+
+    def reply(message):
+        data = (json.dumps(message) + "\n").encode()
+        while data:
+            data = data[os.write(replies, data):]
+
+    serve(sys.argv[1], requests, reply)
+
+
+if __name__ == "__main__":
+    main()

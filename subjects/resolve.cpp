@@ -1,0 +1,137 @@
+#include "subjects/resolve.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "core/error.hpp"
+#include "subjects/message.hpp"
+#include "subjects/names.hpp"
+#include "subjects/plugin.hpp"
+#include "subjects/shipped.hpp"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+
+// PATH[:NAME]
+struct Target {
+  std::string path, name;
+};
+
+// Splits at the last colon, unless the whole text ends with `suffix`; nullopt if the path does not.
+std::optional<Target> split(std::string_view text, std::string_view suffix) {
+  if (text.ends_with(suffix)) return Target{std::string(text), {}};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || !text.substr(0, colon).ends_with(suffix)) return std::nullopt;
+  return Target{std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+}
+
+bool is_program(const std::string& path) {
+  std::error_code ignored;
+  return path.find('/') != std::string::npos && fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::optional<Target> split_program(std::string_view text) {
+  if (is_program(std::string(text))) return Target{std::string(text), {}};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || !is_program(std::string(text.substr(0, colon)))) return std::nullopt;
+  return Target{std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+}
+
+// A file for what the workers of a subject print, in a folder that only this user can write.
+fs::path log_for(std::string_view subject, fs::path folder) {
+  std::error_code error;
+  if (folder.empty()) folder = fs::temp_directory_path() / ("attest-" + std::to_string(::getuid()));
+  fs::create_directories(folder, error);
+  if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+  if (error)
+    throw usage_error("the folder " + folder.string() + " for what a worker prints cannot be used: " + error.message());
+  std::string name(subject);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
+  return folder / (name.substr(name.size() > 100 ? name.size() - 100 : 0) + ".log");
+}
+
+std::string python_of(const ResolveOptions& options) {
+  if (!options.python.empty()) return options.python;
+  const char* variable = std::getenv("ATTEST_PYTHON");
+  return variable != nullptr && *variable != '\0' ? variable : "python3";
+}
+
+std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& target,
+                                       const std::string& name, std::string_view text, const ResolveOptions& options) {
+  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits};
+  return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
+}
+
+std::unique_ptr<SubjectFactory> python_worker(const std::string& target, const std::string& name, std::string_view text,
+                                              const ResolveOptions& options) {
+  return worker({python_of(options), (python_folder() / "attest_worker.py").string(), target}, target, name, text,
+                options);
+}
+
+std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options) {
+  if (!options.in_process)
+    return worker({plugin_host().string(), target.path}, target.path, target.name, text, options);
+  const std::vector<PluginEntry> entries = load_plugin(target.path);
+  std::vector<std::string> names;
+  for (const PluginEntry& entry : entries) names.push_back(entry.name);
+  return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], std::string(text));
+}
+
+// The subjects that lie in a file; nullptr if `text` names no file of a kind that can hold one.
+std::unique_ptr<SubjectFactory> from_path(std::string_view text, Trust trust, const ResolveOptions& options) {
+  const std::optional<Target> library = split(text, ".so"), script = split(text, ".py");
+  const std::optional<Target> program = library || script ? std::nullopt : split_program(text);
+  if (!library && !script && !program) return nullptr;
+  if (trust == Trust::file)
+    throw usage_error("the file names the path " + one_line(text) +
+                      " as its subject: a path comes from the command line alone (--subject PATH)");
+  const std::string& path = (library ? library : script ? script : program)->path;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) throw Error(Exit::no_subject, "there is no file " + one_line(path));
+  if (library) return plugin(*library, text, options);
+  if (script) return python_worker(script->path, script->name, text, options);
+  return worker({program->path}, program->path, program->name, text, options);
+}
+
+}  // namespace
+
+// adapters/subjects.txt: "PREFIX:NAME  what it is" a line.
+std::vector<ListedSubject> adapter_subjects() {
+  std::vector<ListedSubject> subjects;
+  std::ifstream file(python_folder() / "attest" / "adapters" / "subjects.txt");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t end = line.find(' ');
+    if (line.empty() || line.front() == '#' || end == std::string::npos) continue;
+    subjects.push_back({line.substr(0, end), line.substr(line.find_first_not_of(' ', end))});
+  }
+  return subjects;
+}
+
+std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {
+  if (std::unique_ptr<SubjectFactory> builtin = builtin_subject(text, options.policy)) return builtin;
+  const std::vector<ListedSubject> adapters = adapter_subjects();
+  const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
+  if (std::any_of(adapters.begin(), adapters.end(), named))
+    return python_worker(std::string(text), std::string(text.substr(text.find(':') + 1)), text, options);
+  if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
+  std::vector<std::string> names;
+  for (const auto& list : {builtin_subjects(), fault_subjects(), adapters})
+    for (const ListedSubject& subject : list)
+      // Of "builtin:nope", the built-in ones are of interest.
+      if (text.find(':') == std::string_view::npos || subject.name.starts_with(text.substr(0, text.find(':') + 1)))
+        names.push_back(subject.name);
+  const std::string unknown = "there is no subject '" + one_line(text) + "'";
+  if (names.empty())
+    throw usage_error(
+        unknown +
+        ": it is builtin:NAME, fault:NAME, plugin.so[:NAME], script.py[:NAME] or one of attest list subjects");
+  throw usage_error(unknown + ": " + nearest(names, text));
+}
+
+}  // namespace attest

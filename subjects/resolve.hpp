@@ -1,0 +1,35 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "subjects/builtin.hpp"
+#include "subjects/worker.hpp"
+
+namespace attest {
+
+// Where the text that names a subject comes from. A file may come from a stranger: it names no path.
+enum class Trust : std::uint8_t { command_line, file };
+
+struct ResolveOptions {
+  std::optional<Policy> policy;      // what builtin: and fault: compute in
+  bool in_process = false;           // a plug-in without its host process
+  std::string python;                // empty: $ATTEST_PYTHON, else python3
+  std::filesystem::path log_folder;  // what workers print; empty: attest-UID in the folder for temporary files
+  WorkerLimits limits;
+};
+
+// The subject that `text` names: builtin:NAME, fault:NAME, plugin.so[:NAME], script.py[:NAME], a shipped adapter
+// PREFIX:NAME, or an executable file that speaks docs/worker.md, PATH[:NAME].
+// Throws Error(usage) for a text that names none of these (with the nearest names), for a path from a file, and for several
+// subjects of which none is named; Error(no_subject) if what it names does not start.
+std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options);
+
+// The shipped adapters, with or without the packages they need.
+std::vector<ListedSubject> adapter_subjects();
+
+}  // namespace attest

@@ -1,0 +1,48 @@
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "subjects/describe.hpp"
+
+namespace attest {
+
+struct WorkerLimits {
+  std::chrono::milliseconds call{10'000};   // past it a call is a timeout
+  std::chrono::milliseconds start{60'000};  // for loading the subject and answering describe
+};
+
+// How a worker is started and what is said of it.
+struct WorkerCommand {
+  std::vector<std::string> argv;
+  std::string target;         // the file or the adapter, for messages
+  std::filesystem::path log;  // its stderr is appended here; the folder exists
+  WorkerLimits limits;
+};
+
+class WorkerConnection;
+
+// Subjects that live in a process of their own, one process per instance (docs/worker.md).
+class WorkerFactory : public SubjectFactory {
+ public:
+  // Starts the worker and asks it what it offers. `wanted`: the subject's name, or empty for the only one.
+  // `display_name`: what the command line took. Throws Error(no_subject) if the worker does not start, does not answer in
+  // time, answers nonsense or has no such subject; Error(usage) listing the subjects if there are several and none is named.
+  WorkerFactory(WorkerCommand command, const std::string& wanted, const std::string& display_name);
+  ~WorkerFactory() override;
+
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<Subject> open() const override;
+
+ private:
+  WorkerCommand command_;
+  std::string subject_;
+  SubjectInfo info_;
+  struct Spare;
+  std::unique_ptr<Spare> spare_;  // the connection that described, for the first instance
+};
+
+}  // namespace attest
