@@ -1,8 +1,11 @@
 #include "kernels/arithmetic.hpp"
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 
 #include "kernels/rounding.hpp"
 
@@ -52,6 +55,45 @@ void weighted_chunk(Round round, const Real* weights, const std::int32_t* keys, 
 }
 
 constexpr int registers_at_once = 4;
+
+typedef float HalfLanes __attribute__((vector_size(register_bytes / 2)));
+typedef std::uint64_t LongLanes __attribute__((vector_size(register_bytes)));
+
+// base^x for |x| <= 300 in double: within 2^-31 of it, so that a float made of it is at most 0.51 ulp off.
+template <Base base>
+DoubleLanes power_in_double(DoubleLanes x) noexcept {
+  // base^x = 2^n e^r with |r| <= ln(2)/2; adding 1.5 2^52 leaves n in the last bits.
+  constexpr double shifter = 0x1.8p52;
+  const DoubleLanes shifted = (base == Base::e ? x * std::numbers::log2e : x) + shifter;
+  const DoubleLanes n = shifted - shifter;
+  const DoubleLanes r = base == Base::e ? x - n * std::numbers::ln2 : (x - n) * std::numbers::ln2;
+  const DoubleLanes r2 = r * r, r4 = r2 * r2;
+  const DoubleLanes taylor =
+      ((1 + r) + r2 * (1.0 / 2 + r * (1.0 / 6))) +
+      r4 * ((1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040)) + r4 * (1.0 / 40320));
+  return taylor * std::bit_cast<DoubleLanes>((std::bit_cast<LongLanes>(shifted) + 1023) << 52);
+}
+
+// base^x in registers, several times as fast as the C library number by number.
+template <Base base>
+FloatLanes power_in_lanes(FloatLanes x) noexcept {
+  // Past these bounds every float power is 0 or infinite. NaN stays.
+  const FloatLanes bound = FloatLanes{} + 300;
+  x = x < -bound ? -bound : x;
+  x = x > bound ? bound : x;
+  HalfLanes halves[2];
+  std::memcpy(halves, &x, sizeof x);
+  for (HalfLanes& half : halves)
+    half = __builtin_convertvector(power_in_double<base>(__builtin_convertvector(half, DoubleLanes)), HalfLanes);
+  std::memcpy(&x, halves, sizeof x);
+  return x;
+}
+
+template <Base base>
+DoubleLanes library_power(DoubleLanes x) noexcept {
+  for (int i = 0; i < lanes<double>; ++i) x[i] = base == Base::e ? std::exp(x[i]) : std::exp2(x[i]);
+  return x;
+}
 
 }  // namespace
 
@@ -124,17 +166,21 @@ Real sum_of(Format format, const Real* x, Index n) noexcept {
 
 template <class Real>
 Real power(Format format, Base base, Real x) noexcept {
-  const auto exact = static_cast<double>(x);
-  return static_cast<Real>(round_to(format, base == Base::e ? std::exp(exact) : std::exp2(exact)));
+  std::array<Real, padding> powers{x};
+  powers_above(format, base, powers.data(), Real{0}, 1, powers.data());
+  return powers[0];
 }
 
 template <class Real>
 void powers_above(Format format, Base base, const Real* x, Real shift, Index n, Real* powers) noexcept {
   with_rounding<Real>(format, [&](auto round) {
-    for (Index j = 0; j < padded(n); ++j) {
-      const auto exact = static_cast<double>(round(x[j] - shift));
-      powers[j] = round(static_cast<Real>(base == Base::e ? std::exp(exact) : std::exp2(exact)));
-    }
+    const auto each = [&](auto base_to) {
+      for (Index j = 0; j < padded(n); j += lanes<Real>) store(powers + j, round(base_to(round(load(x + j) - shift))));
+    };
+    if constexpr (std::is_same_v<Real, float>)
+      base == Base::e ? each(power_in_lanes<Base::e>) : each(power_in_lanes<Base::two>);
+    else
+      base == Base::e ? each(library_power<Base::e>) : each(library_power<Base::two>);
   });
 }
 

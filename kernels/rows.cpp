@@ -1,6 +1,8 @@
 #include "kernels/rows.hpp"
 
+#include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/arithmetic.hpp"
 
@@ -14,14 +16,27 @@ T raw(const std::byte* at) noexcept {
   return value;
 }
 
+// attest_f16_load without its branch, so that rows of it run in registers: the exponent is moved by a product, which makes
+// subnormals right too; infinity and NaN get the largest exponent back.
+float decode(std::uint16_t bits) noexcept {
+  const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
+  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+  const std::uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(finite | special | (bits & 0x8000u) << 16);
+}
+
 template <class Real, class T, class Decode>
 void read(const std::byte* first, const Block& block, Real* out, Decode decode) noexcept {
   constexpr Index size = sizeof(T);
   for (Index r = 0; r < block.rows; ++r) {
     const std::byte* row = first + r * block.row_stride * size;
     Real* target = out + r * block.row_step;
-    for (Index c = 0; c < block.columns; ++c)
-      target[c * block.column_step] = static_cast<Real>(decode(raw<T>(row + c * block.column_stride * size)));
+    if (block.column_stride == 1 && block.column_step == 1) {
+      for (Index c = 0; c < block.columns; ++c) target[c] = static_cast<Real>(decode(raw<T>(row + c * size)));
+    } else {
+      for (Index c = 0; c < block.columns; ++c)
+        target[c * block.column_step] = static_cast<Real>(decode(raw<T>(row + c * block.column_stride * size)));
+    }
   }
 }
 
@@ -34,8 +49,11 @@ void write(std::byte* at, DType type, Real x) noexcept {
     const auto value = static_cast<float>(x);
     std::memcpy(at, &value, sizeof value);
   } else {
-    const auto exact = static_cast<double>(x);
-    const std::uint16_t bits = type == DType::f16 ? encode_f16(exact) : encode_bf16(exact);
+    std::uint16_t bits;
+    if constexpr (std::is_same_v<Real, float>)
+      bits = type == DType::f16 ? attest_f16_store(x) : attest_bf16_store(x);
+    else
+      bits = type == DType::f16 ? encode_f16(x) : encode_bf16(x);
     std::memcpy(at, &bits, sizeof bits);
   }
 }
@@ -46,9 +64,9 @@ template <class Real>
 void read_block(const std::byte* first, DType type, const Block& block, Real* out) noexcept {
   switch (type) {
     case DType::f16:
-      return read<Real, std::uint16_t>(first, block, out, attest_f16_load);
+      return read<Real, std::uint16_t>(first, block, out, [](std::uint16_t x) { return decode(x); });
     case DType::bf16:
-      return read<Real, std::uint16_t>(first, block, out, attest_bf16_load);
+      return read<Real, std::uint16_t>(first, block, out, [](std::uint16_t x) { return attest_bf16_load(x); });
     case DType::f32:
       return read<Real, float>(first, block, out, [](float x) { return x; });
     case DType::f64:
