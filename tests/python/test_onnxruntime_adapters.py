@@ -12,7 +12,6 @@ import sys
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,8 +27,9 @@ sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import onnxruntime
 
-from attest import Unsupported
+from attest import Refused, Unsupported
 from attest.adapters import _onnxruntime_session as session
+from attest.adapters._onnxruntime_call import BOTTOM_RIGHT, TOP_LEFT
 from attest.adapters.onnxruntime import SUBJECTS
 
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -44,7 +44,7 @@ def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **o
     made = dict(
         q=draw(b, hq, lq, d), k=draw(b, hkv, lk, d), v=draw(b, hkv, lk, dv), bias=None, keep=None, kv_lengths=None,
         out=np.full((b, hq, lq, dv), np.nan, TYPES[dtype]), lse=None, dtype=dtype, bias_dtype=None, softcap=0.0,
-        scale=1 / np.sqrt(d), scale_is_default=True, causal=False, align="top_left", window_left=-1, window_right=-1,
+        scale=1 / np.sqrt(d), scale_is_default=True, causal=False, align=TOP_LEFT, window_left=-1, window_right=-1,
         threads=1,
     )
     made.update(options)
@@ -75,7 +75,7 @@ def reference(c):
     if c.keep is not None:
         part &= c.keep
     if c.causal:
-        shift = lengths - lq if c.align == "bottom_right" else np.zeros_like(lengths)
+        shift = lengths - lq if c.align == BOTTOM_RIGHT else np.zeros_like(lengths)
         part &= j <= i + shift[:, None, None, None]
     score = np.where(part, score, -np.inf)
     top = score.max(-1, keepdims=True)
@@ -91,16 +91,10 @@ def far(c):
 
 
 def handed(name, c):
-    """(attributes, {input: array}, opset) that the subject gives to the operator for this call."""
-    taken = {}
-
-    def record(op, domain, opset, attributes, inputs, outputs, **_):
-        taken.update(attributes=attributes, inputs={n: a for n, a in inputs if a is not None}, outputs=outputs)
-        return np.zeros(c.out.shape, c.out.dtype)
-
-    with mock.patch.object(session, "run", record):
-        SUBJECTS[name]().attention(c)
-    return SimpleNamespace(**taken)
+    """The node that the subject makes of this call; inputs as {input: array}."""
+    node = SUBJECTS[name]().node(c)
+    node.inputs = dict(node.given())
+    return node
 
 
 BATTERY = [
@@ -113,9 +107,9 @@ BATTERY = [
     dict(softcap=0.75, scale=1.0),
     dict(causal=True, lq=4, lk=4),
     dict(causal=True, lq=5, lk=3),
-    dict(causal=True, align="bottom_right", lq=2, lk=5),
-    dict(causal=True, align="bottom_right", lq=5, lk=3),
-    dict(b=2, causal=True, align="bottom_right", lq=2, lk=5, kv_lengths=np.array([3, 5], np.int32)),
+    dict(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5),
+    dict(causal=True, align=BOTTOM_RIGHT, lq=5, lk=3),
+    dict(b=2, causal=True, align=BOTTOM_RIGHT, lq=2, lk=5, kv_lengths=np.array([3, 5], np.int32)),
     dict(b=2, lq=3, lk=5, kv_lengths=np.array([2, 5], np.int32)),
     dict(b=2, causal=True, lq=5, lk=4, kv_lengths=np.array([2, 4], np.int32)),
     dict(b=2, hq=2, lq=3, lk=4, keep=np.array([[[[1, 0, 1, 1]]], [[[0, 1, 1, 0]]]], bool), _rows=True),
@@ -156,7 +150,7 @@ class Agreement(unittest.TestCase):
                                 subject.attention(c)
                             except Unsupported:
                                 continue
-                            except session.Refused as refusal:  # ort-attention-1
+                            except Refused as refusal:  # ort-attention-1
                                 self.assertEqual(name, "Attention-broadcast-mask")
                                 self.assertIn("inconsistent q_sequence_length", str(refusal))
                                 continue
@@ -169,13 +163,13 @@ class Agreement(unittest.TestCase):
         """Steps around ort-attention-10 by a scale with an exact root; ort-attention-8 and 9 are causal with a mask."""
         c.scale, c.scale_is_default = 0.25, False
         masked = c.bias is not None or c.keep is not None or c.kv_lengths is not None
-        return c.causal and (masked or c.align == "bottom_right")
+        return c.causal and (masked or c.align == BOTTOM_RIGHT)
 
     def test_a_wrong_corner_is_far(self):
-        c = call(causal=True, align="bottom_right", lq=2, lk=5)
+        c = call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5)
         SUBJECTS["Attention"]().attention(c)
         self.assertFalse(far(c))
-        c.align = "top_left"
+        c.align = TOP_LEFT
         self.assertTrue(far(c))
 
     def test_a_nan_is_far(self):
@@ -233,12 +227,12 @@ class AttentionEncoding(unittest.TestCase):
         self.assertEqual(set(got.inputs), {"Q", "K", "V"})
 
     def test_bottom_right_is_a_past(self):
-        got = handed("Attention", call(causal=True, align="bottom_right", lq=2, lk=5))
+        got = handed("Attention", call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5))
         self.assertEqual([got.inputs[n].shape[2] for n in ("past_key", "past_value", "K", "V")], [3, 3, 2, 2])
         self.assertEqual(got.outputs, 3)
 
     def test_bottom_right_with_fewer_keys_than_queries_is_a_length(self):
-        c = call(b=2, causal=True, align="bottom_right", lq=5, lk=2)
+        c = call(b=2, causal=True, align=BOTTOM_RIGHT, lq=5, lk=2)
         np.testing.assert_array_equal(handed("Attention", c).inputs["nonpad_kv_seqlen"], [2, 2])
         with self.assertRaises(Unsupported):
             handed("Attention-23", c)
@@ -289,7 +283,7 @@ class AttentionEncoding(unittest.TestCase):
             ("Attention", call(lse=np.zeros((1, 1, 2)))),
             ("Attention", call(bias=np.zeros((2, 3), np.float32), bias_dtype="f32", dtype="f16")),
             ("Attention-past", call(causal=True)),
-            ("Attention-past", call(b=2, causal=True, align="bottom_right", kv_lengths=lengths)),
+            ("Attention-past", call(b=2, causal=True, align=BOTTOM_RIGHT, kv_lengths=lengths)),
         ]:
             with self.assertRaises(Unsupported):
                 handed(name, c)
@@ -329,7 +323,7 @@ class MultiHeadAttentionEncoding(unittest.TestCase):
             self.assertEqual(handed(self.name, c).inputs["attention_bias"].shape, expected)
 
     def test_bottom_right_is_a_past(self):
-        got = handed(self.name, call(causal=True, align="bottom_right", lq=2, lk=5))
+        got = handed(self.name, call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5))
         self.assertEqual([got.inputs[n].shape for n in ("past_key", "key")], [(1, 1, 3, 2), (1, 2, 2)])
         self.assertEqual(got.attributes["unidirectional"], 1)
 
@@ -343,8 +337,8 @@ class MultiHeadAttentionEncoding(unittest.TestCase):
             (self.name, call(hq=4, hkv=2)),
             (self.name, call(softcap=1.0)),
             (self.name, call(dtype="f64")),
-            (self.name, call(causal=True, align="bottom_right", lq=3, lk=2)),
-            (self.name, call(causal=True, align="bottom_right", lq=2, lk=3, dv=5)),
+            (self.name, call(causal=True, align=BOTTOM_RIGHT, lq=3, lk=2)),
+            (self.name, call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=3, dv=5)),
             ("MultiHeadAttention-bnsh", call(dv=5)),
         ]:
             with self.assertRaises(Unsupported):
@@ -365,7 +359,7 @@ class Declarations(unittest.TestCase):
         self.assertEqual([line.split("==")[0] for line in pinned], ["numpy", "onnx", "onnxruntime"])
 
     def test_a_refusal_is_one_line_without_paths(self):
-        with self.assertRaises(session.Refused) as caught:
+        with self.assertRaises(Refused) as caught:
             SUBJECTS["Attention"]().attention(call(scale=0.0))
         self.assertEqual(str(caught.exception), "onnxruntime: scale must be greater than 0 if specified")
 

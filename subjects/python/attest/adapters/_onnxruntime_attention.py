@@ -25,14 +25,14 @@ import numpy as np
 
 from attest import Unsupported
 
-from . import _onnxruntime_session as session
 from ._onnxruntime_call import (
-    DEFAULT_THREADS, TYPES, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length, split,
-    store,
+    BOTTOM_RIGHT, DEFAULT_THREADS, TYPES, Operator, attribute, check, describe, heads_inside, lengths_as_keep, narrowed,
+    past_length, split,
 )
+from ._onnxruntime_session import Node, versions
 
 
-class Attention:
+class Attention(Operator):
     """ai.onnx Attention. One problem can be said in several ways; these choose:
 
     opset:      23, or 24, which adds nonpad_kv_seqlen.
@@ -45,7 +45,7 @@ class Attention:
 
     def __init__(self, name, *, opset=24, layout="4d", static=False, float_mask=False, broadcast=False, past=False):
         self.name = f"onnxruntime:{name}"
-        self.version = session.versions()
+        self.version = versions()
         self.opset, self.layout, self.static = opset, layout, static
         self.float_mask, self.broadcast, self.past = float_mask, broadcast, past
 
@@ -59,7 +59,7 @@ class Attention:
             "softcap_before_bias": True,
         })
 
-    def attention(self, call):
+    def node(self, call):
         check(call, "Attention", TYPES)
         attributes = {}
         if not call.scale_is_default:
@@ -81,8 +81,7 @@ class Attention:
         inputs = [("Q", q), ("K", k), ("V", v), ("attn_mask", self.mask(call, keep)), ("past_key", past_k),
                   ("past_value", past_v), ("nonpad_kv_seqlen", nonpad)]
         outputs = 1 if past is None else 3  # with a past, "past and present key and value are all needed"
-        store(call, session.run("Attention", "", self.opset, attributes, inputs, outputs,
-                                threads=call.threads or DEFAULT_THREADS, static=self.static))
+        return Node("Attention", "", self.opset, attributes, inputs, outputs, call.threads or DEFAULT_THREADS, self.static)
 
     def keys(self, call):
         """(keep, nonpad_kv_seqlen, past length): which keys there are, and where the diagonal is.
@@ -93,7 +92,7 @@ class Attention:
         """
         lq, lk = call.q.shape[2], call.k.shape[2]
         lengths = call.kv_lengths
-        bottom_right = call.causal and call.align == "bottom_right"
+        bottom_right = call.causal and call.align == BOTTOM_RIGHT
         has_nonpad = self.opset >= 24 and not self.past
         if bottom_right and has_nonpad and (lengths is not None or lk < lq):
             if lengths is None:

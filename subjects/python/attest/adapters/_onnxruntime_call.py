@@ -4,7 +4,11 @@ import numpy as np
 
 from attest import Unsupported
 
+from . import _onnxruntime_script as script
+from . import _onnxruntime_session as session
+
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
 
 
@@ -59,12 +63,10 @@ def heads_inside(array):
     return array.transpose(0, 2, 1, 3).reshape(b, length, h * d)
 
 
-def store(call, result):
-    """Writes a result of layout (B, L, H*Dv) or [B, H, L, Dv] to the call's output."""
-    if result.ndim == 3:
-        b, h, lq, dv = call.out.shape
-        result = result.reshape(b, lq, h, dv).transpose(0, 2, 1, 3)
-    call.out[...] = result
+def heads_outside(array, shape):
+    """A result in the layout (B, L, H*Dv), or in `shape` [B, H, L, Dv] already, as [B, H, L, Dv]."""
+    b, h, length, dv = shape
+    return array if array.ndim == 4 else array.reshape(b, length, h, dv).transpose(0, 2, 1, 3)
 
 
 def past_length(call, always):
@@ -76,7 +78,7 @@ def past_length(call, always):
     lq, lk = call.q.shape[2], call.k.shape[2]
     if not call.causal:
         return lk // 2 if always else None
-    if call.align == "top_left":
+    if call.align == TOP_LEFT:
         if always:
             raise Unsupported("a past moves the diagonal off the top left")
         return None
@@ -90,3 +92,13 @@ def past_length(call, always):
 def split(array, past):
     """(past part or None, new part) of keys or values [B, H, L, D]."""
     return (None, array) if past is None else (array[:, :, :past], array[:, :, past:])
+
+
+class Operator:
+    """A subject that says each call as one node: a subclass has node(call), which raises Unsupported."""
+
+    def attention(self, call):
+        call.out[...] = heads_outside(session.run(self.node(call)), call.out.shape)
+
+    def script(self, call):
+        return script.source(self.node(call), call)

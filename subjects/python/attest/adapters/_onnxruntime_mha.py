@@ -20,16 +20,16 @@ import numpy as np
 
 from attest import Unsupported
 
-from . import _onnxruntime_session as session
 from ._onnxruntime_call import (
-    DEFAULT_THREADS, TYPES, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length, split,
-    store,
+    DEFAULT_THREADS, TYPES, Operator, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length,
+    split,
 )
+from ._onnxruntime_session import Node, versions
 
 DTYPES = ("f16", "f32")
 
 
-class MultiHeadAttention:
+class MultiHeadAttention(Operator):
     """com.microsoft MultiHeadAttention. One problem can be said in several ways; these choose:
 
     layout:       of key and value: "bsnh" (B, L, H*D), or "bnsh" (B, H, L, D). The query is always (B, L, H*D).
@@ -40,7 +40,7 @@ class MultiHeadAttention:
 
     def __init__(self, name, *, layout="bsnh", static=False, past=False, filter_value=None):
         self.name = f"onnxruntime:{name}"
-        self.version = session.versions()
+        self.version = versions()
         self.layout, self.static, self.past, self.filter_value = layout, static, past, filter_value
 
     def describe(self):
@@ -51,7 +51,7 @@ class MultiHeadAttention:
             supports["dims"] = {"dv": "=d"}
         return describe(DTYPES, supports, {})
 
-    def attention(self, call):
+    def node(self, call):
         check(call, "MultiHeadAttention", DTYPES)
         heads = call.q.shape[1]
         if call.k.shape[1] != heads:
@@ -80,9 +80,8 @@ class MultiHeadAttention:
         inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", None),
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
                   ("past_value", past_v)]
-        store(call, session.run("MultiHeadAttention", "com.microsoft", 17, attributes, inputs,
-                                1 if past is None else 3, threads=call.threads or DEFAULT_THREADS,
-                                static=self.static))
+        return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, 1 if past is None else 3,
+                    call.threads or DEFAULT_THREADS, self.static)
 
 
 def masks(call):

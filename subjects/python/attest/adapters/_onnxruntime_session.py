@@ -6,11 +6,14 @@ calls of any shape, as an application does; the `static` form pins the shapes an
 
 import re
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
+
+from attest import Refused
 
 _ELEMENT = {
     np.dtype(np.float16): TensorProto.FLOAT16,
@@ -24,28 +27,47 @@ _KEPT_SESSIONS = 64  # a scale or a softcap is an attribute: a random one makes 
 _sessions = OrderedDict()  # least recently used first
 
 
-class Refused(RuntimeError):
-    """ONNX Runtime would not build or run the model; the text is its own reason, without file paths."""
+@dataclass
+class Node:
+    """One node with the arrays it is run on."""
+
+    op: str
+    domain: str
+    opset: int
+    attributes: dict
+    inputs: list  # of (name, array or None), in the operator's order; None leaves an optional input out
+    outputs: int  # how many it names; only the first is fetched, and all have the type of the first input
+    threads: int  # intra-operator threads, >= 1
+    static: bool  # the array shapes are pinned in the model
+
+    def __post_init__(self):
+        while self.inputs[-1][1] is None:
+            self.inputs.pop()
+
+    def given(self):
+        """(name, array) of each input that is not left out."""
+        return [(name, array) for name, array in self.inputs if array is not None]
+
+    def input_names(self):
+        return [name if array is not None else "" for name, array in self.inputs]
+
+    def opsets(self):
+        """(domain, version) of each operator set the model imports."""
+        return [("", self.opset)] + ([(self.domain, 1)] if self.domain else [])
 
 
-def run(op, domain, opset, attributes, inputs, outputs, *, threads, static):
-    """Runs one node and returns its first output.
-
-    inputs: list of (name, array or None), in the operator's order; None leaves an optional input out.
-    outputs: how many outputs the node names (only the first is fetched); all have the type of the first input.
-    threads: intra-operator threads, >= 1.
-    """
-    while inputs[-1][1] is None:
-        inputs = inputs[:-1]
+def run(node):
+    """The first output of the node. Raises attest.Refused with ONNX Runtime's own reason."""
     signature = tuple(
-        None if a is None else (n, a.dtype.str, a.shape if static else a.ndim) for n, a in inputs
+        None if a is None else (n, a.dtype.str, a.shape if node.static else a.ndim) for n, a in node.inputs
     )
-    key = (op, domain, opset, tuple(sorted(attributes.items())), signature, outputs, threads)
-    feed = {n: np.ascontiguousarray(a) for n, a in inputs if a is not None}
+    key = (node.op, node.domain, node.opset, tuple(sorted(node.attributes.items())), signature, node.outputs,
+           node.threads)
+    feed = {n: np.ascontiguousarray(a) for n, a in node.given()}
     try:
         session = _sessions.get(key)
         if session is None:
-            session = _build(op, domain, opset, attributes, inputs, outputs, threads, static)
+            session = _build(node)
             _sessions[key] = session
             if len(_sessions) > _KEPT_SESSIONS:
                 _sessions.popitem(last=False)
@@ -56,27 +78,24 @@ def run(op, domain, opset, attributes, inputs, outputs, *, threads, static):
         raise Refused(_reason(str(error))) from error
 
 
-def _build(op, domain, opset, attributes, inputs, outputs, threads, static):
+def _build(node):
     def info(name, array):
-        shape = array.shape if static else [f"{name}_{i}" for i in range(array.ndim)]
+        shape = array.shape if node.static else [f"{name}_{i}" for i in range(array.ndim)]
         return helper.make_tensor_value_info(name, _ELEMENT[array.dtype], shape)
 
-    out_type = _ELEMENT[inputs[0][1].dtype]
-    out_names = [f"out{i}" for i in range(outputs)]
-    node = helper.make_node(
-        op, [n if a is not None else "" for n, a in inputs], out_names, domain=domain, **attributes
-    )
+    out_type = _ELEMENT[node.inputs[0][1].dtype]
+    out_names = [f"out{i}" for i in range(node.outputs)]
     graph = helper.make_graph(
-        [node],
+        [helper.make_node(node.op, node.input_names(), out_names, domain=node.domain, **node.attributes)],
         "attention",
-        [info(n, a) for n, a in inputs if a is not None],
+        [info(n, a) for n, a in node.given()],
         [helper.make_tensor_value_info(n, out_type, None) for n in out_names],
     )
-    opsets = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    opsets = [helper.make_opsetid(domain, version) for domain, version in node.opsets()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = node.threads
     options.log_severity_level = 4  # errors are raised; a second copy on stderr helps nobody
     # Idle threads of the kept sessions must not spin beside the next call.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
