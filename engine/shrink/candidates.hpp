@@ -1,7 +1,10 @@
 #pragma once
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -29,6 +32,10 @@ struct Dimension {
 };
 const std::vector<Dimension>& dimensions();
 
+// Sets a dimension, keeping the part of it that holds `witness` ([b, h, i] of the wrong element).
+using Witness = std::array<Index, 3>;
+Problem narrowed(Problem problem, const Dimension& dimension, Index n, const Witness& witness);
+
 struct Candidate {
   Problem problem;
   std::string change;  // "lk: 33 -> 1"
@@ -37,13 +44,16 @@ struct Candidate {
 // The neighbours of a problem, simplest first within each field: what the last pass of shrink() tries before it calls a
 // problem minimal, and what rapidcheck's shrinking tries. Every one is simpler than `problem` in one respect.
 std::vector<Candidate> neighbours(const Problem& problem, const ShrinkLimits& limits);
+// The same by field: those of step `step` of steps(), the dimensions first, in the order of dimensions().
+std::size_t steps();
+std::vector<Candidate> neighbours(std::size_t step, const Problem& problem, const ShrinkLimits& limits);
 
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
 
 // Every dimension at most `most`. Around `witness` ([b, h, i] of the wrong element) where given, keeping its coordinates.
-Problem capped(Problem problem, Index most, const std::optional<std::array<Index, 3>>& witness);
+Problem capped(Problem problem, Index most, const std::optional<Witness>& witness);
 // One row of one head, of `samples` samples, keeping the witness's coordinates.
-Problem sliced(Problem problem, Index samples, const std::array<Index, 3>& witness);
+Problem sliced(Problem problem, Index samples, const Witness& witness);
 
 // Groups of fields that mean little to each other, reset to their simplest together.
 enum class Group : std::uint8_t { masks, layouts, outputs, scaling, values };

@@ -37,8 +37,22 @@ void cut_rows(Problem& p, Index count, Index at) {
 
 }  // namespace
 
-Problem capped(Problem p, Index most, const std::optional<std::array<Index, 3>>& witness) {
-  const std::array<Index, 3> at = witness.value_or(std::array<Index, 3>{0, 0, 0});
+Problem narrowed(Problem p, const Dimension& dimension, Index n, const Witness& witness) {
+  if (dimension.name == "b")
+    cut_batch(p, n, witness[0]);
+  else if (dimension.name == "hkv")
+    cut_heads(p, n, p.group(), witness[1]);
+  else if (dimension.name == "group")
+    cut_heads(p, p.hkv, n, witness[1]);
+  else if (dimension.name == "lq")
+    cut_rows(p, n, witness[2]);
+  else
+    dimension.set(p, n);
+  return p;
+}
+
+Problem capped(Problem p, Index most, const std::optional<Witness>& witness) {
+  const Witness at = witness.value_or(Witness{0, 0, 0});
   const Index group = p.hkv > 0 ? p.group() : 1;
   cut_batch(p, most, at[0]);
   // The cap is on query heads: a group first, since sharing a head is the harder case.
@@ -51,7 +65,7 @@ Problem capped(Problem p, Index most, const std::optional<std::array<Index, 3>>&
   return p;
 }
 
-Problem sliced(Problem p, Index samples, const std::array<Index, 3>& witness) {
+Problem sliced(Problem p, Index samples, const Witness& witness) {
   cut_batch(p, samples, witness[0]);
   cut_heads(p, 1, 1, witness[1]);
   cut_rows(p, 1, witness[2]);

@@ -193,17 +193,47 @@ const std::vector<Dimension>& dimensions() {
   return table;
 }
 
-std::vector<Candidate> neighbours(const Problem& p, const ShrinkLimits& limits) {
+std::size_t steps() { return dimensions().size() + ladders().size() + 6; }
+
+std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
-  for (const Dimension& dimension : dimensions()) add_dimension(out, p, dimension);
-  for (const Ladder& ladder : ladders()) add_labels(out, p, ladder);
-  add_real(out, p, *find_field("scale"), std::nullopt);
-  add_real(out, p, *find_field("softcap"), 0.0);
-  add_real(out, p, *find_field("amplitude"), 1.0);
-  add_edits(out, p);
-  add_origin(out, p);
-  add_seed(out, p);
+  const std::size_t after_dimensions = dimensions().size(), after_labels = after_dimensions + ladders().size();
+  if (step < after_dimensions) {
+    add_dimension(out, p, dimensions()[step]);
+  } else if (step < after_labels) {
+    add_labels(out, p, ladders()[step - after_dimensions]);
+  } else {
+    switch (step - after_labels) {
+      case 0:
+        add_real(out, p, *find_field("scale"), std::nullopt);
+        break;
+      case 1:
+        add_real(out, p, *find_field("softcap"), 0.0);
+        break;
+      case 2:
+        add_real(out, p, *find_field("amplitude"), 1.0);
+        break;
+      case 3:
+        add_edits(out, p);
+        break;
+      case 4:
+        add_origin(out, p);
+        break;
+      default:
+        add_seed(out, p);
+        break;
+    }
+  }
   return std::move(out.found);
+}
+
+std::vector<Candidate> neighbours(const Problem& p, const ShrinkLimits& limits) {
+  std::vector<Candidate> all;
+  for (std::size_t step = 0; step < steps(); ++step)
+    for (Candidate& candidate : neighbours(step, p, limits))
+      if (std::ranges::none_of(all, [&](const Candidate& other) { return other.problem == candidate.problem; }))
+        all.push_back(std::move(candidate));
+  return all;
 }
 
 }  // namespace attest::engine

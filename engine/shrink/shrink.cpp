@@ -26,12 +26,13 @@ class Search {
 
   Shrunk run() {
     jump();
-    bool moved = true;
-    while (moved && !spent()) {
-      moved = descend();
-      if (!moved) moved = last_pass();
-      if (!moved) moved = reseed();
-    }
+    for (const Group group : all_groups)
+      if (group != Group::values) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
+    for (const Dimension& dimension : dimensions()) bisect(dimension);
+    do {
+      while (pass()) {
+      }
+    } while (reseed());
     Shrunk result{best_, verdict_, calls_, !spent(), {}};
     for (const Candidate& neighbour : neighbours(best_, limits_))
       if (tried_.contains(to_text(neighbour.problem))) result.neighbours.push_back(neighbour.change);
@@ -60,10 +61,10 @@ class Search {
     return candidate && accept(*candidate, change);
   }
 
-  [[nodiscard]] std::optional<std::array<Index, 3>> witness() const {
+  [[nodiscard]] std::optional<Witness> witness() const {
     if (!verdict_.evidence) return std::nullopt;
     const auto& index = verdict_.evidence->index;
-    const std::array<Index, 3> at{index[0], index[1], index[2]};
+    const Witness at{index[0], index[1], index[2]};
     const bool inside =
         at[0] >= 0 && at[0] < best_.b && at[1] >= 0 && at[1] < best_.hq && at[2] >= 0 && at[2] < best_.lq;
     return inside ? std::optional(at) : std::nullopt;
@@ -71,15 +72,19 @@ class Search {
 
   // Larger changes, from the simplest outcome upwards; ends at the first that makes the problem small.
   void jump() {
-    if (smallest(2)) return;
-    if (const auto at = witness()) {
-      if (!accept_fitted(sliced(best_, 1, *at), "the witness's row alone"))
-        accept_fitted(sliced(best_, 2, *at), "the witness's row, two samples");
-    }
+    const bool small = smallest(2);
+    slice_to_witness();
+    if (small) return;
     reset_groups();
     const Index largest = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
     for (Index most = 2; most < largest; most *= 2)
       if (accept_fitted(capped(best_, most, witness()), fmt::format("every dimension at most {}", most))) return;
+  }
+
+  void slice_to_witness() {
+    const auto at = witness();
+    if (!at || accept_fitted(sliced(best_, 1, *at), "the witness's row alone")) return;
+    accept_fitted(sliced(best_, 2, *at), "the witness's row, two samples");
   }
 
   // Every dimension at most `most`, with all options reset, with options reset but values kept, with all kept.
@@ -101,23 +106,15 @@ class Search {
     for (const Group group : all_groups) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
   }
 
-  // One round over the fields. True if anything was accepted.
-  bool descend() {
-    bool moved = false;
-    for (const Group group : all_groups)
-      if (group != Group::values) moved |= accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
-    for (const Dimension& dimension : dimensions()) moved |= bisect(dimension);
-    return moved;
-  }
-
   // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
   bool bisect(const Dimension& dimension) {
     const Index simplest = dimension.simplest;
     const auto to = [&](Index n) {
-      const Index from = dimension.get(best_);
+      const std::string change = fmt::format("{}: {} -> {}", dimension.name, dimension.get(best_), n);
+      if (const auto at = witness(); at && accept_fitted(narrowed(best_, dimension, n, *at), change)) return true;
       Problem changed = best_;
       dimension.set(changed, n);
-      return accept_fitted(changed, fmt::format("{}: {} -> {}", dimension.name, from, n));
+      return accept_fitted(changed, change);
     };
     if (dimension.get(best_) == simplest) return false;
     if (to(simplest)) return true;
@@ -137,18 +134,20 @@ class Search {
     return moved;
   }
 
-  // Every neighbour once, going on from each that fails. True if anything was accepted.
-  bool last_pass() {
+  // Every neighbour once, field by field, going on from each that fails. True if anything was accepted.
+  bool pass() {
     bool moved = false;
-    for (bool again = true; again && !spent();) {
-      again = false;
-      for (const Candidate& neighbour : neighbours(best_, limits_))
-        if (accept(neighbour.problem, neighbour.change)) {
-          again = moved = true;
-          break;
-        }
-    }
-    return moved;
+    for (std::size_t step = 0; step < steps(); ++step)
+      while (!spent() && take_one(step)) moved = true;
+    return moved && !spent();
+  }
+  bool take_one(std::size_t step) {
+    for (const Candidate& neighbour : neighbours(step, best_, limits_))
+      if (accept(neighbour.problem, neighbour.change)) {
+        if (step < dimensions().size()) bisect(dimensions()[step]);
+        return true;
+      }
+    return false;
   }
 
   // Other values where the problem is stuck at a size at which its own may just not suit.

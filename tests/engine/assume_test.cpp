@@ -1,0 +1,109 @@
+#include "engine/assume.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "engine/stream.hpp"
+#include "generators/draw.hpp"
+
+namespace attest::engine {
+namespace {
+
+Problem problem(const char* text) { return problem_from_text(text); }
+
+TEST(Assume, EvaluatesFieldsLabelsAndArithmetic) {
+  const Problem p = problem("b=2 hq=4 hkv=2 lq=3 lk=5 d=4 dv=1 dtype=f16 causal=1 keep=half scale=0x1p-1");
+  for (const char* text : {"b==2", "lq<=lk && d>=4", "hq/hkv == 2", "dtype==f16", "f16 == dtype", "keep != none",
+                           "causal", "!(lk < lq)", "b*hq*lq == 24", "scale>0 && lq<=lk", "lk - lq == 2", "-b < 0",
+                           "b == 9 || d == 4 && dv == 1", "scale == 0x1p-1", "d >= 0.4e1", "!!causal"})
+    EXPECT_TRUE(Assumption(text).holds(p)) << text;
+  for (const char* text : {"b!=2", "dtype==bf16", "!causal", "lk/0 < 0", "0/0 == 0", "b == 2 && d == 5"})
+    EXPECT_FALSE(Assumption(text).holds(p)) << text;
+}
+
+TEST(Assume, DefaultScaleIsItsEffect) {
+  EXPECT_TRUE(Assumption("scale == 0.5").holds(problem("b=1 hq=1 hkv=1 lq=1 lk=1 d=4 dv=1")));
+}
+
+std::string message(const char* text) {
+  try {
+    Assumption assumption(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    return error.what();
+  }
+  ADD_FAILURE() << text << " was accepted";
+  return {};
+}
+
+TEST(Assume, ErrorsNameTheTokenAndItsPosition) {
+  EXPECT_NE(message("lq <= nope").find("'nope' at position 7"), std::string::npos);
+  EXPECT_NE(message("lq <=").find("the end at position 6"), std::string::npos);
+  EXPECT_NE(message("(lq < 3").find("')'"), std::string::npos);
+  EXPECT_NE(message("lq < 3 lk").find("'lk' at position 8"), std::string::npos);
+  EXPECT_NE(message("dtype == half").find("one of f16"), std::string::npos);
+  EXPECT_NE(message("f16").find("beside its field"), std::string::npos);
+  EXPECT_NE(message("1 < lq < 3").find("&&"), std::string::npos);
+  EXPECT_NE(message("lq # 3").find("'#' at position 4"), std::string::npos);
+  message("");
+  message("0x");
+  message("keep + none == 1");
+  message(std::string(5000, '(').c_str());
+  message(std::string(5000, '!').c_str());
+  message(std::string(5000, '-').c_str());
+}
+
+TEST(Assume, SimpleBoundsBecomeIntervals) {
+  const auto found = Assumption("3 < lq && lk <= 17.5 && b == 2 && causal == 1 && (d == 4 || dv == 4) && -1 < window_left").intervals();
+  EXPECT_EQ(found.at("lq").lo, 4);
+  EXPECT_EQ(found.at("lk").hi, 17);
+  EXPECT_EQ(found.at("b").lo, 2);
+  EXPECT_EQ(found.at("b").hi, 2);
+  EXPECT_EQ(found.at("causal").lo, 1);
+  EXPECT_EQ(found.at("window_left").lo, 0);
+  EXPECT_FALSE(found.contains("d"));
+  EXPECT_FALSE(Assumption("!(lq < 3)").intervals().contains("lq"));
+}
+
+SubjectInfo any_subject() {
+  SubjectInfo info;
+  info.name = "test";
+  info.dtypes = {Format::f32, Format::f16};
+  info.policies = {policy_for(Format::f32), policy_for(Format::f16)};
+  return info;
+}
+
+TEST(Assume, EveryDrawKeepsIt) {
+  const Assumption assumption("lq > lk && d <= 16 && dtype == f16 && b >= 2");
+  const Domain domain = domain_for(any_subject(), std::nullopt, assumption);
+  const std::uint64_t before = rejected_draws();
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Problem p = draw_problem(domain, 7, i, 1);
+    EXPECT_TRUE(assumption.holds(p)) << to_text(p);
+  }
+  EXPECT_GT(rejected_draws(), before);  // lq > lk cannot be narrowed to
+}
+
+TEST(Assume, WhatLeavesNothingIsRefused) {
+  EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("b < 2 && b > 2")), Error);
+  EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("dtype == f64")), Error);
+  EXPECT_THROW(domain_for(any_subject(), policy_for(Format::bf16), std::nullopt), Error);
+}
+
+TEST(Shards, PartTheStreamAndKeepShapesTogether) {
+  for (const std::uint64_t repeat : {1, 4})
+    for (const std::uint64_t count : {1, 2, 3, 7}) {
+      std::vector<int> owners(60);
+      for (std::uint64_t index = 1; index <= count; ++index) {
+        const Shard shard{index, count};
+        for (std::uint64_t i = shard.next(0, repeat); i < 60; i = shard.next(i + 1, repeat)) {
+          ++owners[i];
+          EXPECT_EQ(i / repeat % count, index - 1);
+        }
+      }
+      for (const int times : owners) EXPECT_EQ(times, 1);
+    }
+}
+
+}  // namespace
+}  // namespace attest::engine

@@ -1,0 +1,78 @@
+#include "engine/bucket.hpp"
+
+#include <gtest/gtest.h>
+
+#include "engine/triage.hpp"
+
+namespace attest::engine {
+namespace {
+
+Verdict failing(Wrong wrong) {
+  Evidence evidence;
+  evidence.wrong = wrong;
+  return Verdict::fail(evidence);
+}
+
+TEST(Key, TellsClassesOfWrongValuesApart) {
+  EXPECT_EQ(key_of("policy-bound", failing(Wrong::nan)), key_of("policy-bound", failing(Wrong::infinity)));
+  EXPECT_NE(key_of("policy-bound", failing(Wrong::nan)), key_of("policy-bound", failing(Wrong::finite)));
+  EXPECT_NE(key_of("guards", failing(Wrong::finite)), key_of("policy-bound", failing(Wrong::finite)));
+  EXPECT_NE(key_of("guards", Verdict{VerdictKind::crash, "signal 11", {}, {}}),
+            key_of("guards", Verdict{VerdictKind::timeout, "signal 11", {}, {}}));
+}
+
+TEST(Key, MessagesOfOneCauseAgree) {
+  EXPECT_EQ(message_class("Non-zero status 2: shape {1,2,3} at 0x7ffe12"),
+            message_class("Non-zero status 7: shape {4,5,60} at 0x55aa"));
+  EXPECT_EQ(message_class("cannot open 'a b.txt' now"), message_class("cannot open 'c.txt' now"));
+  EXPECT_NE(message_class("killed by SIGSEGV"), message_class("killed by SIGFPE"));
+  EXPECT_EQ(message_class("12 34"), "none");
+  EXPECT_LE(message_class(std::string(5000, 'x') + " and more").size(), 48u);
+}
+
+TEST(Bucket, NamesPredicatesAndNeverShapes) {
+  const FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
+  const auto bucket = [&](const char* text) { return bucket_of(key, "fault:x", Policy(), problem_from_text(text)); };
+  const std::string plain = bucket("b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=1");
+  EXPECT_EQ(plain, "policy-bound/fail/finite:fault:x:f32:none:none");
+  EXPECT_EQ(plain, bucket("b=1 hq=1 hkv=1 lq=1 lk=3 d=5 dv=2 seed=77"));
+  EXPECT_EQ(bucket("b=2 hq=4 hkv=2 lq=2 lk=3 causal=1 keep=half k_layout=bshd"),
+            "policy-bound/fail/finite:fault:x:f32:causal+keep:batch+grouped+heads+lq<lk+strided-k");
+}
+
+TEST(Bucket, PathsBecomePortableNames) {
+  EXPECT_EQ(portable_subject("builtin:fused"), "builtin:fused");
+  EXPECT_EQ(portable_subject("onnxruntime:MultiHeadAttention"), "onnxruntime:MultiHeadAttention");
+  EXPECT_EQ(portable_subject("./plugin.so:mine"), "external:mine");
+  EXPECT_EQ(portable_subject("/tmp/a:b/plugin.so"), "external:plugin");
+  EXPECT_EQ(portable_subject("plugin.so:mine"), "external:mine");
+  EXPECT_EQ(portable_subject("kernel.py"), "external:kernel");
+  EXPECT_EQ(portable_subject("external:mine"), "external:mine");
+}
+
+TEST(Triage, ThreeReproducersOfOneBucketEndTheShrinking) {
+  Triage triage;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(triage.ask("s"), "");
+    triage.learn("s", "bucket");
+  }
+  int shrunk = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (triage.ask("s") == "bucket") continue;
+    ++shrunk;
+    triage.learn("s", "bucket");
+  }
+  EXPECT_EQ(shrunk, 2);
+  EXPECT_EQ(triage.ask("another"), "");
+}
+
+TEST(Triage, DisagreeingReproducersKeepItGoing) {
+  Triage triage;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(triage.ask("s"), "");
+    triage.learn("s", i % 2 ? "a" : "b");
+  }
+}
+
+}  // namespace
+}  // namespace attest::engine

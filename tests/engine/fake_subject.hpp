@@ -1,0 +1,52 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/subject.hpp"
+
+namespace attest::engine::test {
+
+// A subject made of one function, for what kernels do not do: die, hang, keep state, answer nonsense.
+using Answer = std::function<CallResult(const attest_attention&)>;
+
+class FakeFactory final : public SubjectFactory {
+ public:
+  FakeFactory(SubjectInfo info, std::function<Answer()> make) : info_(std::move(info)), make_(std::move(make)) {}
+
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Fake>(info_, make_()); }
+
+ private:
+  class Fake final : public Subject {
+   public:
+    Fake(const SubjectInfo& info, Answer answer) : info_(info), answer_(std::move(answer)) {}
+    [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
+    std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+      std::vector<CallResult> results;
+      for (const attest_attention& call : calls) results.push_back(answer_(call));
+      return results;
+    }
+
+   private:
+    const SubjectInfo& info_;
+    Answer answer_;
+  };
+
+  SubjectInfo info_;
+  std::function<Answer()> make_;
+};
+
+// Runs each call on `inner`, and lets `meddle` change the answer.
+inline std::unique_ptr<FakeFactory> meddled(const SubjectFactory& inner,
+                                            std::function<CallResult(const attest_attention&, CallResult)> meddle) {
+  return std::make_unique<FakeFactory>(inner.info(), [&inner, meddle]() -> Answer {
+    const std::shared_ptr<Subject> subject = inner.open();
+    return [subject, meddle](const attest_attention& call) {
+      return meddle(call, subject->run({&call, 1}).front());
+    };
+  });
+}
+
+}  // namespace attest::engine::test

@@ -1,0 +1,160 @@
+#include "engine/shrink/shrink.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/error.hpp"
+
+namespace attest::engine {
+namespace {
+
+// A subject reduced to what shrinking sees: which problems fail.
+Shrunk shrink_where(const Problem& problem, const std::function<bool(const Problem&)>& fails,
+                    const ShrinkBudget& budget = {}) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::fail;
+  const Try attempt = [&](const Problem& candidate) {
+    validate(candidate);
+    return Trialled{fails(candidate) ? std::optional(verdict) : std::nullopt, 1};
+  };
+  EXPECT_TRUE(fails(problem));
+  return shrink(problem, verdict, attempt, {{}, {Format::f32, Format::f16}, {}}, budget);
+}
+
+Problem rich_problem() {
+  return problem_from_text(
+      "op=attention b=5 hq=12 hkv=4 lq=33 lk=130 d=48 dv=17 dtype=f16 scale=0x1.9p-3 softcap=0x1.4p+4 causal=1 "
+      "align=bottom_right window_left=9 keep=blocks keep_axes=13 bias=padding bias_type=f32 mask_layout=padded_rows "
+      "lengths=ragged q_layout=bshd v_layout=spaced out_layout=transposed lse=f64 threads=4 values=outlier:2.5 seed=991");
+}
+
+TEST(Shrink, WhatAlwaysFailsEndsAtTheSimplestProblemInFewCalls) {
+  const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem&) { return true; });
+  EXPECT_EQ(to_text(shrunk.minimal),
+            "op=attention b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 q_form=zero k_form=zero "
+            "v_form=zero seed=0");
+  EXPECT_TRUE(shrunk.complete);
+  EXPECT_TRUE(shrunk.neighbours.empty());
+  EXPECT_LE(shrunk.calls, 20);
+}
+
+TEST(Shrink, OneDimensionEndsAtItsThreshold) {
+  for (const Index threshold : {2, 3, 7, 64, 100, 130}) {
+    const Shrunk shrunk = shrink_where(rich_problem(), [&](const Problem& p) { return p.lk >= threshold; });
+    EXPECT_EQ(shrunk.minimal.lk, threshold);
+    EXPECT_EQ(shrunk.minimal.multiply_adds(), 2 * threshold);
+    EXPECT_LE(shrunk.calls, 45) << threshold;
+  }
+}
+
+TEST(Shrink, ConjunctionsOfFieldsSurvive) {
+  const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem& p) {
+    return p.b >= 2 && p.causal && p.lq > 1 && p.lq != p.lk && p.q_layout == Layout::bshd;
+  });
+  EXPECT_EQ(shrunk.minimal.b, 2);
+  EXPECT_EQ(shrunk.minimal.lq, 2);
+  EXPECT_EQ(shrunk.minimal.lk, 1);
+  EXPECT_TRUE(shrunk.minimal.causal);
+  EXPECT_EQ(shrunk.minimal.q_layout, Layout::bshd);
+  EXPECT_EQ(shrunk.minimal.keep, Keep::none);
+  EXPECT_EQ(shrunk.minimal.align, Align::top_left);
+  EXPECT_LE(shrunk.calls, 60);
+}
+
+TEST(Shrink, GroupedHeadsShrinkTogether) {
+  const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem& p) { return p.hkv >= 2 && p.hq > p.hkv; });
+  EXPECT_EQ(shrunk.minimal.hkv, 2);
+  EXPECT_EQ(shrunk.minimal.hq, 4);
+}
+
+TEST(Shrink, TheWitnessKeepsItsCoordinates) {
+  // Only sample 3 fails, and only through head 7, as it would if one value there were special.
+  const auto fails = [](const Problem& p) {
+    return p.b0 <= 3 && 3 < p.b0 + p.b && p.hq0 <= 7 && 7 < p.hq0 + p.hq && p.seed == 991;
+  };
+  const auto verdict = [](const Problem& p) {
+    Evidence witness;
+    witness.tensor = "out";
+    witness.index = {3 - p.b0, 7 - p.hq0, p.lq - 1, 0};
+    return Verdict::fail(witness);
+  };
+  const Try attempt = [&](const Problem& p) {
+    return Trialled{fails(p) ? std::optional(verdict(p)) : std::nullopt, 1};
+  };
+  const Problem problem = rich_problem();
+  const Problem minimal = shrink(problem, verdict(problem), attempt, {{}, {Format::f32}, {}}, {}).minimal;
+  EXPECT_EQ(minimal.b0, 3);
+  EXPECT_EQ(minimal.b, 1);
+  EXPECT_EQ(minimal.hq0, 7);
+  EXPECT_EQ(minimal.hq, 1);
+}
+
+TEST(Shrink, EveryNeighbourOfTheMinimumPasses) {
+  const auto fails = [](const Problem& p) { return p.lk % 16 == 3 && p.d >= 5 && std::fabs(p.effective_scale()) < 0.3; };
+  Problem problem = rich_problem();
+  problem.lk = 131;
+  const Shrunk shrunk = shrink_where(problem, fails);
+  EXPECT_TRUE(shrunk.complete);
+  const ShrinkLimits limits{{}, {Format::f32, Format::f16}, {}};
+  const auto around = neighbours(shrunk.minimal, limits);
+  for (const Candidate& neighbour : around) EXPECT_FALSE(fails(neighbour.problem)) << neighbour.change;
+  EXPECT_EQ(shrunk.neighbours.size(), around.size());
+}
+
+TEST(Shrink, TheBudgetEndsItAndItSaysSo) {
+  const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem& p) { return p.lk > 77 && p.causal; }, {5, {}});
+  EXPECT_LE(shrunk.calls, 5);
+  EXPECT_FALSE(shrunk.complete);
+}
+
+TEST(Shrink, NothingIsTriedTwice) {
+  std::set<std::string> tried;
+  Verdict verdict;
+  verdict.kind = VerdictKind::fail;
+  const Try attempt = [&](const Problem& candidate) {
+    EXPECT_TRUE(tried.insert(to_text(candidate)).second) << to_text(candidate);
+    return Trialled{candidate.dv >= 3 ? std::optional(verdict) : std::nullopt, 1};
+  };
+  EXPECT_EQ(shrink(rich_problem(), verdict, attempt, {{}, {Format::f32, Format::f16}, {}}, {}).minimal.dv, 3);
+}
+
+TEST(Shrink, LimitsOfTheSubjectHold) {
+  ShrinkLimits limits;
+  limits.supports.d = {8, 256, 8};
+  limits.supports.dv_equals_d = true;
+  limits.supports.gqa = false;
+  limits.dtypes = {Format::f16};
+  limits.admissible = [](const Problem& p) { return p.lq >= 3; };
+  Problem problem = rich_problem();
+  problem.hkv = problem.hq;
+  problem.dv = problem.d;
+  Verdict verdict;
+  verdict.kind = VerdictKind::fail;
+  const Try attempt = [&](const Problem& p) {
+    EXPECT_EQ(p.d % 8, 0);
+    EXPECT_EQ(p.d, p.dv);
+    EXPECT_EQ(p.hq, p.hkv);
+    EXPECT_EQ(p.dtype, Format::f16);
+    EXPECT_GE(p.lq, 3);
+    return Trialled{verdict, 1};
+  };
+  const Problem minimal = shrink(problem, verdict, attempt, limits, {}).minimal;
+  EXPECT_EQ(minimal.d, 8);
+  EXPECT_EQ(minimal.lq, 3);
+}
+
+TEST(Shrink, EditsAreDroppedToThoseThatMatter) {
+  Problem problem = problem_from_text("op=attention b=1 hq=1 hkv=1 lq=2 lk=3 d=4 dv=2 dtype=f32 values=normal:1 seed=5");
+  for (Index i = 0; i < 4; ++i) problem.edits.push_back({Edit::Tensor::q, {0, 0, 1, i}, 2.5});
+  const Shrunk shrunk = shrink_where(problem, [](const Problem& p) {
+    return std::ranges::any_of(p.edits, [](const Edit& edit) { return edit.index[3] == 2; });
+  });
+  ASSERT_EQ(shrunk.minimal.edits.size(), 1u);
+  EXPECT_EQ(shrunk.minimal.edits[0].index[3], 2);
+}
+
+}  // namespace
+}  // namespace attest::engine
