@@ -23,6 +23,7 @@
 #include "engine/bucket.hpp"
 #include "engine/campaign.hpp"
 #include "engine/corpus.hpp"
+#include "engine/stream.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
 
@@ -212,7 +213,7 @@ struct Outputs {
 };
 
 int finish(const engine::Summary& summary, const Outputs& outputs) {
-  if (outputs.json) write_json(*outputs.json, engine::to_json(summary, report::rerun_line));
+  if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
   if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
   return static_cast<int>(summary.exit());
 }
@@ -247,7 +248,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     finding.entry.problem = problem;
     finding.entry.contract = contract;
     finding.entry.property = outcome.key().property;
-    finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, problem);
+    finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, contract.policy, problem);
     finding.entry.reason = law->verdict.reason;
     finding.entry.evidence = law->verdict.evidence;
     summary.findings.push_back(std::move(finding));

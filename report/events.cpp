@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/policy.hpp"
+#include "engine/evidence.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
 
@@ -62,7 +63,7 @@ class Events : public engine::Observer {
     write(event);
   }
   void on_end(const engine::Summary& summary) override {
-    write({{"event", "end"}, {"summary", engine::to_json(summary, rerun_line)}});
+    write({{"event", "end"}, {"summary", summary_json(summary)}});
   }
 
  private:

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,7 @@ std::string literal(double value, DType type) {
   if (type == DType::boolean) return value != 0 ? "True" : "False";
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be an integer, which has no such sign
   return fmt::format("{}", value);
 }
 
@@ -40,6 +42,16 @@ std::string_view numpy_type(DType type) {
     default:
       return "np.float32";  // bf16 values are exact in float32
   }
+}
+
+bool finite(const Tensor& tensor) {
+  const auto n = tensor.shape();
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d)
+          if (!std::isfinite(tensor.at(a, b, c, d))) return false;
+  return true;
 }
 
 // Nested lists along the axes that vary; stride-0 axes are written once and broadcast.
@@ -98,27 +110,43 @@ std::string reference(const Problem& p, const Contract& contract, const Inputs& 
   code +=
       "with np.errstate(invalid='ignore'):  # a row with every score at -inf has no defined mean\n"
       "    w = np.exp(s - s.max(-1, keepdims=True))\n"
-      "    expected = w / w.sum(-1, keepdims=True) @ V\n";
-  if (contract.empty_row == EmptyRow::zero)
-    code += "expected = np.where((s == -np.inf).all(-1, keepdims=True), 0.0, expected)  # its contract: zeros\n";
+      "    w = w / w.sum(-1, keepdims=True)\n";
+  code += finite(inputs.v) ? "    expected = w @ V\n"
+                           : "    expected = np.where(s[..., None] == -np.inf, 0, w[..., None] * V[:, :, None]).sum(-2)"
+                             "  # a masked NaN does not count\n";
+  const auto empty_rows = [&](std::string_view value, std::string_view why) {
+    code += fmt::format("expected = np.where((s == -np.inf).all(-1, keepdims=True), {}, expected)  # its contract: {}\n",
+                        value, why);
+  };
+  if (contract.empty_row == EmptyRow::zero) empty_rows("0.0", "zeros");
+  if (contract.empty_row == EmptyRow::nan) empty_rows("np.nan", "NaN");
+  if (contract.empty_row == EmptyRow::mean_v) {
+    const std::string real = fmt::format("np.broadcast_to({}, s.shape)", lengths ? "j < " + keys : "True");
+    code += fmt::format("real = {}\n", real);
+    empty_rows("real / np.maximum(real.sum(-1, keepdims=True), 1) @ V", "the mean of the values");
+  }
   return code;
 }
 
-std::string witness(const engine::Entry& entry, bool has_got) {
-  std::string code = "\n";
-  if (entry.evidence && entry.evidence->tensor == "out") {
-    const auto& i = entry.evidence->index;
-    code += fmt::format("at = ({}, {}, {}, {})\n", i[0], i[1], i[2], i[3]);
-    if (has_got) code += "print('got     ', got[at])\n";
-    code += "print('expected', expected[at])\n";
-    if (entry.evidence->lo != entry.evidence->hi)
-      code +=
-          fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
-                      comment(to_text(entry.contract.policy)), number(entry.evidence->lo), number(entry.evidence->hi));
-    return code;
-  }
-  if (has_got) code += "print('got\\n', got)\n";
-  return code + "print('expected\\n', expected)\n";
+// The element that shows the failure: "[at]", or "" for the whole output.
+std::string place(const engine::Entry& entry) {
+  return entry.evidence && entry.evidence->tensor == "out" ? "[at]" : "";
+}
+
+std::string print_expected(const engine::Entry& entry) {
+  const std::string at = place(entry);
+  if (at.empty()) return "print('expected\\n', expected)\n";
+  const Evidence& seen = *entry.evidence;
+  std::string code = fmt::format("at = ({})\nprint('expected', expected[at])\n", fmt::join(seen.index, ", "));
+  if (seen.lo != seen.hi)
+    code += fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
+                        comment(to_text(entry.contract.policy)), number(seen.lo), number(seen.hi));
+  return code;
+}
+
+std::string print_got(const engine::Entry& entry) {
+  const std::string at = place(entry);
+  return at.empty() ? "print('got\\n', got)\n" : "print('got     ', got[at])\n";
 }
 
 }  // namespace
@@ -136,9 +164,9 @@ std::string python_script(const Exported& exported) {
       tensors(exported.inputs) + (exported.subject_code.empty() && exported.out ? array("got", *exported.out) : "");
   if (data.find("nan") != std::string::npos || data.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  code += "\n" + data + reference(entry.problem, entry.contract, exported.inputs);
-  if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;
-  return code + witness(entry, !exported.subject_code.empty() || exported.out.has_value());
+  code += "\n" + data + reference(entry.problem, entry.contract, exported.inputs) + "\n" + print_expected(entry);
+  if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
+  return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry));
 }
 
 }  // namespace attest::report

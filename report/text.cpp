@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/problem.hpp"
 
@@ -61,6 +62,10 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
   if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
   line += " --property " + shell_quoted(finding.entry.property);
   return line + " --problem " + shell_quoted(to_text(finding.entry.problem));
+}
+
+nlohmann::ordered_json summary_json(const engine::Summary& summary) {
+  return engine::to_json(summary, [&](const engine::Finding& finding) { return rerun_line(summary, finding); });
 }
 
 }  // namespace attest::report

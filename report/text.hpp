@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "core/verdict.hpp"
 #include "engine/summary.hpp"
 
@@ -19,6 +21,9 @@ std::string shell_quoted(std::string_view word);
 
 // "out[0,0,3,1] = 1.25, expected 0.731, permitted 0.7309 .. 0.7312 (1,700 x the permitted distance)".
 std::string evidence_line(const Evidence& evidence);
+
+// The object that --json writes.
+nlohmann::ordered_json summary_json(const engine::Summary& summary);
 
 // The command that shows a finding again: replay of its file, or check --problem where none was written.
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding);
