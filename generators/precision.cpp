@@ -9,7 +9,7 @@ namespace attest {
 namespace {
 
 constexpr std::array<std::uint16_t, 3> lse_weights{5, 3, 2};  // none f32 f64
-constexpr std::array<std::uint16_t, 9> thread_weights{60, 20, 8, 4, 4, 0, 0, 0, 4};
+constexpr std::array<std::uint16_t, 9> thread_weights{70, 20, 4, 2, 2, 0, 0, 0, 2};
 
 }  // namespace
 

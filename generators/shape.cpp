@@ -25,10 +25,15 @@ constexpr auto primes = std::to_array<Index>(
     {2,   3,   5,   7,   11,  13,  17,  19,  23,  29,  37,   43,   53,   61,   71,   89,   101,   127,   149,  181,
      211, 251, 307, 359, 431, 509, 607, 719, 857, 997, 1213, 1447, 1721, 2039, 4093, 8191, 16381, 32749, 65521});
 
+// What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
+// exponentials and no products.
+constexpr Index most_usual_work = Index{1} << 16;
 // Elements that one problem may hold, masks along every axis included: 2^29 bytes of f64 with gaps.
 constexpr Wide most_elements = Wide{1} << 25;
 // Multiply-adds of the rows that are judged, and the fewest rows.
-constexpr Index most_judged_work = Index{1} << 22, fewest_judged_rows = 16;
+constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
+// What a score costs beside its products (mask, exponential, error bound), in multiply-adds.
+constexpr Index work_of_a_score = 24;
 
 // The members of ascending `values` that are not above `cap`, at least the first.
 std::span<const Index> up_to(std::span<const Index> values, Index cap) {
@@ -54,7 +59,8 @@ Index edge_biased(Source& source, std::span<const Index> edges, Index cap) {
     }
     case 3: {
       const Index tile = source.pick(up_to(tiles, cap));
-      return tile * source.between(1, 4) + source.between(-1, 1);
+      const Index multiple = tile * source.between(1, 4);
+      return multiple + source.between(-1, 1);
     }
     case 4:
       return source.pick(up_to(primes, cap));
@@ -83,7 +89,7 @@ class Shape {
               {&Problem::lq, positive(fields.lq), find_field("lq")->edges, 1},
               {&Problem::b, positive(fields.b), find_field("b")->edges, 1},
               {&Problem::hq, positive(fields.hq), find_field("hq")->edges, 1},
-              {&Problem::d, one_width_ ? both : d, find_field("d")->edges, 2},
+              {&Problem::d, one_width_ ? both : d, find_field("d")->edges, 3},
               {&Problem::dv, dv, find_field("dv")->edges, 1}}};
     for (const Dimension& dim : dims_) set(dim, dim.range.lo);
   }
@@ -96,13 +102,13 @@ class Shape {
     for (std::size_t i = keys_first ? 1 : 0; i + 1 < count; ++i)
       std::swap(order[i], order[i + static_cast<std::size_t>(source_.below(static_cast<Index>(count - i)))]);
 
-    const bool fair = source_.chance(2, 3);
+    const bool large = work_ > most_usual_work, fair = source_.chance(large ? 7 : 5, 8);
     int remaining = 0;
     for (std::size_t i = 0; i < count; ++i) remaining += dims_[order[i]].weight;
     for (std::size_t i = 0; i < count; ++i) {
       const Dimension& dim = dims_[order[i]];
       const bool first_keys = keys_first && i == 0;
-      set(dim, decode && dim.member == &Problem::lq ? 1 : draw_one(dim, remaining, fair && !first_keys));
+      set(dim, decode && dim.member == &Problem::lq ? 1 : draw_one(dim, remaining, fair && (!first_keys || large)));
       remaining -= dim.weight;
     }
     if (!decode && source_.chance(1, 8)) square();
@@ -231,8 +237,9 @@ void draw_shape(Problem& problem, const Domain& domain, Source& source, int size
 }
 
 void draw_rows(Problem& problem, Source& source) {
-  if (problem.multiply_adds() <= most_judged_work) return;
-  const Index per_row = problem.lk * (problem.d + problem.dv), all = problem.b * problem.hq * problem.lq;
+  const Index per_row = problem.lk * (problem.d + problem.dv + work_of_a_score),
+              all = problem.b * problem.hq * problem.lq;
+  if (per_row == 0 || all <= most_judged_work / per_row) return;
   const Index most = std::max(fewest_judged_rows, most_judged_work / per_row);
   if (most < all) problem.rows = source.between((most + 1) / 2, most);
 }

@@ -10,7 +10,8 @@
 
 namespace attest {
 
-// Random choices from one 64-bit key: the same on every compiler, machine and standard library.
+// Random choices from one 64-bit key: the same on every compiler, machine and standard library, as long as an expression
+// draws once only (which of two operands or arguments is evaluated first is the compiler's choice).
 class Source {
  public:
   explicit constexpr Source(std::uint64_t key) noexcept : state_(key) {}

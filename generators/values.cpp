@@ -46,7 +46,10 @@ double draw_magnitude(Source& source, const Problem& problem) {
   if (kind < 8) return 1;
   if (kind < 10) return power_of_two(source.between(-6, 2));
   if (kind < 12) return significand(source, source.between(-6, 0), 10);
-  if (kind < 15) return significand(source, source.between(-6, 0), source.chance(1, 2) ? 23 : 52);
+  if (kind < 15) {
+    const int bits = source.chance(1, 2) ? 23 : 52;
+    return significand(source, source.between(-6, 0), bits);
+  }
   const Index extreme = problem.dtype == Format::f16 ? 10 : 16;
   return power_of_two(source.chance(1, 2) ? source.between(-extreme, -7) : source.between(3, extreme));
 }

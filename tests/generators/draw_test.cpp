@@ -22,7 +22,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xe28289431c5e5f65u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x7911b9bec1147e15u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 
