@@ -1,56 +1,30 @@
 #include "oracle/attention.hpp"
 
+#include <vector>
+
 #include "oracle/call.hpp"
 #include "oracle/element.hpp"
 #include "oracle/outcome.hpp"
+#include "oracle/quick.hpp"
 #include "oracle/row.hpp"
 
 namespace attest::oracle {
-
-struct AttentionOracle::State {
-  State(const Contract& contract, const Problem& the_problem, const Inputs& inputs)
-      : problem(the_problem), call(contract, the_problem, inputs) {}
-
-  const Problem& problem;
-  Call call;
-  Row row;
-  Column column;
-  HeadFacts facts;
-  Index facts_of = -1, row_of = -1;
-
-  Row& at(Index b, Index h, Index i) {
-    const Index kv = b * call.kv_heads + call.kv_head(h);
-    if (facts_of != kv) {
-      facts = head_facts(call, b, call.kv_head(h));
-      facts_of = kv;
-    }
-    const Index index = (b * call.heads + h) * call.rows + i;
-    if (row_of != index) row.evaluate(call, facts, b, h, i);
-    row_of = index;
-    return row;
-  }
-};
-
 namespace {
 
-// Gathers outcomes in the order of the elements and ends at the first that lies outside.
+// Gathers outcomes in the order of the elements, up to the first that lies outside.
 class Tally {
  public:
+  void accept(Index elements) { counts_.judged += elements; }
+  void not_wide() { all_wide_ = false; }
+  [[nodiscard]] bool all_wide() const { return all_wide_; }
+
   // False if the element lies outside.
   bool add(const Enclosure& enclosure, const Rounding& round, double got, const char* tensor,
            std::array<Index, 4> index) {
-    switch (judge_element(enclosure, round, got)) {
-      case Outcome::undetermined:
-        ++counts_.undetermined;
-        return true;
-      case Outcome::inside:
-        ++counts_.judged;
-        if (!is_wide(enclosure)) all_wide_ = false;
-        return true;
-      case Outcome::outside:
-        break;
-    }
-    ++counts_.judged;
+    const Outcome outcome = judge_element(enclosure, round, got);
+    ++(outcome == Outcome::undetermined ? counts_.undetermined : counts_.judged);
+    if (outcome == Outcome::inside && !is_wide(enclosure)) all_wide_ = false;
+    if (outcome != Outcome::outside) return true;
     evidence_ = evidence_of(enclosure, round, got);
     evidence_->tensor = tensor;
     evidence_->index = index;
@@ -73,36 +47,147 @@ class Tally {
 
 }  // namespace
 
+struct AttentionOracle::State {
+  State(const Contract& contract, const Problem& the_problem, const Inputs& inputs)
+      : problem(the_problem), call(contract, the_problem, inputs) {}
+
+  const Problem& problem;
+  Call call;
+  Row row;
+  Column column;
+  HeadFacts facts;
+  Index facts_of = -1, row_of = -1;
+
+  [[nodiscard]] Index head_number(Index b, Index h) const { return b * call.kv_heads + call.kv_head(h); }
+
+  Row& at(const RowIndex& r) {
+    if (facts_of != head_number(r.b, r.h)) {
+      facts = head_facts(call, r.b, call.kv_head(r.h));
+      facts_of = head_number(r.b, r.h);
+    }
+    const Index number = (r.b * call.heads + r.h) * call.rows + r.i;
+    if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
+    row_of = number;
+    return row;
+  }
+  Enclosure out(const RowIndex& r, Index c) { return column.evaluate(call, at(r), r.b, r.h, c); }
+  Enclosure lse(const RowIndex& r) { return lse_enclosure_of(call, at(r)); }
+};
+
+namespace {
+
+// The tensors under judgement.
+struct Results {
+  Results(const Numbers& numbers, const Tensor& out_tensor, const Tensor& lse_tensor)
+      : out(out_tensor.view()),
+        lse(lse_tensor.view()),
+        has_lse(lse_tensor.present()),
+        out_round{numbers.output, format_of(out_tensor.dtype()), numbers.flush},
+        lse_round(out_round) {
+    if (has_lse) lse_round.stage = lse_round.tensor = format_of(lse_tensor.dtype());
+  }
+  attest_tensor out, lse;
+  bool has_lse;
+  Rounding out_round, lse_round;
+};
+
+template <class State>
+bool add_out(State& state, Tally& tally, const Results& results, const RowIndex& r, Index c) {
+  return tally.add(state.out(r, c), results.out_round, attest_load(&results.out, r.b, r.h, r.i, c), "out",
+                   {r.b, r.h, r.i, c});
+}
+
+template <class State>
+bool add_lse(State& state, Tally& tally, const Results& results, const RowIndex& r) {
+  return tally.add(state.lse(r), results.lse_round, attest_load(&results.lse, r.b, r.h, r.i, 0), "lse",
+                   {r.b, r.h, r.i, 0});
+}
+
+RowIndex row_index(const Call& call, Index flat) {
+  return {flat / call.rows / call.heads, flat / call.rows % call.heads, flat % call.rows};
+}
+
+// Rows from `next` on that read one key/value head, at most `most`.
+std::size_t take_block(const Call& call, const std::vector<Index>& rows, std::size_t next, Index most,
+                       std::vector<RowIndex>& block) {
+  block.clear();
+  for (; next < rows.size() && static_cast<Index>(block.size()) < most; ++next) {
+    const RowIndex row = row_index(call, rows[next]);
+    if (!block.empty() && (row.b != block[0].b || call.kv_head(row.h) != call.kv_head(block[0].h))) break;
+    block.push_back(row);
+  }
+  return next;
+}
+
+// The n-th row of a block: what Quick accepts is counted, the rest is judged in full. False if an element lies outside.
+template <class State>
+bool judge_row(State& state, Tally& tally, const Results& results, const Quick& quick, Index n, const RowIndex& r) {
+  const Index columns = state.call.dv;
+  if (quick.accepts_row(n)) {
+    tally.accept(columns);
+  } else {
+    for (Index c = 0; c < columns; ++c) {
+      if (quick.accepts(n, c))
+        tally.accept(1);
+      else if (!add_out(state, tally, results, r, c))
+        return false;
+    }
+  }
+  if (!results.has_lse) return true;
+  if (!quick.accepts_lse(n)) return add_lse(state, tally, results, r);
+  tally.accept(1);
+  tally.not_wide();  // a log-sum-exp has no hull
+  return true;
+}
+
+}  // namespace
+
 AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
     : state_(std::make_unique<State>(contract, problem, inputs)) {}
 AttentionOracle::~AttentionOracle() = default;
 
 Enclosure AttentionOracle::out_enclosure(Index b, Index h, Index i, Index column) {
-  return state_->column.evaluate(state_->call, state_->at(b, h, i), b, h, column);
+  return state_->out({b, h, i}, column);
 }
 
-Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) {
-  return lse_enclosure_of(state_->call, state_->at(b, h, i));
-}
+Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return state_->lse({b, h, i}); }
 
 Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
   const Call& call = state_->call;
-  const bool flush = call.numbers.flush;
-  const Rounding round{call.numbers.output, format_of(out.dtype()), flush};
-  const Rounding lse_round = lse.present() ? Rounding{format_of(lse.dtype()), format_of(lse.dtype()), flush} : round;
-  const attest_tensor out_view = out.view(), lse_view = lse.view();
+  const Results results(call.numbers, out, lse);
   Tally tally;
   for (const Index flat : judged_rows(state_->problem)) {
-    const Index i = flat % call.rows, h = flat / call.rows % call.heads, b = flat / call.rows / call.heads;
+    const RowIndex r = row_index(call, flat);
     for (Index c = 0; c < call.dv; ++c)
-      if (!tally.add(out_enclosure(b, h, i, c), round, attest_load(&out_view, b, h, i, c), "out", {b, h, i, c}))
-        return tally.verdict();
-    if (lse.present() && !tally.add(lse_enclosure(b, h, i), lse_round, attest_load(&lse_view, b, h, i, 0), "lse", {b, h, i, 0}))
-      return tally.verdict();
+      if (!add_out(*state_, tally, results, r, c)) return tally.verdict();
+    if (results.has_lse && !add_lse(*state_, tally, results, r)) return tally.verdict();
   }
   return tally.verdict();
 }
 
-Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) { return judge_slowly(out, lse); }
+Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) {
+  const Call& call = state_->call;
+  Quick quick(call, format_of(out.dtype()));
+  if (quick.max_rows() == 0) return judge_slowly(out, lse);
+  const Results results(call.numbers, out, lse);
+  Tally tally;
+  std::vector<RowIndex> block;
+  const std::vector<Index> rows = judged_rows(state_->problem);
+  for (std::size_t next = 0; next < rows.size();) {
+    next = take_block(call, rows, next, quick.max_rows(), block);
+    quick.load(block, results.out, results.lse);
+    if (quick.head_finite()) {
+      state_->facts = {};
+      state_->facts_of = state_->head_number(block[0].b, block[0].h);
+    }
+    for (std::size_t n = 0; n < block.size(); ++n) {
+      const auto at = static_cast<Index>(n);
+      if (!judge_row(*state_, tally, results, quick, at, block[n])) return tally.verdict();
+      if (tally.all_wide() && quick.proves_not_wide(at)) tally.not_wide();
+    }
+  }
+  // If nothing was shown to be less than wide, the full formulas decide.
+  return tally.all_wide() ? judge_slowly(out, lse) : tally.verdict();
+}
 
 }  // namespace attest::oracle

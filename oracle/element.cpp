@@ -45,6 +45,17 @@ Radius radius(const Numbers& m, const Row& row, const Combination& how, double m
 
 }  // namespace
 
+double largest_reach(const Call& call, const Row& row, double max_abs) {
+  Combination ways[4];
+  const int count = row.combinations(call, ways);
+  double reach = 0;
+  for (int w = 0; w < count; ++w) {
+    const Radius r = radius(call.numbers, row, ways[w], max_abs, row.rho, static_cast<double>(row.n) * max_abs, max_abs, 1);
+    reach = std::max(reach, r.x + r.g * (max_abs + r.x));
+  }
+  return reach;
+}
+
 bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
   out.nonfinite_ok = row.nonfinite_ok;
   out.zero_ok = row.zero_ok;

@@ -102,14 +102,18 @@ double Numbers::rescalings(double n, double lk, double records) const {
   return r;
 }
 
+double Numbers::merged_a2(double n) const {
+  return a2 + (arithmetic.lse_merge == LseMerge::chain ? 3 * (splits(n) - 1) : 0);
+}
+
 double Numbers::shared_rounding(double n, double r, double z_top) const {
   const double adds = n + (pv_narrower ? 2 : 1) * r + 2;
   double t = adds * u_pv + 4 * u_final * c_div + u_operand;
-  const double ln_n = std::log(n);
   if (arithmetic.lse_merge == LseMerge::flat) t += u_partial;
   if (arithmetic.lse_merge == LseMerge::chain)
     t += splits(n) * (2 * u_pv + 2 * u_final * c_div + 3 * u_softmax + u_partial);
   if (merges && arithmetic.merge_weights == MergeWeights::lse) {
+    const double ln_n = std::log(n);
     const double merging = arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;
     t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * c_exp * (1 + c_exp)) +
          splits(n) * u_softmax;

@@ -50,6 +50,8 @@ struct Numbers {
   [[nodiscard]] double splits(double n) const {
     return arithmetic.splits_max ? static_cast<double>(*arithmetic.splits_max) : n;
   }
+  // a2 with the merges of a chain.
+  [[nodiscard]] double merged_a2(double n) const;
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
 };

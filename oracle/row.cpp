@@ -110,7 +110,7 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     const bool finite = qk.k_sum < infinity || all_finite(key_);
     if (excluded) {
       const Score score = score_of(numbers, norms, qk, 0);
-      if (!finite || !query_finite || score.overflow) excluded_overflow = true;
+      if (!finite || !query_finite || score.overflow()) excluded_overflow = true;
       continue;
     }
     if (!finite || !(bias < infinity)) keys_finite = false;
@@ -119,8 +119,8 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     keys.push_back(j);
     z.push_back(score.z);
     e.push_back(score.e);
-    lost_.push_back(static_cast<std::uint8_t>(score.overflow || score.beyond_softmax));
-    nonfinite_ok = nonfinite_ok || lost_.back();
+    lost_.push_back(score.early_overflow ? Lost::early : score.late_overflow ? Lost::late : Lost::no);
+    nonfinite_ok = nonfinite_ok || score.overflow();
   }
   nonfinite_ok = nonfinite_ok || excluded_overflow || !query_finite;
   if (!keys.empty() && (!query_finite || !keys_finite)) {
@@ -148,7 +148,7 @@ void Row::collect_mean(const Call& call, Index b) {
   for (Index j = 0; j < call.length(b); ++j) keys.push_back(j);
   z.assign(keys.size(), 0);
   e.assign(keys.size(), 0);
-  lost_.assign(keys.size(), 0);
+  lost_.assign(keys.size(), Lost::no);
 }
 
 // How often the running maximum may move, if keys come in the declared order.
@@ -177,7 +177,7 @@ void Row::weigh(const Call& call, double records) {
   const double keys_counted = static_cast<double>(n);
   ln_n = std::log(keys_counted);
   r = m.rescalings(keys_counted, static_cast<double>(call.keys), records);
-  a2 = m.a2 + (m.arithmetic.lse_merge == LseMerge::chain ? 3 * (m.splits(keys_counted) - 1) : 0);
+  a2 = m.merged_a2(keys_counted);
 
   d.assign(static_cast<std::size_t>(n_padded), 0);
   p.assign(static_cast<std::size_t>(n_padded), 0);
@@ -216,10 +216,11 @@ void Row::check_overflow(const Call& call) {
   double z_near = 0;
   all_lost_ = true;
   for (std::size_t t = 0; t < count; ++t) {
-    const bool near = m.softcap > 0 || z[t] + e[t] >= z_max - g - m.near;
-    if (lost_[t] && near) score_lost = true;
-    if (z[t] + e[t] >= z_max - g - m.near) z_near = std::max(z_near, std::fabs(z[t]) + e[t]);
-    if (!lost_[t]) all_lost_ = false;
+    const bool near = z[t] + e[t] >= z_max - g - m.near;
+    if (near) z_near = std::max(z_near, std::fabs(z[t]) + e[t]);
+    // A softcap turns an infinity into +-softcap, so that the key may count after all.
+    if (lost_[t] != Lost::no && (near || (m.softcap > 0 && lost_[t] == Lost::early))) score_lost = true;
+    if (lost_[t] == Lost::no) all_lost_ = false;
     if (m.exp2 && wrong_shift * std::fabs(z[t]) > std::log(m.overflow_weights)) nonfinite_ok = true;
   }
   if (wrong_shift * z_top > 80) finite_undetermined = true;

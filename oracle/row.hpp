@@ -76,7 +76,8 @@ class Row {
   double count_records(const Call& call) const;
 
   std::vector<double> query_, key_;
-  std::vector<std::uint8_t> lost_;
+  enum class Lost : std::uint8_t { no, early, late };  // where the score may have overflowed: see Score
+  std::vector<Lost> lost_;
   bool all_lost_ = false;
   Box boxes_[2];
 };

@@ -26,7 +26,8 @@ void add_bias(const Numbers& n, double bias, double s, Score& score) {
     score.z = bias;
     return;
   }
-  if (std::fabs(s) + score.e + std::fabs(bias) >= n.overflow_score) score.overflow = true;
+  if (std::fabs(s) + score.e + std::fabs(bias) >= n.overflow_score)
+    (n.softcap_before_bias ? score.late_overflow : score.early_overflow) = true;
   if (n.u_bias > 0) score.e += n.u_bias * std::fabs(bias) + n.eta_score;
   score.z += bias;
   score.e += n.u_score * (std::fabs(score.z) + score.e) + n.eta_score;
@@ -40,11 +41,11 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
   Score score{s, 0, false, false};
   double& e = score.e;
 
-  score.overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
+  score.early_overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
                    std::fabs(dot.qk) * n.mu + raw * n.e_acc_overflow >= n.raw_overflow;
   if (n.operand_rounds &&
       (query.max_abs * n.operand_mu >= n.overflow_operand || dot.k_max * n.operand_mu >= n.overflow_operand))
-    score.overflow = true;
+    score.early_overflow = true;
 
   if (n.scale != 0) {
     if (n.operand_flushes)
@@ -54,7 +55,7 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
     e += n.relative_scale * (s1 + e) + n.folded_eta * (dot.k_sum + query.sum_abs) + 2 * n.eta_scale * n.mu;
     e += n.u_score * (std::fabs(s) + e) + n.eta_score * n.mu;
   }
-  if (std::fabs(s) + e >= n.overflow_score) score.overflow = true;
+  if (std::fabs(s) + e >= n.overflow_score) score.early_overflow = true;
 
   if (n.softcap > 0 && n.softcap_before_bias) apply_softcap(n, score);
   add_bias(n, bias, s, score);
@@ -65,7 +66,7 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
   const double argument = n.softcap > 0 && !n.softcap_before_bias && bias > -infinity ? std::fabs(bias) : 0;
   e += 2 * (n.d + 8) * 0x1p-53 * (s1 + std::fabs(score.z) + std::fabs(s) + argument);
   if (!(e < 1e300)) e = 1e300;
-  score.beyond_softmax = std::fabs(score.z) + e >= n.overflow_softmax;
+  if (std::fabs(score.z) + e >= n.overflow_softmax) score.late_overflow = true;
   return score;
 }
 

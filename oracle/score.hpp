@@ -15,8 +15,10 @@ struct Dot {
 struct Score {
   double z;               // the reference: scale, softcap and bias applied
   double e;               // a computed score lies in z +- e (docs/bounds.md, section 1)
-  bool overflow;          // some conforming computation meets an infinity on the way (section 5)
-  bool beyond_softmax;    // the score may be infinite in the softmax format
+  // Some conforming computation meets an infinity on the way (section 5): `early` before the last softcap, which makes
+  // a finite number of it, `late` after it.
+  bool early_overflow, late_overflow;
+  [[nodiscard]] bool overflow() const { return early_overflow || late_overflow; }
 };
 
 // `bias` is 0 where there is none.

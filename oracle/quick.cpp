@@ -1,0 +1,323 @@
+#include "oracle/quick.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/element.hpp"
+#include "oracle/lanes.hpp"
+#include "oracle/score.hpp"
+
+namespace attest::oracle {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double slack = 1 - 1e-6;
+constexpr double ln_2 = 0.6931471805599453;
+constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_rows = 16;
+
+Index padded(Index n) { return (n + lane_count - 1) / lane_count * lane_count; }
+// Lower and upper bounds of ln n without a logarithm.
+double ln_least(double n) { return ln_2 * std::ilogb(n); }
+double ln_most(double n) { return ln_2 * (std::ilogb(n) + 1); }
+
+}  // namespace
+
+// Buffers that outlive a problem: one set per thread.
+struct Quick::Scratch {
+  std::vector<double> kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
+  static double* need(std::vector<double>& buffer, Index count) {
+    if (static_cast<Index>(buffer.size()) < count) buffer.resize(static_cast<std::size_t>(count));
+    return buffer.data();
+  }
+  static Scratch& of_thread() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+};
+
+Quick::Quick(const Call& call, Format out_format) : call_(call), format_(out_format), scratch_(Scratch::of_thread()) {
+  const Numbers& m = call.numbers;
+  const Arithmetic& how = m.arithmetic;
+  after_ = how.normalise_after && how.sum_of_unrounded;
+  before_ = how.normalise_before || how.normalise_lse;
+  sum_rounded_only_ = !after_ && !before_;
+  const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
+  if (m.output != out_format || !permitted || call.keys < 1 || call.d < 1 || call.dv < 1) return;
+
+  columns_ = padded(call.dv);
+  groups_ = columns_ / lane_count;
+  stride_ = padded(call.keys);
+  const Index per_key = call.d + columns_;
+  tile_keys_ = call.keys * per_key <= resident_doubles ? stride_ : std::max<Index>(64, padded(gathered_doubles / per_key));
+  tiles_ = (call.keys + tile_keys_ - 1) / tile_keys_;
+  kt_stride_ = tile_keys_ + lane_count;  // off the powers of two
+  max_rows_ = std::clamp<Index>((Index{1} << 20) / stride_, 1, most_rows);
+  rows_.resize(static_cast<std::size_t>(max_rows_));
+  bits_.resize(static_cast<std::size_t>(max_rows_ * groups_));
+  log_overflow_softmax_ = std::log(m.overflow_softmax);
+  score_rule_ = {m.scale,
+                 m.softcap,
+                 m.softcap_before_bias,
+                 m.scale != 0 ? m.e_acc + m.relative_scale + m.u_score : 0,
+                 (m.tanh_absolute > 0 ? m.tanh_absolute : m.tanh_relative) + m.u_score,
+                 m.u_score,
+                 m.u_bias,
+                 m.u_softmax};
+}
+
+Index Quick::tile_size(Index tile) const noexcept { return std::min(tile_keys_, call_.keys - tile * tile_keys_); }
+
+// K of one tile, transposed. Blocks of keys keep the strided reads in cache.
+void Quick::load_keys(Index tile) {
+  if (keys_tile_ == tile) return;
+  keys_tile_ = tile;
+  const Index count = tile_size(tile), first = tile * tile_keys_;
+  double* kt = Scratch::need(scratch_.kt, call_.d * kt_stride_ + lane_count);
+  for (Index j = 0; j < count; j += 64)
+    for (Index c = 0; c < call_.d; ++c)
+      read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt + c * kt_stride_ + j);
+  for (Index c = 0; c < call_.d; ++c) std::fill(kt + c * kt_stride_ + count, kt + c * kt_stride_ + padded(count), 0.0);
+  const products::Extent squares = products::square_sums(kt, kt_stride_, call_.d, padded(count));
+  // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
+  k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * std::sqrt(call_.numbers.d));
+  k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
+}
+
+void Quick::load_values(Index tile) {
+  if (values_tile_ == tile) return;
+  values_tile_ = tile;
+  const Index count = tile_size(tile), first = tile * tile_keys_;
+  double* v = Scratch::need(scratch_.v, tile_keys_ * columns_);
+  for (Index j = 0; j < count; ++j) {
+    double* row = v + j * columns_;
+    read_row(call_.v, b_, kv_, first + j, call_.dv, row);
+    std::fill(row + call_.dv, row + columns_, 0.0);
+  }
+  const products::Extent size = products::magnitudes(v, count * columns_);
+  v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
+  v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
+}
+
+void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
+  const auto count = static_cast<Index>(rows.size());
+  if (rows[0].b != b_ || call_.kv_head(rows[0].h) != kv_) {
+    b_ = rows[0].b;
+    kv_ = call_.kv_head(rows[0].h);
+    keys_tile_ = values_tile_ = -1;
+  }
+  double* q = Scratch::need(scratch_.q, count * call_.d);
+  double* p = Scratch::need(scratch_.p, count * stride_);
+  for (Index n = 0; n < count; ++n) {
+    const RowIndex& at = rows[static_cast<std::size_t>(n)];
+    rows_[static_cast<std::size_t>(n)] = State{};
+    rows_[static_cast<std::size_t>(n)].at = at;
+    read_row(call_.q, at.b, at.h, at.i, call_.d, q + n * call_.d);
+  }
+  for (Index tile = 0; tile < tiles_; ++tile) {
+    load_keys(tile);
+    for (Index n = 0; n < count; n += 4)
+      products::scores(q + n * call_.d, call_.d, std::min<Index>(4, count - n), scratch_.kt.data(), kt_stride_, call_.d,
+                       padded(tile_size(tile)), p + n * stride_ + tile * tile_keys_, stride_);
+  }
+  for (Index n = 0; n < count; ++n) score(rows_[static_cast<std::size_t>(n)], n);
+
+  double* y = Scratch::need(scratch_.y, count * columns_);
+  double* reach = Scratch::need(scratch_.reach, count * columns_);
+  for (Index tile = 0; tile < tiles_; ++tile) {
+    load_values(tile);
+    const Index at = tile * tile_keys_;
+    for (Index n = 0; n < count; n += 4)
+      products::values(p + n * stride_ + at, scratch_.m.data() + n * stride_ + at, stride_, std::min<Index>(4, count - n),
+                       scratch_.v.data(), tile_size(tile), columns_, y + n * columns_, reach + n * columns_, tile > 0);
+  }
+  std::fill(bits_.begin(), bits_.begin() + count * groups_, std::uint8_t{0});
+  for (Index n = 0; n < count; ++n) accept(rows_[static_cast<std::size_t>(n)], n, out, lse);
+}
+
+// Scores and weights of one row, if everything about it is bounded.
+void Quick::score(State& row, Index n) {
+  const Numbers& m = call_.numbers;
+  double* z = scratch_.p.data() + n * stride_;
+  double* e = Scratch::need(scratch_.d, max_rows_ * stride_) + n * stride_;
+  double* weights = Scratch::need(scratch_.m, max_rows_ * stride_) + n * stride_;
+  const RowIndex& at = row.at;
+
+  const double* bias = nullptr;
+  if (call_.has_bias) {
+    double* to = Scratch::need(scratch_.bias, stride_);
+    read_row(call_.bias, at.b, at.h, at.i, call_.keys, to);
+    std::fill(to + call_.keys, to + stride_, 0.0);
+    bias = to;
+  }
+  const Call::Range range = call_.range(at.b, at.i);
+  const double* open = nullptr;
+  if (call_.has_keep || range.first > 0 || range.last < call_.keys) {
+    double* to = Scratch::need(scratch_.open, stride_);
+    std::fill(to, to + stride_, -infinity);
+    for (Index j = range.first; j < range.last; ++j)
+      if (call_.kept(at.b, at.h, at.i, j)) to[j] = 0;
+    open = to;
+  }
+  const products::ScoreSums sums = products::finish_scores(score_rule_, z, e, bias, open, call_.keys, stride_);
+  row.n = sums.n;
+  row.z_max = sums.z_max;
+  row.bounded = false;
+  const double* q = scratch_.q.data() + n * call_.d;
+  double square = 0;
+  for (Index c = 0; c < call_.d; ++c) square += q[c] * q[c];
+  const double norm = std::sqrt(square) + 1e-153 * std::sqrt(m.d);
+  if (row.n > 0 && k_finite_ && std::fabs(row.z_max) < infinity) {
+    // A bias of -inf under a final softcap is a score of its own: left to the full formulas.
+    const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
+    const double top_bias =
+        bias == nullptr ? 0 : products::largest_bias_above(z, bias, row.z_max - m.near - 180, stride_);
+    if (!odd) {
+      row.bounded = bound(row, norm * k_norm_ * (1 + 1e-9), norm, top_bias);
+      if (!row.bounded && tiles_ == 1)
+        row.bounded = bound(row,
+                            (1 + 1e-9) * products::largest_absolute_score(q, scratch_.kt.data(), kt_stride_, call_.d,
+                                                                          padded(call_.keys)),
+                            norm, top_bias);
+    }
+  }
+  if (row.bounded) return weigh(row, n);
+  std::fill(z, z + stride_, 0.0);
+  std::fill(weights, weights + stride_, 0.0);
+}
+
+// Upper bounds of the row's errors: every formula of section 1 grows with its inputs, so it is evaluated once, on the
+// largest. True if they prove that nothing overflows and that a finite result is judged by its own interval.
+bool Quick::bound(State& row, double absolute_score, double query_norm, double top_bias) const {
+  const Numbers& m = call_.numbers;
+  const double root_d = std::sqrt(m.d);
+  const Score top = score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
+                             std::copysign(top_bias, m.scale));
+  if (top.overflow() || !(top.e < 1e6)) return false;
+  row.e_most = top.e * (1 + 1e-9);
+  row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
+  const bool any_order = m.arithmetic.key_order == KeyOrder::any;
+  const double keys = static_cast<double>(call_.keys);
+  row.r = m.rescalings(row.n, keys, any_order ? row.n : 1);
+  row.r_most = m.rescalings(row.n, keys, row.n);
+  const double a2 = m.merged_a2(row.n), wrong_shift = m.u_softmax * (m.a1 + a2);
+  if (!(wrong_shift * row.z_most <= 80)) return false;
+  const double sum_exponent = m.lazy + wrong_shift * row.z_most + ln_most(row.n) +
+                              (row.n + row.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
+  if (!(sum_exponent < log_overflow_softmax_ - 1e-6)) return false;
+  row.d_most = row.e_most +
+               m.u_softmax * (m.a1 * row.z_most + a2 * (row.z_most + m.lazy + ln_most(row.n) + 1) +
+                              m.a3 * (4 * row.z_most + m.lazy)) +
+               (2 + row.r_most) * m.c_exp * (1 + m.c_exp) + m.u_weights;
+  if (!(row.d_most < 100)) return false;
+  if (!call_.has_bias) return true;
+  // Keys further below the maximum than `near` + 180 were left out: their errors, which grow with their bias, must not
+  // bring them back.
+  const double per_bias = 4 * (m.u_score + m.u_bias + m.u_softmax);
+  return per_bias <= 1.0 / 16 && 2 * row.e_most + per_bias * (std::fabs(row.z_max) + row.z_most) < 100;
+}
+
+void Quick::weigh(State& row, Index n) {
+  const Numbers& m = call_.numbers;
+  const double constant = (2 + row.r) * m.c_exp * (1 + m.c_exp) + (sum_rounded_only_ ? m.u_weights : 0);
+  const double cap = std::min(0.5, row.d_most);
+  const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
+  const double t = m.shared_rounding(row.n, row.r, std::fabs(row.z_max)) + (sum_rounded_only_ ? 0 : m.u_weights);
+  const products::WeightRule rule{row.z_max, m.u_softmax, m.a1,     m.merged_a2(row.n), m.a3, m.lazy + ln_least(row.n) + 1,
+                                  m.lazy,    constant,    cap,      t,                  damping};
+  const Index at = n * stride_;
+  const products::WeightSums sums =
+      products::weigh(rule, scratch_.p.data() + at, scratch_.d.data() + at, scratch_.m.data() + at, stride_);
+  row.mass = sums.mass;
+  row.gain = sums.gain / damping;
+  const double inverse = 1 / row.mass;
+  const double after = m.eta_pv * (4 + (row.n + 2 * row.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
+  // Less what this level's own products may lose to underflow.
+  const double absolute = std::max(before_ ? before : 0, before_ && !after_ ? 0 : after) - (row.n * inverse + 2) * 0x1p-1074;
+  row.accept = {inverse,
+                sums.gain * inverse,
+                t,
+                (row.n - 1 + row.r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final,
+                absolute,
+                unit_roundoff(format_),
+                format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};
+}
+
+void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse) {
+  if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
+    row.bounded = false;
+    return;
+  }
+  const RowIndex& at = row.at;
+  double* got = Scratch::need(scratch_.got, columns_);
+  read_row(out, at.b, at.h, at.i, call_.dv, got);
+  std::fill(got + call_.dv, got + columns_, 0.0);
+  std::uint8_t* bits = bits_.data() + n * groups_;
+  products::accept(row.accept, scratch_.y.data() + n * columns_, scratch_.reach.data() + n * columns_, got, columns_, bits);
+  row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
+  if (!row.all && tiles_ == 1) look_again(row, n, got);
+
+  if (!attest_present(&lse)) return;
+  const Numbers& m = call_.numbers;
+  const double ln_mass = std::log(row.mass), y = row.z_max + ln_mass, a = row.accept.g;
+  const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
+  const double radius = slack * (row.gain * row.accept.inverse_mass + a +
+                                 m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) *
+                                                    (std::fabs(row.z_max) + ln_mass + m.lazy) +
+                                                2 * ln_mass) +
+                                 (rounded && !sum_rounded_only_ ? m.u_weights : 0));  // else d holds it already
+  const double value = attest_load(&lse, at.b, at.h, at.i, 0);
+  const Format type = lse.dtype.bits == 64 ? Format::f64 : Format::f32;
+  row.lse = std::fabs(value) < infinity && value >= round_to(type, y - radius) && value <= round_to(type, y + radius);
+}
+
+// Level 2, for the groups of eight columns that hold an element not yet accepted.
+void Quick::look_again(State& row, Index n, const double* got) {
+  const double* p = scratch_.p.data() + n * stride_;
+  double* lo = Scratch::need(scratch_.lo, stride_);
+  double* hi = Scratch::need(scratch_.hi, stride_);
+  products::box(p, scratch_.d.data() + n * stride_, lo, hi, stride_);
+  row.all = true;
+  for (Index group = 0; group < groups_; ++group) {
+    std::uint8_t& bits = bits_[static_cast<std::size_t>(n * groups_ + group)];
+    const Index c = group * lane_count;
+    if (bits != 0xff)
+      bits = static_cast<std::uint8_t>(
+          bits | products::inside_box(row.accept, p, lo, hi, scratch_.v.data() + c, call_.keys, columns_,
+                                      scratch_.y.data() + n * columns_ + c, got + c));
+    row.all = row.all && bits == 0xff;
+  }
+}
+
+bool Quick::proves_not_wide(Index n) const {
+  const State& row = rows_[static_cast<std::size_t>(n)];
+  if (!row.bounded) return false;
+  const Numbers& m = call_.numbers;
+  Row most;  // upper bounds of all that section 4 reads
+  most.n = static_cast<Index>(row.n);
+  most.r = row.r_most;
+  most.a2 = m.merged_a2(row.n);
+  most.z_top = row.z_most;
+  most.ln_n = ln_most(row.n);
+  most.g = row.e_most;
+  most.mass = row.n;
+  most.rho = std::exp(row.e_most + row.d_most);
+  const double reach = largest_reach(call_, most, v_top_) + (2 * growth(2 * row.d_most) + 1e-40) * v_top_;
+  const double* p = scratch_.p.data() + n * stride_;
+  for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {
+    if (!accepts(n, c)) continue;
+    if (row.n == 1) return true;  // the hull is a point
+    const double y = scratch_.y[static_cast<std::size_t>(n * columns_ + c)];
+    bool all_equal = true;
+    const double first = attest_load(&call_.v, b_, kv_, 0, c);
+    for (Index j = 0; j < call_.keys; ++j) {
+      const double v = attest_load(&call_.v, b_, kv_, j, c);
+      all_equal = all_equal && v == first;
+      if (p[j] > 0 && std::fabs(v - y) > reach) return true;
+    }
+    if (all_equal) return true;
+  }
+  return false;
+}
+
+}  // namespace attest::oracle

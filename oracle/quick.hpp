@@ -1,0 +1,69 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "oracle/call.hpp"
+#include "oracle/products.hpp"
+
+namespace attest::oracle {
+
+// One judged row.
+struct RowIndex {
+  Index b, h, i;
+};
+
+// Levels 1 and 2 of docs/bounds.md: accept what a smaller and cheaper interval inside the exact one already holds. They
+// never reject; what is not accepted goes to the full formulas, so that their own rounding cannot change a verdict.
+class Quick {
+ public:
+  Quick(const Call& call, Format out_format);
+
+  // Takes in up to max_rows() rows that read one key/value head.
+  void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
+  [[nodiscard]] Index max_rows() const noexcept { return max_rows_; }  // 0: nothing can be judged quickly
+  // Every k and v of the head just loaded is finite.
+  [[nodiscard]] bool head_finite() const noexcept { return k_finite_ && v_finite_; }
+
+  // About the n-th row of the last load(): proven to be judged, and inside. False proves nothing.
+  [[nodiscard]] bool accepts(Index n, Index column) const noexcept {
+    return (bits_[static_cast<std::size_t>(n * groups_ + column / 8)] >> (column % 8) & 1) != 0;
+  }
+  [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].all; }
+  [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].lse; }
+  // Whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
+  [[nodiscard]] bool proves_not_wide(Index n) const;
+
+ private:
+  struct State {
+    RowIndex at{};
+    double n = 0, z_max = 0, mass = 0, gain = 0;        // keys, zmax, sum p, sum p (1 - e^-d)
+    double r = 0, r_most = 0, e_most = 0, d_most = 0, z_most = 0;  // least and most R; upper bounds of e, d, |z| + e
+    products::AcceptRule accept{};
+    bool bounded = false, all = false, lse = false;
+  };
+  void load_keys(Index tile);
+  void load_values(Index tile);
+  void score(State& row, Index n);
+  bool bound(State& row, double absolute_score, double query_norm, double top_bias) const;
+  void weigh(State& row, Index n);
+  void accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse);
+  void look_again(State& row, Index n, const double* got);
+  [[nodiscard]] Index tile_size(Index tile) const noexcept;
+
+  const Call& call_;
+  Format format_;
+  bool after_, before_, sum_rounded_only_;
+  double log_overflow_softmax_;
+  products::ScoreRule score_rule_;
+  Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, kt_stride_ = 0, columns_ = 0, groups_ = 0;
+  Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
+  bool k_finite_ = false, v_finite_ = false;
+  double k_norm_ = 0, v_top_ = 0;
+
+  struct Scratch;
+  Scratch& scratch_;
+  std::vector<State> rows_;
+  std::vector<std::uint8_t> bits_;
+};
+
+}  // namespace attest::oracle

@@ -1,0 +1,121 @@
+// The quick levels never change a verdict: on conforming, faulty and planted outputs judge() says what the full formulas
+// say, element counts and witness included.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "core/rng.hpp"
+#include "oracle/attention.hpp"
+#include "tests/oracle/draw.hpp"
+#include "tests/oracle/emulator.hpp"
+
+namespace attest {
+namespace {
+
+struct Totals {
+  std::int64_t elements = 0, fails = 0, vacuous = 0;
+};
+
+void expect_same(const Contract& contract, const Problem& problem, const Inputs& inputs, const Tensor& out,
+                 const Tensor& lse, Totals& totals) {
+  const Verdict quick = oracle::AttentionOracle(contract, problem, inputs).judge(out, lse);
+  const Verdict slow = oracle::AttentionOracle(contract, problem, inputs).judge_slowly(out, lse);
+  ASSERT_EQ(name(quick.kind), name(slow.kind)) << to_text(problem);
+  ASSERT_EQ(quick.reason, slow.reason) << to_text(problem);
+  ASSERT_EQ(quick.counts.judged, slow.counts.judged) << to_text(problem);
+  ASSERT_EQ(quick.counts.undetermined, slow.counts.undetermined) << to_text(problem);
+  ASSERT_EQ(quick.counts.wide, slow.counts.wide) << to_text(problem);
+  ASSERT_EQ(quick.evidence.has_value(), slow.evidence.has_value());
+  if (quick.evidence) {
+    ASSERT_EQ(quick.evidence->tensor, slow.evidence->tensor);
+    ASSERT_EQ(quick.evidence->index, slow.evidence->index);
+    ASSERT_EQ(quick.evidence->lo, slow.evidence->lo);
+    ASSERT_EQ(quick.evidence->hi, slow.evidence->hi);
+  }
+  totals.elements += quick.counts.judged;
+  totals.fails += quick.kind == VerdictKind::fail;
+  totals.vacuous += quick.kind == VerdictKind::vacuous;
+}
+
+// A number of `format` next to x, up or down.
+double neighbour(Format format, double x, bool up) {
+  if (!std::isfinite(x)) return x;
+  const double target = up ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+  double step = std::max(std::fabs(x) * unit_roundoff(format), 2 * half_smallest_subnormal(format));
+  if (format == Format::f64) return std::nextafter(x, target);
+  for (double y = x;; step *= 1.5) {
+    y = round_to(format, up ? x + step : x - step);
+    if (y != x) return y;
+  }
+}
+
+class Levels : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const NamedPolicy& named = named_policies()[GetParam()];
+  const Format dtype = named.policy[Stage::storage];
+};
+
+TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
+  Totals totals;
+  for (int n = 0; n < 800; ++n) {
+    const auto seed = static_cast<std::uint64_t>(n) * 31 + GetParam();
+    const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
+    const Problem problem = testing::draw_problem(dtype, seed ^ 0x5eed);
+    const Inputs inputs = materialise(problem);
+    emulator::Variant variant = emulator::draw_variant(contract, problem, seed);
+    if (n % 3 == 0) variant.defect = static_cast<emulator::Defect>(1 + n % 5);
+    Tensor out = make_out(problem), lse = make_lse(problem);
+    emulator::run(inputs, contract, variant, out, lse);
+    expect_same(contract, problem, inputs, out, lse, totals);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(totals.elements, 10'000);
+  EXPECT_GE(totals.fails, 5);
+}
+
+// Outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among them.
+TEST_P(Levels, AgreeOnTheEdges) {
+  Totals totals;
+  std::uint64_t key = GetParam() + 1;
+  for (int n = 0; n < 600; ++n) {
+    const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
+    const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 131 + GetParam());
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), lse = make_lse(problem);
+    oracle::AttentionOracle oracle(contract, problem, inputs);
+    // Mostly on the edge; sometimes outside by one step, and rarely of another class.
+    const auto plant = [&](const oracle::Enclosure& e, Format format) {
+      key = mix(key);
+      const bool up = (key & 1) != 0;
+      double x = round_to(format, up ? e.hi : e.lo);
+      switch (below(mix(key), n % 2 != 0 ? 200 : 3)) {
+        case 0:
+          return neighbour(format, x, !up);
+        case 1:
+          return n % 2 != 0 ? neighbour(format, x, up) : x;
+        case 3:
+          return std::numeric_limits<double>::quiet_NaN();
+        case 4:
+          return std::numeric_limits<double>::infinity();
+        default:
+          return x;
+      }
+    };
+    for (Index b = 0; b < problem.b; ++b)
+      for (Index h = 0; h < problem.hq; ++h)
+        for (Index i = 0; i < problem.lq; ++i) {
+          for (Index c = 0; c < problem.dv; ++c) out.set(b, h, i, c, plant(oracle.out_enclosure(b, h, i, c), dtype));
+          if (lse.present()) lse.set(b, h, i, 0, plant(oracle.lse_enclosure(b, h, i), format_of(lse.dtype())));
+        }
+    expect_same(contract, problem, inputs, out, lse, totals);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(totals.elements, 10'000);
+  EXPECT_GE(totals.fails, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPolicies, Levels, ::testing::Range<std::size_t>(0, 9));
+
+}  // namespace
+}  // namespace attest
