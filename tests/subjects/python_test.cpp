@@ -1,0 +1,281 @@
+// Scripts with @attest.subject, through the worker of subjects/python. Needs a Python with numpy ($ATTEST_PYTHON).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "core/error.hpp"
+#include "subjects/resolve.hpp"
+#include "tests/subjects/small_call.hpp"
+
+namespace attest {
+namespace {
+
+using testing::SmallCall;
+
+const std::string scripts = ATTEST_SOURCE_DIR "/tests/subjects/scripts/";
+
+bool python_can_import(const std::string& package) {
+  const char* python = std::getenv("ATTEST_PYTHON");
+  const std::string command = (python != nullptr && *python != '\0' ? std::string(python) : "python3") +
+                              " -c 'import " + package + "' 2>/dev/null";
+  return std::system(command.c_str()) == 0;
+}
+
+ResolveOptions options() {
+  ResolveOptions options;
+  options.log_folder = "python_test-logs";
+  return options;
+}
+
+std::unique_ptr<SubjectFactory> script(const std::string& text, const ResolveOptions& how = options()) {
+  return resolve(scripts + text, Trust::command_line, how);
+}
+
+CallResult run(Subject& subject, const attest_attention& call) { return subject.run(std::array{call}).at(0); }
+
+class Python : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!python_can_import("numpy")) GTEST_SKIP() << "no numpy: name a Python that has it with ATTEST_PYTHON";
+  }
+  static CallResult run_once(const std::string& name, const SmallCall& small = SmallCall()) {
+    return run(*script("kernels.py:" + name)->open(), small.call());
+  }
+};
+
+TEST_F(Python, ReadsInputsAndReturnsOutput) {
+  for (const DType type : {DType::f32, DType::f16}) {
+    const SmallCall small(5, type);
+    const CallResult result = run_once("echo", small);
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_GT(result.elapsed_ns, 0);
+    for (Index d = 0; d < 5; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), static_cast<double>(d) + 1);
+  }
+  const SmallCall written;
+  EXPECT_EQ(run_once("writes_out", written).status, CallStatus::done);
+  EXPECT_EQ(written.out.at(0, 0, 0, 7), 2);
+}
+
+TEST_F(Python, KeepsStridesAndLeavesGapsAlone) {
+  SmallCall small(8);
+  small.out = Tensor(DType::f32, std::array<Index, 4>{1, 1, 1, 8}, std::array<Index, 4>{99, 77, 33, 3}, 1);
+  small.v = Tensor(DType::f32, std::array<Index, 4>{1, 1, 2, 8}, std::array<Index, 4>{0, 0, 0, 2}, 3);
+  for (Index d = 0; d < 8; ++d) small.v.set(0, 0, 0, d, static_cast<double>(d));
+  EXPECT_EQ(run_once("echo", small).status, CallStatus::done);
+  for (Index d = 0; d < 8; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), static_cast<double>(d) + 1);
+  EXPECT_EQ(small.out.damage(), Tensor::Damage::none);
+}
+
+TEST_F(Python, SeesEveryOption) {
+  SmallCall small(12);
+  small.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
+  attest_attention call = small.call();
+  call.scale = 0.25;
+  call.softcap = 30;
+  call.causal = 1;
+  call.align = ATTEST_BOTTOM_RIGHT;
+  call.window_left = 3;
+  call.window_right = -1;
+  call.threads = 2;
+  const CallResult result = run(*script("kernels.py:facts")->open(), call);
+  EXPECT_EQ(result.status, CallStatus::done) << result.message;
+  const double phase = static_cast<double>(reinterpret_cast<std::uintptr_t>(call.q.data) % 256);
+  const std::array<double, 12> wanted{0.25, 1, 1, 30, 3, -9, 2, phase, 1, 1, 1, 1};
+  for (Index d = 0; d < 12; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), wanted[static_cast<std::size_t>(d)]) << d;
+  EXPECT_EQ(small.lse.at(0, 0, 0), 0.25);
+}
+
+TEST_F(Python, SeesMasks) {
+  const SmallCall small;
+  const std::array<Index, 4> shape{1, 1, 1, 2};
+  Tensor bias(DType::f32, shape), keep(DType::boolean, shape), lengths(DType::i32, std::array<Index, 1>{1});
+  bias.set(0, 0, 0, 0, 1.5), bias.set(0, 0, 0, 1, 2), keep.set(0, 0, 0, 0, 1), keep.set(0, 0, 0, 1, 0);
+  lengths.set(0, 0, 0, 0, 2);
+  attest_attention call = small.call();
+  call.bias = bias.view(), call.keep = keep.view(), call.kv_lengths = lengths.view();
+  const CallResult result = run(*script("kernels.py:masked")->open(), call);
+  EXPECT_EQ(result.status, CallStatus::done) << result.message;
+  const std::array<double, 4> wanted{3.5, 1, 2, 1};
+  for (Index d = 0; d < 4; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), wanted[static_cast<std::size_t>(d)]) << d;
+}
+
+TEST_F(Python, RunsBfloat16WhereThereIsATypeForIt) {
+  const SmallCall small(4, DType::bf16);
+  const CallResult result = run_once("bf16", small);
+  if (python_can_import("ml_dtypes")) {
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_EQ(small.out.at(0, 0, 0, 3), 4);
+  } else {
+    EXPECT_EQ(result.status, CallStatus::unsupported);
+    EXPECT_NE(result.message.find("install ml_dtypes"), std::string::npos) << result.message;
+  }
+}
+
+TEST_F(Python, DerivesWhatItSupportsFromTheSignature) {
+  const SubjectInfo echo = script("kernels.py:echo")->info();
+  EXPECT_EQ(echo.version, "3.1");
+  EXPECT_EQ(echo.dtypes, (std::vector{Format::f32, Format::f16}));
+  EXPECT_EQ(echo.policies.at(0), policy_for(Format::f32));
+  EXPECT_EQ(echo.policies.at(1), policy_from_text("f16-all"));  // "f32" says nothing of f16
+  const Supports& none = echo.supports;
+  EXPECT_FALSE(none.causal || none.bias || none.keep || none.kv_lengths || none.window || none.softcap || none.lse ||
+               none.gqa);
+  EXPECT_EQ(none.scale, Supports::Scale::any);
+  const Supports facts = script("kernels.py:facts")->info().supports;
+  EXPECT_TRUE(facts.causal && facts.bias && facts.keep && facts.kv_lengths && facts.window && facts.softcap &&
+              facts.lse);
+  const Supports declared = script("kernels.py:declares")->info().supports;
+  EXPECT_TRUE(declared.gqa && declared.causal && declared.top_left && declared.dv_equals_d);
+  EXPECT_FALSE(declared.bottom_right);
+  EXPECT_EQ(declared.scale, Supports::Scale::only_default);
+  EXPECT_EQ(declared.d.max, 64);
+  EXPECT_EQ(declared.d.multiple, 8);
+}
+
+TEST_F(Python, AsksNoCornerThatTheKernelDoesNotSay) {
+  const SmallCall small;  // one query, two keys
+  attest_attention call = small.call();
+  const auto subject = script("kernels.py:corner-unsaid")->open();
+  EXPECT_EQ(run(*subject, call).status, CallStatus::done);
+  call.causal = 1;
+  const CallResult result = run(*subject, call);
+  EXPECT_EQ(result.status, CallStatus::unsupported);
+  EXPECT_NE(result.message.find("corner"), std::string::npos) << result.message;
+}
+
+struct Case {
+  const char* name;
+  CallStatus status;
+  const char* message;
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+class PythonMisbehaves : public Python, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(PythonMisbehaves, IsAResultAndNoAccident) {
+  ResolveOptions how = options();
+  if (GetParam().status == CallStatus::timeout) how.limits.call = std::chrono::milliseconds(500);
+  const auto subject = script(std::string("kernels.py:") + GetParam().name, how)->open();
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const CallResult result = run(*subject, SmallCall().call());
+    EXPECT_EQ(result.status, GetParam().status);
+    EXPECT_TRUE(std::regex_search(result.message, std::regex(GetParam().message))) << result.message;
+    EXPECT_EQ(result.message.find('\n'), std::string::npos);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, PythonMisbehaves,
+    ::testing::Values(Case{"raises", CallStatus::error,
+                           "^ValueError: on purpose and in two lines .*\\(more in .*log\\)"},
+                      Case{"refuses", CallStatus::unsupported, "^head width 7$"},
+                      Case{"quits", CallStatus::error, "^SystemExit: bye"},
+                      Case{"wrong_shape", CallStatus::error, "shape \\(1, 2, 3\\) instead of \\(1, 1, 1, 8\\)"},
+                      Case{"wrong_dtype", CallStatus::error, "returned out as f64 instead of f32"},
+                      Case{"returns_nothing", CallStatus::error, "returned NoneType for out"},
+                      Case{"returns_list", CallStatus::error, "returned list for out"},
+                      Case{"hangs_holding_the_lock", CallStatus::timeout, "no answer within 0.5 s"},
+                      Case{"segfaults", CallStatus::crash, "killed by SIGSEGV"}),
+    [](const auto& one) { return one.param.name; });
+
+TEST_F(Python, AMissingLseIsAnError) {
+  SmallCall small;
+  EXPECT_EQ(run_once("no_lse", small).status, CallStatus::done);
+  small.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
+  const CallResult result = run_once("no_lse", small);
+  EXPECT_EQ(result.status, CallStatus::error);
+  EXPECT_NE(result.message.find("did not return (out, lse)"), std::string::npos) << result.message;
+}
+
+TEST_F(Python, MayPrintAndReadStdin) {
+  const SmallCall printed, read;
+  EXPECT_EQ(run_once("prints", printed).status, CallStatus::done);
+  EXPECT_EQ(printed.out.at(0, 0, 0, 0), 3);
+  EXPECT_EQ(run_once("reads_stdin", read).status, CallStatus::done);
+  EXPECT_EQ(read.out.at(0, 0, 0, 0), 4);
+}
+
+TEST_F(Python, ATracebackLiesInTheFileThatTheMessageNames) {
+  const CallResult result = run_once("raises");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(result.message, match, std::regex("more in (.*)\\)")));
+  std::stringstream text;
+  text << std::ifstream(match[1].str()).rdbuf();
+  EXPECT_NE(text.str().find("Traceback"), std::string::npos);
+  EXPECT_NE(text.str().find("a script may print while it is imported"), std::string::npos);
+}
+
+TEST_F(Python, TheOnlySubjectNeedsNoName) {
+  EXPECT_EQ(run(*script("one_subject.py")->open(), SmallCall().call()).status, CallStatus::done);
+  EXPECT_EQ(run(*script("neighbour.py:only")->open(), SmallCall().call()).status, CallStatus::done);
+}
+
+struct Refused {
+  const char* name;
+  const char* text;
+  Exit exit;
+  const char* sentence;
+};
+void PrintTo(const Refused& one, std::ostream* out) { *out << one.name; }
+
+class PythonRefuses : public Python, public ::testing::WithParamInterface<Refused> {};
+
+TEST_P(PythonRefuses, WithOneSentence) {
+  try {
+    script(GetParam().text);
+    FAIL() << "resolved";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), GetParam().exit) << error.what();
+    EXPECT_TRUE(std::regex_search(error.what(), std::regex(GetParam().sentence))) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scripts, PythonRefuses,
+    ::testing::Values(
+        Refused{"NoFile", "absent.py", Exit::no_subject, "there is no file .*absent.py"},
+        Refused{"NoSubject", "no_subject.py", Exit::no_subject, "declares no subject: put @attest.subject"},
+        Refused{"Several", "kernels.py", Exit::usage, "subjects, name one as .*: echo, writes_out"},
+        Refused{"NoSuchName", "kernels.py:ecko", Exit::no_subject, "no subject ecko: did you mean echo"},
+        Refused{"Syntax", "syntax_error.py", Exit::no_subject, "cannot be imported: SyntaxError.*\\(more in "},
+        Refused{"Raises", "raises_at_import.py", Exit::no_subject, "RuntimeError: licence server is down"},
+        Refused{"Quits", "quits_at_import.py", Exit::no_subject, "SystemExit: 0"},
+        Refused{"Dies", "dies_at_import.py", Exit::no_subject, "was killed by SIGABRT before it described itself"},
+        Refused{"NoModule", "no_module.py", Exit::no_subject, "No module named 'a_package_that_nobody_has'"},
+        Refused{"BadDtype", "bad_dtype.py", Exit::no_subject, "dtype 'int8' is none of float16"},
+        Refused{"BadParameter", "bad_parameter.py", Exit::no_subject, "did you mean 'causal'"},
+        Refused{"OneWindow", "one_window.py", Exit::no_subject, "take both or none"},
+        Refused{"NoQkv", "no_qkv.py", Exit::no_subject, "must take q, k, v first, and takes query, key, value"},
+        Refused{"Twice", "twice.py", Exit::no_subject, "declares the subject 'f' twice"},
+        Refused{"ContractTypo", "kernels.py:contract_typo", Exit::no_subject, "no key 'batch_invarient'"}),
+    [](const auto& refused) { return refused.param.name; });
+
+TEST_F(Python, APythonThatIsNotThereIsNamed) {
+  ResolveOptions how = options();
+  how.python = "/nowhere/python3";
+  try {
+    script("one_subject.py", how);
+    FAIL() << "resolved";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::no_subject);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/python3 cannot be run"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(Python, TheExampleIsRight) {
+  const auto factory =
+      resolve(ATTEST_SOURCE_DIR "/examples/attention_subject.py:plain", Trust::command_line, options());
+  const SmallCall small(4);  // q.k = 2, scale 0.5: both scores 1, so out is the mean of v
+  EXPECT_EQ(run(*factory->open(), small.call()).status, CallStatus::done);
+  for (Index d = 0; d < 4; ++d) EXPECT_NEAR(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5, 1e-6);
+}
+
+}  // namespace
+}  // namespace attest

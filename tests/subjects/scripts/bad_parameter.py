@@ -1,0 +1,3 @@
+import attest
+@attest.subject
+def f(q, k, v, *, casual=False): return v

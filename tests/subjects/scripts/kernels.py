@@ -1,0 +1,120 @@
+"""Subjects that behave and that do not; one name each."""
+import sys
+
+import attest
+import numpy as np
+
+print("a script may print while it is imported")
+print('{"protocol":1,"message":"describe","subjects":[]}', flush=True)
+
+
+@attest.subject(dtypes=["float32", "float16"], version="3.1", contract={"policy": "f32"})
+def echo(q, k, v, *, scale):
+    """v's first key plus q's first element."""
+    return (v[:, :, :1, :] + q[..., :1]).astype(q.dtype)
+
+
+@attest.subject
+def writes_out(q, k, v, *, scale, out):
+    out[...] = 2
+
+
+@attest.subject
+def facts(q, k, v, *, scale, causal, align, softcap, window_left, window_right, threads, lse, bias, keep, kv_lengths):
+    out = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    said = [scale, causal, align == "bottom_right", softcap, -9 if window_left is None else window_left,
+            -9 if window_right is None else window_right, threads, q.ctypes.data % 256,
+            bias is None, keep is None, kv_lengths is None, lse]
+    out[0, 0, 0, :len(said)] = said
+    return (out, np.full(q.shape[:3], 0.25)) if lse else out
+
+
+@attest.subject
+def masked(q, k, v, *, scale, bias=None, keep=None, kv_lengths=None):
+    out = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    out[0, 0, 0, :4] = [bias.sum(), keep.sum(), kv_lengths.sum(), keep.dtype == bool]
+    return out
+
+
+@attest.subject(name="corner-unsaid")
+def corner(q, k, v, *, scale, causal):
+    return np.ones((*q.shape[:3], v.shape[3]), q.dtype)
+
+
+@attest.subject
+def raises(q, k, v, *, scale):
+    raise ValueError("on purpose\nand in two lines \udc80 \x1b[31m")
+
+
+@attest.subject
+def refuses(q, k, v, *, scale):
+    raise attest.Unsupported("head width 7")
+
+
+@attest.subject
+def quits(q, k, v, *, scale):
+    sys.exit("bye")
+
+
+@attest.subject
+def wrong_shape(q, k, v, *, scale):
+    return np.zeros((1, 2, 3), q.dtype)
+
+
+@attest.subject
+def wrong_dtype(q, k, v, *, scale):
+    return np.zeros((*q.shape[:3], v.shape[3]), np.float64)
+
+
+@attest.subject
+def returns_nothing(q, k, v, *, scale):
+    pass
+
+
+@attest.subject
+def returns_list(q, k, v, *, scale):
+    return [1.0]
+
+
+@attest.subject
+def no_lse(q, k, v, *, scale, lse):
+    return np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+
+
+@attest.subject
+def prints(q, k, v, *, scale):
+    print('{"protocol":1,"message":"run","id":1,"call":0,"status":"error","ns":1}', flush=True)
+    sys.__stdout__.write("more\n")
+    return np.full((*q.shape[:3], v.shape[3]), 3, q.dtype)
+
+
+@attest.subject
+def reads_stdin(q, k, v, *, scale):
+    return np.full((*q.shape[:3], v.shape[3]), 4 if sys.stdin.read() == "" else 5, q.dtype)
+
+
+@attest.subject
+def hangs_holding_the_lock(q, k, v, *, scale):
+    import ctypes
+    ctypes.PyDLL(None).sleep(3600)
+
+
+@attest.subject
+def segfaults(q, k, v, *, scale):
+    import ctypes
+    ctypes.string_at(8)
+
+
+@attest.subject(supports={"gqa": True, "dims": {"d": [1, 64, 8], "dv": "=d"}, "align": ["top_left"]})
+def declares(q, k, v, *, causal=False):
+    return v[:, :, :1]
+
+
+@attest.subject(dtypes=["bfloat16"])
+def bf16(q, k, v, *, scale):
+    return v[:, :, :1, :] + q[..., :1]
+
+
+@attest.subject(contract={"batch_invarient": "bitwise"})
+def contract_typo(q, k, v, *, scale):
+    return v

@@ -1,0 +1,1 @@
+from one_subject import only

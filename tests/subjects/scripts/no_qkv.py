@@ -1,0 +1,3 @@
+import attest
+@attest.subject
+def f(query, key, value): return value

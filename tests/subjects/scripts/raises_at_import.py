@@ -1,0 +1,2 @@
+import attest
+raise RuntimeError('licence server is down')

@@ -1,0 +1,188 @@
+// The worker client against workers that misbehave: each is one clear sentence and the right status, none takes the
+// caller down, and the next call finds a worker that was started again.
+#include "subjects/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <regex>
+
+#include "core/error.hpp"
+#include "subjects/resolve.hpp"
+#include "tests/subjects/small_call.hpp"
+
+namespace attest {
+namespace {
+
+using testing::SmallCall;
+
+const std::string fake = ATTEST_SOURCE_DIR "/tests/subjects/workers/fake.py";
+
+std::unique_ptr<WorkerFactory> factory(const std::string& mode,
+                                       std::chrono::milliseconds start = std::chrono::seconds(20)) {
+  std::filesystem::create_directories("worker_test-logs");
+  WorkerCommand command{{"python3", fake, mode}, "fake", "worker_test-logs/" + mode + ".log", {}};
+  command.limits.call = std::chrono::milliseconds(mode == "hangs" ? 400 : 10000);
+  command.limits.start = start;
+  return std::make_unique<WorkerFactory>(command, "", "fake");
+}
+
+CallResult run(Subject& subject) {
+  const SmallCall small;
+  const CallResult result = subject.run(std::array{small.call()}).at(0);
+  if (result.status == CallStatus::done) {
+    EXPECT_EQ(small.out.at(0, 0, 0, 7), 1.5);
+  }
+  return result;
+}
+
+void expect_one_sentence(const std::string& text, const char* pattern) {
+  EXPECT_TRUE(std::regex_search(text, std::regex(pattern))) << text;
+  EXPECT_LT(text.size(), 600u) << text;
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+}
+
+TEST(Worker, BehavesFromItsDocumentAlone) {
+  const auto subject = factory("behaves")->open();
+  EXPECT_EQ(subject->info().version, "7");
+  for (int i = 0; i < 3; ++i) {
+    const CallResult result = run(*subject);
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_EQ(result.elapsed_ns, 5);
+  }
+}
+
+TEST(Worker, OutlivesItsFactoryAndRunsBesideOthers) {
+  auto made = factory("behaves");
+  const auto first = made->open(), second = made->open();
+  made.reset();
+  EXPECT_EQ(run(*first).status, CallStatus::done);
+  EXPECT_EQ(run(*second).status, CallStatus::done);
+}
+
+TEST(Worker, GrowsItsArena) {
+  const auto subject = factory("behaves")->open();
+  EXPECT_EQ(run(*subject).status, CallStatus::done);
+  const SmallCall large(1 << 20);
+  EXPECT_EQ(subject->run(std::array{large.call()}).at(0).status, CallStatus::done);
+  EXPECT_EQ(large.out.at(0, 0, 0, (1 << 20) - 1), 1.5);
+  EXPECT_EQ(large.out.damage(), Tensor::Damage::none);
+}
+
+TEST(Worker, AProgramIsASubject) {
+  ResolveOptions options;
+  options.log_folder = "worker_test-logs";
+  std::filesystem::copy_file(fake, "fake_worker", std::filesystem::copy_options::overwrite_existing);
+  for (const char* text : {"./fake_worker", "./fake_worker:fake"}) {
+    const auto found = resolve(text, Trust::command_line, options);
+    EXPECT_EQ(found->info().name, text);
+    EXPECT_EQ(run(*found->open()).status, CallStatus::done);
+  }
+}
+
+TEST(Worker, ADeathNowAndThenIsCountedAndSurvived) {
+  const auto subject = factory("dies-now-and-then")->open();
+  int crashes = 0;
+  for (int i = 0; i < 300; ++i) {
+    const CallResult result = run(*subject);
+    if (result.status == CallStatus::crash)
+      ++crashes;
+    else
+      EXPECT_EQ(result.status, CallStatus::done) << result.message;
+  }
+  EXPECT_EQ(crashes, 6);  // at the 50th call of each life
+}
+
+TEST(Worker, ACrashIsNoticedAtOnce) {
+  const auto subject = factory("dies-leaving-a-child")->open();
+  const auto start = std::chrono::steady_clock::now();
+  const CallResult result = run(*subject);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(300));
+  EXPECT_EQ(result.status, CallStatus::crash);
+  EXPECT_EQ(result.message, "the worker was killed by SIGKILL");
+}
+
+struct Case {
+  const char* mode;
+  CallStatus status;
+  const char* message;
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.mode; }
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  return std::regex_replace(std::string(info.param.mode), std::regex("-"), "_");
+}
+
+class AtACall : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AtACall, IsAResultAndTheNextCallAnother) {
+  const auto subject = factory(GetParam().mode)->open();
+  for (int i = 0; i < 2; ++i) {
+    const CallResult result = run(*subject);
+    EXPECT_EQ(result.status, GetParam().status);
+    expect_one_sentence(result.message, GetParam().message);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Worker, AtACall,
+    ::testing::Values(Case{"hangs", CallStatus::timeout, "^no answer within 0.4 s$"},
+                      Case{"closes-stdout", CallStatus::crash, "^the worker closed its output$"},
+                      Case{"half-a-line", CallStatus::crash, "^the worker ended with status 3$"},
+                      Case{"prints", CallStatus::error, "'debug: entering kernel', which is no JSON object"},
+                      Case{"no-json", CallStatus::error, "'ok', which is no JSON object"},
+                      Case{"binary", CallStatus::error, "which is no JSON object"},
+                      Case{"endless-line", CallStatus::error, "a line without an end"},
+                      Case{"wrong-id", CallStatus::error, "call 0 of trip 0 instead of call 0 of trip 1"},
+                      Case{"wrong-call", CallStatus::error, "call 1 of trip 1 instead of call 0 of trip 1"},
+                      Case{"wrong-status", CallStatus::error, "the status \"fine\""},
+                      Case{"wrong-protocol", CallStatus::error, "protocol \"1\" instead of 1"},
+                      Case{"wrong-types", CallStatus::error, "an error without a message"},
+                      Case{"error-message", CallStatus::error, "an error: lost the device"}),
+    name_of);
+
+TEST(Worker, AnAnswerTooManyIsNotTakenForTheNext) {
+  const auto subject = factory("answers-twice")->open();
+  EXPECT_EQ(run(*subject).status, CallStatus::done);
+  const CallResult second = run(*subject);
+  EXPECT_EQ(second.status, CallStatus::error);
+  expect_one_sentence(second.message, "call 0 of trip 1 instead of call 0 of trip 2");
+}
+
+class AtStart : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AtStart, IsRefusedWithOneSentence) {
+  try {
+    factory(GetParam().mode, std::chrono::seconds(GetParam().mode == std::string("silent") ? 1 : 20));
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::no_subject);
+    expect_one_sentence(error.what(), GetParam().message);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Worker, AtStart,
+    ::testing::Values(Case{"dies-at-start", {}, "ended with status 1 before it described itself.*dies-at-start.log"},
+                      Case{"silent", {}, "did not describe itself within 1 s"},
+                      Case{"nonsense-at-start", {}, "'Welcome to my kernel 1.0!' instead of a JSON object"},
+                      Case{"array-at-start", {}, "instead of a JSON object"},
+                      Case{"other-protocol", {}, "speaks protocol 2 instead of 1"},
+                      Case{"no-subjects", {}, "described no subject"},
+                      Case{"subject-is-number", {}, "a subject without a name"},
+                      Case{"no-name", {}, "a subject without a name"},
+                      Case{"endless-line-at-start", {}, "instead of a JSON object"}),
+    name_of);
+
+TEST(Worker, AProgramThatIsNotThereIsNoSubject) {
+  try {
+    WorkerFactory(WorkerCommand{{"no-such-python"}, "x.py", "no-such.log", {}}, "", "x.py");
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::no_subject);
+    expect_one_sentence(error.what(), "no-such-python cannot be run: No such file");
+  }
+}
+
+}  // namespace
+}  // namespace attest
