@@ -156,8 +156,8 @@ std::string Process::end() {
   while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
   child_ = -1;
-  if (!by_itself) return closed ? "closed its output" : "stopped";
-  if (WIFSIGNALED(status)) return "killed by " + signal_name(WTERMSIG(status));
+  if (!by_itself) return closed ? "closed its output" : "was stopped";
+  if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 

@@ -29,7 +29,7 @@ class Process {
   Received send(std::string_view line, Clock::time_point deadline);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
-  // Ends the child, if it has not ended itself, and says how it went: "killed by SIGSEGV", "ended with status 3".
+  // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
 
  private:
