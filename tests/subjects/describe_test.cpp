@@ -1,0 +1,160 @@
+#include "subjects/describe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "core/error.hpp"
+
+namespace attest {
+namespace {
+
+SubjectInfo read(const std::string& describe) { return subject_info({"k", "1", describe, ""}, "./p.so:k"); }
+
+SubjectInfo read_more(const std::string& rest, const std::string& dtypes = R"(["f32"])") {
+  return read(R"({"ops":["attention"],"dtypes":)" + dtypes + (rest.empty() ? "" : "," + rest) + "}");
+}
+
+TEST(Describe, DefaultsAreThoseOfTheInterface) {
+  const SubjectInfo info = read_more("");
+  EXPECT_EQ(info.name, "./p.so:k");
+  EXPECT_EQ(info.version, "1");
+  EXPECT_FALSE(info.concurrent);
+  EXPECT_FALSE(info.policy_declared);
+  const Supports& s = info.supports;
+  EXPECT_TRUE(s.causal && s.top_left && s.bottom_right && s.gqa && s.bias && s.bias_same && s.bias_f32 && s.keep &&
+              s.kv_lengths && s.window && s.softcap && s.lse);
+  EXPECT_TRUE(s.stages.empty());
+  EXPECT_EQ(s.alignment, 1);
+  EXPECT_EQ(s.lk.min, 1);
+  EXPECT_EQ(s.lk.max, std::numeric_limits<Index>::max());
+  EXPECT_EQ(s.strides, Supports::Strides::any);
+  EXPECT_FALSE(info.semantics.batch_invariant || info.semantics.deterministic);
+  EXPECT_EQ(info.semantics.empty_row, EmptyRow::unspecified);
+}
+
+TEST(Describe, ReadsTheInterfacesExample) {
+  const SubjectInfo info = read(R"({"ops":["attention"],"dtypes":["f16","bf16","f32"],"concurrent":true,
+    "supports":{"causal":true,"align":["bottom_right"],"gqa":true,"bias":true,"bias_dtypes":["same"],
+      "keep":true,"kv_lengths":false,"window":false,"softcap":true,"lse":false,"stages":["scores"],"scale":"positive",
+      "strides":"last_dim_contiguous","alignment":16,"dims":{"b":[0,null,1],"lq":[1,null,1],"d":[8,256,8],"dv":"=d"}},
+    "contract":{"policy":"f16","exp_ulp":2,"empty_row":"zero","batch_invariant":"bitwise","deterministic":"threads",
+      "softcap_before_bias":false,"nan":"propagates","masked_unread":true}})");
+  EXPECT_TRUE(info.concurrent);
+  const Supports& s = info.supports;
+  EXPECT_FALSE(s.top_left || s.kv_lengths || s.window || s.lse || s.bias_f32);
+  EXPECT_TRUE(s.bottom_right && s.dv_equals_d && s.softcap);
+  EXPECT_EQ(s.scale, Supports::Scale::positive);
+  EXPECT_EQ(s.strides, Supports::Strides::last_dim_contiguous);
+  EXPECT_EQ(s.alignment, 16);
+  EXPECT_EQ(s.b.min, 0);
+  EXPECT_EQ(s.d.min, 8);
+  EXPECT_EQ(s.d.max, 256);
+  EXPECT_EQ(s.d.multiple, 8);
+  EXPECT_EQ(s.stages, std::vector<std::string>{"scores"});
+  EXPECT_EQ(info.semantics.arithmetic.exp_ulp, 2);
+  EXPECT_EQ(info.semantics.empty_row, EmptyRow::zero);
+  EXPECT_EQ(info.semantics.batch_invariant, BatchInvariance::bitwise);
+  EXPECT_EQ(info.semantics.deterministic, Deterministic::threads);
+  EXPECT_FALSE(info.semantics.softcap_before_bias);
+}
+
+TEST(Describe, APolicySpeaksOfTheDtypeThatItStores) {
+  const SubjectInfo named = read_more(R"("contract":{"policy":"f16"})", R"(["f16","f32","bf16"])");
+  EXPECT_EQ(named.policies.at(0), policy_from_text("f16"));
+  EXPECT_EQ(named.policies.at(1), policy_from_text("f32"));
+  EXPECT_EQ(named.policies.at(2), policy_from_text("bf16-all"));
+  EXPECT_FALSE(named.policy_declared);
+  EXPECT_TRUE(read_more(R"("contract":{"policy":"f16"})", R"(["f16"])").policy_declared);
+
+  const SubjectInfo stages = read_more(R"("contract":{"policy":"softmax=f16,partial=f16"})", R"(["f16","bf16"])");
+  EXPECT_EQ(stages.policies.at(0), policy_from_text("f16,softmax=f16,partial=f16"));
+  EXPECT_EQ(stages.policies.at(1), policy_from_text("bf16,softmax=f16,partial=f16"));
+  EXPECT_TRUE(stages.policy_declared);
+
+  const SubjectInfo pattern = read_more(R"("contract":{"policy":"*=f16,qk=f32"})", R"(["f16","f32"])");
+  EXPECT_EQ(pattern.policies.at(0), policy_from_text("f16-all,qk=f32"));
+  EXPECT_EQ(pattern.policies.at(1), policy_from_text("f32"));
+
+  const SubjectInfo each = read_more(R"("contract":{"policy":{"f16":"f16-acc16","f32":"f32"}})", R"(["f16","f32"])");
+  EXPECT_EQ(each.policies.at(0), policy_from_text("f16-acc16"));
+  EXPECT_TRUE(each.policy_declared);
+  EXPECT_EQ(each.contract(Format::f16).policy, policy_from_text("f16-acc16"));
+}
+
+TEST(Describe, AnOpThatIsNotTestedYetIsAUsageError) {
+  try {
+    read(R"({"ops":["layer_norm","mha"],"dtypes":["f32"]})");
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_EQ(std::string(error.what()),
+              "./p.so:k offers layer_norm, mha alone, which this version does not test: it tests attention");
+  }
+  EXPECT_EQ(read(R"({"ops":["layer_norm","attention"],"dtypes":["f32"]})").ops.size(), 2u);
+}
+
+struct Wrong {
+  const char* describe;
+  const char* sentence;
+};
+void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.describe; }
+
+class DescribeRefuses : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(DescribeRefuses, NamingTheKey) {
+  try {
+    read(GetParam().describe);
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::no_subject);
+    EXPECT_TRUE(std::regex_search(error.what(), std::regex(GetParam().sentence))) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+  }
+}
+
+#define ATTEST_DESCRIBE(rest) R"({"ops":["attention"],"dtypes":["f32"],)" rest "}"
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DescribeRefuses,
+    ::testing::Values(
+        Wrong{"", "describe is no JSON"}, Wrong{"{\"ops\":[\"a\xff", "describe is no JSON"},
+        Wrong{"[]", "must be a JSON object"}, Wrong{"null", "must be a JSON object"},
+        Wrong{R"({"dtypes":["f32"]})", "'ops' is missing"}, Wrong{R"({"ops":["attention"]})", "'dtypes' is missing"},
+        Wrong{R"({"ops":"attention","dtypes":["f32"]})", "'ops' must be a list"},
+        Wrong{R"({"ops":[],"dtypes":["f32"]})", "'ops' must be a list"},
+        Wrong{R"({"ops":[1],"dtypes":["f32"]})", "'ops' must be a list"},
+        Wrong{R"({"ops":["attention"],"dtypes":[]})", "'dtypes' must be a list that is not empty"},
+        Wrong{R"({"ops":["attention"],"dtypes":["f31"]})", "'dtypes' must be a list of f16, bf16"},
+        Wrong{R"({"ops":["attention"],"dtypes":["tf32"]})", "'dtypes' must be a list of f16, bf16"},
+        Wrong{ATTEST_DESCRIBE(R"("dtype":"f32")"), "no key 'dtype'"},
+        Wrong{ATTEST_DESCRIBE(R"("concurrent":1)"), "'concurrent' must be true or false"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":[])"), "'supports' must be an object"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"causal":"yes"})"), "'supports.causal' must be true"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"gqq":true})"), "no key 'supports.gqq'"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"align":"top_left"})"), "'supports.align' must be a list"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"align":["left"]})"), "top_left, bottom_right"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"bias_dtypes":["f16"]})"), "same, f32"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"stages":["softmax"]})"), "scores, weights"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"scale":"some"})"), "any, positive, default"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"strides":true})"), "any, last_dim_contiguous"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":0})"), "'supports.alignment' must be an integer"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":1e300})"), "an integer of at least 1"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":[]})"), "'supports.dims' must be an object"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"e":[1,2,1]}})"), "no 'supports.dims.e'"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[1,2]}})"), "supports.dims.d"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":"=dv"}})"), "supports.dims.d"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[-1,2,1]}})"), "at least 0"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[3,2,1]}})"), "at least 3"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[1,2,0]}})"), "at least 1"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[5,7,4]}})"), "a multiple of its third"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":"f15"})"), "f15"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":3})"), "'contract.policy' must be a policy"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":{"f16":"f16"}})"), "dtype 'f16', which the subject"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":{"f32":"f16"}})"), "a policy that stores f32"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"empty_row":"one"})"), "empty_row"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"emptyrow":"zero"})"), "no key 'emptyrow'"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":[])"), "contract"}));
+
+}  // namespace
+}  // namespace attest
