@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "generators/edges.hpp"
+
 namespace attest {
 namespace {
 
@@ -20,11 +22,6 @@ struct Dimension {
   int weight;  // its share of the work beside the others
 };
 
-constexpr auto tiles = std::to_array<Index>({16, 32, 64, 128, 192, 256, 512, 768});
-constexpr auto primes = std::to_array<Index>(
-    {2,   3,   5,   7,   11,  13,  17,  19,  23,  29,  37,   43,   53,   61,   71,   89,   101,   127,   149,  181,
-     211, 251, 307, 359, 431, 509, 607, 719, 857, 997, 1213, 1447, 1721, 2039, 4093, 8191, 16381, 32749, 65521});
-
 // What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
 // exponentials and no products.
 constexpr Index most_usual_work = Index{1} << 16;
@@ -35,40 +32,10 @@ constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
 // What a score costs beside its products (mask, exponential, error bound), in multiply-adds.
 constexpr Index work_of_a_score = 24;
 
-// The members of ascending `values` that are not above `cap`, at least the first.
-std::span<const Index> up_to(std::span<const Index> values, Index cap) {
-  const auto count = std::upper_bound(values.begin(), values.end(), cap) - values.begin();
-  return values.first(static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 1)));
-}
-
 // The range without 0, unless 0 is all there is.
 Range positive(Range range) {
   if (range.lo == 0 && range.hi > 0) range.lo = range.multiple;
   return range;
-}
-
-// About [1, cap], biased towards edges; the caller clips.
-Index edge_biased(Source& source, std::span<const Index> edges, Index cap) {
-  switch (source.below(8)) {
-    case 0:
-    case 1:
-      return source.pick(up_to(edges, cap));
-    case 2: {
-      const Index power = Index{1} << source.below(std::bit_width(static_cast<std::uint64_t>(cap)));
-      return power + source.between(-1, 1);
-    }
-    case 3: {
-      const Index tile = source.pick(up_to(tiles, cap));
-      const Index multiple = tile * source.between(1, 4);
-      return multiple + source.between(-1, 1);
-    }
-    case 4:
-      return source.pick(up_to(primes, cap));
-    case 5:
-      return source.chance(1, 2) ? 1 : cap;
-    default:
-      return source.log_uniform(cap);
-  }
 }
 
 Wide work_of(const Problem& p) { return Wide{p.b} * p.hq * p.lq * p.lk * (p.d + p.dv); }
@@ -152,7 +119,7 @@ class Shape {
     Index most = std::min(cap(dim, work_of, work_), cap(dim, elements_of, most_elements));
     const Index least = std::max<Index>(dim.range.lo, 1);
     if (most <= least) return dim.range.lo;
-    const int octaves = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(most / least))) - 1;
+    const int octaves = static_cast<int>(bits_of(most / least)) - 1;
     const int share = (2 * dim.weight * octaves + remaining - 1) / remaining;
     if (fair) most = std::min(most, least << std::min(octaves, share));
     if (remaining == dim.weight && source_.chance(7, 8)) return dim.range.floor(most);

@@ -10,6 +10,9 @@
 
 namespace attest {
 
+// How many bits n >= 0 has: the octave [2^(k-1), 2^k) is that of numbers of k bits.
+constexpr Index bits_of(Index n) noexcept { return static_cast<Index>(std::bit_width(static_cast<std::uint64_t>(n))); }
+
 // Random choices from one 64-bit key: the same on every compiler, machine and standard library, as long as an expression
 // draws once only (which of two operands or arguments is evaluated first is the compiler's choice).
 class Source {
@@ -38,8 +41,7 @@ class Source {
   // In [1, limit], limit >= 1: every octave equally often, within an octave uniform. Log-uniform to
   // within a factor 1.5, in integers alone.
   constexpr Index log_uniform(Index limit) noexcept {
-    const int octave = static_cast<int>(below(std::bit_width(static_cast<std::uint64_t>(limit))));
-    const Index first = Index{1} << octave;
+    const Index first = Index{1} << below(bits_of(limit));
     return between(first, limit < 2 * first ? limit : 2 * first - 1);
   }
 

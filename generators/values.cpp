@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -39,7 +38,7 @@ double draw_amplitude(Source& source, Format dtype) {
 }
 
 double draw_magnitude(Source& source, const Problem& problem) {
-  const Index width = std::max<Index>(problem.d, 1), root = std::bit_width(static_cast<std::uint64_t>(width)) / 2;
+  const Index width = std::max<Index>(problem.d, 1), root = bits_of(width) / 2;
   const Index kind = source.below(16);
   if (kind < 4) return power_of_two(-root);                        // near 1/sqrt(d), exact in every format
   if (kind < 5) return 1 / std::sqrt(static_cast<double>(width));  // the default, but given
