@@ -1,8 +1,8 @@
 // batch-bitwise, batch-bounded: a sample's result does not depend on the batch it comes in.
 //
-// The samples alone, in another order, and one sample several times over; shapes per sample, strides, masks and key lengths
-// stay. Exact where the contract claims `batch_invariant: bitwise`; otherwise each result lies in the enclosure of the very
-// same mathematical problem, so that any two differ by no more than its width. Catches other paths, splits or indexing for
+// One sample alone; and all samples in another order, one of them several times. Shapes per sample, strides, masks and key
+// lengths stay. Exact where the contract claims `batch_invariant: bitwise`; otherwise each result lies in the enclosure of the
+// very same mathematical problem, so that any two differ by no more than its width. Catches other paths, splits or indexing for
 // batch > 1.
 #include <algorithm>
 #include <array>
@@ -19,7 +19,6 @@ namespace attest::properties {
 namespace {
 
 constexpr Index most_work = Index{1} << 22;  // past this, one sample alone is all that is asked for
-constexpr Index most_alone = 4;
 
 bool bitwise(const Contract& contract) { return contract.batch_invariant == BatchInvariance::bitwise; }
 
@@ -46,29 +45,24 @@ struct Variant {
   std::vector<Index> samples;
 };
 
+// One sample alone; and all samples in another order, some of them more than once.
 std::vector<Variant> variants_of(const Problem& p, const DimRange& range) {
   std::vector<Variant> variants;
-  const auto count = static_cast<std::uint64_t>(p.b);
-  const auto some = static_cast<Index>(below(draw(p, 31), count));
-  const bool large = p.multiply_adds() > most_work;
-  if (p.b > 1 && offers(range, 1)) {
-    for (Index b = 0; b < p.b; ++b)
-      if (large ? b == some : p.b <= most_alone || b == 0 || b == some || b == p.b - 1)
-        variants.push_back({"the sample alone", {b}});
-  }
-  if (large && !variants.empty()) return variants;
-  if (p.b > 1) {
-    Variant rotated{"the samples in another order", {}};
-    for (Index b = 0; b < p.b; ++b) rotated.samples.push_back((b + 1) % p.b);
-    variants.push_back(std::move(rotated));
-  }
+  const auto some = static_cast<Index>(below(draw(p, 31), static_cast<std::uint64_t>(p.b)));
+  if (p.b > 1 && offers(range, 1)) variants.push_back({"the sample alone", {some}});
+  if (p.multiply_adds() > most_work && !variants.empty()) return variants;
+
   std::vector<Index> sizes;
-  for (const Index n : {2, 3, 4})
+  for (Index n = p.b + 1; n <= p.b + 3; ++n)
     if (offers(range, n)) sizes.push_back(n);
-  if (!sizes.empty()) {
-    const Index copies = sizes[below(draw(p, 32), sizes.size())];
-    variants.push_back({"the sample several times", std::vector<Index>(static_cast<std::size_t>(copies), some)});
-  }
+  if (sizes.empty() && p.b == 1) return variants;
+  Variant mixed{p.b == 1 ? "the sample several times" : "the samples in another order, some of them twice", {}};
+  for (Index b = 0; b < p.b; ++b) mixed.samples.push_back((b + 1) % p.b);
+  if (!sizes.empty())
+    mixed.samples.resize(static_cast<std::size_t>(sizes[below(draw(p, 32), sizes.size())]), some);
+  else
+    mixed.note = "the samples in another order";
+  variants.push_back(std::move(mixed));
   return variants;
 }
 
