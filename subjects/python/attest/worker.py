@@ -29,7 +29,7 @@ class LoadError(Exception):
 
 def load(target):
     """The subjects of a target, by name, in order."""
-    path, _, name = target.rpartition(":") if ".py:" in target or not target.endswith(".py") else (target, "", "")
+    path, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
     found = load_script(path) if path.endswith(".py") else load_adapter(path, name)
     if name and name not in found:
         raise LoadError(f"{path} has no subject {name!r}; it has {', '.join(found)}")
