@@ -269,6 +269,24 @@ TEST_F(Python, APythonThatIsNotThereIsNamed) {
   }
 }
 
+TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
+  if (!python_can_import("onnxruntime, onnx")) GTEST_SKIP() << "no onnxruntime and onnx in this Python";
+  std::string listed;
+  for (const ListedSubject& adapter : adapter_subjects()) listed += (listed.empty() ? "" : ", ") + adapter.name;
+  listed = std::regex_replace(listed, std::regex("onnxruntime:"), "");
+  WorkerCommand none = adapter_command("onnxruntime:none", options());
+  try {
+    WorkerFactory(none, "none", "onnxruntime:none");
+    FAIL() << "started";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "the adapter onnxruntime has no 'none'; it has " + listed);
+  }
+  const SmallCall small(8);
+  const auto subject = resolve("onnxruntime:Attention", Trust::file, options())->open();
+  EXPECT_EQ(run(*subject, small.call()).status, CallStatus::done);
+  for (Index d = 0; d < 8; ++d) EXPECT_NEAR(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5, 1e-5);
+}
+
 TEST_F(Python, TheExampleIsRight) {
   const auto factory =
       resolve(ATTEST_SOURCE_DIR "/examples/attention_subject.py:plain", Trust::command_line, options());
