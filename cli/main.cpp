@@ -2,6 +2,7 @@
 #include <csignal>
 #include <iostream>
 #include <new>
+#include <string>
 
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
@@ -45,6 +46,9 @@ int run(int argc, char** argv) {
   attest::cli::add_shrink(app, verb);
   attest::cli::add_export(app, verb);
   attest::cli::add_list(app, verb);
+  // CLI11 would only say that a verb is missing.
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr)
+    throw attest::usage_error("there is no verb '" + std::string(argv[1]) + "': `attest --help` lists them");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

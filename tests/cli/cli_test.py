@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""The command line as a user meets it: words, files and exit statuses, good input and bad.
+
+Usage: cli_test.py ATTEST [unittest option...]
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ATTEST = None
+PROBLEM = "op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=2 dtype=f32 values=integers:1 q_form=one seed=0"
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.cwd = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def attest(self, *words, params=None, timeout=120):
+        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
+        if params is not None:
+            env["ATTEST_PARAMS"] = params
+        return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True,
+                              timeout=timeout)
+
+    def refused(self, *words, status=2, says=(), params=None):
+        """The command ends with `status` and one short sentence on stderr that says all of `says`."""
+        done = self.attest(*words, params=params)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        self.assertTrue(done.stderr.startswith("attest: "), done.stderr)
+        self.assertLessEqual(len(done.stderr.splitlines()), 8, done.stderr)
+        for word in says:
+            self.assertIn(word, done.stderr)
+        return done
+
+    def reproducer(self, fault="scale-twice"):
+        done = self.attest("check", f"fault:{fault}", "--cases", 300, "--jobs", 1, "--corpus", "corpus")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return next(self.cwd.glob("corpus/*/*.json"))
+
+
+class Words(Cli):
+    def test_help_has_examples_and_statuses(self):
+        done = self.attest("--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("examples:", done.stdout)
+        self.assertIn("exit status", done.stdout)
+        for verb in ("fuzz", "check", "replay", "shrink", "export", "list"):
+            self.assertEqual(self.attest(verb, "--help").returncode, 0)
+
+    def test_version(self):
+        self.assertRegex(self.attest("--version").stdout, r"^attest \d+\.\d+\.\d+\n$")
+
+    def test_unknown_words(self):
+        self.refused()
+        self.refused("fuz", says=["fuz"])
+        self.refused("check", "builtin:fused", "--speed", "9", says=["--speed"])
+        self.refused("check", says=["SUBJECT"])
+        self.refused("check", "builtin:fusd", says=["builtin:fusd", "builtin:fused"])
+        self.refused("check", "fault:scale-thrice", says=["fault:scale-thrice"])
+        self.refused("check", "nonsense", says=["nonsense"])
+        self.refused("check", "./missing.so", status=4, says=["./missing.so"])
+        self.refused("check", "missing.py", status=4, says=["missing.py"])
+        self.refused("list", "birds", says=["birds", "policies"])
+
+    def test_values_out_of_range(self):
+        check = ("check", "builtin:fused")
+        self.refused(*check, "--seed", "-1", says=["--seed", "18446744073709551615"])
+        self.refused(*check, "--seed", "18446744073709551616", says=["--seed"])
+        self.refused(*check, "--cases", "0", says=["--cases"])
+        self.refused(*check, "--cases", "1e3", says=["--cases"])
+        self.refused(*check, "--jobs", "0", says=["--jobs"])
+        self.refused(*check, "--time", "0s", says=["--time", "30s"])
+        self.refused(*check, "--time", "soon", says=["--time"])
+        self.refused(*check, "--laws", "many", says=["--laws"])
+        self.refused(*check, "--shard", "3/2", says=["--shard"])
+        self.refused(*check, "--shard", "0/2", says=["--shard"])
+        self.refused(*check, "--property", "bird*", says=["bird*"])
+        self.refused(*check, "--op", "mha", says=["mha", "attention"])
+        self.refused(*check, "--policy", "f17", says=["f17"])
+        self.refused(*check, "--policy", "f16,layernorm*=f32", says=["layernorm*", "softmax"])
+        self.refused(*check, "--assume", "lq <", says=["assum"])
+        self.refused(*check, "--assume", "speed > 1", says=["speed"])
+        self.refused(*check, "--shrink-budget", "20s", says=["--shrink-budget"])
+        self.refused(*check, "--problem", "lk=two", says=["lk", "integer"])
+        self.refused(*check, "--json", "no/such/folder/x.json", says=["no/such/folder/x.json"])
+        self.refused(*check, "--known", "no/such/corpus", says=["no/such/corpus"])
+        self.refused("fuzz", "--forever", "--cases", "3", says=["--forever"])
+
+    def test_lists(self):
+        for what in ("subjects", "properties", "faults", "policies", "generators", "ops"):
+            done = self.attest("list", what, "--json", "-")
+            rows = json.loads(done.stdout)
+            self.assertTrue(rows)
+            for row in rows:
+                self.assertTrue(row["name"] and row["doc"], row)
+            self.assertEqual(len(self.attest("list", what).stdout.splitlines()), len(rows))
+        names = [row["name"] for row in json.loads(self.attest("list", "faults", "--json", "-").stdout)]
+        self.assertIn("scale-twice", names)
+
+    def test_a_subject_that_cannot_start_cannot_be_bisected(self):
+        self.refused("check", "./missing.so", "--bisect", status=125)
+        self.assertEqual(self.attest("check", "fault:scale-twice", "--cases", 50, "--bisect").returncode, 1)
+
+
+class Sources(Cli):
+    def test_command_line_over_environment_over_file(self):
+        (self.cwd / "attest.toml").write_text("seed = 5\n[check]\ncases = 7\njobs = 1\n")
+        summary = lambda *words, **how: json.loads(
+            self.attest("check", "builtin:fused", "--json", "-", *words, **how).stdout)
+        self.assertEqual((summary()["seed"], summary()["cases"]), (5, 7))
+        self.assertEqual(summary(params="seed=6")["seed"], 6)
+        self.assertEqual(summary("--seed", 7, params="seed=6")["seed"], 7)
+
+    def test_unknown_keys_are_errors(self):
+        self.refused("check", "builtin:fused", params="sed=3", says=["ATTEST_PARAMS", "'sed'"])
+        self.refused("check", "builtin:fused", params="seed", says=["key=value"])
+        (self.cwd / "attest.toml").write_text("speed = 5\n")
+        self.refused("check", "builtin:fused", says=["attest.toml", "'speed'"])
+        (self.cwd / "attest.toml").write_text("[chek]\nseed = 5\n")
+        self.refused("check", "builtin:fused", says=["[chek]"])
+        (self.cwd / "attest.toml").write_text("seed = = 5\n")
+        self.refused("check", "builtin:fused", says=["attest.toml", "line 1"])
+
+
+class Campaigns(Cli):
+    def test_a_clean_subject_holds(self):
+        done = self.attest("check", "builtin:fused", "--cases", 200, "--jobs", 2)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("every property held", done.stdout)
+        self.assertIn("policy-bound", done.stdout)
+        self.assertEqual(list(self.cwd.iterdir()), [], "check writes no files unless told")
+
+    def test_json_has_what_the_contract_names(self):
+        done = self.attest("check", "fault:scale-twice", "--policy", "f16", "--cases", 100, "--json", "-")
+        self.assertEqual(done.returncode, 1)
+        summary = json.loads(done.stdout)  # nothing else goes to stdout
+        for key in ("format verb subject version policy seed shard cases executed judged judged_long verdicts elements "
+                    "elements_long undetermined skipped vacuous seconds seconds_in findings exit").split():
+            self.assertIn(key, summary)
+        self.assertEqual(set(summary["seconds_in"]), {"draw", "values", "subject", "oracle", "laws", "shrink"})
+        self.assertEqual(summary["exit"], 1)
+        finding = summary["findings"][0]
+        for key in ("bucket property problem original case multiply_adds subject_calls seconds_to_first cases_to_first "
+                    "witness reproducer rerun").split():
+            self.assertIn(key, finding)
+        self.assertEqual(set(finding["witness"]) & {"index", "got", "expected", "lo", "hi", "ratio"},
+                         {"index", "got", "expected", "lo", "hi", "ratio"})
+
+    def test_check_reruns_one_problem_and_prints_the_line_that_does(self):
+        done = self.attest("check", "fault:scale-twice", "--cases", 100, "--json", "out.json")
+        rerun = json.loads((self.cwd / "out.json").read_text())["findings"][0]["rerun"]
+        self.assertIn(rerun, done.stdout)
+        again = subprocess.run(rerun.replace("attest", ATTEST, 1), shell=True, cwd=self.cwd, capture_output=True,
+                               text=True)
+        self.assertEqual(again.returncode, 1, again.stderr)
+        self.assertEqual(self.attest("check", "builtin:fused", "--problem", PROBLEM).returncode, 0)
+
+    def test_fuzz_stores_what_fails_and_goes_on_where_it_stopped(self):
+        words = ("fuzz", "fault:batch-leak", "--seed", 3, "--cases", 60, "--jobs", 2, "-o", "out")
+        first = self.attest(*words, "--json", "first.json")
+        self.assertEqual(first.returncode, 1, first.stderr)
+        summary = json.loads((self.cwd / "first.json").read_text())
+        reproducer = self.cwd / summary["findings"][0]["reproducer"]
+        self.assertTrue(reproducer.is_file())
+        second = self.attest(*words, "--json", "second.json")
+        self.assertEqual(second.returncode, 1, second.stderr)
+        self.assertEqual(json.loads((self.cwd / "second.json").read_text())["cases"], summary["cases"])
+        self.refused("fuzz", "fault:batch-leak", "--seed", 4, "--cases", 60, "-o", "out", says=["seed"])
+
+    def test_fuzz_without_o_makes_a_folder(self):
+        done = self.attest("fuzz", "--cases", 20, "--jobs", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(list((self.cwd / "attest-out" / "builtin-fused").iterdir())), 1)
+
+    def test_known_buckets_do_not_fail_the_run(self):
+        self.reproducer()
+        done = self.attest("check", "fault:scale-twice", "--cases", 40, "--continue-after-failure", "--known", "corpus",
+                           "--json", "-")
+        summary = json.loads(done.stdout)
+        fresh = [f for f in summary["findings"] if not f.get("known")]
+        self.assertEqual(done.returncode, 1 if fresh else 0)
+        self.assertLess(len(fresh), len(summary["findings"]))
+
+    def test_nothing_executed_is_an_error(self):
+        self.refused("check", "builtin:fused", "--cases", 20, "--property", "hard-selection", "--assume",
+                     "keep==closed", status=3, says=["no"])
+
+    def test_assume_narrows_the_domain(self):
+        done = self.attest("check", "builtin:fused", "--cases", 50, "--assume", "scale>0 && lq<=lk && dtype==f16",
+                           "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_events_are_json_lines(self):
+        self.attest("check", "fault:scale-twice", "--cases", 50, "--events", "events")
+        events = [json.loads(line) for line in (self.cwd / "events").read_text().splitlines()]
+        kinds = [event["event"] for event in events]
+        self.assertEqual((kinds[0], kinds[-1]), ("start", "end"))
+        self.assertLess(kinds.index("failure"), kinds.index("finding"))
+
+    def test_interrupt_ends_with_the_summary(self):
+        process = subprocess.Popen([ATTEST, "fuzz", "--forever", "--jobs", "2"], cwd=self.cwd, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("interrupted", out)
+
+
+class Corpus(Cli):
+    def test_replay_gives_what_is_expected(self):
+        self.reproducer()
+        done = self.attest("replay", "corpus", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counts = json.loads(done.stdout)
+        self.assertEqual(counts["entries"], counts["as_expected"])
+
+    def test_a_mended_subject_is_reported(self):
+        self.reproducer()
+        done = self.attest("replay", "corpus", "--subject", "builtin:fused")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("mended", done.stdout)
+
+    def test_damaged_files_are_named_and_the_rest_still_runs(self):
+        good = self.reproducer()
+        text = good.read_text()
+        damaged = {
+            "truncated": text[: len(text) // 2],
+            "flipped": text.replace("seed", "sead", 1),
+            "future": text.replace('"format": 1', '"format": 99', 1),
+            "path": text.replace("fault:scale-twice", "./evil.so"),
+            "deep": "[" * 100000,
+            "empty": "",
+        }
+        for name, content in damaged.items():
+            (self.cwd / "corpus" / f"{name}.json").write_text(content)
+        done = self.attest("replay", "corpus", "--json", "counts.json")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        counts = json.loads((self.cwd / "counts.json").read_text())
+        self.assertEqual((counts["damaged"], counts["as_expected"]), (len(damaged), 1))
+        for name in damaged:
+            self.assertIn(f"{name}.json", done.stdout)
+
+    def test_replay_needs_entries(self):
+        self.refused("replay", "nowhere", says=["nowhere"])
+        (self.cwd / "empty").mkdir()
+        self.assertEqual(self.attest("replay", "empty").returncode, 2)
+
+    def test_shrink_again(self):
+        path = self.reproducer()
+        done = self.attest("shrink", path)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1-minimal", done.stdout)
+        self.refused("shrink", "nowhere.json", says=["nowhere.json"])
+
+    def test_export_as_python_and_npz(self):
+        path = self.reproducer()
+        done = self.attest("export", path, "--to", "python")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("import numpy as np", done.stdout)
+        compile(done.stdout, "exported.py", "exec")
+        self.assertEqual(self.attest("export", path, "--to", "npz", "-o", "x.npz").returncode, 0)
+        self.assertEqual((self.cwd / "x.npz").read_bytes()[:2], b"PK")
+        self.refused("export", path, "--to", "pdf", says=["pdf", "npz"])
+        self.refused("export", path, says=["--to"])
+        self.refused("export", path, "--to", "npz", says=["-o"])
+
+
+if __name__ == "__main__":
+    ATTEST = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
