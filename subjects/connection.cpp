@@ -142,6 +142,24 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   return results;
 }
 
+std::string WorkerConnection::script(const std::string& subject, const attest_attention& call) {
+  copy_in({&call, 1});
+  std::string request = fmt::format(R"({{"protocol":{},"message":"script","subject":{},"arena_bytes":{},"call":)",
+                                    protocol_version, json(subject).dump(), arena_.size());
+  append_call(request, call, offsets_.front());
+  request += "}\n";
+  const auto deadline = Clock::now() + command_.limits.call;
+  Process::Received state = process_.send(request, deadline);
+  if (state == Process::Received::line) state = process_.receive(line_, deadline);
+  const json reply = state == Process::Received::line ? json::parse(line_, nullptr, false) : json();
+  const auto source = reply.is_object() ? reply.find("source") : reply.end();
+  if (source == reply.end() || !source->is_string()) {
+    usable_ = false;
+    throw Error(Exit::no_subject, command_.target + " did not say how to run this call in a script" + more_in_log());
+  }
+  return source->get<std::string>();
+}
+
 CallResult WorkerConnection::lost(Process::Received how) {
   usable_ = false;
   switch (how) {

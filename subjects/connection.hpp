@@ -27,6 +27,10 @@ class WorkerConnection {
   // answer that is none, and this connection is no longer usable.
   std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls);
 
+  // Python source that makes the call without attest and leaves the answer in `got`; empty if the worker, a shipped
+  // adapter's, knows none. Throws Error(no_subject) if it does not say.
+  std::string script(const std::string& subject, const attest_attention& call);
+
  private:
   void copy_in(std::span<const attest_attention> calls);
   void copy_out(const attest_attention& call, std::size_t index) const;

@@ -42,12 +42,13 @@ std::optional<Target> split_program(std::string_view text) {
   return Target{std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-// A file for what the workers of a subject print, in a folder that only this user can write.
+// A file for what the workers of a subject print; where no folder is named, in one that only this user can write.
 fs::path log_for(std::string_view subject, fs::path folder) {
   std::error_code error;
-  if (folder.empty()) folder = fs::temp_directory_path() / ("attest-" + std::to_string(::getuid()));
+  const bool shared = folder.empty();
+  if (shared) folder = fs::temp_directory_path() / ("attest-" + std::to_string(::getuid()));
   fs::create_directories(folder, error);
-  if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+  if (!error && shared) fs::permissions(folder, fs::perms::owner_all, error);
   if (error)
     throw usage_error("the folder " + folder.string() + " for what a worker prints cannot be used: " + error.message());
   std::string name(subject);
@@ -68,10 +69,8 @@ std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std:
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
-std::unique_ptr<SubjectFactory> python_worker(const std::string& target, const std::string& name, std::string_view text,
-                                              const ResolveOptions& options) {
-  return worker({python_of(options), (python_folder() / "attest_worker.py").string(), target}, target, name, text,
-                options);
+std::vector<std::string> python_worker(const std::string& target, const ResolveOptions& options) {
+  return {python_of(options), (python_folder() / "attest_worker.py").string(), target};
 }
 
 std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options) {
@@ -81,6 +80,11 @@ std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view te
   std::vector<std::string> names;
   for (const PluginEntry& entry : entries) names.push_back(entry.name);
   return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], std::string(text));
+}
+
+void refuse_in_process(std::string_view text, const ResolveOptions& options) {
+  if (options.in_process)
+    throw usage_error(one_line(text) + " runs in a process of its own: leave out --in-process, which is for plug-ins");
 }
 
 // The subjects that lie in a file; nullptr if `text` names no file of a kind that can hold one.
@@ -95,7 +99,8 @@ std::unique_ptr<SubjectFactory> from_path(std::string_view text, Trust trust, co
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) throw Error(Exit::no_subject, "there is no file " + one_line(path));
   if (library) return plugin(*library, text, options);
-  if (script) return python_worker(script->path, script->name, text, options);
+  refuse_in_process(text, options);
+  if (script) return worker(python_worker(script->path, options), script->path, script->name, text, options);
   return worker({program->path}, program->path, program->name, text, options);
 }
 
@@ -113,12 +118,21 @@ std::vector<ListedSubject> adapter_subjects() {
   return subjects;
 }
 
+std::string adapter_name(std::string_view text) { return std::string(text.substr(text.find(':') + 1)); }
+
+WorkerCommand adapter_command(std::string_view text, const ResolveOptions& options) {
+  const std::string target(text);
+  return {python_worker(target, options), target, log_for(text, options.log_folder), options.limits};
+}
+
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {
   if (std::unique_ptr<SubjectFactory> builtin = builtin_subject(text, options.policy)) return builtin;
   const std::vector<ListedSubject> adapters = adapter_subjects();
   const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
-  if (std::any_of(adapters.begin(), adapters.end(), named))
-    return python_worker(std::string(text), std::string(text.substr(text.find(':') + 1)), text, options);
+  if (std::any_of(adapters.begin(), adapters.end(), named)) {
+    refuse_in_process(text, options);
+    return std::make_unique<WorkerFactory>(adapter_command(text, options), adapter_name(text), std::string(text));
+  }
   if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
   std::vector<std::string> names;
   for (const auto& list : {builtin_subjects(), fault_subjects(), adapters})

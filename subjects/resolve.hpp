@@ -25,9 +25,13 @@ struct ResolveOptions {
 
 // The subject that `text` names: builtin:NAME, fault:NAME, plugin.so[:NAME], script.py[:NAME], a shipped adapter
 // PREFIX:NAME, or an executable file that speaks docs/worker.md, PATH[:NAME].
-// Throws Error(usage) for a text that names none of these (with the nearest names), for a path from a file, and for several
-// subjects of which none is named; Error(no_subject) if what it names does not start.
+// Throws Error(usage) for a text that names none of these (with the nearest names), for a path from a file, for several
+// subjects of which none is named, and for in_process where it cannot be; Error(no_subject) if what it names does not start.
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options);
+
+// The NAME of a shipped adapter PREFIX:NAME, and how its worker is started.
+std::string adapter_name(std::string_view text);
+WorkerCommand adapter_command(std::string_view text, const ResolveOptions& options);
 
 // The shipped adapters, with or without the packages they need.
 std::vector<ListedSubject> adapter_subjects();

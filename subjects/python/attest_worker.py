@@ -1,4 +1,13 @@
 """Starts the worker with this folder, and not the caller's working directory, in front of the module path."""
-from attest.worker import main
+import json
+import sys
+
+try:
+    from attest.worker import main
+except ImportError as error:  # numpy is not there: the one answer that does not need it
+    sys.stdin.readline()
+    print(json.dumps({"protocol": 1, "message": "error", "error": f"{sys.executable} cannot run Python subjects: {error}; "
+                      "install it there, or name another interpreter with --python"}), flush=True)
+    sys.exit(1)
 
 main()

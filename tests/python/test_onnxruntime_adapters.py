@@ -207,6 +207,41 @@ class Agreement(unittest.TestCase):
         self.assertEqual(len(session._sessions), session._KEPT_SESSIONS)
 
 
+class Scripts(unittest.TestCase):
+    """The script of a call gives what the subject gives, bit for bit, or the refusal that the subject reports."""
+
+    def test_battery(self):
+        for name, make in SUBJECTS.items():
+            subject = make()
+            for dtype in subject.describe()["dtypes"]:
+                for problem, c in battery(dtype):
+                    with self.subTest(name, dtype=dtype, problem=problem):
+                        self.compare(subject, c)
+
+    def compare(self, subject, c):
+        try:
+            code = subject.script(c)
+        except Unsupported:
+            return
+        scope = {"np": np, **{n: getattr(c, n) for n in ("q", "k", "v", "bias", "keep", "kv_lengths", "scale")}}
+        try:
+            subject.attention(c)
+        except Refused as refusal:
+            with self.assertRaises(SystemExit) as caught:
+                exec(code, scope)
+            self.assertTrue(str(caught.exception).startswith("refused: "))
+            self.assertTrue(str(caught.exception).endswith(str(refusal).removeprefix("onnxruntime: ")), refusal)
+        else:
+            exec(code, scope)
+            np.testing.assert_array_equal(scope["got"], c.out)
+
+    def test_tensors_are_named_and_not_repeated(self):
+        for name, options in [("Attention", dict(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5)),
+                              ("Attention-3d", dict(b=2, hq=4, hkv=2)),
+                              ("MultiHeadAttention", dict(b=2, hq=2, kv_lengths=np.array([1, 3], np.int32)))]:
+            self.assertNotIn("np.array(", SUBJECTS[name]().script(call(**options)))
+
+
 class AttentionEncoding(unittest.TestCase):
     def test_plain(self):
         got = handed("Attention", call())

@@ -39,7 +39,7 @@ def attribute(name, value, dtype):
         stored = float(np.float32(value))
     allowed = 0.0 if dtype == "f64" else 2.0**-24 * abs(value)  # one rounding is part of every narrower policy
     if not abs(stored - value) <= allowed:
-        raise Unsupported(f"{name} {value!r} is no 32-bit float, which is what the attribute holds")
+        raise Unsupported(f"this {name} is no 32-bit float, which is what the attribute holds")
     return stored
 
 

@@ -29,12 +29,12 @@ node = h.make_node("{node.op}", {node.input_names()}, {outputs}{arguments})
 graph = h.make_graph([node], "g", [info(n, a, {shape}) for n, a in feed.items()], [info(n, q, None) for n in node.output])
 model = h.make_model(graph, opset_imports=[{opsets}], ir_version=10)
 options = ort.SessionOptions()
-options.intra_op_num_threads = {node.threads}
+options.intra_op_num_threads, options.log_severity_level = {node.threads}, 4  # errors are raised
 try:
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     got = session.run(["y"], feed)[0]{heads_outside}
 except Exception as error:
-    raise SystemExit(f"refused: {{error}}")
+    raise SystemExit(f"refused: {{str(error).strip()}}")
 """
 
 
