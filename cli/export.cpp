@@ -33,6 +33,17 @@ std::optional<Tensor> run_subject(const Settings& settings, const engine::Entry&
   return std::nullopt;
 }
 
+// Python that runs the subject without attest, empty where there is none; nullopt if the subject cannot be asked here.
+std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+  try {
+    return subject_code(settings.text("subject").value_or(entry.subject), entry.problem, inputs,
+                        settings.text("python").value_or(""));
+  } catch (const Error& error) {
+    std::cerr << "attest: " << error.what() << "; the export goes without the subject\n";
+    return std::nullopt;
+  }
+}
+
 void write_text(const std::string& text, const std::optional<std::string>& path) {
   if (!path) {
     std::cout << text;
@@ -55,9 +66,9 @@ int export_entry(const Settings& settings, const std::string& path) {
     report::write_npz({entry, inputs, run_subject(settings, entry, inputs), {}}, *output);
     return 0;
   }
-  const std::string code = subject_code(entry.subject, entry.problem, inputs, settings.text("python").value_or(""));
-  auto out = code.empty() ? run_subject(settings, entry, inputs) : std::nullopt;
-  write_text(report::python_script({entry, inputs, std::move(out), code}), output);
+  const std::optional<std::string> code = script_of(settings, entry, inputs);
+  auto out = code && code->empty() ? run_subject(settings, entry, inputs) : std::nullopt;
+  write_text(report::python_script({entry, inputs, std::move(out), code.value_or("")}), output);
   return 0;
 }
 

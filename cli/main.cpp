@@ -47,7 +47,8 @@ int run(int argc, char** argv) {
   attest::cli::add_export(app, verb);
   attest::cli::add_list(app, verb);
   // CLI11 would only say that a verb is missing.
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr)
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == argv[1]; }).empty())
     throw attest::usage_error("there is no verb '" + std::string(argv[1]) + "': `attest --help` lists them");
   try {
     app.parse(argc, argv);
