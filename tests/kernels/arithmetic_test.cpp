@@ -67,8 +67,8 @@ TEST(Dot, RoundsEveryOperationInOrder) {
   }
 }
 
-// What the contracts say: exp within 1 ulp of the softmax format, exactly 1 at 0, 0 at -inf, NaN for NaN.
-TEST(Powers, StayWithinAnUlp) {
+// What the contracts say: exp within 0.51 ulp of the softmax format, exactly 1 at 0, 0 at -inf, NaN for NaN.
+TEST(Powers, StayWithinTheirPromise) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> x, powers;
   for (float t = -150; t <= 0; t += 0.00013f) x.push_back(t);
@@ -84,7 +84,7 @@ TEST(Powers, StayWithinAnUlp) {
         const double exact = base == Base::e ? std::exp(t) : std::exp2(t);
         const double ulp = std::max(std::exp2(std::floor(std::log2(exact)) + 1) * unit_roundoff(format),
                                     2 * half_smallest_subnormal(format));
-        ASSERT_LE(std::fabs(powers[i] - exact), ulp) << name(format) << ' ' << x[i];
+        ASSERT_LE(std::fabs(powers[i] - exact), 0.51 * ulp) << name(format) << ' ' << x[i];
         ASSERT_TRUE(same(power(format, base, static_cast<float>(t)), powers[i])) << name(format) << ' ' << x[i];
       }
     }
