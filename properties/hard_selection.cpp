@@ -119,7 +119,7 @@ class Selection {
       if (std::isnan(z)) return -1;
       const double error = 32 * formats_.u * (std::fabs(raw) + (std::isinf(bias) ? 0 : std::fabs(bias)));
       if (z - error > best_low) {
-        second_high = best_high;
+        second_high = std::max(second_high, best_high);
         best_low = z - error;
         best_high = z + error;
         best = j;
@@ -129,7 +129,8 @@ class Selection {
       if (std::isfinite(z)) largest_score = std::max(largest_score, std::fabs(z));
       n += 1;
     }
-    if (best < 0 || !usable(b, h, i, best) || !(best_low - second_high > lead())) return -1;
+    if (best < 0 || !usable(b, h, i, best)) return -1;
+    if (!(best_low - second_high > lead() + exp2_shift(largest_score))) return -1;
     return room_for(n, largest_score) ? best : -1;
   }
 
@@ -142,6 +143,10 @@ class Selection {
   [[nodiscard]] bool wide() const noexcept { return contract_.policy[Stage::softmax] == Format::f64; }
   [[nodiscard]] double lead() const noexcept { return (wide() ? 800 : 128) + contract_.lazy_nats(); }
 
+  // By how many nats the exp2 trick may move an exponent.
+  [[nodiscard]] double exp2_shift(double score) const noexcept {
+    return exp2() ? 4 * unit_roundoff(contract_.policy[Stage::softmax]) * score : 0;
+  }
   // The score after softcap and bias.
   [[nodiscard]] double finish(double raw, double bias) const {
     const double c = inputs_.softcap;
@@ -179,8 +184,9 @@ class Selection {
   [[nodiscard]] bool room_for(double n, double largest_score) const {
     const Format softmax = contract_.policy[Stage::softmax], pv = contract_.policy[Stage::pv];
     const double u = unit_roundoff(softmax);
-    if (exp2() && 4 * u * largest_score > 1) return false;  // the exp2 trick shifts such scores by a whole nat
-    const double grown = 8 * n * std::exp(contract_.lazy_nats() + 1);
+    const double shift = exp2_shift(largest_score);
+    if (shift > 16) return false;
+    const double grown = 8 * n * std::exp(contract_.lazy_nats() + shift);
     const double remnant = softmax == Format::f16 ? 0x1.8p-25 : smallest_normal(softmax);
     return grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) &&
            16 * n * remnant <= std::min(u, unit_roundoff(pv));

@@ -397,6 +397,20 @@ TEST(HardSelection, UsesBiasAndSoftcapOnlyWhereTheyLeaveItExact) {
             "no row in which a key can win clearly");
 }
 
+// Coarse scores and wide biases: the lead must hold over every other key, not over the last one that was best.
+TEST(HardSelection, MeasuresTheLeadOverEveryOtherKey) {
+  Contract contract = test::promise(Format::bf16);
+  contract.policy = policy_from_text("bf16-all");
+  contract.arithmetic.exp2 = false;
+  for (int seed = 0; seed < 300; ++seed) {
+    const std::string problem =
+        "b=2 hq=1 hkv=1 lq=3 lk=6 d=2 dv=3 dtype=bf16 softcap=0x1p-1 bias=large values=normal:1 seed=" +
+        std::to_string(seed);
+    const Verdict verdict = run("hard-selection", problem, conforming(0), contract);
+    EXPECT_FALSE(is_finding(verdict.kind)) << problem;
+  }
+}
+
 // --- all of them
 
 TEST(ExactLaws, HoldForConformingKernels) {
