@@ -97,6 +97,17 @@ TEST_P(Behaves, KeepsStridesAndMisalignment) {
   EXPECT_EQ(small.out.damage(), Tensor::Damage::none);
 }
 
+TEST_P(Behaves, TakesTensorsOfSizeZero) {
+  SmallCall small(4);
+  small.k = Tensor(DType::f32, std::array<Index, 4>{1, 1, 0, 4});
+  small.v = Tensor(DType::f32, std::array<Index, 4>{1, 1, 0, 4});
+  const CallResult result = run_once("facts-of-empty", small, GetParam());
+  EXPECT_EQ(result.status, CallStatus::done) << result.message;
+  EXPECT_EQ(small.out.at(0, 0, 0, 0), 1);
+  EXPECT_EQ(small.out.damage(), Tensor::Damage::none);
+  EXPECT_EQ(small.k.damage(), Tensor::Damage::none);
+}
+
 TEST_P(Behaves, RunsListsInOrder) {
   const auto subject = conduct("echo", GetParam())->open();
   std::vector<SmallCall> small(20);

@@ -68,6 +68,20 @@ TEST(Resolve, ABuiltinThatIsAskedForAnotherStorageIsAnErrorOfTheCall) {
   EXPECT_FALSE(results.at(0).message.empty());
 }
 
+TEST(Resolve, OnlyAPluginRunsInProcess) {
+  ResolveOptions options;
+  options.in_process = true;
+  for (const char* text : {"onnxruntime:Attention", ATTEST_SOURCE_DIR "/examples/attention_subject.py", "/bin/true"})
+    try {
+      resolve(text, Trust::command_line, options);
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_NE(std::string(error.what()).find("leave out --in-process"), std::string::npos) << error.what();
+    }
+  EXPECT_NO_THROW(resolve("builtin:fused", Trust::command_line, options));
+}
+
 TEST(Resolve, AdaptersAreListedWithoutTheirPackages) {
   std::set<std::string> names;
   for (const ListedSubject& adapter : adapter_subjects()) {

@@ -43,6 +43,14 @@ int facts(void*, const attest_attention* call, char*, std::size_t) {
   return ATTEST_DONE;
 }
 
+// 1 if an empty tensor is present all the same, with data, and an absent one is not.
+int facts_of_empty(void*, const attest_attention* call, char*, std::size_t) {
+  const bool right = attest_present(&call->k) && call->k.shape[2] == 0 && call->k.data != nullptr &&
+                     call->v.strides != nullptr && !attest_present(&call->bias) && !attest_present(&call->lse);
+  fill(call->out, right ? 1 : 0);
+  return ATTEST_DONE;
+}
+
 int returns_seven(void*, const attest_attention*, char*, std::size_t) { return 7; }
 int unsupported(void*, const attest_attention*, char* message, std::size_t size) {
   std::snprintf(message, size, "no such thing here");
@@ -154,6 +162,7 @@ attest_subject counting() {
 const attest_subject table[] = {
     subject("echo", echo),
     subject("facts", facts),
+    subject("facts-of-empty", facts_of_empty),
     subject("returns-seven", returns_seven),
     subject("unsupported", unsupported),
     subject("silent-error", silent_error),
