@@ -51,6 +51,12 @@ constexpr auto drawn_fields = std::to_array<NamedRange>({
     {"v_form", &Fields::v_form},
 });
 
+const NamedRange* find_drawn(std::string_view name) noexcept {
+  const auto found = std::find_if(drawn_fields.begin(), drawn_fields.end(),
+                                  [&](const NamedRange& field) { return field.name == name; });
+  return found == drawn_fields.end() ? nullptr : &*found;
+}
+
 Range only(Index value) { return {value, value}; }
 
 Range range_of(DimRange dim) { return {dim.min, dim.max, std::max<Index>(dim.multiple, 1)}; }
@@ -102,11 +108,11 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes) : supports_
   settle();
 }
 
+bool Domain::narrows(std::string_view field) noexcept { return find_drawn(field) != nullptr; }
+
 void Domain::narrow(std::string_view field, Index lo, Index hi) {
-  const auto* const found = std::find_if(drawn_fields.begin(), drawn_fields.end(),
-                                         [&](const NamedRange& candidate) { return candidate.name == field; });
-  if (found == drawn_fields.end())
-    throw usage_error("field " + std::string(field) + " has no range to narrow: state it as a predicate");
+  const NamedRange* const found = find_drawn(field);
+  if (!found) throw usage_error("field " + std::string(field) + " has no range to narrow: state it as a predicate");
   fields_.*found->range = intersect(fields_.*found->range, {lo, hi});
   settle();
 }

@@ -37,6 +37,9 @@ class Domain {
   // the field is none of these, or if nothing is left.
   void narrow(std::string_view field, Index lo, Index hi);
 
+  // Whether narrow() takes this field.
+  [[nodiscard]] static bool narrows(std::string_view field) noexcept;
+
   // Draws again until `predicate` holds: for what narrow() cannot say. Several must all hold.
   void assume(std::function<bool(const Problem&)> predicate);
   [[nodiscard]] bool accepts(const Problem& problem) const;

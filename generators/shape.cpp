@@ -43,22 +43,30 @@ Wide work_of(const Problem& p) { return Wide{p.b} * p.hq * p.lq * p.lk * (p.d + 
 // An upper bound: every query head with keys and values of its own, and one mask element per score.
 Wide elements_of(const Problem& p) { return Wide{p.b} * p.hq * (Wide{p.lq + p.lk} * (p.d + p.dv) + Wide{p.lq} * p.lk); }
 
+// From the smallest problem of the domain up to the end of a band, or 16 times the smallest if that is more.
+Index draw_work(Source& source, Index smallest, int size) {
+  const Index band = source.below(1000), end = band == 0 ? 28 : band < 100 ? 22 : 16;
+  const Index octaves = std::max<Index>(end + 1 - bits_of(smallest), 4) * std::clamp(size, 0, 100) / 100;
+  const Index first = smallest << source.below(std::max<Index>(octaves, 1));
+  return first + source.below(first);
+}
+
 // Draws the dimensions of one problem in turn; those not drawn yet are at their smallest.
 class Shape {
  public:
-  Shape(Problem& problem, const Domain& domain, Source& source, Index work)
-      : problem_(problem), source_(source), work_(work) {
+  Shape(Problem& problem, const Domain& domain, Source& source, int size) : problem_(problem), source_(source) {
     const Domain::Fields& fields = domain.fields();
     const Range d = positive(domain.width(fields.d, problem.dtype)),
                 dv = positive(domain.width(fields.dv, problem.dtype)), both = intersect(d, dv);
     one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
     dims_ = {{{&Problem::lk, positive(fields.lk), find_field("lk")->edges, 2},
-              {&Problem::lq, positive(fields.lq), find_field("lq")->edges, 1},
+              {&Problem::lq, positive(fields.lq), find_field("lq")->edges, 2},
               {&Problem::b, positive(fields.b), find_field("b")->edges, 1},
               {&Problem::hq, positive(fields.hq), find_field("hq")->edges, 1},
               {&Problem::d, one_width_ ? both : d, find_field("d")->edges, 3},
               {&Problem::dv, dv, find_field("dv")->edges, 1}}};
     for (const Dimension& dim : dims_) set(dim, dim.range.lo);
+    work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of(problem), 1)), size);
   }
 
   // Dimensions in random order, keys first in half of the problems. Decoding (one query) is a regime of its own.
@@ -144,17 +152,10 @@ class Shape {
 
   Problem& problem_;
   Source& source_;
-  Index work_;
+  Index work_ = 0;
   std::array<Dimension, 6> dims_;
   bool one_width_;
 };
-
-Index draw_work(Source& source, int size) {
-  const Index band = source.below(1000);
-  const int bits = std::max(1, (band == 0 ? 28 : band < 100 ? 22 : 16) * std::clamp(size, 0, 100) / 100);
-  const Index first = Index{1} << source.below(bits);
-  return first + source.below(first);
-}
 
 // As many key heads as query heads in half of the problems, one in a quarter, else any divisor.
 Index draw_key_heads(Index heads, Range allowed, Source& source) {
@@ -195,7 +196,7 @@ void draw_empty(Problem& problem, const Domain::Fields& fields, bool one_width, 
 }  // namespace
 
 void draw_shape(Problem& problem, const Domain& domain, Source& source, int size) {
-  Shape shape(problem, domain, source, draw_work(source, size));
+  Shape shape(problem, domain, source, size);
   const bool crowd = source.chance(1, 1000) && size >= 100;
   if (!crowd || !shape.draw_crowd()) shape.draw();
   const Domain::Fields& fields = domain.fields();

@@ -7,7 +7,7 @@ namespace attest {
 
 // Draws b, hq, hkv, lq, lk, d and dv of a problem whose dtype is set. The work W = B Hq Lq Lk (D + Dv) comes first:
 // log-uniform in [1, 2^16] in 90 % of problems, [1, 2^22] in 9.9 %, [1, 2^28] in 0.1 %; then the dimensions share it,
-// each biased towards the edges of the field table. `size` (0..100) scales the logarithm of the work.
+// each biased towards the edges of the field table. 1 stands for the work of the domain's smallest problem. `size` (0..100) scales the logarithm of the work.
 void draw_shape(Problem& problem, const Domain& domain, Source& source, int size);
 
 // Draws how many rows of out are judged: all of them unless the problem is large.

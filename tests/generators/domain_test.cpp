@@ -135,6 +135,15 @@ TEST(Domain, KeepsToDimensions) {
   expect_supported(s, {Format::f16});
 }
 
+TEST(Domain, ALargeSmallestProblemLeavesVariety) {
+  Supports s;
+  s.d = s.dv = {64, 256, 64};
+  const auto problems = draw_many(Domain(s, {Format::f16}), 12, 5000);
+  EXPECT_LT(share(problems, [](const Problem& p) { return p.b * p.hq * p.lq * p.lk == 1; }), 0.3);
+  EXPECT_GT(share(problems, [](const Problem& p) { return p.lk >= 256; }), 0.01);
+  EXPECT_GT(share(problems, [](const Problem& p) { return p.d == 256; }), 0.01);
+}
+
 TEST(Domain, DrawsEmptyDimensionsOnlyWhereTheyAreAllowed) {
   const auto empty = [](const Problem& p) { return p.b == 0 || p.hq == 0 || p.lq == 0 || p.lk == 0 || p.d == 0; };
   Supports s;

@@ -22,7 +22,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x7911b9bec1147e15u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x1d517d02305e8385u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 
@@ -61,8 +61,8 @@ TEST(Draw, SizeBoundsTheWork) {
     Index most = 0;
     for (std::uint64_t i = 0; i < 3000; ++i)
       most = std::max(most, draw_problem(domain(), 5, i, 1, size).multiply_adds());
-    EXPECT_LE(most, size == 0 ? 2 : Index{1} << (28 * size / 100)) << size;
-    EXPECT_GE(most, size == 0 ? 2 : Index{1} << (16 * size / 100 - 1)) << size;
+    EXPECT_LE(most, Index{4} << (27 * size / 100)) << size;
+    EXPECT_GE(most, Index{1} << (15 * size / 100)) << size;
   }
 }
 
