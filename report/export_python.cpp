@@ -115,8 +115,8 @@ std::string reference(const Problem& p, const Contract& contract, const Inputs& 
                            : "    expected = np.where(s[..., None] == -np.inf, 0, w[..., None] * V[:, :, None]).sum(-2)"
                              "  # a masked NaN does not count\n";
   const auto empty_rows = [&](std::string_view value, std::string_view why) {
-    code += fmt::format("expected = np.where((s == -np.inf).all(-1, keepdims=True), {}, expected)  # its contract: {}\n",
-                        value, why);
+    code += fmt::format(
+        "expected = np.where((s == -np.inf).all(-1, keepdims=True), {}, expected)  # its contract: {}\n", value, why);
   };
   if (contract.empty_row == EmptyRow::zero) empty_rows("0.0", "zeros");
   if (contract.empty_row == EmptyRow::nan) empty_rows("np.nan", "NaN");
@@ -157,6 +157,10 @@ std::string python_script(const Exported& exported) {
   if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
   code += "\n";
   if (const auto* law = properties::find_property(entry.property)) code += fmt::format("# law: {}\n", law->statement);
+  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound",
+                                                        "fused-equals-explicit"};
+  if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
+    code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
   if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));
   code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
   code += "import numpy as np\n";

@@ -22,7 +22,7 @@ std::string duration(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);
 }
 
-std::string number(double value) { return fmt::format("{}", value); }
+std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 std::string shell_quoted(std::string_view word) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";

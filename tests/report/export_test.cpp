@@ -1,0 +1,305 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/policy.hpp"
+#include "oracle/attention.hpp"
+#include "report/export.hpp"
+#include "tests/report/python.hpp"
+
+namespace attest {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+class NeedsNumpy : public testing::Environment {
+  void SetUp() override { need_python_with("numpy"); }
+};
+[[maybe_unused]] const auto* const needs_numpy = testing::AddGlobalTestEnvironment(new NeedsNumpy);
+
+engine::Entry entry_of(const std::string& problem) {
+  engine::Entry entry;
+  entry.subject = "builtin:fused";
+  entry.problem = problem_from_text(problem);
+  validate(entry.problem);
+  entry.contract = contract_for(policy_for(entry.problem.dtype));
+  entry.property = "policy-bound";
+  return entry;
+}
+
+std::vector<double> numbers_in(const std::filesystem::path& file) {
+  std::vector<double> numbers;
+  std::ifstream in(file);
+  for (std::string word; in >> word;) numbers.push_back(parse_double(word == "-nan" ? "nan" : word).value());
+  return numbers;
+}
+
+std::vector<double> elements(const Tensor& tensor) {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
+  std::vector<double> all;
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d) all.push_back(tensor.at(a, b, c, d));
+  return all;
+}
+
+bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+
+// Python that writes the elements of an array, one hexadecimal number a line.
+std::string dump(const std::string& array, const std::string& file) {
+  return "open('" + file + "', 'w').write('\\n'.join(float(x).hex() for x in np.ravel(" + array + ")))\n";
+}
+
+struct Mismatch {
+  int judged = 0;
+  std::string first;  // empty: every judged element agrees
+};
+
+// The script's `expected` beside the oracle's float64 reference, where that is defined: 1e-12 of the largest value.
+Mismatch against_oracle(const engine::Entry& entry, const Inputs& inputs, const std::vector<double>& expected) {
+  const Problem& p = entry.problem;
+  oracle::AttentionOracle oracle(entry.contract, p, inputs);
+  double largest = 0;
+  for (const double x : elements(inputs.v))
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  Mismatch result;
+  std::size_t at = 0;
+  for (Index b = 0; b < p.b; ++b)
+    for (Index h = 0; h < p.hq; ++h)
+      for (Index i = 0; i < p.lq; ++i)
+        for (Index c = 0; c < p.dv; ++c) {
+          const double x = expected.at(at++);
+          const oracle::Enclosure e = oracle.out_enclosure(b, h, i, c);
+          if (e.undetermined) continue;
+          ++result.judged;
+          const bool good = e.expect == oracle::Expect::nan         ? std::isnan(x)
+                            : e.expect == oracle::Expect::nonfinite ? !std::isfinite(x)
+                                                                    : std::fabs(x - e.y) <= 1e-12 * largest;
+          if (!good && result.first.empty()) {
+            std::ostringstream text;
+            text << "[" << b << "," << h << "," << i << "," << c << "] = " << x << ", the oracle says " << e.y;
+            result.first = text.str();
+          }
+        }
+  return result;
+}
+
+// Runs the script of the entry, compares `expected` with the oracle and every literal with the tensor it came from.
+void expect_faithful(const engine::Entry& entry, int at_least_judged = 1) {
+  SCOPED_TRACE(to_text(entry.problem));
+  const TemporaryFolder folder;
+  const Inputs inputs = materialise(entry.problem);
+  std::string script = report::python_script({entry, inputs, std::nullopt, {}}) + dump("expected", "expected");
+  const std::vector<std::pair<std::string, const Tensor*>> tensors{
+      {"q", &inputs.q},       {"k", &inputs.k},       {"v", &inputs.v},
+      {"bias", &inputs.bias}, {"keep", &inputs.keep}, {"kv_lengths", &inputs.kv_lengths}};
+  for (const auto& [name, tensor] : tensors)
+    if (tensor->present()) script += dump(name, name);
+  const std::string printed = run_python(script, folder.path());
+  ASSERT_EQ(printed.find("status"), std::string::npos) << printed << script;
+  EXPECT_EQ(printed.find("Warning"), std::string::npos) << printed;
+  EXPECT_NE(printed.find("expected"), std::string::npos);
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor->present()) continue;
+    const std::vector<double> there = numbers_in(folder.path() / name), here = elements(*tensor);
+    EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin(), there.end(), same)) << name;
+  }
+  const Mismatch mismatch = against_oracle(entry, inputs, numbers_in(folder.path() / "expected"));
+  EXPECT_GE(mismatch.judged, at_least_judged);
+  EXPECT_EQ(mismatch.first, "");
+}
+
+Edit edit(Edit::Tensor tensor, std::array<Index, 4> index, double value) { return {tensor, index, value}; }
+
+class Script : public testing::TestWithParam<const char*> {};
+
+TEST_P(Script, AgreesWithTheOracle) { expect_faithful(entry_of(GetParam())); }
+
+constexpr const char* dims = "b=2 hq=4 hkv=2 lq=3 lk=5 d=3 dv=4 seed=7 ";
+const std::string with_dims[] = {
+    "dtype=f32 values=normal:1",
+    "dtype=f64 values=normal:1 scale=-0x1.8p-1",
+    "dtype=f16 values=integers:1 scale=0",
+    "dtype=bf16 values=normal:1",
+    "dtype=f32 values=normal:1 causal=1",
+    "dtype=f32 values=normal:1 causal=1 align=bottom_right",
+    "dtype=f32 values=normal:1 causal=1 align=bottom_right lengths=ragged",
+    "dtype=f32 values=normal:1 causal=1 align=top_left lengths=some_zero",
+    "dtype=f32 values=normal:1 lengths=some_zero",
+    "dtype=f32 values=normal:1 window_left=1",
+    "dtype=f32 values=normal:1 window_left=0 window_right=1 align=bottom_right lengths=ragged",
+    "dtype=f32 values=normal:1 window_right=0",
+    "dtype=f32 values=normal:1 keep=half",
+    "dtype=f32 values=normal:1 keep=half keep_axes=9",
+    "dtype=f32 values=normal:1 keep=some_empty keep_axes=12 mask_layout=spaced",
+    "dtype=f32 values=normal:1 bias=normal bias_axes=8",
+    "dtype=f16 values=normal:1 bias=normal bias_type=f32",
+    "dtype=f32 values=normal:1 bias=minus_inf keep=dense keep_axes=6",
+    "dtype=f16 values=normal:1 bias=lowest",
+    "dtype=f32 values=normal:1 softcap=0x1p+0 bias=large",
+    "dtype=f32 values=normal:4 q_layout=broadcast_batch k_layout=broadcast_heads v_layout=broadcast_rows",
+    "dtype=bf16 values=normal:1 q_layout=transposed k_layout=padded_rows v_layout=bshd",
+};
+
+std::vector<const char*> problems() {
+  static const std::vector<std::string> lines = [] {
+    std::vector<std::string> all;
+    for (const std::string& rest : with_dims) all.push_back(dims + rest);
+    return all;
+  }();
+  std::vector<const char*> texts;
+  for (const std::string& line : lines) texts.push_back(line.c_str());
+  return texts;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryOption, Script, testing::ValuesIn(problems()));
+
+// A script that leaves one option out must not pass for the whole: the comparison notices.
+TEST(Script, OfAnotherProblemIsFarFromTheOracle) {
+  engine::Entry entry = entry_of(dims + with_dims[5]);
+  const Inputs inputs = materialise(entry.problem);
+  engine::Entry other = entry;
+  other.problem.align = Align::top_left;
+  const TemporaryFolder folder;
+  run_python(report::python_script({other, inputs, std::nullopt, {}}) + dump("expected", "expected"), folder.path());
+  EXPECT_NE(against_oracle(entry, inputs, numbers_in(folder.path() / "expected")).first, "");
+}
+
+TEST(Script, FollowsTheContract) {
+  engine::Entry entry = entry_of(std::string(dims) +
+                                 "dtype=f32 values=normal:1 keep=some_empty lengths=ragged softcap=0x1p+0 bias=normal");
+  for (const EmptyRow rule : {EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
+    for (const bool before : {true, false}) {
+      entry.contract.empty_row = rule;
+      entry.contract.softcap_before_bias = before;
+      expect_faithful(entry, 2 * 4 * 3 * 4);
+    }
+}
+
+TEST(Script, NotANumber) {
+  engine::Entry entry = entry_of("b=1 hq=2 hkv=1 lq=3 lk=4 d=2 dv=2 dtype=f32 values=normal:1 causal=1 seed=3");
+  entry.contract.nan = NanRule::propagates;
+  entry.contract.masked_unread = MaskedUnread::yes;
+  entry.problem.edits = {edit(Edit::Tensor::q, {0, 1, 1, 0}, nan), edit(Edit::Tensor::v, {0, 0, 2, 1}, nan),
+                         edit(Edit::Tensor::k, {0, 0, 3, 0}, inf), edit(Edit::Tensor::v, {0, 0, 3, 0}, -inf),
+                         edit(Edit::Tensor::k, {0, 0, 0, 0}, -0.0)};
+  expect_faithful(entry, 12);
+}
+
+TEST(Script, LiteralsKeepTheSignOfZeroAndExtremes) {
+  engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=3 d=2 dv=2 dtype=f64 values=normal:1 seed=3");
+  entry.problem.edits = {edit(Edit::Tensor::v, {0, 0, 0, 0}, -0.0),
+                         edit(Edit::Tensor::v, {0, 0, 0, 1}, std::numeric_limits<double>::denorm_min()),
+                         edit(Edit::Tensor::v, {0, 0, 1, 1}, 0.1), edit(Edit::Tensor::v, {0, 0, 2, 1}, 1e22)};
+  expect_faithful(entry);
+}
+
+TEST(Script, PrintsWitnessAndRecordedOutput) {
+  engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=2 dtype=f32 values=constant:1 seed=3");
+  entry.evidence = Evidence{"out", {0, 0, 0, 1}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
+  const Inputs inputs = materialise(entry.problem);
+  Tensor out = make_out(entry.problem);
+  out.set(0, 0, 0, 0, 1);
+  out.set(0, 0, 0, 1, 9);
+  const TemporaryFolder folder;
+  const std::string printed = run_python(report::python_script({entry, inputs, std::move(out), {}}), folder.path());
+  EXPECT_EQ(printed,
+            "expected 1.0\na kernel that keeps the policy f32 returns something in [0.5, 1.5]\ngot      9.0\n");
+}
+
+TEST(Script, RunsTheSubjectsOwnCode) {
+  engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
+  const Inputs inputs = materialise(entry.problem);
+  const TemporaryFolder folder;
+  EXPECT_EQ(run_python(report::python_script({entry, inputs, std::nullopt, "got = v * 4\n"}), folder.path()),
+            "expected\n [[[[1.]]]]\ngot\n [[[[4.]]]]\n");
+  EXPECT_EQ(run_python(report::python_script({entry, inputs, std::nullopt, "raise SystemExit('refused: no')\n"}),
+                       folder.path()),
+            "expected\n [[[[1.]]]]\nrefused: no\nstatus 1\n");
+}
+
+// What a stranger writes into a corpus file stays inside its comment.
+TEST(Script, HostileTextsCannotEscape) {
+  const std::string bad =
+      "x'''\"\"\"\\\n\rimport os; os.mkdir('owned')\f\v\x1b]0;t\x07\xe2\x80\xa8os.mkdir('owned')\xc2\x85\\";
+  engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
+  entry.subject = entry.subject_version = entry.property = entry.reason = entry.bucket = entry.reference = bad;
+  entry.original = entry.attest_version = bad;
+  entry.evidence = Evidence{bad, {0, 0, 0, 0}, 9, 1, 0, 2, 8, Wrong::memory, bad};
+  const Inputs inputs = materialise(entry.problem);
+  const std::string script = report::python_script({entry, inputs, std::nullopt, {}});
+  EXPECT_TRUE(std::all_of(script.begin(), script.end(), [](char c) { return c == '\n' || (c >= ' ' && c < 0x7f); }));
+  const TemporaryFolder folder;
+  EXPECT_EQ(run_python(script, folder.path()), "expected\n [[[[1.]]]]\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "owned"));
+}
+
+constexpr const char* read_npz = R"(
+import json, sys
+import numpy as np
+with np.load('x.npz', allow_pickle=False) as archive:
+    manifest = json.loads(archive['manifest.json'])
+    for name in archive.files:
+        if name == 'manifest.json': continue
+        array, dtype = archive[name], manifest['dtypes'][name]
+        print(name, dtype, array.dtype, list(array.shape))
+        if dtype == 'bf16': array = (array.astype(np.uint32) << 16).view(np.float32)
+        open(name, 'w').write('\n'.join(float(x).hex() for x in np.ravel(array)))
+    print(manifest['format'], manifest['problem']['dtype'], manifest['scale'])
+)";
+
+TEST(Npz, IsReadByNumpyWithEqualValues) {
+  for (const std::string dtype : {"f16", "bf16", "f32", "f64"}) {
+    engine::Entry entry = entry_of(dims + ("dtype=" + dtype) +
+                                   " values=normal:1 keep=half keep_axes=8 bias=normal lengths=ragged "
+                                   "q_layout=transposed v_layout=broadcast_heads out_layout=spaced scale=0x1p-1");
+    entry.problem.edits = {edit(Edit::Tensor::q, {0, 0, 0, 0}, nan), edit(Edit::Tensor::v, {1, 0, 0, 0}, -inf)};
+    const Inputs inputs = materialise(entry.problem);
+    Tensor out = make_out(entry.problem);
+    for (Index i = 0; i < 3; ++i) out.set(1, 2, i, 3, static_cast<double>(i) - 0.5);
+    const Tensor copy = out.clone();
+    const TemporaryFolder folder;
+    report::write_npz({entry, inputs, std::move(out), {}}, folder.path() / "x.npz");
+    const std::string seen = dtype == "bf16" ? "uint16" : "float" + dtype.substr(1);
+    EXPECT_EQ(run_python(read_npz, folder.path()),
+              "q " + dtype + " " + seen + " [2, 4, 3, 3]\nk " + dtype + " " + seen + " [2, 2, 5, 3]\nv " + dtype + " " +
+                  seen + " [2, 2, 5, 4]\nbias " + dtype + " " + seen +
+                  " [2, 4, 3, 5]\nkeep bool bool [2, 4, 3, 5]\nkv_lengths i32 int32 [2]\nout " + dtype + " " + seen +
+                  " [2, 4, 3, 4]\n1 " + dtype + " 0x1p-1\n");
+    const std::vector<std::pair<std::string, const Tensor*>> tensors{
+        {"q", &inputs.q},       {"k", &inputs.k},       {"v", &inputs.v},
+        {"bias", &inputs.bias}, {"keep", &inputs.keep}, {"kv_lengths", &inputs.kv_lengths},
+        {"out", &copy}};
+    for (const auto& [name, tensor] : tensors) {
+      const std::vector<double> there = numbers_in(folder.path() / name), here = elements(*tensor);
+      EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin(), there.end(), same)) << dtype << " " << name;
+    }
+  }
+}
+
+TEST(Npz, AFileThatCannotBeWrittenIsNamed) {
+  const engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
+  const Inputs inputs = materialise(entry.problem);
+  try {
+    report::write_npz({entry, inputs, std::nullopt, {}}, "/nowhere/x.npz");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/x.npz"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace attest
