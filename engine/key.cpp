@@ -46,8 +46,8 @@ std::string message_class(std::string_view message) {
       if (end != std::string_view::npos) i = end;
     } else if (is_word(c)) {
       word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    } else if (std::isdigit(static_cast<unsigned char>(c)) || c == '/' || c == '\\' || c == '_') {
-      plain = false;  // a number, an address, a path, an identifier
+    } else if (std::isdigit(static_cast<unsigned char>(c)) || c == '/' || c == '\\') {
+      plain = false;  // a number, an address, a path
       word += c;
     } else {
       flush();

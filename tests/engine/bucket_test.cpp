@@ -26,6 +26,8 @@ TEST(Key, MessagesOfOneCauseAgree) {
             message_class("Non-zero status 7: shape {4,5,60} at 0x55aa"));
   EXPECT_EQ(message_class("cannot open 'a b.txt' now"), message_class("cannot open 'c.txt' now"));
   EXPECT_NE(message_class("killed by SIGSEGV"), message_class("killed by SIGFPE"));
+  EXPECT_NE(message_class("inconsistent q_length (between mask and q)"),
+            message_class("inconsistent total_length (between mask and q)"));
   EXPECT_EQ(message_class("12 34"), "none");
   EXPECT_LE(message_class(std::string(5000, 'x') + " and more").size(), 48u);
 }
