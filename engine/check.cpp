@@ -53,7 +53,7 @@ Verdict run_law(const Property& property, Trial& trial) {
 
 bool ends_the_case(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
 
-// Guards last: they report what any call of the case broke. But a base call that fails is theirs, and ends the case.
+// A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
 void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outcome) {
   const auto all = properties::properties();
   for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
@@ -65,14 +65,10 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
     return;
   }
-  bool ended = false;
-  for (const bool guards : {false, true})
-    for (LawVerdict& law : outcome.laws) {
-      const Property& property = all[law.law];
-      if ((property.kind == properties::Kind::guard) != guards || ended) continue;
-      law.verdict = run_law(property, trial);
-      ended = ends_the_case(law.verdict.kind);
-    }
+  for (LawVerdict& law : outcome.laws) {
+    law.verdict = run_law(all[law.law], trial);
+    if (ends_the_case(law.verdict.kind)) return;
+  }
 }
 
 }  // namespace

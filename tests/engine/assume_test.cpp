@@ -54,7 +54,9 @@ TEST(Assume, ErrorsNameTheTokenAndItsPosition) {
 }
 
 TEST(Assume, SimpleBoundsBecomeIntervals) {
-  const auto found = Assumption("3 < lq && lk <= 17.5 && b == 2 && causal == 1 && (d == 4 || dv == 4) && -1 < window_left").intervals();
+  const auto found =
+      Assumption("3 < lq && lk <= 17.5 && b == 2 && causal == 1 && (d == 4 || dv == 4) && -1 < window_left")
+          .intervals();
   EXPECT_EQ(found.at("lq").lo, 4);
   EXPECT_EQ(found.at("lk").hi, 17);
   EXPECT_EQ(found.at("b").lo, 2);

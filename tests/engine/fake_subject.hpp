@@ -43,9 +43,7 @@ inline std::unique_ptr<FakeFactory> meddled(const SubjectFactory& inner,
                                             std::function<CallResult(const attest_attention&, CallResult)> meddle) {
   return std::make_unique<FakeFactory>(inner.info(), [&inner, meddle]() -> Answer {
     const std::shared_ptr<Subject> subject = inner.open();
-    return [subject, meddle](const attest_attention& call) {
-      return meddle(call, subject->run({&call, 1}).front());
-    };
+    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run({&call, 1}).front()); };
   });
 }
 

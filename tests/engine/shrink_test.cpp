@@ -28,7 +28,8 @@ Problem rich_problem() {
   return problem_from_text(
       "op=attention b=5 hq=12 hkv=4 lq=33 lk=130 d=48 dv=17 dtype=f16 scale=0x1.9p-3 softcap=0x1.4p+4 causal=1 "
       "align=bottom_right window_left=9 keep=blocks keep_axes=13 bias=padding bias_type=f32 mask_layout=padded_rows "
-      "lengths=ragged q_layout=bshd v_layout=spaced out_layout=transposed lse=f64 threads=4 values=outlier:2.5 seed=991");
+      "lengths=ragged q_layout=bshd v_layout=spaced out_layout=transposed lse=f64 threads=4 values=outlier:2.5 "
+      "seed=991");
 }
 
 TEST(Shrink, WhatAlwaysFailsEndsAtTheSimplestProblemInFewCalls) {
@@ -93,7 +94,9 @@ TEST(Shrink, TheWitnessKeepsItsCoordinates) {
 }
 
 TEST(Shrink, EveryNeighbourOfTheMinimumPasses) {
-  const auto fails = [](const Problem& p) { return p.lk % 16 == 3 && p.d >= 5 && std::fabs(p.effective_scale()) < 0.3; };
+  const auto fails = [](const Problem& p) {
+    return p.lk % 16 == 3 && p.d >= 5 && std::fabs(p.effective_scale()) < 0.3;
+  };
   Problem problem = rich_problem();
   problem.lk = 131;
   const Shrunk shrunk = shrink_where(problem, fails);
@@ -147,7 +150,8 @@ TEST(Shrink, LimitsOfTheSubjectHold) {
 }
 
 TEST(Shrink, EditsAreDroppedToThoseThatMatter) {
-  Problem problem = problem_from_text("op=attention b=1 hq=1 hkv=1 lq=2 lk=3 d=4 dv=2 dtype=f32 values=normal:1 seed=5");
+  Problem problem =
+      problem_from_text("op=attention b=1 hq=1 hkv=1 lq=2 lk=3 d=4 dv=2 dtype=f32 values=normal:1 seed=5");
   for (Index i = 0; i < 4; ++i) problem.edits.push_back({Edit::Tensor::q, {0, 0, 1, i}, 2.5});
   const Shrunk shrunk = shrink_where(problem, [](const Problem& p) {
     return std::ranges::any_of(p.edits, [](const Edit& edit) { return edit.index[3] == 2; });

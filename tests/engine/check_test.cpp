@@ -1,0 +1,165 @@
+#include "engine/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.hpp"
+#include "engine/stream.hpp"
+#include "fake_subject.hpp"
+#include "generators/draw.hpp"
+#include "properties/property.hpp"
+#include "subjects/builtin.hpp"
+
+namespace attest::engine {
+namespace {
+
+const Problem plain = problem_from_text("b=2 hq=2 hkv=1 lq=3 lk=5 d=4 dv=3 dtype=f32 lse=f32 values=normal:1 seed=3");
+
+class Check : public testing::Test {
+ protected:
+  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", std::nullopt);
+  std::unique_ptr<SubjectFactory> peer = builtin_subject("builtin:explicit", std::nullopt);
+  Contract contract = fused->info().contract(Format::f32);
+
+  std::vector<std::size_t> all() {
+    std::vector<std::size_t> laws(properties::properties().size());
+    for (std::size_t i = 0; i < laws.size(); ++i) laws[i] = i;
+    return laws;
+  }
+  CaseOutcome run(const SubjectFactory& factory, bool confirmed = false) {
+    const auto subject = factory.open(), other = peer->open();
+    return confirmed ? check_confirmed(plain, contract, {*subject, other.get()}, all())
+                     : check(plain, contract, {*subject, other.get()}, all());
+  }
+  CaseOutcome answering(CallStatus status, int from_call = 1) {
+    const auto calls = std::make_shared<int>(0);
+    const auto factory = test::meddled(*fused, [=](const attest_attention&, CallResult result) {
+      return ++*calls >= from_call ? CallResult{status, "because", 0} : result;
+    });
+    return run(*factory);
+  }
+};
+
+TEST_F(Check, AConformingSubjectPassesEveryLaw) {
+  const CaseOutcome outcome = run(*fused);
+  EXPECT_EQ(outcome.finding(), nullptr);
+  EXPECT_TRUE(outcome.executed());
+  EXPECT_EQ(outcome.laws.size(), properties::properties().size());
+  EXPECT_GT(outcome.subject_calls, 1);
+}
+
+TEST_F(Check, CallsThatFailBecomeVerdicts) {
+  for (const auto& [status, kind] :
+       {std::pair{CallStatus::crash, VerdictKind::crash}, std::pair{CallStatus::timeout, VerdictKind::timeout},
+        std::pair{CallStatus::error, VerdictKind::error}}) {
+    const CaseOutcome outcome = answering(status);
+    ASSERT_NE(outcome.finding(), nullptr);
+    EXPECT_EQ(outcome.finding()->law, 0u);
+    EXPECT_EQ(outcome.finding()->verdict.kind, kind);
+    EXPECT_EQ(outcome.finding()->verdict.reason, "because");
+    EXPECT_EQ(outcome.subject_calls, 1);
+  }
+}
+
+TEST_F(Check, UnsupportedIsASkipOfEveryLaw) {
+  const CaseOutcome outcome = answering(CallStatus::unsupported);
+  EXPECT_FALSE(outcome.executed());
+  for (const LawVerdict& law : outcome.laws) EXPECT_EQ(law.verdict.kind, VerdictKind::skip);
+}
+
+TEST_F(Check, ALaterDeathBelongsToTheLawThatAsked) {
+  const CaseOutcome outcome = answering(CallStatus::crash, 2);
+  ASSERT_NE(outcome.finding(), nullptr);
+  EXPECT_GT(outcome.finding()->law, 0u);
+  EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::crash);
+}
+
+TEST_F(Check, TheFirstFailingLawInOrderIsReported) {
+  const auto fault = builtin_subject("fault:scale-twice", std::nullopt);
+  const CaseOutcome outcome = run(*fault);
+  ASSERT_NE(outcome.finding(), nullptr);
+  for (const LawVerdict& law : outcome.laws)
+    EXPECT_TRUE(law.law >= outcome.finding()->law || !is_finding(law.verdict.kind));
+  EXPECT_TRUE(std::ranges::is_sorted(outcome.laws, {}, &LawVerdict::law));
+}
+
+TEST_F(Check, WhatRepeatsIsConfirmedAndWhatDoesNotIsFlaky) {
+  const auto fault = builtin_subject("fault:scale-twice", std::nullopt);
+  EXPECT_EQ(run(*fault, true).finding()->verdict.kind, VerdictKind::fail);
+  const auto calls = std::make_shared<int>(0);
+  const auto flaky = test::meddled(*fused, [=](const attest_attention&, CallResult result) {
+    return ++*calls == 1 ? CallResult{CallStatus::crash, "once", 0} : result;
+  });
+  EXPECT_EQ(run(*flaky, true).finding()->verdict.kind, VerdictKind::flaky);
+}
+
+TEST_F(Check, AWriteOutOfBoundsIsTheFindingOfTheLawThatAsked) {
+  // Only calls of a single sample write past the end: the base call has two.
+  const auto scribbler = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    if (call.out.shape[0] == 1) {
+      const auto last = call.out.shape[0] * call.out.strides[0];
+      static_cast<float*>(static_cast<void*>(static_cast<char*>(call.out.data) + call.out.byte_offset))[last] = 0;
+    }
+    return result;
+  });
+  const CaseOutcome outcome = run(*scribbler, true);
+  ASSERT_NE(outcome.finding(), nullptr);
+  EXPECT_GT(outcome.finding()->law, 0u);
+  EXPECT_EQ(outcome.key().what, "memory");
+}
+
+TEST_F(Check, WhatShowsOnlyBesideOtherLawsKeepsThem) {
+  // Errs on the fifth call of a check of all laws, and not while the failing law runs alone in between.
+  const auto erring_at = [&](std::set<int> which) {
+    const auto calls = std::make_shared<int>(0);
+    return test::meddled(*fused, [=](const attest_attention&, CallResult result) {
+      return which.contains(++*calls) ? CallResult{CallStatus::error, "now", 0} : result;
+    });
+  };
+  const CaseOutcome first = run(*erring_at({5}));
+  ASSERT_NE(first.finding(), nullptr);
+  const auto subject = fused->open(), other = peer->open();
+  const CaseOutcome alone = check(plain, contract, {*subject, other.get()}, first.needed);
+  const int again = static_cast<int>(first.subject_calls + alone.subject_calls) + 5;
+  const CaseOutcome outcome = run(*erring_at({5, again}), true);
+  ASSERT_NE(outcome.finding(), nullptr);
+  EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::error);
+  EXPECT_EQ(outcome.needed, all());
+}
+
+TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
+  const SubjectInfo& info = fused->info();
+  const Domain domain = domain_for(info, std::nullopt, std::nullopt);
+  std::set<std::size_t> applicable, drawn;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const Problem problem = draw_problem(domain, 5, i, 1);
+    const Contract promised = info.contract(problem.dtype);
+    const auto laws = choose_laws({}, problem, promised, info, 5, i);
+    EXPECT_EQ(laws, choose_laws({}, problem, promised, info, 5, i));
+    EXPECT_TRUE(std::ranges::is_sorted(laws));
+    EXPECT_TRUE(std::ranges::binary_search(laws, law_named(policy_bound_name)));
+    EXPECT_LE(laws.size(), 5u);
+    for (std::size_t law = 0; law < properties::properties().size(); ++law)
+      if (!properties::properties()[law].not_applicable(problem, promised, info)) applicable.insert(law);
+    for (const std::size_t law : laws) {
+      drawn.insert(law);
+      const auto& property = properties::properties()[law];
+      const bool always = law < 2 || property.name == policy_bound_name;
+      EXPECT_TRUE(always || !property.not_applicable(problem, promised, info)) << property.name;
+    }
+    EXPECT_EQ(choose_laws({0, ""}, problem, promised, info, 5, i).size(), 3u);
+    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i).size(), properties::properties().size());
+  }
+  EXPECT_EQ(drawn, applicable);  // none is never drawn
+}
+
+TEST(LawChoices, AGlobWithoutAMatchIsAUsageError) {
+  EXPECT_NO_THROW(validate({2, "policy-*"}));
+  EXPECT_THROW(validate({2, "nothing-like-it"}), Error);
+  EXPECT_THROW(law_named("nothing-like-it"), Error);
+}
+
+}  // namespace
+}  // namespace attest::engine
