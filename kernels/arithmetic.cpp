@@ -178,7 +178,8 @@ void powers_above(Format format, Base base, const Real* x, Real shift, Index n, 
       for (Index j = 0; j < padded(n); j += lanes<Real>) store(powers + j, round(base_to(round(load(x + j) - shift))));
     };
     if constexpr (std::is_same_v<Real, float>)
-      base == Base::e ? each(power_in_lanes<Base::e>) : each(power_in_lanes<Base::two>);
+      base == Base::e ? each([](FloatLanes y) { return power_in_lanes<Base::e>(y); })
+                      : each([](FloatLanes y) { return power_in_lanes<Base::two>(y); });
     else
       base == Base::e ? each(library_power<Base::e>) : each(library_power<Base::two>);
   });

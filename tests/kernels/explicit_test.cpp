@@ -64,13 +64,6 @@ TEST(Explicit, EveryStageRounds) {
                     run(builtin("fused-split"), problem, Policy(Format::f32))));
 }
 
-// A mean of ones is one, but for a million roundings in a row.
-TEST(Explicit, ManyKeysStayInBoundedMemory) {
-  const Problem problem = problem_from_text("lq=2 lk=1000000 values=flat v_form=one");
-  const Result got = run(builtin("explicit"), problem, Policy(Format::f32));
-  for (const double y : got.out) EXPECT_NEAR(y, 1, 1e-2);
-}
-
 TEST(Explicit, RefusesATypeThatThePolicyDoesNotStore) {
   const Problem problem = problem_from_text("dtype=f16");
   for (const KernelEntry& kernel : builtin_kernels()) EXPECT_THROW(run(kernel, problem, Policy(Format::f32)), Error);

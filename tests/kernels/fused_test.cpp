@@ -106,6 +106,13 @@ TEST(Fused, NanInAnAttendedKeySpoilsTheRow) {
   }
 }
 
+// A mean of ones is one, but for a million roundings in a row; memory stays bounded.
+TEST(Fused, AMillionKeys) {
+  const Problem problem = problem_from_text("lq=2 lk=1000000 values=flat v_form=one");
+  for (const KernelEntry& kernel : builtin_kernels())
+    for (const double y : run(kernel, problem, Policy(Format::f32)).out) EXPECT_NEAR(y, 1, 1e-2) << kernel.name;
+}
+
 TEST(Fused, EmptyDimensionsAreNoAccident) {
   for (const KernelEntry& kernel : builtin_kernels()) {
     Tensor q(DType::f32, std::array<Index, 4>{1, 2, 3, 4}), k(DType::f32, std::array<Index, 4>{1, 2, 0, 4});
