@@ -78,12 +78,13 @@ class Shape {
       std::swap(order[i], order[i + static_cast<std::size_t>(source_.below(static_cast<Index>(count - i)))]);
 
     const bool large = work_ > most_usual_work, fair = source_.chance(large ? 7 : 5, 8);
+    // Keys that come first may take all of it: rows up to 2^20 keys.
+    const bool long_rows = keys_first && (!large || source_.chance(1, 2));
     int remaining = 0;
     for (std::size_t i = 0; i < count; ++i) remaining += dims_[order[i]].weight;
     for (std::size_t i = 0; i < count; ++i) {
       const Dimension& dim = dims_[order[i]];
-      const bool first_keys = keys_first && i == 0;
-      set(dim, decode && dim.member == &Problem::lq ? 1 : draw_one(dim, remaining, fair && (!first_keys || large)));
+      set(dim, decode && dim.member == &Problem::lq ? 1 : draw_one(dim, remaining, fair && !(i == 0 && long_rows)));
       remaining -= dim.weight;
     }
     if (!decode && source_.chance(1, 8)) square();

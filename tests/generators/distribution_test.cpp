@@ -196,6 +196,7 @@ TEST(Distribution, ADimensionTakesItsExtremeWhileOthersAreSmall) {
     return share(problems, [&](const Problem& p) { return size(p) >= most; });
   };
   EXPECT_GT(reaches([](const Problem& p) { return p.lk; }, Index{1} << 20), 0);
+  EXPECT_GT(reaches([](const Problem& p) { return p.lk; }, Index{1} << 16), 0.0004);
   EXPECT_GT(reaches([](const Problem& p) { return p.lq; }, Index{1} << 16), 0);
   EXPECT_GT(reaches([](const Problem& p) { return p.d; }, 1024), 0);
   EXPECT_GT(reaches([](const Problem& p) { return p.dv; }, 1024), 0);

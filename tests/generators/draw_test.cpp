@@ -22,7 +22,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x1d517d02305e8385u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x96d1118492b25507u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 
