@@ -1,12 +1,13 @@
 #include "properties/trial.hpp"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
+
+#include "properties/nonfinite.hpp"
 
 namespace attest::properties {
 namespace {
@@ -47,19 +48,15 @@ std::optional<Evidence> output_violation(const Tensor& tensor, const char* name)
     case Tensor::Damage::gap:
       return memory_evidence(name, std::string("bytes between the rows or elements of ") + name + " were written");
   }
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
-  for (Index b = 0; b < n[0]; ++b)
-    for (Index h = 0; h < n[1]; ++h)
-      for (Index i = 0; i < n[2]; ++i)
-        for (Index c = 0; c < n[3]; ++c)
-          if (tensor.is_poison(b, h, i, c)) {
-            Evidence evidence = memory_evidence(name, std::string("this element of ") + name + " was never written");
-            evidence.index = {b, h, i, c};
-            evidence.got = std::numeric_limits<double>::quiet_NaN();
-            return evidence;
-          }
-  return std::nullopt;
+  std::optional<Evidence> unwritten;
+  for_each_nonfinite(tensor, [&](std::array<Index, 4> index) {
+    if (!tensor.is_poison(index[0], index[1], index[2], index[3])) return true;
+    unwritten = memory_evidence(name, std::string("this element of ") + name + " was never written");
+    unwritten->index = index;
+    unwritten->got = std::numeric_limits<double>::quiet_NaN();
+    return false;
+  });
+  return unwritten;
 }
 
 std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs& inputs) {
@@ -71,25 +68,53 @@ std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs&
            {"kv_lengths", &inputs.kv_lengths}}};
 }
 
-// The first input that differs from the bytes it had; each is put back, so that later calls see what they should.
-std::optional<Evidence> input_violation(const Inputs& inputs, const std::byte*& before) {
-  std::optional<Evidence> first;
-  for (const auto& [name, tensor] : named_tensors(inputs)) {
-    const std::span<const std::byte> now = tensor->bytes();
-    if (now.empty()) continue;
-    if (std::memcmp(now.data(), before, now.size()) != 0) {
-      if (!first) first = memory_evidence(name, std::string("the input ") + name + " was modified");
-      std::memcpy(const_cast<std::byte*>(now.data()), before, now.size());
-    }
-    before += now.size();
+// The bytes of the inputs of one trip, to compare afterwards. One buffer a thread, since a campaign makes many short trips.
+class Snapshot {
+ public:
+  explicit Snapshot(std::span<const Call> calls) {
+    std::size_t bytes = 0;
+    for (const Call& call : calls)
+      for (const auto& [name, tensor] : named_tensors(*call.inputs)) bytes += tensor->bytes().size();
+    if (bytes > capacity) buffer = std::make_unique_for_overwrite<std::byte[]>(capacity = bytes);
+    std::byte* to = buffer.get();
+    for (const Call& call : calls)
+      for (const auto& [name, tensor] : named_tensors(*call.inputs)) {
+        const std::span<const std::byte> now = tensor->bytes();
+        if (!now.empty()) std::memcpy(to, now.data(), now.size());
+        to += now.size();
+      }
+    next_ = buffer.get();
   }
-  return first;
-}
+  ~Snapshot() {
+    if (capacity > most_kept) buffer.reset(), capacity = 0;
+  }
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
 
-void save(const Inputs& inputs, std::vector<std::byte>& bytes) {
-  for (const auto& [name, tensor] : named_tensors(inputs))
-    bytes.insert(bytes.end(), tensor->bytes().begin(), tensor->bytes().end());
-}
+  // The first input of the next call that differs from the bytes it had; each is put back, so that later calls see what they
+  // should.
+  std::optional<Evidence> restore(const Inputs& inputs) {
+    std::optional<Evidence> first;
+    for (const auto& [name, tensor] : named_tensors(inputs)) {
+      const std::span<const std::byte> now = tensor->bytes();
+      if (now.empty()) continue;
+      if (std::memcmp(now.data(), next_, now.size()) != 0) {
+        if (!first) first = memory_evidence(name, std::string("the input ") + name + " was modified");
+        std::memcpy(const_cast<std::byte*>(now.data()), next_, now.size());
+      }
+      next_ += now.size();
+    }
+    return first;
+  }
+
+ private:
+  static constexpr std::size_t most_kept = std::size_t{1} << 26;
+  static thread_local std::unique_ptr<std::byte[]> buffer;
+  static thread_local std::size_t capacity;
+  const std::byte* next_;
+};
+thread_local std::unique_ptr<std::byte[]> Snapshot::buffer;
+thread_local std::size_t Snapshot::capacity = 0;
 
 bool failed(const Result& result) {
   return result.call.status != CallStatus::done && result.call.status != CallStatus::unsupported;
@@ -112,21 +137,19 @@ Trial::Trial(const Problem& problem, const Contract& contract, Subject& subject,
 std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
   std::vector<Result> results(calls.size());
   std::vector<attest_attention> raw(calls.size());
-  before_.clear();
   for (std::size_t n = 0; n < calls.size(); ++n) {
     results[n].out = make_out(*calls[n].problem);
     results[n].lse = make_lse(*calls[n].problem);
     raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
-    save(*calls[n].inputs, before_);
   }
+  Snapshot before(calls);
   {
     const Stopwatch watch(elapsed_.subject);
     std::vector<CallResult> done = subject.run(raw);
     for (std::size_t n = 0; n < calls.size(); ++n) results[n].call = std::move(done.at(n));
   }
-  const std::byte* before = before_.data();
   for (std::size_t n = 0; n < calls.size(); ++n) {
-    const std::optional<Evidence> modified = input_violation(*calls[n].inputs, before);
+    const std::optional<Evidence> modified = before.restore(*calls[n].inputs);
     if (results[n].call.status != CallStatus::done) continue;
     results[n].violation = output_violation(results[n].out, "out");
     if (!results[n].violation) results[n].violation = output_violation(results[n].lse, "lse");

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -94,7 +93,6 @@ class Trial {
   std::optional<Verdict> judgement_;
   std::optional<Evidence> violation_;
   std::int64_t subject_calls_ = 0;
-  std::vector<std::byte> before_;  // the bytes of a trip's inputs, to compare afterwards
 };
 
 }  // namespace attest::properties
