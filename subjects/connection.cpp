@@ -15,6 +15,7 @@ using nlohmann::json;
 using Clock = Process::Clock;
 
 constexpr std::size_t kept_of_address = 256;  // tensors keep their address modulo this
+constexpr std::chrono::milliseconds patience_at_end{1000};
 
 // A view with the guards around it: what travels to the worker and back.
 struct Window {
@@ -79,6 +80,10 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
     offers_.push_back(read_offer(offered));
     if (offers_.back().name.empty()) throw fail("could not be started: its worker described a subject without a name");
   }
+}
+
+WorkerConnection::~WorkerConnection() {
+  if (usable_) process_.finish(patience_at_end);
 }
 
 std::string WorkerConnection::more_in_log() const { return " (more in " + command_.log.string() + ")"; }

@@ -19,6 +19,10 @@ class WorkerConnection {
   // Starts it and asks it to describe itself; `subject` will be wanted, empty if that is not known yet. Throws Error(no_subject) if it does not, or not in time.
   WorkerConnection(WorkerCommand command, const std::string& subject);
 
+  ~WorkerConnection();  // lets a worker in good order end by itself, for a moment
+  WorkerConnection(const WorkerConnection&) = delete;
+  WorkerConnection& operator=(const WorkerConnection&) = delete;
+
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
   [[nodiscard]] bool usable() const noexcept { return usable_; }

@@ -139,19 +139,29 @@ Process::Received Process::receive(std::string& line, Clock::time_point deadline
   }
 }
 
+bool Process::has_ended_by(Clock::time_point deadline) const {
+  for (;;) {
+    siginfo_t how{};
+    if (::waitid(P_PID, static_cast<id_t>(child_), &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0)
+      return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void Process::finish(std::chrono::milliseconds patience) {
+  ::shutdown(socket_, SHUT_WR);
+  if (child_ > 0) has_ended_by(Clock::now() + patience);
+}
+
 std::string Process::end() {
-  if (child_ < 0) return "not running";
+  if (child_ < 0) return "was not running";
   // A child that has just closed its output is about to die by itself: wait for that, so that its own signal is told.
-  siginfo_t how{};
-  const auto patience = Clock::now() + std::chrono::milliseconds(500);
   char byte;
   const ssize_t rest = ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
   const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
-  while (::waitid(P_PID, static_cast<id_t>(child_), &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid == 0 &&
-         closed && Clock::now() < patience)
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
   ::kill(-child_, SIGKILL);
-  const bool by_itself = how.si_pid != 0;
   int status = 0;
   while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }

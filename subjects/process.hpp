@@ -29,11 +29,14 @@ class Process {
   Received send(std::string_view line, Clock::time_point deadline);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
+  // Closes its stdin and waits for it to end by itself.
+  void finish(std::chrono::milliseconds patience);
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
 
  private:
   Received wait_for(short events, Clock::time_point deadline) const;
+  bool has_ended_by(Clock::time_point deadline) const;
 
   pid_t child_ = -1;
   int child_file_ = -1;  // pidfd, -1 where the system has none

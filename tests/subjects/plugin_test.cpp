@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <regex>
 
 #include "core/error.hpp"
@@ -124,6 +125,16 @@ TEST_P(Behaves, OpensBeforeTheFirstCall) {
   const SmallCall small;
   EXPECT_EQ(run_once("opens", small, GetParam()).status, CallStatus::done);
   EXPECT_EQ(small.out.at(0, 0, 0, 0), 1);
+}
+
+TEST_P(Behaves, ClosesAtTheEnd) {
+  const std::filesystem::path mark = "plugin_test-closed";
+  std::filesystem::remove(mark);
+  {
+    const auto factory = conduct("closes", GetParam());
+    EXPECT_EQ(run(*factory->open(), SmallCall()).status, CallStatus::done);
+  }
+  EXPECT_TRUE(std::filesystem::exists(mark));
 }
 
 TEST_P(Behaves, NamesAndVersionsItself) {

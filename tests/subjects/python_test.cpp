@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -41,9 +42,6 @@ CallResult run(Subject& subject, const attest_attention& call) { return subject.
 
 class Python : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!python_can_import("numpy")) GTEST_SKIP() << "no numpy: name a Python that has it with ATTEST_PYTHON";
-  }
   static CallResult run_once(const std::string& name, const SmallCall& small = SmallCall()) {
     return run(*script("kernels.py:" + name)->open(), small.call());
   }
@@ -297,3 +295,12 @@ TEST_F(Python, TheExampleIsRight) {
 
 }  // namespace
 }  // namespace attest
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (!attest::python_can_import("numpy")) {
+    std::puts("skipped: no numpy here; name a Python that has it with ATTEST_PYTHON");
+    return 125;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -130,6 +130,7 @@ int after_open(void*, const attest_attention* call, char*, std::size_t) {
   fill(call->out, opened ? 1 : 0);
   return ATTEST_DONE;
 }
+void leaves_a_file(void*) { std::fclose(std::fopen("plugin_test-closed", "w")); }
 int refuses_to_open(void*, const char*, char* message, std::size_t size) {
   std::snprintf(message, size, "no licence found");
   return ATTEST_ERROR;
@@ -151,6 +152,12 @@ attest_subject opening(const char* name, int (*open)(void*, const char*, char*, 
   attest_subject opened = subject(name, after_open);
   opened.open = open;
   return opened;
+}
+
+attest_subject closing() {
+  attest_subject closed = opening("closes", opens);
+  closed.close = leaves_a_file;
+  return closed;
 }
 
 attest_subject counting() {
@@ -184,6 +191,7 @@ const attest_subject table[] = {
     subject("reads-stdin", reads_stdin),
     counting(),
     opening("opens", opens),
+    closing(),
     opening("refuses-to-open", refuses_to_open),
     subject("garbage", echo, "{\"ops\": [\"attention\", \xff"),
     subject("no-ops", echo, R"({"dtypes":["f32"]})"),
