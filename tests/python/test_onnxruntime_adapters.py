@@ -297,6 +297,13 @@ class AttentionEncoding(unittest.TestCase):
         self.assertEqual(shape("Attention-broadcast-mask", (2, 1, 1, 5)), (2, 1, 1, 5))
         self.assertEqual(shape("Attention-broadcast-mask", (4, 1, 5)), (4, 1, 5))
 
+    def test_one_sample_has_the_mask_form_of_its_batch(self):
+        keep = np.ones((2, 1, 1, 5), bool)
+        for samples in (2, 1):
+            c = call(b=samples, lq=3, lk=5)
+            c.keep = np.lib.stride_tricks.as_strided(keep, (samples, 1, 3, 5), (5, 0, 0, 1))
+            self.assertEqual(handed("Attention", c).inputs["attn_mask"].shape[-2:], (3, 5))
+
     def test_mask_types(self):
         keep = np.array([[1, 0, 1], [0, 1, 1]], bool)
         bias = np.arange(6, dtype=np.float16).reshape(2, 3)

@@ -112,13 +112,15 @@ class Attention(Operator):
         """The one attn_mask: bool, or float where there is a bias; of the lowest rank that can say it.
 
         Dimensions of batch and heads that are broadcast have length 1. That of the queries has length 1 in a mask
-        with one value per key, which goes in as (1, Lk), and under `broadcast`; otherwise it is written out, since
-        onnxruntime 1.31 refuses the rest (docs/findings.md) and a refusal tests nothing else. The last dimension is
+        that varies along the keys alone, which goes in as (1, Lk), and under `broadcast`; otherwise it is written
+        out, since onnxruntime 1.31 refuses the rest (docs/findings.md) and a refusal tests nothing else. What
+        decides is the strides, so that one sample's mask has the form it has in its batch. The last dimension is
         always whole: a shorter one is "padded ... with negative infinity".
         """
         if keep is None and call.bias is None:
             return None
         number = TYPES[call.dtype]
+        keys_alone = keep is call.keep and not any(any(t.strides[:3]) for t in (keep, call.bias) if t is not None)
         if keep is not None:
             keep = narrowed(keep, (0, 1, 2))
         if call.bias is not None:
@@ -127,7 +129,7 @@ class Attention(Operator):
         else:
             mask = np.where(keep, number(0), number(-np.inf)) if self.float_mask else keep
 
-        if not (self.broadcast or mask.shape[:3] == (1, 1, 1)):
+        if not (self.broadcast or keys_alone):
             mask = np.broadcast_to(mask, (*mask.shape[:2], call.q.shape[2], mask.shape[3]))
         while mask.ndim > 2 and mask.shape[0] == 1:
             mask = mask[0]
