@@ -1,9 +1,11 @@
 #include "core/values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/rng.hpp"
 
@@ -52,54 +54,42 @@ struct Row {
   Index position;  // absolute query or key
   bool dominant;   // peaked: this key is aligned with the queries
 
+  // One distribution per instantiation: the choice is made once a row, not once an element.
+  template <Values V>
   [[nodiscard]] double value(Index column) const noexcept {
     const double a = problem.amplitude;
     const Key bits = extend(key, static_cast<Key>(column));
-    const double n = normal(bits);
     const bool q = which == Edit::Tensor::q, v = which == Edit::Tensor::v;
-    switch (problem.values) {
-      case Values::constant:
-        return a;
-      case Values::integers:
-        return a * (static_cast<double>(below(bits, 9)) - 4);
-      case Values::uniform:
-        return a * (static_cast<double>(below(bits, 2049)) - 1024) * 0x1p-10;
-      case Values::normal:
-        return a * n;
-      case Values::negative:
-        return v ? n : (q ? a : -a) * (1 + std::fabs(n));
-      case Values::rising:
-        return v ? n : along_keys(column, n, a * 0.125);
-      case Values::falling:
-        return v ? n : along_keys(column, n, -a * 0.125);
-      case Values::peaked:
-        if (v) return n;
-        if (q) return direction(column) * (1 + n * 0.25);
-        return dominant ? 4 * a * direction(column) * (1 + n * 0.125) : a * n;
-      case Values::flat:
-        return v ? a * (1 + n * 0.125) : q ? n * 0x1p-6 : n;
-      case Values::outlier:
-        return !q && outlier(column) ? 16 * a * n : n;
-      case Values::offset:
-        return q ? n : 16 * a + n;
-      case Values::duplicated:
-        return a * n;  // the key was folded onto its pair
-      case Values::wide_value:
-        return v ? wide(bits, value_reach(problem.dtype)) : n;
-      case Values::wide:
-        return wide(bits, v ? value_reach(problem.dtype) : 6);
-      case Values::tiny:
-        return v ? n * smallest_normal(problem.dtype) * 0.25 : a * n;
-      case Values::huge:
-        return v ? (bits & 1 ? -1 : 1) * largest_finite(problem.dtype) *
-                       (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)))
-                 : a * n;
-      case Values::selection:
-        if (v) return n;
-        if (column != 0) return 0;
-        return q ? 16 * a : 16 * a * static_cast<double>(below(mix(key), 1024));
+    if constexpr (V == Values::constant) return a;
+    if constexpr (V == Values::integers) return a * (static_cast<double>(below(bits, 9)) - 4);
+    if constexpr (V == Values::uniform) return a * (static_cast<double>(below(bits, 2049)) - 1024) * 0x1p-10;
+    if constexpr (V == Values::wide) return wide(bits, v ? value_reach(problem.dtype) : 6);
+    if constexpr (V == Values::wide_value)
+      if (v) return wide(bits, value_reach(problem.dtype));
+    const double n = normal(bits);
+    if constexpr (V == Values::normal || V == Values::duplicated) return a * n;  // duplicated: the key is its pair's
+    if constexpr (V == Values::flat) return v ? a * (1 + n * 0.125) : q ? n * 0x1p-6 : n;
+    if constexpr (V == Values::outlier) return !q && outlier(column) ? 16 * a * n : n;
+    if constexpr (V == Values::offset) return q ? n : 16 * a + n;
+    if constexpr (V == Values::tiny) return v ? n * smallest_normal(problem.dtype) * 0.25 : a * n;
+    if constexpr (V == Values::huge) {
+      if (!v) return a * n;
+      const double most = largest_finite(problem.dtype) * (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)));
+      return bits & 1 ? -most : most;
     }
-    return 0;
+    if (v) return n;
+    if constexpr (V == Values::negative) return (q ? a : -a) * (1 + std::fabs(n));
+    if constexpr (V == Values::rising) return along_keys(column, n, a * 0.125);
+    if constexpr (V == Values::falling) return along_keys(column, n, -a * 0.125);
+    if constexpr (V == Values::peaked) {
+      if (q) return direction(column) * (1 + n * 0.25);
+      return dominant ? 4 * a * direction(column) * (1 + n * 0.125) : a * n;
+    }
+    if constexpr (V == Values::selection) {
+      if (column != 0) return 0;
+      return q ? 16 * a : 16 * a * static_cast<double>(below(mix(key), 1024));
+    }
+    return n;
   }
 
  private:
@@ -115,6 +105,17 @@ struct Row {
     return one_in_eight(extend(stream(problem, Stream::channel), static_cast<Key>(column)));
   }
 };
+
+template <Values V>
+void fill(const Row& generator, Index first_column, std::span<double> row) noexcept {
+  for (std::size_t c = 0; c < row.size(); ++c) row[c] = generator.value<V>(first_column + static_cast<Index>(c));
+}
+using Fill = void (*)(const Row&, Index, std::span<double>) noexcept;
+// By Values.
+constexpr auto fills = []<std::size_t... V>(std::index_sequence<V...>) {
+  return std::array<Fill, sizeof...(V)>{fill<static_cast<Values>(V)>...};
+}
+(std::make_index_sequence<values_count>{});
 
 Form form_of(const Problem& problem, Edit::Tensor which) noexcept {
   return which == Edit::Tensor::q ? problem.q_form : which == Edit::Tensor::k ? problem.k_form : problem.v_form;
@@ -154,10 +155,10 @@ void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index hea
       .dominant =
           problem.values == Values::peaked && one_in_eight(at(stream(problem, Stream::peak), batch, head, position)),
   };
+  fills[static_cast<std::size_t>(problem.values)](generator, first_column, row);
   const Form form = form_of(problem, which);
   const double most = largest_finite(problem.dtype);
-  for (std::size_t c = 0; c < row.size(); ++c)
-    row[c] = std::clamp(shaped(form, generator.value(first_column + static_cast<Index>(c))), -most, most);
+  for (double& x : row) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
 }
 
 bool draw_keep(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept {
