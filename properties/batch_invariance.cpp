@@ -1,9 +1,9 @@
 // batch-bitwise, batch-bounded: a sample's result does not depend on the batch it comes in.
 //
-// One sample alone; and all samples in another order, one of them several times. Shapes per sample, strides, masks and key
-// lengths stay. Exact where the contract claims `batch_invariant: bitwise`; otherwise each result lies in the enclosure of the
-// very same mathematical problem, so that any two differ by no more than its width. Catches other paths, splits or indexing for
-// batch > 1.
+// One sample alone; and all samples in another order, one of them several times. Shapes per sample, strides, masks and
+// key lengths stay. Exact where the contract claims `batch_invariant: bitwise`; otherwise each result lies in the
+// enclosure of the very same mathematical problem, so that any two differ by no more than its width. Catches other
+// paths, splits or indexing for batch > 1.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -140,8 +140,8 @@ Verdict check_bounded(Trial& trial) {
   if (run.variants.empty()) return Verdict::skip("the subject takes one batch size");
   Verdict all = trial.judgement();
   if (all.kind == VerdictKind::fail) all = Verdict::pass(all.counts);
-  // The base result with samples of the variants in place of its own. The variants of one kind go into one such copy, unless
-  // a sample is there already.
+  // The base result with samples of the variants in place of its own. The variants of one kind go into one such copy,
+  // unless a sample is there already.
   Layer layer(base);
   for (std::size_t n = 0; n < run.variants.size(); ++n) {
     const Variant& variant = run.variants[n];

@@ -1,8 +1,8 @@
 // batch-values: f(x)[b] does not change when the values of other samples change, at equal shapes.
 //
-// Exact: half of the samples get other q, k and v, then the other half; the rest must come out as before. For subjects that
-// claim `deterministic`: no tile, split or thread count may depend on values. Masks and key lengths stay, since a kernel may
-// choose its splits by the longest sample. Catches reads of another sample's keys, values or queries.
+// Exact: half of the samples get other q, k and v, then the other half; the rest must come out as before. For subjects
+// that claim `deterministic`: no tile, split or thread count may depend on values. Masks and key lengths stay, since a
+// kernel may choose its splits by the longest sample. Catches reads of another sample's keys, values or queries.
 #include <bit>
 
 #include "properties/compare.hpp"

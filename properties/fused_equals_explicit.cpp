@@ -1,7 +1,8 @@
 // fused-equals-explicit: |f(x) - g(x)| <= hi - lo, g an explicit kernel under the same contract.
 //
-// Both lie in one enclosure, so that they differ by no more than its width. Implied by the policy bound of both; what it adds
-// is the evidence: how far each of the two is off. Applies if a second subject is given that can do the problem.
+// Both lie in one enclosure, so that they differ by no more than its width. Implied by the policy bound of both; what
+// it adds is the evidence: how far each of the two is off. Applies if a second subject is given that can do the
+// problem.
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"

@@ -1,7 +1,8 @@
 // guards: a call writes every element of out and lse, nothing beside them, and none of its inputs.
 //
-// Guard bytes lie before and after each output and between its rows where strides leave gaps; every element holds a poison
-// NaN before the call. Applies always. Every call of every law is watched in the same way: this law reports the base call.
+// Guard bytes lie before and after each output and between its rows where strides leave gaps; every element holds a
+// poison NaN before the call. Applies always. Every call of every law is watched in the same way: this law reports the
+// base call.
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"

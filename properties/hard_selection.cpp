@@ -1,14 +1,17 @@
 // hard-selection: when one attended key wins by more than 128 nats, out = v of that key, exactly.
 //
-// The law builds values of its own into the problem's shape, masks, layouts and options: q and k rows with one entry 2^a and
-// +-2^b, all else 0, so that a row's score is S at its winner and at most 0 elsewhere, S = |sigma| 2^(a+b) >= 256 (1024 where
-// softmax is f64); v of 7 significant bits in [1, 2). Then p = exp(0) = 1 at the winner and 0 (or a flushed remnant that
-// rounds away) elsewhere, whatever the tiles, splits and rescalings.
-// Preconditions, row by row on what is stored: the winner leads by more than 128 nats (800 for f64) + lazy + the rounding of
-// scores; raw scores are finite in every format; sums of n weights and of n values are finite; n flushed remnants are below
-// half an ulp. With the exp2 trick s log2e - m log2e vanishes surely only if s is a power of two: then |sigma| must be a power
-// of four (sqrt folding), the winner without bias, and no softcap; a scale that is none is replaced where the subject takes
-// one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself. Needs no claim of the subject.
+// The law builds values of its own into the problem's shape, masks, layouts and options. Rows of q and k have one
+// entry, 2^a and plus or minus 2^b, all else 0, so that a row's score is S at its winner and at most 0 elsewhere, S =
+// |sigma| 2^(a+b) >= 256 (1024 where softmax is f64); v has 7 significant bits, 1 <= |v| < 2. Then p = exp(0) = 1 at
+// the winner and 0, or a flushed remnant that rounds away, elsewhere, whatever the tiles, splits and rescalings.
+//
+// Preconditions, row by row on what is stored:
+// - the winner leads by more than 128 nats (800 for f64) + lazy + the rounding of scores;
+// - raw scores are finite in every format, sums of n weights and of n values too;
+// - n flushed remnants are below half an ulp.
+// With the exp2 trick s log2e - m log2e vanishes surely only if s is a power of two: then |sigma| must be a power of
+// four (sqrt folding), the winner without bias, and no softcap; a scale that is none is replaced where the subject
+// takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself. Needs no claim of the subject.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -192,8 +195,8 @@ class Selection {
            16 * n * remnant <= std::min(u, unit_roundoff(pv));
   }
 
-  // Gives the stored q row a winner that the row may see, unless another row that shares it did: an old one, or a new one
-  // while there are free columns. A column serves two winners, by sign.
+  // Gives the stored q row a winner that the row may see, unless another row that shares it did: an old one, or a new
+  // one while there are free columns. A column serves two winners, by sign.
   void place_winner(Index row) {
     const Problem& p = problem_;
     const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;

@@ -1,8 +1,8 @@
 // kept-state: f(x) = f(x), bit by bit, with other calls in between on the same instance.
 //
-// The calls in between have other values at the same shape, or another shape; the subject may decline them. For subjects that
-// claim `deterministic`. Catches workspaces that keep values of an earlier call and plans that are reused where they do
-// not fit.
+// The calls in between have other values at the same shape, or another shape; the subject may decline them. For
+// subjects that claim `deterministic`. Catches workspaces that keep values of an earlier call and plans that are
+// reused where they do not fit.
 #include <algorithm>
 
 #include "core/error.hpp"

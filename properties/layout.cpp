@@ -1,8 +1,9 @@
 // layout: the same logical tensors in another layout give the same result, within hi - lo.
 //
 // A problem with any strided, shifted or broadcast tensor is run again with everything contiguous; a contiguous one in
-// another layout that the subject supports. The mathematical problem is the very same, so both results lie in one enclosure;
-// bits may differ, since other loads may mean other loops. Catches ignored strides, swapped axes and assumed alignment.
+// another layout that the subject supports. The mathematical problem is the very same, so both results lie in one
+// enclosure; bits may differ, since other loads may mean other loops. Catches ignored strides, swapped axes and
+// assumed alignment.
 #include <vector>
 
 #include "properties/compare.hpp"

@@ -1,10 +1,12 @@
 // masked-contents: what lies at keys that take part in no row changes nothing.
 //
-// Exact, for subjects that claim `deterministic`: k and v rows that no query reads get other values, then the largest finite
-// ones, and bias entries of masked pairs other numbers. Preconditions (docs/bounds.md):
+// Exact, for subjects that claim `deterministic`: rows of k and v that no query reads get other values, then the
+// largest finite ones, and bias entries of masked pairs other numbers.
+//
+// Preconditions (docs/bounds.md):
 // - keys masked by keep, causality, window or length: any value that is finite in storage and operand;
-// - keys that only a bias of -inf excludes: any such v, and k whose raw score is finite in every format it may be held in,
-//   since inf + -inf is a NaN;
+// - keys that only a bias of -inf excludes: any such v, and k whose raw score is finite in every format it may be held
+//   in, since inf + -inf is a NaN;
 // - NaN there only under `masked_unread`, and then for the keys that it names, those of a bias excepted;
 // - rows without a key are compared only if the contract's empty row does not depend on values (zero or NaN).
 // Memory that stride-0 axes share counts as read if any of its logical keys is.
@@ -33,7 +35,8 @@ Reason not_applicable(const Problem& p, const Contract& contract, const SubjectI
   return needs_deterministic(p, contract, info);
 }
 
-// The most that any row makes of what is stored once, over the first `axes` axes: indices along stride-0 axes fall together.
+// The most that any row makes of what is stored once, over the first `axes` axes: indices along stride-0 axes fall
+// together.
 class Use {
  public:
   Use(const Tensor& tensor, std::size_t axes) : strides_(tensor.strides()), extents_(stored_extents(tensor)) {

@@ -6,7 +6,8 @@
 
 namespace attest::properties {
 
-// What a key is to a row (attest/plugin.h). minus_inf: nothing but a bias of -inf excludes it, so that its raw score counts.
+// What a key is to a row (attest/plugin.h). minus_inf: nothing but a bias of -inf excludes it, so that its raw score
+// counts.
 enum class Part : std::uint8_t { masked, minus_inf, attended };
 
 // Which keys take part in which rows of one call.

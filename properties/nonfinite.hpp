@@ -6,8 +6,8 @@
 
 namespace attest::properties {
 
-// Calls visit({i0, i1, i2, i3}) for each NaN or infinity of a floating-point tensor in the order of the indices, until it
-// returns false. Rows without any cost little more than reading them.
+// Calls visit({i0, i1, i2, i3}) for each NaN or infinity of a floating-point tensor in the order of the indices, until
+// it returns false. Rows without any cost little more than reading them.
 void for_each_nonfinite(const Tensor& tensor, const std::function<bool(std::array<Index, 4>)>& visit);
 
 }  // namespace attest::properties

@@ -1,7 +1,7 @@
 // policy-bound: RN(lo) <= out <= RN(hi) and RN(lo) <= lse <= RN(hi) for every judged element.
 //
-// [lo, hi] is the oracle's rigorous enclosure (docs/bounds.md): every implementation that keeps the declared policy lands
-// inside. Applies always.
+// [lo, hi] is the oracle's rigorous enclosure (docs/bounds.md): every implementation that keeps the declared policy
+// lands inside. Applies always.
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"

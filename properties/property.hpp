@@ -14,12 +14,13 @@ namespace attest::properties {
 
 class Trial;
 
-// How a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by bit where it says
-// so; or within what the oracle's enclosures permit.
+// How a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by bit where it
+// says so; or within what the oracle's enclosures permit.
 enum class Kind : std::uint8_t { guard, exact, bound };
 std::string_view name(Kind kind) noexcept;
 
-// A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete subject.
+// A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete
+// subject.
 struct Property {
   std::string_view name;
   std::string_view statement;  // the mathematics, one line
@@ -32,8 +33,8 @@ struct Property {
   Verdict (*check)(Trial&);
 };
 
-// All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws over
-// several problems. The first two and `policy-bound` ask for nothing beyond the base call.
+// All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
+// over several problems. The first two and `policy-bound` ask for nothing beyond the base call.
 std::span<const Property> properties() noexcept;
 // nullptr if there is none of that name.
 const Property* find_property(std::string_view name) noexcept;

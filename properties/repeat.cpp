@@ -1,7 +1,7 @@
 // repeat: f(x) = f(x), bit by bit, when the same call is made again at once.
 //
-// For subjects that claim `deterministic`; where they claim it for any thread count ("threads"), also with another one.
-// Catches reductions without an order (races) and results that take in uninitialised memory.
+// For subjects that claim `deterministic`; where they claim it for any thread count ("threads"), also with another
+// one. Catches reductions without an order (races) and results that take in uninitialised memory.
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"

@@ -1,8 +1,9 @@
 // result-class: a NaN or an infinity comes out only where the contract or the enclosure permits one.
 //
-// Looks at every element of out and lse, rows that the policy bound does not sample included, and asks the oracle about those
-// that are not finite: permitted are the contract's empty rows, what overflows in a declared format, and what non-finite
-// inputs bring along (docs/bounds.md, section 5). Applies always. A finite number where a NaN is due is left to policy-bound.
+// Looks at every element of out and lse, rows that the policy bound does not sample included, and asks the oracle
+// about those that are not finite: permitted are the contract's empty rows, what overflows in a declared format, and
+// what non-finite inputs bring along (docs/bounds.md, section 5). Applies always. A finite number where a NaN is due
+// is left to policy-bound.
 #include "oracle/outcome.hpp"
 #include "properties/compare.hpp"
 #include "properties/nonfinite.hpp"

@@ -1,8 +1,9 @@
 // scale-moved: q sigma with scale 1 in place of q with scale sigma, sigma q rounded to storage.
 //
-// Rounding makes it a problem of its own, with its own enclosure: RN(lo') <= f(x') <= RN(hi'). Together with the policy bound
-// of the problem itself this binds both placements of one scale (where sigma is a power of two, scale-power is exact). Applies
-// where the subject takes a scale and sigma q does not overflow. Catches kernels that put the scale elsewhere.
+// Rounding makes it a problem of its own, with its own enclosure: RN(lo') <= f(x') <= RN(hi'). Together with the
+// policy bound of the problem itself this binds both placements of one scale (where sigma is a power of two,
+// scale-power is exact). Applies where the subject takes a scale and sigma q does not overflow. Catches kernels that
+// put the scale elsewhere.
 #include <cmath>
 
 #include <fmt/format.h>

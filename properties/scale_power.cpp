@@ -1,14 +1,18 @@
 // scale-power: f(q, sigma) = f(q 2^k, sigma 2^-k), exactly, wherever the factor 2^k goes.
 //
-// Multiplying by a power of two commutes with every rounding, so it does not matter whether a kernel applies the scale to q, to
-// k, to the scores or half to each, nor in which format, as long as nothing over- or underflows. Preconditions, with lo and hi
-// the smaller and the larger of 1 and 2^k:
-// - the subject claims `deterministic` and takes a scale; sigma is given and not 0; k is even where sqrt(sigma) may be folded;
-// - q and q 2^k are normal in storage and operand; sigma, sigma 2^-k are normal in scale and softmax, divided by the softcap too;
+// Multiplying by a power of two commutes with every rounding, so it does not matter whether a kernel applies the scale
+// to q, to k, to the scores or half to each, nor in which format, as long as nothing over- or underflows.
+//
+// Preconditions, with lo and hi the smaller and the larger of 1 and 2^k:
+// - the subject claims `deterministic` and takes a scale; sigma is given and not 0;
+// - k is even where sqrt(sigma) may be folded;
+// - q and q 2^k are normal in storage and operand;
+// - sigma and sigma 2^-k are normal in scale and softmax, divided by the softcap too;
 // - k sigma, and q and k times sqrt(sigma), stay normal where the contract lets the scale be folded there;
-// - raw scores: no overflow of D max|q| max|k| hi in qk, scale, score and softmax, and every product is a multiple of the
-//   smallest number that these formats hold: with g the product of the lowest set bits of q and of k, g lo >= 2 eta. Sums of
-//   such multiples round to such multiples, so that no rounding falls among the subnormals.
+// - raw scores do not overflow: D max|q| max|k| hi in qk, scale, score and softmax;
+// - every product is a multiple of the smallest number that these formats hold: with g the product of the lowest set
+//   bits of q and of k, g lo >= 2 eta. Sums of such multiples round to such multiples: nothing rounds among the
+//   subnormals.
 // Where |sigma| is a power of two, sigma 2^-k = +-1 is tried first: all of the scale in q.
 #include <algorithm>
 #include <bit>

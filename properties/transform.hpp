@@ -8,7 +8,8 @@
 
 namespace attest::properties {
 
-// A random choice of a law: a function of the problem's seed and of the law's own `salt`, so that it survives shrinking.
+// A random choice of a law: a function of the problem's seed and of the law's own `salt`, so that it survives
+// shrinking.
 inline std::uint64_t draw(const Problem& problem, std::uint64_t salt) noexcept {
   return extend(mix(problem.seed ^ 0x6C61775F64726177u), salt);
 }
@@ -27,8 +28,8 @@ void for_each_stored(const Tensor& tensor, Visit&& visit) {
         for (Index i3 = 0; i3 < n[3]; ++i3) visit(i0, i1, i2, i3);
 }
 
-// Inputs whose sample t is sample `samples[t]` of the given ones; axes, strides and base addresses modulo 64 stay as they
-// are, and so does sharing along stride 0.
+// Inputs whose sample t is sample `samples[t]` of the given ones; axes, strides and base addresses modulo 64 stay as
+// they are, and so does sharing along stride 0.
 Inputs gather_samples(const Inputs& inputs, std::span<const Index> samples);
 
 // The same logical tensor in another layout; sharing along stride 0 is given up.

@@ -68,7 +68,8 @@ std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs&
            {"kv_lengths", &inputs.kv_lengths}}};
 }
 
-// The bytes of the inputs of one trip, to compare afterwards. One buffer a thread, since a campaign makes many short trips.
+// The bytes of the inputs of one trip, to compare afterwards. One buffer a thread, since a campaign makes many short
+// trips.
 class Snapshot {
  public:
   explicit Snapshot(std::span<const Call> calls) {
@@ -91,8 +92,8 @@ class Snapshot {
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
-  // The first input of the next call that differs from the bytes it had; each is put back, so that later calls see what they
-  // should.
+  // The first input of the next call that differs from the bytes it had; each is put back, so that later calls see what
+  // they should.
   std::optional<Evidence> restore(const Inputs& inputs) {
     std::optional<Evidence> first;
     for (const auto& [name, tensor] : named_tensors(inputs)) {

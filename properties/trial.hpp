@@ -35,12 +35,12 @@ struct Call {
   const Problem* problem;
 };
 
-// A problem under test on one subject: its inputs, its outputs (run once, on first use), its oracle, and further calls that
-// laws ask for. Not thread safe; refers to `subject` and `peer`, which must outlive it.
+// A problem under test on one subject: its inputs, its outputs (run once, on first use), its oracle, and further calls
+// that laws ask for. Not thread safe; refers to `subject` and `peer`, which must outlive it.
 class Trial {
  public:
-  // Materialises the inputs; throws what materialise() throws. `peer`: a second, independent subject that keeps the same
-  // contract (the built-in explicit kernel), or nullptr.
+  // Materialises the inputs; throws what materialise() throws. `peer`: a second, independent subject that keeps the
+  // same contract (the built-in explicit kernel), or nullptr.
   Trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer = nullptr);
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;

@@ -1,4 +1,5 @@
-// The laws with a bound: each must fail on a fake that is wrong in its way, and not on conforming fakes whose bits differ.
+// The laws with a bound: each must fail on a fake that is wrong in its way, and not on conforming fakes whose bits
+// differ.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The exact laws: each must fail on a fake that is wrong in exactly its way, must not fail on conforming ones, and says why
-// where it does not apply.
+// The exact laws: each must fail on a fake that is wrong in exactly its way, must not fail on conforming ones, and says
+// why where it does not apply.
 #include <gtest/gtest.h>
 
 #include <array>
