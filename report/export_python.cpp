@@ -133,15 +133,29 @@ std::string place(const engine::Entry& entry) {
   return entry.evidence && entry.evidence->tensor == "out" ? "[at]" : "";
 }
 
+std::string print_range(const engine::Entry& entry) {
+  const Evidence& seen = *entry.evidence;
+  if (seen.lo == seen.hi) return {};
+  return fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
+                     comment(to_text(entry.contract.policy)), number(seen.lo), number(seen.hi));
+}
+
 std::string print_expected(const engine::Entry& entry) {
   const std::string at = place(entry);
   if (at.empty()) return "print('expected\\n', expected)\n";
-  const Evidence& seen = *entry.evidence;
-  std::string code = fmt::format("at = ({})\nprint('expected', expected[at])\n", fmt::join(seen.index, ", "));
-  if (seen.lo != seen.hi)
-    code += fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
-                        comment(to_text(entry.contract.policy)), number(seen.lo), number(seen.hi));
-  return code;
+  return fmt::format("at = ({})\nprint('expected', expected[at])\n", fmt::join(entry.evidence->index, ", ")) +
+         print_range(entry);
+}
+
+// A log-sum-exp is no output of the script's subject: what attest saw stands for it.
+std::string print_lse(const engine::Entry& entry) {
+  if (!entry.evidence || entry.evidence->tensor != "lse") return {};
+  const auto& i = entry.evidence->index;
+  return "\nwith np.errstate(invalid='ignore'):\n"
+         "    top = s.max(-1)\n"
+         "    lse = np.where(top == -np.inf, top, top + np.log(np.exp(s - top[..., None]).sum(-1)))\n" +
+         fmt::format("print('expected lse', lse[{}, {}, {}])\n", i[0], i[1], i[2]) + print_range(entry) +
+         fmt::format("print('got lse      {}')\n", number(entry.evidence->got));
 }
 
 std::string print_got(const engine::Entry& entry) {
@@ -170,7 +184,7 @@ std::string python_script(const Exported& exported) {
     code += "from numpy import inf, nan\n";
   code += "\n" + data + reference(entry.problem, entry.contract, exported.inputs) + "\n" + print_expected(entry);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
-  return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry));
+  return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry)) + print_lse(entry);
 }
 
 }  // namespace attest::report

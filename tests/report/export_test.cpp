@@ -219,6 +219,32 @@ TEST(Script, PrintsWitnessAndRecordedOutput) {
             "expected 1.0\na kernel that keeps the policy f32 returns something in [0.5, 1.5]\ngot      9.0\n");
 }
 
+TEST(Script, AgreesWithTheOracleOnTheLogSumExp) {
+  engine::Entry entry = entry_of(std::string(dims) + "dtype=f32 values=normal:1 lse=f32 causal=1 keep=some_empty");
+  entry.evidence = Evidence{"lse", {1, 3, 2, 0}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
+  const Inputs inputs = materialise(entry.problem);
+  const TemporaryFolder folder;
+  const std::string printed =
+      run_python(report::python_script({entry, inputs, std::nullopt, {}}) + dump("lse", "lse"), folder.path());
+  EXPECT_NE(printed.find("\nexpected lse "), std::string::npos) << printed;
+  EXPECT_NE(printed.find("in [0.5, 1.5]\ngot lse      9\n"), std::string::npos) << printed;
+  const std::vector<double> lse = numbers_in(folder.path() / "lse");
+  oracle::AttentionOracle oracle(entry.contract, entry.problem, inputs);
+  ASSERT_EQ(lse.size(), 2u * 4u * 3u);
+  int empty = 0;
+  for (std::size_t row = 0; row < lse.size(); ++row) {
+    const auto r = static_cast<Index>(row);
+    const double y = oracle.lse_enclosure(r / 12, r / 3 % 4, r % 3).y;
+    if (std::isinf(y)) {
+      ++empty;
+      EXPECT_EQ(lse[row], y);
+    } else {
+      EXPECT_NEAR(lse[row], y, 1e-12);
+    }
+  }
+  EXPECT_GT(empty, 0);
+}
+
 TEST(Script, RunsTheSubjectsOwnCode) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
   const Inputs inputs = materialise(entry.problem);
