@@ -18,8 +18,8 @@ using namespace attest;
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr const char* shapes[] = {
-    "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1",     "b=1 hq=2 hkv=2 lq=4 lk=8 d=8 dv=8",
-    "b=2 hq=4 hkv=4 lq=17 lk=33 d=16 dv=16", "b=2 hq=4 hkv=4 lq=64 lk=64 d=64 dv=64",
+    "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1",       "b=1 hq=2 hkv=2 lq=4 lk=8 d=8 dv=8",
+    "b=2 hq=4 hkv=4 lq=17 lk=33 d=16 dv=16",   "b=2 hq=4 hkv=4 lq=64 lk=64 d=64 dv=64",
     "b=1 hq=4 hkv=4 lq=256 lk=512 d=64 dv=64",
 };
 

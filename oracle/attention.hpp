@@ -13,13 +13,13 @@ enum class Expect : std::uint8_t { number, nan, nonfinite };
 
 // What one element could be if the kernel keeps its contract, before it is rounded to the tensor's type.
 struct Enclosure {
-  double y = 0;                          // the float64 reference
-  double lo = 0, hi = 0;                 // a finite value lies in [lo, hi]; lo == hi where the rule is exact
-  double hull_lo = 0, hull_hi = 0;       // of the attended values of its column; infinite for a log-sum-exp
+  double y = 0;                     // the float64 reference
+  double lo = 0, hi = 0;            // a finite value lies in [lo, hi]; lo == hi where the rule is exact
+  double hull_lo = 0, hull_hi = 0;  // of the attended values of its column; infinite for a log-sum-exp
   Expect expect = Expect::number;
-  bool nonfinite_ok = false;             // NaN and infinities are permitted too
-  bool undetermined = false;             // a finite value is not judged
-  bool zero_ok = false;                  // 0 is permitted too: the row may have lost every key
+  bool nonfinite_ok = false;  // NaN and infinities are permitted too
+  bool undetermined = false;  // a finite value is not judged
+  bool zero_ok = false;       // 0 is permitted too: the row may have lost every key
   bool empty_row = false;
 };
 

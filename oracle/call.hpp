@@ -7,7 +7,6 @@
 
 namespace attest::oracle {
 
-
 // The inputs of one call, read by logical coordinates (attest/plugin.h says what they mean).
 class Call {
  public:

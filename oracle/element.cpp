@@ -37,8 +37,7 @@ Radius radius(const Numbers& m, const Row& row, const Combination& how, double m
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
-  const double x =
-      growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  const double x = growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
   const double a = row.denominator_error(m, rho, how.sum_of_rounded);
   return {x, growth(bounded(a * (1 + m.u_softmax)))};
 }
@@ -50,7 +49,8 @@ double largest_reach(const Call& call, const Row& row, double max_abs) {
   const int count = row.combinations(call, ways);
   double reach = 0;
   for (int w = 0; w < count; ++w) {
-    const Radius r = radius(call.numbers, row, ways[w], max_abs, row.rho, static_cast<double>(row.n) * max_abs, max_abs, 1);
+    const Radius r =
+        radius(call.numbers, row, ways[w], max_abs, row.rho, static_cast<double>(row.n) * max_abs, max_abs, 1);
     reach = std::max(reach, r.x + r.g * (max_abs + r.x));
   }
   return reach;

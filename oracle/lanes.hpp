@@ -10,22 +10,18 @@ using LanesUnaligned = double __attribute__((vector_size(64), aligned(8), may_al
 using LaneBits = std::int64_t __attribute__((vector_size(64)));
 inline constexpr int lane_count = 8;
 
-#define ATTEST_LANE_FN [[gnu::always_inline]] static inline
+#define ATTEST_LANE_FN [[gnu::always_inline]] inline
 
 ATTEST_LANE_FN Lanes fill(double x) { return Lanes{x, x, x, x, x, x, x, x}; }
 ATTEST_LANE_FN Lanes load(const double* p) { return *reinterpret_cast<const LanesUnaligned*>(p); }
 ATTEST_LANE_FN void store(double* p, Lanes x) { *reinterpret_cast<LanesUnaligned*>(p) = x; }
 // a where the bits of `c` are set, else b. Comparisons of lanes give such bits.
-ATTEST_LANE_FN Lanes select(LaneBits c, Lanes a, Lanes b) {
-  return (Lanes)((c & (LaneBits)a) | (~c & (LaneBits)b));
-}
+ATTEST_LANE_FN Lanes select(LaneBits c, Lanes a, Lanes b) { return (Lanes)((c & (LaneBits)a) | (~c & (LaneBits)b)); }
 ATTEST_LANE_FN Lanes zero_unless(LaneBits c, Lanes a) { return (Lanes)(c & (LaneBits)a); }
 ATTEST_LANE_FN Lanes min(Lanes a, Lanes b) { return select(a < b, a, b); }
 ATTEST_LANE_FN Lanes max(Lanes a, Lanes b) { return select(a > b, a, b); }
 ATTEST_LANE_FN Lanes abs(Lanes a) { return (Lanes)((LaneBits)a & 0x7fffffffffffffff); }
-ATTEST_LANE_FN double sum(Lanes x) {
-  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
-}
+ATTEST_LANE_FN double sum(Lanes x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
 ATTEST_LANE_FN double largest(Lanes x) {
   double m = x[0];
   for (int i = 1; i < lane_count; ++i) m = x[i] > m ? x[i] : m;

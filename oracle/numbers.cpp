@@ -3,9 +3,7 @@
 namespace attest::oracle {
 namespace {
 
-double eta(Format format, bool flush) {
-  return flush ? smallest_normal(format) : half_smallest_subnormal(format);
-}
+double eta(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
 
 }  // namespace
 
@@ -62,8 +60,7 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   e_acc = compounded(d, u_acc);
   e_acc_overflow = compounded(d + 4, u_acc);
   e_scale = compounded(4, unit_roundoff(scaling));
-  relative_scale =
-      scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
   const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
   operand_mu = folds ? mu : 1;

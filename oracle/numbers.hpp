@@ -9,7 +9,10 @@ namespace attest::oracle {
 
 // exp and expm1 that stay finite, so that a vacuous bound is huge instead of NaN.
 inline double bounded(double x) { return std::min(x, 600.0); }
-inline double growth(double x) { return std::expm1(std::min(x, 700.0)); }
+inline double growth(double x) {
+  if (x < 0x1p-12 && x >= 0) return x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4)));  // to 2^-54
+  return std::expm1(std::min(x, 700.0));
+}
 // E(k, u) of docs/bounds.md: what k roundings of relative size u can do to a product.
 inline double compounded(double k, double u) { return growth(k * u * (1 + u)); }
 
@@ -21,7 +24,7 @@ constexpr bool loses(Format to, Format from) {
 // What a contract says, as the numbers that the bounds are written in (docs/bounds.md, section 0). u_ is a unit roundoff,
 // eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone.
 struct Numbers {
-  Numbers(const Contract& contract, Index d, double scale, double softcap);
+  Numbers(const Contract& contract, Index dimension, double sigma, double cap);
 
   // the problem
   double d, scale, scale_magnitude, mu, softcap;
@@ -30,7 +33,8 @@ struct Numbers {
   double u_operand, eta_operand, overflow_operand;
   bool operand_rounds;   // the operand format differs from storage
   bool operand_flushes;  // that, or flush-to-zero: absolute errors arise on entering a product
-  double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative, tanh_absolute;
+  double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
+      tanh_absolute;
   double u_bias = 0;  // rounding of the bias itself, where its type is wider than the score's
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
   double underflows;  // of the D products: 2 D under flush-to-zero, else D

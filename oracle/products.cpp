@@ -38,8 +38,8 @@ ATTEST_LANE_FN void score_rows(const double* q, Index q_stride, const double* kt
 }
 
 template <int Rows>
-ATTEST_LANE_FN void value_rows(const double* p, const double* m, Index stride, const double* v, Index keys, Index columns,
-                               double* y, double* reach, bool add) {
+ATTEST_LANE_FN void value_rows(const double* p, const double* m, Index stride, const double* v, Index keys,
+                               Index columns, double* y, double* reach, bool add) {
   for (Index c = 0; c < columns; c += lane_count) {
     Lanes mean[Rows], far[Rows];
     for (int r = 0; r < Rows; ++r) {
@@ -78,8 +78,8 @@ ATTEST_LANE_FN std::uint8_t bits_of(LaneBits set) {
 }  // namespace
 
 ATTEST_CLONES
-void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d, Index keys, double* s,
-            Index s_stride) {
+void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d, Index keys,
+            double* s, Index s_stride) {
   switch (rows) {
     case 4:
       return score_rows<4>(q, q_stride, kt, kt_stride, d, keys, s, s_stride);
@@ -130,8 +130,8 @@ Extent magnitudes(const double* a, Index count) {
 }
 
 ATTEST_CLONES
-ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open, Index count,
-                        Index keys) {
+ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
+                        Index count, Index keys) {
   const double c = rule.softcap;
   const bool cap_first = c > 0 && rule.softcap_before_bias, cap_last = c > 0 && !rule.softcap_before_bias;
   Lanes top = fill(-infinity), n = fill(0);
@@ -194,8 +194,8 @@ WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index 
 }
 
 ATTEST_CLONES
-void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns, double* y,
-            double* reach, bool add) {
+void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns,
+            double* y, double* reach, bool add) {
   switch (rows) {
     case 4:
       return value_rows<4>(p, m, stride, v, keys, columns, y, reach, add);

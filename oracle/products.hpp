@@ -6,8 +6,8 @@
 namespace attest::oracle::products {
 
 // s[r][j] = sum_c q[r][c] kt[c][j], or of absolute values. rows <= 4; `keys` a multiple of the lanes.
-void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d, Index keys, double* s,
-            Index s_stride);
+void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d, Index keys,
+            double* s, Index s_stride);
 double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
 
 // Over columns: the largest sum of squares, and a total that is finite only if every element is.
@@ -31,16 +31,16 @@ struct ScoreSums {
 };
 // In place: s from raw products to scores z, -inf where not open; e their least errors. `bias` and `open` (0 or -inf) may
 // be null. Lanes from `count` on are closed.
-ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open, Index count,
-                        Index keys);
+ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
+                        Index count, Index keys);
 // The largest |bias| among keys whose score is at least `threshold`.
 double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
 
 // The least d of section 2: e + u (a1 (|z| + e) + a2 (max(|z|, |zmax|) + shift) + a3 (zmax - z + lazy)) + constant.
 struct WeightRule {
   double z_max, u_softmax, a1, a2, a3, shift, lazy, constant;
-  double cap;       // d is cut off here where it makes the linear gain
-  double t, gain;   // m = t p + gain p (1 - e^-d)
+  double cap;      // d is cut off here where it makes the linear gain
+  double t, gain;  // m = t p + gain p (1 - e^-d)
 };
 struct WeightSums {
   double mass, gain;  // sum p, sum gain p (1 - e^-d)
@@ -49,8 +49,8 @@ struct WeightSums {
 WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys);
 
 // y[r] (+)= p[r] v, reach[r] (+)= m[r] |v|, for rows <= 4; `columns` a multiple of the lanes.
-void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns, double* y,
-            double* reach, bool add);
+void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns,
+            double* y, double* reach, bool add);
 
 struct AcceptRule {
   double inverse_mass, gain, t, g, absolute;  // of the row

@@ -49,13 +49,12 @@ Quick::Quick(const Call& call, Format out_format) : call_(call), format_(out_for
   groups_ = columns_ / lane_count;
   stride_ = padded(call.keys);
   const Index per_key = call.d + columns_;
-  tile_keys_ = call.keys * per_key <= resident_doubles ? stride_ : std::max<Index>(64, padded(gathered_doubles / per_key));
+  tile_keys_ =
+      call.keys * per_key <= resident_doubles ? stride_ : std::max<Index>(64, padded(gathered_doubles / per_key));
   tiles_ = (call.keys + tile_keys_ - 1) / tile_keys_;
   kt_stride_ = tile_keys_ + lane_count;  // off the powers of two
   max_rows_ = std::clamp<Index>((Index{1} << 20) / stride_, 1, most_rows);
-  rows_.resize(static_cast<std::size_t>(max_rows_));
-  bits_.resize(static_cast<std::size_t>(max_rows_ * groups_));
-  log_overflow_softmax_ = std::log(m.overflow_softmax);
+  log_overflow_softmax_ = ln_2 * std::ilogb(m.overflow_softmax);  // a lower bound
   score_rule_ = {m.scale,
                  m.softcap,
                  m.softcap_before_bias,
@@ -106,6 +105,10 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     kv_ = call_.kv_head(rows[0].h);
     keys_tile_ = values_tile_ = -1;
   }
+  if (std::ssize(rows_) < count) {
+    rows_.resize(rows.size());
+    bits_.resize(static_cast<std::size_t>(count * groups_));
+  }
   double* q = Scratch::need(scratch_.q, count * call_.d);
   double* p = Scratch::need(scratch_.p, count * stride_);
   for (Index n = 0; n < count; ++n) {
@@ -128,8 +131,9 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     load_values(tile);
     const Index at = tile * tile_keys_;
     for (Index n = 0; n < count; n += 4)
-      products::values(p + n * stride_ + at, scratch_.m.data() + n * stride_ + at, stride_, std::min<Index>(4, count - n),
-                       scratch_.v.data(), tile_size(tile), columns_, y + n * columns_, reach + n * columns_, tile > 0);
+      products::values(p + n * stride_ + at, scratch_.m.data() + n * stride_ + at, stride_,
+                       std::min<Index>(4, count - n), scratch_.v.data(), tile_size(tile), columns_, y + n * columns_,
+                       reach + n * columns_, tile > 0);
   }
   std::fill(bits_.begin(), bits_.begin() + count * groups_, std::uint8_t{0});
   for (Index n = 0; n < count; ++n) accept(rows_[static_cast<std::size_t>(n)], n, out, lse);
@@ -191,8 +195,9 @@ void Quick::score(State& row, Index n) {
 bool Quick::bound(State& row, double absolute_score, double query_norm, double top_bias) const {
   const Numbers& m = call_.numbers;
   const double root_d = std::sqrt(m.d);
-  const Score top = score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
-                             std::copysign(top_bias, m.scale));
+  const Score top =
+      score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
+               std::copysign(top_bias, m.scale));
   if (top.overflow() || !(top.e < 1e6)) return false;
   row.e_most = top.e * (1 + 1e-9);
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
@@ -223,8 +228,9 @@ void Quick::weigh(State& row, Index n) {
   const double cap = std::min(0.5, row.d_most);
   const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
   const double t = m.shared_rounding(row.n, row.r, std::fabs(row.z_max)) + (sum_rounded_only_ ? 0 : m.u_weights);
-  const products::WeightRule rule{row.z_max, m.u_softmax, m.a1,     m.merged_a2(row.n), m.a3, m.lazy + ln_least(row.n) + 1,
-                                  m.lazy,    constant,    cap,      t,                  damping};
+  const products::WeightRule rule{
+      row.z_max, m.u_softmax, m.a1,   m.merged_a2(row.n), m.a3, m.lazy + ln_least(row.n) + 1, m.lazy, constant,
+      cap,       t,           damping};
   const Index at = n * stride_;
   const products::WeightSums sums =
       products::weigh(rule, scratch_.p.data() + at, scratch_.d.data() + at, scratch_.m.data() + at, stride_);
@@ -233,7 +239,8 @@ void Quick::weigh(State& row, Index n) {
   const double inverse = 1 / row.mass;
   const double after = m.eta_pv * (4 + (row.n + 2 * row.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
   // Less what this level's own products may lose to underflow.
-  const double absolute = std::max(before_ ? before : 0, before_ && !after_ ? 0 : after) - (row.n * inverse + 2) * 0x1p-1074;
+  const double absolute =
+      std::max(before_ ? before : 0, before_ && !after_ ? 0 : after) - (row.n * inverse + 2) * 0x1p-1074;
   row.accept = {inverse,
                 sums.gain * inverse,
                 t,
@@ -253,7 +260,8 @@ void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_t
   read_row(out, at.b, at.h, at.i, call_.dv, got);
   std::fill(got + call_.dv, got + columns_, 0.0);
   std::uint8_t* bits = bits_.data() + n * groups_;
-  products::accept(row.accept, scratch_.y.data() + n * columns_, scratch_.reach.data() + n * columns_, got, columns_, bits);
+  products::accept(row.accept, scratch_.y.data() + n * columns_, scratch_.reach.data() + n * columns_, got, columns_,
+                   bits);
   row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
   if (!row.all && tiles_ == 1) look_again(row, n, got);
 
@@ -261,11 +269,11 @@ void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_t
   const Numbers& m = call_.numbers;
   const double ln_mass = std::log(row.mass), y = row.z_max + ln_mass, a = row.accept.g;
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
-  const double radius = slack * (row.gain * row.accept.inverse_mass + a +
-                                 m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) *
-                                                    (std::fabs(row.z_max) + ln_mass + m.lazy) +
-                                                2 * ln_mass) +
-                                 (rounded && !sum_rounded_only_ ? m.u_weights : 0));  // else d holds it already
+  const double radius =
+      slack * (row.gain * row.accept.inverse_mass + a +
+               m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (std::fabs(row.z_max) + ln_mass + m.lazy) +
+                              2 * ln_mass) +
+               (rounded && !sum_rounded_only_ ? m.u_weights : 0));  // else d holds it already
   const double value = attest_load(&lse, at.b, at.h, at.i, 0);
   const Format type = lse.dtype.bits == 64 ? Format::f64 : Format::f32;
   row.lse = std::fabs(value) < infinity && value >= round_to(type, y - radius) && value <= round_to(type, y + radius);
@@ -282,9 +290,9 @@ void Quick::look_again(State& row, Index n, const double* got) {
     std::uint8_t& bits = bits_[static_cast<std::size_t>(n * groups_ + group)];
     const Index c = group * lane_count;
     if (bits != 0xff)
-      bits = static_cast<std::uint8_t>(
-          bits | products::inside_box(row.accept, p, lo, hi, scratch_.v.data() + c, call_.keys, columns_,
-                                      scratch_.y.data() + n * columns_ + c, got + c));
+      bits = static_cast<std::uint8_t>(bits | products::inside_box(row.accept, p, lo, hi, scratch_.v.data() + c,
+                                                                   call_.keys, columns_,
+                                                                   scratch_.y.data() + n * columns_ + c, got + c));
     row.all = row.all && bits == 0xff;
   }
 }

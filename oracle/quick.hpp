@@ -36,7 +36,7 @@ class Quick {
  private:
   struct State {
     RowIndex at{};
-    double n = 0, z_max = 0, mass = 0, gain = 0;        // keys, zmax, sum p, sum p (1 - e^-d)
+    double n = 0, z_max = 0, mass = 0, gain = 0;                   // keys, zmax, sum p, sum p (1 - e^-d)
     double r = 0, r_most = 0, e_most = 0, d_most = 0, z_most = 0;  // least and most R; upper bounds of e, d, |z| + e
     products::AcceptRule accept{};
     bool bounded = false, all = false, lse = false;

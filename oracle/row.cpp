@@ -201,8 +201,7 @@ void Row::weigh(const Call& call, double records) {
 
   const double wrong_shift = m.u_softmax * (m.a1 + a2);
   const double lo_sum = box(call, 0).lo_sum;
-  rho = std::min(std::exp(bounded(g)) / lo_sum,
-                 std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
+  rho = std::min(std::exp(bounded(g)) / lo_sum, std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
   rho_lost = std::exp(bounded(wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp));
 }
 

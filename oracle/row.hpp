@@ -9,10 +9,10 @@ namespace attest::oracle {
 
 // One way in which a kernel may turn the weights into an output, as section 4 of docs/bounds.md lists them.
 struct Combination {
-  int box;               // 0: weights as in section 2; 1: the sum is taken over the rounded weights
-  double t;              // relative errors that numerator and denominator do not share
+  int box;   // 0: weights as in section 2; 1: the sum is taken over the rounded weights
+  double t;  // relative errors that numerator and denominator do not share
   bool sum_of_rounded;
-  bool normalised_first; // the weights are divided by the sum before they are rounded
+  bool normalised_first;  // the weights are divided by the sum before they are rounded
 };
 
 // How an element of a row is to be judged.
@@ -33,7 +33,7 @@ HeadFacts head_facts(const Call& call, Index b, Index kv_head);
 class Row {
  public:
   // The full formulas, summed in fixed order.
-  void evaluate(const Call& call, const HeadFacts& facts, Index b, Index h, Index i);
+  void evaluate(const Call& call, const HeadFacts& head, Index b, Index h, Index i);
 
   RowKind kind = RowKind::ordinary;
   std::vector<Index> keys;  // attended, ascending
@@ -43,8 +43,8 @@ class Row {
   double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
   double mass = 0;                                // sum exp(z - zmax)
   double rho = 0, rho_lost = 0;
-  bool nonfinite_ok = false;  // NaN or Inf is permitted in any column
-  bool score_lost = false;    // a score that matters may have become infinite: the hull decides
+  bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
+  bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)
   bool zero_ok = false;              // every score may be infinite and the contract's empty row is zero
   HeadFacts facts;                   // of the head that this row reads
@@ -63,7 +63,7 @@ class Row {
   Lse lse(const Call& call);
 
   // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
-  [[nodiscard]] double denominator_error(const Numbers& numbers, double rho_used, bool sum_of_rounded) const;
+  [[nodiscard]] double denominator_error(const Numbers& m, double rho_used, bool sum_of_rounded) const;
   // Permitted combinations, at most four.
   int combinations(const Call& call, Combination out[4]) const;
 

@@ -42,7 +42,7 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
   double& e = score.e;
 
   score.early_overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
-                   std::fabs(dot.qk) * n.mu + raw * n.e_acc_overflow >= n.raw_overflow;
+                         std::fabs(dot.qk) * n.mu + raw * n.e_acc_overflow >= n.raw_overflow;
   if (n.operand_rounds &&
       (query.max_abs * n.operand_mu >= n.overflow_operand || dot.k_max * n.operand_mu >= n.overflow_operand))
     score.early_overflow = true;

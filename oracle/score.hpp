@@ -8,13 +8,13 @@ struct QueryNorms {
   double sum_abs, max_abs;
 };
 struct Dot {
-  double qk, abs_qk;      // sum q k, sum |q k|
-  double k_sum, k_max;    // sum |k|, max |k|
+  double qk, abs_qk;    // sum q k, sum |q k|
+  double k_sum, k_max;  // sum |k|, max |k|
 };
 
 struct Score {
-  double z;               // the reference: scale, softcap and bias applied
-  double e;               // a computed score lies in z +- e (docs/bounds.md, section 1)
+  double z;  // the reference: scale, softcap and bias applied
+  double e;  // a computed score lies in z +- e (docs/bounds.md, section 1)
   // Some conforming computation meets an infinity on the way (section 5): `early` before the last softcap, which makes
   // a finite number of it, `late` after it.
   bool early_overflow, late_overflow;

@@ -12,21 +12,58 @@ const char* format_name(Fmt f) {
 // What departs from the defaults, as words that the test reads back.
 std::string vary(Pol& p, int variant) {
   switch (variant) {
-    case 1: p.kappa = 3; return "kappa=3";
-    case 2: p.exp2 = false; p.merge = 0; return "exp2=0 merge=none";
-    case 3: p.merge = 2; p.smax = 4; return "merge=chain splits=4";
-    case 4: p.kvtile = 4; p.fold = false; return "tile=4 fold=0";
-    case 5: p.merge = 0; p.korder = 1; return "merge=none order=ascending";
-    case 6: p.nafter = p.nbefore = false; p.nlse = true; return "normalise=lse";
-    case 7: p.mlse = true; p.smax = 3; return "weights=lse splits=3";
-    case 8: p.ftz = true; return "flush=1";
-    case 9: p.tanh_abs = true; p.exp_ulp = 20; p.lur = false; p.nbefore = false; return "tanh=absolute exp_ulp=20 sum=rounded normalise=after";
-    case 10: p.lr = false; p.lazy = 0; return "sum=unrounded lazy=0";
+    case 1:
+      p.kappa = 3;
+      return "kappa=3";
+    case 2:
+      p.exp2 = false;
+      p.merge = 0;
+      return "exp2=0 merge=none";
+    case 3:
+      p.merge = 2;
+      p.smax = 4;
+      return "merge=chain splits=4";
+    case 4:
+      p.kvtile = 4;
+      p.fold = false;
+      return "tile=4 fold=0";
+    case 5:
+      p.merge = 0;
+      p.korder = 1;
+      return "merge=none order=ascending";
+    case 6:
+      p.nafter = p.nbefore = false;
+      p.nlse = true;
+      return "normalise=lse";
+    case 7:
+      p.mlse = true;
+      p.smax = 3;
+      return "weights=lse splits=3";
+    case 8:
+      p.ftz = true;
+      return "flush=1";
+    case 9:
+      p.tanh_abs = true;
+      p.exp_ulp = 20;
+      p.lur = false;
+      p.nbefore = false;
+      return "tanh=absolute exp_ulp=20 sum=rounded normalise=after";
+    case 10:
+      p.lr = false;
+      p.lazy = 0;
+      return "sum=unrounded lazy=0";
     case 11:
-      if (p.store == F32) { p.opd = TF32; return "operand=tf32"; }
-      if (p.store == F64) { p.opd = F32; return "operand=f32"; }
+      if (p.store == F32) {
+        p.opd = TF32;
+        return "operand=tf32";
+      }
+      if (p.store == F64) {
+        p.opd = F32;
+        return "operand=f32";
+      }
       return "";
-    default: return "";
+    default:
+      return "";
   }
 }
 
@@ -76,8 +113,8 @@ int main() {
       b.infbias = mask == 2;
       Ora o;
       oracle(b, p, o);
-      std::printf("case %s storage=%s lq=%d lk=%d d=%d dv=%d bias=%d cap=%a scale=%a %s\n", p.name, format_name(p.store), b.Lq, b.Lk, b.D,
-                  b.Dv, mask >= 2, b.cap, b.scale, words.c_str());
+      std::printf("case %s storage=%s lq=%d lk=%d d=%d dv=%d bias=%d cap=%a scale=%a %s\n", p.name,
+                  format_name(p.store), b.Lq, b.Lk, b.D, b.Dv, mask >= 2, b.cap, b.scale, words.c_str());
       print("q", b.Q);
       print("k", b.K);
       print("v", b.V);

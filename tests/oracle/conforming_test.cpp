@@ -11,9 +11,9 @@ namespace attest {
 namespace {
 
 std::string text(const Evidence& e) {
-  return e.tensor + "[" + std::to_string(e.index[0]) + "," + std::to_string(e.index[1]) + "," + std::to_string(e.index[2]) +
-         "," + std::to_string(e.index[3]) + "] got " + hex_float(e.got) + " in " + hex_float(e.lo) + " .. " +
-         hex_float(e.hi) + " ratio " + std::to_string(e.ratio) + " " + e.note;
+  return e.tensor + "[" + std::to_string(e.index[0]) + "," + std::to_string(e.index[1]) + "," +
+         std::to_string(e.index[2]) + "," + std::to_string(e.index[3]) + "] got " + hex_float(e.got) + " in " +
+         hex_float(e.lo) + " .. " + hex_float(e.hi) + " ratio " + std::to_string(e.ratio) + " " + e.note;
 }
 
 class Conforming : public ::testing::TestWithParam<std::size_t> {};
@@ -38,9 +38,10 @@ TEST_P(Conforming, KernelsAreNeverFoundWrong) {
     if (verdict.kind == VerdictKind::fail && ++alarms <= 5)
       ADD_FAILURE() << named.name << " contract " << n % testing::contract_variants << " problem " << n << ": "
                     << to_text(problem) << "\n  " << text(*verdict.evidence) << "\n  normalise "
-                    << static_cast<int>(variant.normalise) << " scale on " << static_cast<int>(variant.scale_on) << " tile "
-                    << variant.tile << " splits " << variant.splits << " merge " << static_cast<int>(variant.merge)
-                    << " exp2 " << variant.exp2 << " fma " << variant.fma << " truncate " << variant.truncate;
+                    << static_cast<int>(variant.normalise) << " scale on " << static_cast<int>(variant.scale_on)
+                    << " tile " << variant.tile << " splits " << variant.splits << " merge "
+                    << static_cast<int>(variant.merge) << " exp2 " << variant.exp2 << " fma " << variant.fma
+                    << " truncate " << variant.truncate;
   }
   EXPECT_EQ(alarms, 0);
   EXPECT_GE(counts.judged, 100'000);

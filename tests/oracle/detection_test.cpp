@@ -159,7 +159,8 @@ TEST_P(EveryPolicy, TheMeanOfAnEmptyRowHasABound) {
 
 TEST_P(EveryPolicy, GrossDefectsAreFoundAtShortRows) {
   using emulator::Defect;
-  for (const Defect defect : {Defect::last_key_dropped, Defect::extra_zero_key, Defect::value_shifted, Defect::no_rescale}) {
+  for (const Defect defect :
+       {Defect::last_key_dropped, Defect::extra_zero_key, Defect::value_shifted, Defect::no_rescale}) {
     if (named.name == "bf16-all" && defect == Defect::extra_zero_key) continue;  // its bound is honest and wide
     int found = 0;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -230,8 +231,7 @@ TEST(Detection, OverflowThatThePolicyAllowsIsNotAFinding) {
   problem.lse = LseOutput::none;
   const auto all_nan = [&](const char* policy) {
     Trial run(problem, contract_for(policy_from_text(policy)));
-    for (Index n = 0; n < run.out.size(); ++n)
-      run.out.set(n / 32, n / 16 % 2, n / 4 % 4, n % 4, nan);
+    for (Index n = 0; n < run.out.size(); ++n) run.out.set(n / 32, n / 16 % 2, n / 4 % 4, n % 4, nan);
     return run.judge().kind;
   };
   EXPECT_EQ(all_nan("f16-acc16"), VerdictKind::vacuous);
@@ -245,7 +245,8 @@ TEST(Detection, NonFiniteInputsFollowTheContract) {
     p.lse = LseOutput::none;
     return p;
   }();
-  const auto verdict_of = [&](const std::function<void(Inputs&)>& change, NanRule rule, MaskedUnread unread, double value) {
+  const auto verdict_of = [&](const std::function<void(Inputs&)>& change, NanRule rule, MaskedUnread unread,
+                              double value) {
     Contract contract = contract_for(policy_for(Format::f32));
     contract.nan = rule;
     contract.masked_unread = unread;

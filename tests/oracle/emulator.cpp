@@ -7,111 +7,13 @@
 #include <vector>
 
 #include "core/rng.hpp"
+#include "tests/oracle/machine.hpp"
 
 namespace attest::emulator {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double log2_e = 1.4426950408889634;
-using Row = std::vector<double>;
-
-// Arithmetic in a format. Doubles hold sums, products and quotients of the narrow formats well enough for one rounding.
-class Machine {
- public:
-  Machine(const Contract& contract, const Variant& variant) : contract_(contract), variant_(variant) {}
-
-  [[nodiscard]] double round(Format f, double x) const { return flushed(f, round_to(f, x)); }
-  [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
-  // Results inside an accumulator, which may truncate.
-  [[nodiscard]] double accumulate(Format f, double x) const {
-    if (!variant_.truncate || f == Format::f64 || !std::isfinite(x)) return round(f, x);
-    const double nearest = round_to(f, x);
-    if (!(std::fabs(nearest) > std::fabs(x)) || std::isinf(nearest)) return flushed(f, nearest);
-    const double ulp = std::ldexp(1.0, std::max(std::ilogb(x), min_exponent(f)) - precision(f) + 1);
-    return flushed(f, std::trunc(x / ulp) * ulp);
-  }
-  [[nodiscard]] double multiply_add(Format f, double a, double b, double c) const {
-    if (f == Format::f64) return std::fma(a, b, c);
-    if (f == Format::f32 && !variant_.truncate)
-      return round(f, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
-    return accumulate(f, std::fma(a, b, c));
-  }
-
-  // Adds rounded terms in some order.
-  [[nodiscard]] double sum(Format f, Row terms, Order order) const {
-    if (terms.empty()) return 0;
-    const auto add = [&](double a, double b) { return accumulate(f, a + b); };
-    switch (order) {
-      case Order::backward:
-        std::reverse(terms.begin(), terms.end());
-        [[fallthrough]];
-      case Order::forward:
-        return std::accumulate(terms.begin() + 1, terms.end(), terms.front(), add);
-      case Order::lanes: {
-        Row lanes(8, 0);
-        for (std::size_t n = 0; n < terms.size(); ++n) lanes[n % 8] = add(lanes[n % 8], terms[n]);
-        return sum(f, lanes, Order::pairwise);
-      }
-      case Order::pairwise:
-      case Order::random:
-        break;
-    }
-    std::uint64_t key = variant_.seed;
-    while (terms.size() > 1) {
-      if (order == Order::random) {
-        std::swap(terms.back(), terms[below(key = mix(key), terms.size())]);
-        const double last = terms.back();
-        terms.pop_back();
-        double& other = terms[below(key = mix(key), terms.size())];
-        other = add(other, last);
-      } else {
-        Row half;
-        for (std::size_t n = 0; n < terms.size(); n += 2)
-          half.push_back(n + 1 < terms.size() ? add(terms[n], terms[n + 1]) : terms[n]);
-        terms = half;
-      }
-    }
-    return terms.front();
-  }
-
-  [[nodiscard]] double dot(Format f, const Row& a, const Row& b, Order order) const {
-    if (variant_.fma && (order == Order::forward || order == Order::backward)) {
-      double total = 0;
-      for (std::size_t n = 0; n < a.size(); ++n) {
-        const std::size_t at = order == Order::forward ? n : a.size() - 1 - n;
-        total = multiply_add(f, a[at], b[at], total);
-      }
-      return total;
-    }
-    Row products(a.size());
-    for (std::size_t n = 0; n < a.size(); ++n) products[n] = accumulate(f, a[n] * b[n]);
-    return sum(f, products, order);
-  }
-
-  // exp(x), or 2^x, in the softmax format with the error that the contract allows.
-  [[nodiscard]] double exp(double x, bool base_two) const {
-    if (x == -infinity) return 0;
-    if (x == 0) return 1;
-    const Format f = contract_.policy[Stage::softmax];
-    double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x)) : base_two ? std::exp2(x) : std::exp(x);
-    if (variant_.exp_error != 0 && std::isfinite(value)) {
-      const double ulp =
-          std::ldexp(1.0, std::ilogb(std::max(value, smallest_normal(f))) - precision(f) + 1);
-      const double room = std::max(0.0, contract_.arithmetic.exp_ulp - 0.5) * 0.98 * ulp;
-      const double part = variant_.exp_error == 1 ? symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)))
-                                                  : variant_.exp_error == 2 ? 1 : -1;
-      value = std::max(0.0, value + room * part);
-    }
-    return round(f, value);
-  }
-
- private:
-  [[nodiscard]] double flushed(Format f, double x) const {
-    return contract_.arithmetic.flush_to_zero && std::fabs(x) < smallest_normal(f) ? std::copysign(0.0, x) : x;
-  }
-  const Contract& contract_;
-  const Variant& variant_;
-};
 
 struct Partial {
   double maximum = -infinity, total = 0;
@@ -123,9 +25,14 @@ struct Partial {
 class Kernel {
  public:
   Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, double scale)
-      : contract_(contract), v_(variant), m_(contract, variant), softmax_(contract.policy[Stage::softmax]),
-        pv_(contract.policy[Stage::pv]), final_(pv_), fused_(fused_exponent),
-        to_exponent_(m_.round(softmax_, fused_exponent ? scale * log2_e : log2_e)), scale_(scale) {}
+      : v_(variant),
+        m_(contract, variant),
+        softmax_(contract.policy[Stage::softmax]),
+        pv_(contract.policy[Stage::pv]),
+        final_(pv_),
+        fused_(fused_exponent),
+        to_exponent_(m_.round(softmax_, fused_exponent ? scale * log2_e : log2_e)),
+        scale_(scale) {}
 
   struct Result {
     Row out;
@@ -136,7 +43,8 @@ class Kernel {
     if (v_.normalise != Normalise::online) return run_whole(z, values);
     const Index keys = static_cast<Index>(z.size()), splits = std::max<Index>(1, std::min(v_.splits, keys));
     std::vector<Partial> parts;
-    for (Index s = 0; s < splits; ++s) parts.push_back(run_split(z, values, keys * s / splits, keys * (s + 1) / splits));
+    for (Index s = 0; s < splits; ++s)
+      parts.push_back(run_split(z, values, keys * s / splits, keys * (s + 1) / splits));
     return merge(parts);
   }
 
@@ -158,7 +66,8 @@ class Kernel {
   [[nodiscard]] double weight_by_lse(double z, double top, double total) const {
     if (!base_two()) return weight(z, lse_of(top, total));
     if (z == -infinity) return 0;
-    return power(z, m_.round(softmax_, m_.round(softmax_, top * to_exponent_) + m_.round(softmax_, log(total) * log2_e)));
+    return power(z,
+                 m_.round(softmax_, m_.round(softmax_, top * to_exponent_) + m_.round(softmax_, log(total) * log2_e)));
   }
   [[nodiscard]] double rescale(double from, double to) const {
     if (from == -infinity) return 0;
@@ -166,7 +75,9 @@ class Kernel {
     const double gap = m_.round(softmax_, from - to);
     return base_two() ? m_.exp(m_.round(softmax_, gap * to_exponent_), true) : m_.exp(gap, false);
   }
-  [[nodiscard]] double entering(double weight) const { return m_.round(Stage::operand, m_.round(Stage::weights, weight)); }
+  [[nodiscard]] double entering(double weight) const {
+    return m_.round(Stage::operand, m_.round(Stage::weights, weight));
+  }
   [[nodiscard]] double log(double x) const {
     return m_.round(softmax_, softmax_ == Format::f64 ? static_cast<double>(logl(x)) : std::log(x));
   }
@@ -176,7 +87,8 @@ class Kernel {
     return m_.round(softmax_, shift + log(total));
   }
   [[nodiscard]] double divide(double x, double total) const {
-    return v_.reciprocal ? m_.round(final_, x * m_.round(final_, m_.round(softmax_, 1 / total))) : m_.round(final_, x / total);
+    return v_.reciprocal ? m_.round(final_, x * m_.round(final_, m_.round(softmax_, 1 / total)))
+                         : m_.round(final_, x / total);
   }
 
   // Scores kept whole, one pass each for maximum, weights, sum and product.
@@ -214,7 +126,8 @@ class Kernel {
       for (Index j = at; j < end; ++j) top = std::max(top, z[static_cast<std::size_t>(j)]);
       double shift = std::max(part.maximum, top);
       if (shift == -infinity) continue;
-      if (v_.lazy > 0 && !fused_ && part.maximum != -infinity && top - part.maximum <= 0.98 * v_.lazy) shift = part.maximum;
+      if (v_.lazy > 0 && !fused_ && part.maximum != -infinity && top - part.maximum <= 0.98 * v_.lazy)
+        shift = part.maximum;
       double keep = rescale(part.maximum, shift);
       if (v_.defect == Defect::no_rescale && part.maximum != -infinity) keep = 1;
       Row p, entered;
@@ -314,7 +227,6 @@ class Kernel {
     return result;
   }
 
-  const Contract& contract_;
   const Variant& v_;
   Machine m_;
   Format softmax_, pv_, final_;
@@ -370,7 +282,8 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
         std::vector<Row> values(static_cast<std::size_t>(columns));
         for (Index j = range.first; j < range.last; ++j) {
           const bool open = !in.keep.present() || in.keep.at(b, h, i, j) != 0;
-          for (std::size_t c = 0; c < d; ++c) k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
+          for (std::size_t c = 0; c < d; ++c)
+            k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
           double x = m.dot(policy[Stage::qk], q, k, variant.qk);
           const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
           x = m.round(Stage::score, plain ? m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale) : x);

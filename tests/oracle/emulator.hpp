@@ -15,7 +15,14 @@ enum class Normalise : std::uint8_t { online, after, before, by_lse };
 enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse };
 
 // What is wrong with the kernel, if anything.
-enum class Defect : std::uint8_t { none, scale_one_percent, last_key_dropped, extra_zero_key, no_rescale, value_shifted };
+enum class Defect : std::uint8_t {
+  none,
+  scale_one_percent,
+  last_key_dropped,
+  extra_zero_key,
+  no_rescale,
+  value_shifted
+};
 
 struct Variant {
   Order qk = Order::forward, pv = Order::forward, row_sum = Order::forward;
@@ -25,7 +32,7 @@ struct Variant {
   bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false, truncate = false;
   bool guard_empty = true;  // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
-  int exp_error = 0;        // 0 correctly rounded; 1 random, 2 up, 3 down by what exp_ulp allows
+  int exp_error = 0;  // 0 correctly rounded; 1 random, 2 up, 3 down by what exp_ulp allows
   double lazy = 0;
   std::uint64_t seed = 1;
   Defect defect = Defect::none;
