@@ -35,6 +35,11 @@ std::string by_reason(const std::map<std::string, std::uint64_t>& reasons, std::
   return text;
 }
 
+std::string shortened(std::string text, std::size_t most) {
+  if (text.size() > most) text = text.substr(0, most - 3) + "...";
+  return text;
+}
+
 std::uint64_t findings_of(const PropertyCounts& counts) {
   std::uint64_t sum = 0;
   for (const auto& [kind, count] : counts.verdicts)
@@ -43,12 +48,11 @@ std::uint64_t findings_of(const PropertyCounts& counts) {
 }
 
 std::string law_table(const Summary& summary) {
-  std::string text =
-      fmt::format("\n  {:<24}{:>10}{:>10}{:>10}{:>10}   why\n", "law", "held", "failed", "skipped", "vacuous");
+  std::string text = fmt::format("\n  {:<24}{:>10}{:>10}{:>10}{:>10}   mostly because\n", "law", "held", "failed",
+                                 "skipped", "vacuous");
   for (const auto& [law, counts] : summary.verdicts) {
     const std::uint64_t skipped = total(counts.skipped), vacuous = total(counts.vacuous);
-    std::string why = by_reason(counts.skipped, 2);
-    if (const std::string more = by_reason(counts.vacuous, 2); !more.empty()) why += (why.empty() ? "" : "; ") + more;
+    const std::string why = shortened(by_reason(skipped >= vacuous ? counts.skipped : counts.vacuous, 1), 70);
     text += fmt::format("  {:<24}{:>10}{:>10}{:>10}{:>10}   {}\n", law,
                         grouped(counts.of(VerdictKind::pass) + counts.of(VerdictKind::warn)),
                         grouped(findings_of(counts)), grouped(skipped), grouped(vacuous), why);
