@@ -82,9 +82,9 @@ std::string headline(const Summary& summary) {
       std::count_if(summary.findings.begin(), summary.findings.end(), [](const auto& f) { return !f.known; }));
   std::string verdict = "every property held";
   if (fresh > 0)
-    verdict = fmt::format("{} {} found", fresh, fresh == 1 ? "defect" : "different defects");
+    verdict = fmt::format("{} {} of failures", fresh, fresh == 1 ? "bucket" : "buckets");
   else if (!summary.findings.empty())
-    verdict = "nothing but known defects";
+    verdict = "nothing but known failures";
   if (const std::string empty = summary.emptiness(); !empty.empty()) verdict = empty;
   return fmt::format("{}: {}\n", summary.subject, verdict);
 }
