@@ -42,9 +42,9 @@ class BuiltinSubject : public Subject {
     return result;
   }
 
-  const SubjectInfo& info_;
+  SubjectInfo info_;
   const KernelEntry& kernel_;
-  const std::optional<Policy>& policy_;
+  std::optional<Policy> policy_;
 };
 
 class BuiltinFactory : public SubjectFactory {

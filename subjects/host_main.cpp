@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,14 @@ class Channel {
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
   }
+
+  ~Channel() {
+    std::free(line_);
+    std::fclose(requests_);
+    ::close(replies_);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
 
   std::optional<json> receive() {
     const ssize_t length = ::getline(&line_, &capacity_, requests_);
