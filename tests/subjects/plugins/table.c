@@ -20,22 +20,22 @@ static attest_subject subjects[2] = {
 const attest_subject* attest_plugin(uint32_t abi, size_t* count) {
   *count = 1;
   (void)abi;
-#if TABLE == 2 /* speaks another ABI */
+#if TABLE == 2    /* speaks another ABI */
   return abi == 99 ? subjects : NULL;
-#elif TABLE == 3 /* no name */
+#elif TABLE == 3  /* no name */
   subjects[0].name = NULL;
-#elif TABLE == 4 /* absurd size */
+#elif TABLE == 4  /* absurd size */
   subjects[0].struct_size = 12;
-#elif TABLE == 5 /* no subject */
+#elif TABLE == 5  /* no subject */
   *count = 0;
-#elif TABLE == 6 /* describe is NULL */
+#elif TABLE == 6  /* describe is NULL */
   subjects[0].describe = NULL;
-#elif TABLE == 7 /* dies while it is asked */
+#elif TABLE == 7  /* dies while it is asked */
   *(volatile int*)0 = 1;
-#elif TABLE == 8 /* two of one name */
+#elif TABLE == 8  /* two of one name */
   *count = 2;
   subjects[1].name = "a";
-#elif TABLE == 9 /* an absurd count */
+#elif TABLE == 9  /* an absurd count */
   *count = (size_t)-1;
 #elif TABLE == 10 /* a name that cannot be typed */
   subjects[0].name = "a:b";
