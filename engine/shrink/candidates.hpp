@@ -48,6 +48,10 @@ std::vector<Candidate> neighbours(const Problem& problem, const ShrinkLimits& li
 std::size_t steps();
 std::vector<Candidate> neighbours(std::size_t step, const Problem& problem, const ShrinkLimits& limits);
 
+// A tiny problem with rows of q, k and v, then single elements, set to zero by edits. Empty for larger problems, for tensors
+// that lie in memory otherwise than contiguously, and for elements that are zero already.
+std::vector<Candidate> zeroed_elements(const Problem& problem);
+
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
 
 // Every dimension at most `most`. Around `witness` ([b, h, i] of the wrong element) where given, keeping its coordinates.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "engine/shrink/candidates.hpp"
 
@@ -157,13 +159,15 @@ void add_seed(Collector& out, const Problem& p) {
 }
 
 void add_edits(Collector& out, const Problem& p) {
-  if (p.edits.empty()) return;
-  for (std::size_t chunk = p.edits.size(); chunk > 0; chunk /= 2)
-    for (std::size_t first = 0; first < p.edits.size(); first += chunk) {
+  // Zeros stay: they are as simple as an element can be, and what zeroed_elements() aims for.
+  std::vector<Edit> others;
+  std::ranges::copy_if(p.edits, std::back_inserter(others), [](const Edit& edit) { return edit.value != 0; });
+  for (std::size_t chunk = others.size(); chunk > 0; chunk /= 2)
+    for (std::size_t first = 0; first < others.size(); first += chunk) {
       Problem changed = p;
-      const std::size_t count = std::min(chunk, p.edits.size() - first);
-      const auto begin = changed.edits.begin() + static_cast<std::ptrdiff_t>(first);
-      changed.edits.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+      const std::size_t count = std::min(chunk, others.size() - first);
+      const std::span<const Edit> gone(others.data() + first, count);
+      std::erase_if(changed.edits, [&](const Edit& edit) { return std::ranges::find(gone, edit) != gone.end(); });
       out.add(std::move(changed), fmt::format("edits {}..{} removed", first, first + count - 1));
     }
 }
@@ -193,7 +197,7 @@ const std::vector<Dimension>& dimensions() {
   return table;
 }
 
-std::size_t steps() { return dimensions().size() + ladders().size() + 6; }
+std::size_t steps() { return dimensions().size() + ladders().size() + 7; }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
@@ -219,8 +223,11 @@ std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const Shri
       case 4:
         add_origin(out, p);
         break;
-      default:
+      case 5:
         add_seed(out, p);
+        break;
+      default:
+        for (Candidate& zeroed : zeroed_elements(p)) out.add(std::move(zeroed.problem), std::move(zeroed.change));
         break;
     }
   }

@@ -76,9 +76,13 @@ class Search {
     slice_to_witness();
     if (small) return;
     reset_groups();
-    const Index largest = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
-    for (Index most = 2; most < largest; most *= 2)
-      if (accept_fitted(capped(best_, most, witness()), fmt::format("every dimension at most {}", most))) return;
+    // The smallest cap that fails, to within a factor of two.
+    Index passing = 1, failing = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
+    while (failing > 2 * passing) {
+      const auto most = std::max(passing + 1, static_cast<Index>(std::sqrt(static_cast<double>(passing * failing))));
+      const bool fails = accept_fitted(capped(best_, most, witness()), fmt::format("every dimension at most {}", most));
+      (fails ? failing : passing) = most;
+    }
   }
 
   void slice_to_witness() {

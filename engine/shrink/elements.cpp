@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/inputs.hpp"
+#include "core/problem_names.hpp"
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr Index most_elements = 24;  // of q, k and v together
+
+struct Operand {
+  Edit::Tensor name;
+  const Tensor& tensor;
+  Layout layout;
+};
+
+void zero(Problem& problem, Edit::Tensor tensor, const std::array<Index, 4>& index) {
+  const auto same = [&](const Edit& edit) { return edit.tensor == tensor && edit.index == index; };
+  std::erase_if(problem.edits, same);
+  problem.edits.push_back({tensor, index, 0});
+}
+
+void zero_rows_and_elements(const Problem& problem, const Operand& operand, std::vector<Candidate>& found) {
+  const auto shape = operand.tensor.shape();
+  const std::string_view name = edit_tensor_names[static_cast<std::size_t>(operand.name)];
+  std::vector<Candidate> elements;
+  for (Index b = 0; b < shape[0]; ++b)
+    for (Index h = 0; h < shape[1]; ++h)
+      for (Index i = 0; i < shape[2]; ++i) {
+        Problem without_row = problem;
+        Index zeroed = 0;
+        for (Index c = 0; c < shape[3]; ++c) {
+          if (operand.tensor.at(b, h, i, c) == 0) continue;
+          zero(without_row, operand.name, {b, h, i, c});
+          ++zeroed;
+          Problem without_element = problem;
+          zero(without_element, operand.name, {b, h, i, c});
+          elements.push_back({std::move(without_element), fmt::format("{}[{},{},{},{}] -> 0", name, b, h, i, c)});
+        }
+        if (zeroed > 1) found.push_back({std::move(without_row), fmt::format("{}[{},{},{},:] -> 0", name, b, h, i)});
+      }
+  std::ranges::move(elements, std::back_inserter(found));
+}
+
+}  // namespace
+
+std::vector<Candidate> zeroed_elements(const Problem& problem) {
+  std::vector<Candidate> found;
+  const Index queries = problem.b * problem.hq * problem.lq * problem.d;
+  const Index keys = problem.b * problem.hkv * problem.lk * (problem.d + problem.dv);
+  if (queries + keys > most_elements) return found;
+  const Inputs inputs = materialise(problem);
+  const Operand operands[] = {{Edit::Tensor::q, inputs.q, problem.q_layout},
+                              {Edit::Tensor::k, inputs.k, problem.k_layout},
+                              {Edit::Tensor::v, inputs.v, problem.v_layout}};
+  constexpr Form Problem::*forms[] = {&Problem::q_form, &Problem::k_form, &Problem::v_form};
+  for (std::size_t i = 0; i < std::size(operands); ++i)
+    if (operands[i].layout == Layout::bhsd && problem.*forms[i] != Form::one && problem.*forms[i] != Form::zero)
+      zero_rows_and_elements(problem, operands[i], found);
+  return found;
+}
+
+}  // namespace attest::engine
