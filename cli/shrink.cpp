@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "engine/failure.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+void print(const engine::Entry& entry, std::int64_t before) {
+  fmt::print("{} -> {} multiply-adds after {} subject calls ({})\n", before, entry.problem.multiply_adds(),
+             entry.shrink_calls, entry.minimal ? "1-minimal" : "the budget ended");
+  fmt::print("  problem  {}\n", to_text(entry.problem));
+  if (entry.evidence) fmt::print("  witness  {}\n", report::evidence_line(*entry.evidence));
+}
+
+int shrink_entry(const Settings& settings, const std::string& path) {
+  const engine::Entry old = engine::read_entry(path);
+  const auto given = settings.text("subject");
+  const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, old);
+  const auto peer_factory = open_peer();
+  const auto subject = factory->open(), peer = peer_factory->open();
+  const engine::Bench bench{*subject, peer.get()};
+
+  std::vector<std::size_t> laws{engine::law_named(old.property)};
+  for (const std::string& name : old.with) laws.push_back(engine::law_named(name));
+  std::sort(laws.begin(), laws.end());
+  const engine::CaseOutcome outcome = engine::check_confirmed(old.problem, old.contract, bench, laws);
+  if (!outcome.reported) {
+    fmt::print("{} holds on this problem now: nothing to shrink\n", old.property);
+    return static_cast<int>(Exit::held);
+  }
+  engine::ShrinkBudget budget;
+  budget.calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
+  const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
+  engine::Entry entry =
+      engine::reproduce({old.problem, outcome, old.seed, old.case_number}, bench, given.value_or(old.subject), policy,
+                        {factory->info().supports, factory->info().dtypes, {}}, budget, {});
+  entry.original = old.original;
+  entry.reference = old.reference;
+  print(entry, old.problem.multiply_adds());
+  // <corpus>/<subject>/<file>: the corpus is two folders up.
+  const std::filesystem::path corpus =
+      settings.text("corpus").value_or((std::filesystem::absolute(path).parent_path().parent_path()).string());
+  if (engine::simpler(entry, old)) fmt::print("  written  {}\n", engine::write_entry(entry, corpus).string());
+  return static_cast<int>(Exit::found);
+}
+
+}  // namespace
+
+void add_shrink(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("shrink", "shrink a corpus file again, with another budget");
+  auto file = std::make_shared<std::string>();
+  auto settings = std::make_shared<Settings>();
+  verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
+  std::vector<Option> options{{"shrink-budget", "CALLS", "subject calls to spend (10000)"},
+                              {"subject", "SUBJECT", "run this subject instead of the one the file names"},
+                              {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"}};
+  for (const Option& option : subject_options()) options.push_back(option);
+  settings->declare(*verb, options);
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("shrink");
+      return shrink_entry(*settings, *file);
+    };
+  });
+}
+
+}  // namespace attest::cli
