@@ -1,5 +1,6 @@
 #include "oracle/attention.hpp"
 
+#include <cmath>
 #include <vector>
 
 #include "oracle/call.hpp"
@@ -14,9 +15,16 @@ namespace {
 // Gathers outcomes in the order of the elements, up to the first that lies outside.
 class Tally {
  public:
-  void accept(Index elements) { counts_.judged += elements; }
+  // Elements known to lie inside.
+  void accept(Index elements) {
+    counts_.judged += elements;
+    accepted_ += elements;
+  }
+  void undetermined() { ++counts_.undetermined; }
   void not_wide() { all_wide_ = false; }
   [[nodiscard]] bool all_wide() const { return all_wide_; }
+  // Whether a verdict waits on enclosures that nobody computed: those of accepted elements may be wide or not.
+  [[nodiscard]] bool open() const { return all_wide_ && accepted_ > 0; }
 
   // False if the element lies outside.
   bool add(const Enclosure& enclosure, const Rounding& round, double got, const char* tensor,
@@ -41,6 +49,7 @@ class Tally {
 
  private:
   Counts counts_;
+  Index accepted_ = 0;
   bool all_wide_ = true;
   std::optional<Evidence> evidence_;
 };
@@ -72,6 +81,12 @@ struct AttentionOracle::State {
   }
   Enclosure out(const RowIndex& r, Index c) { return column.evaluate(call, at(r), r.b, r.h, c); }
   Enclosure lse(const RowIndex& r) { return lse_enclosure_of(call, at(r)); }
+  // Whether the row's flags alone leave `got` undetermined, whatever its column.
+  bool undetermined_by_row(const RowIndex& r, double got) {
+    const Row& the_row = at(r);
+    return the_row.kind == RowKind::ordinary && facts.v_finite &&
+           (std::isfinite(got) ? the_row.finite_undetermined : the_row.nonfinite_ok);
+  }
 };
 
 namespace {
@@ -129,6 +144,8 @@ bool judge_row(State& state, Tally& tally, const Results& results, const Quick& 
     for (Index c = 0; c < columns; ++c) {
       if (quick.accepts(n, c))
         tally.accept(1);
+      else if (state.undetermined_by_row(r, attest_load(&results.out, r.b, r.h, r.i, c)))
+        tally.undetermined();
       else if (!add_out(state, tally, results, r, c))
         return false;
     }
@@ -186,8 +203,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) {
       if (tally.all_wide() && quick.proves_not_wide(at)) tally.not_wide();
     }
   }
-  // If nothing was shown to be less than wide, the full formulas decide.
-  return tally.all_wide() ? judge_slowly(out, lse) : tally.verdict();
+  return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }
 
 }  // namespace attest::oracle
