@@ -157,7 +157,7 @@ class RunScript(unittest.TestCase):
         if os.geteuid() == 0:
             prefix = (shutil.which("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
         status, out, err, calls = self.call("fuzz", prefix=prefix)
-        self.assertEqual((status, out, calls), (2, "", []))
+        self.assertEqual((status, out, calls), (2, "", []), err)
         self.assertIn("apt-get install --no-install-recommends cmake ninja-build\n", err)
         self.assertEqual(len(err.splitlines()), 1)
 
