@@ -86,7 +86,11 @@ WorkerConnection::~WorkerConnection() {
   if (usable_) process_.finish(patience_at_end);
 }
 
-std::string WorkerConnection::more_in_log() const { return " (more in " + command_.log.string() + ")"; }
+std::string WorkerConnection::more_in_log() const {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(command_.log, error);
+  return error || size == 0 ? "" : " (more in " + command_.log.string() + ")";
+}
 
 void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
   offsets_.assign(calls.size(), {});

@@ -26,7 +26,7 @@ class NumpyArrays:
         """The result as (array of plain bits, name of its dtype). Raises TypeError naming what it is instead."""
         if not isinstance(result, np.ndarray):
             raise TypeError(type(result).__name__)
-        name = self.names.get(result.dtype, str(result.dtype))
+        name = self.names.get(result.dtype) or str(result.dtype)
         return (result.view(np.uint16) if name == "bf16" else result), name
 
 
@@ -45,7 +45,7 @@ class TorchArrays:
         if not isinstance(result, self.torch.Tensor):
             raise TypeError(type(result).__name__)
         result = result.detach().cpu()
-        name = self.names.get(result.dtype, str(result.dtype))
+        name = self.names.get(result.dtype) or str(result.dtype)
         if name == "bf16":
             return result.view(self.torch.int16).numpy().view(np.uint16), name
         return result.numpy(), name
