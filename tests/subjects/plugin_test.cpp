@@ -143,6 +143,13 @@ TEST_P(Behaves, NamesAndVersionsItself) {
   EXPECT_EQ(factory->info().version, "1.2");
 }
 
+TEST_P(Behaves, TheExampleIsRight) {
+  const SmallCall small(4);  // q.k = 2, scale 0.5: both scores 1, so out is the mean of v
+  const auto subject = resolve(folder + "/attention_plugin.so:plain", Trust::command_line, options(GetParam()))->open();
+  EXPECT_EQ(run(*subject, small).status, CallStatus::done);
+  for (Index d = 0; d < 4; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5);
+}
+
 TEST(Plugin, AcceptsALongerTableOfALaterVersion) { EXPECT_EQ(load_plugin(folder + "/table11.so").at(1).name, "b"); }
 
 TEST(Plugin, KeepsStateFromCallToCallAndStartsAfreshAfterADeath) {
