@@ -49,7 +49,7 @@ std::size_t steps();
 std::vector<Candidate> neighbours(std::size_t step, const Problem& problem, const ShrinkLimits& limits);
 
 // A tiny problem with rows of q, k and v, then single elements, set to zero by edits. Empty for larger problems, for tensors
-// that lie in memory otherwise than contiguously, and for elements that are zero already.
+// that lie in memory otherwise than contiguously, and for elements that are 0 or 1 already.
 std::vector<Candidate> zeroed_elements(const Problem& problem);
 
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------

@@ -34,7 +34,8 @@ void zero_rows_and_elements(const Problem& problem, const Operand& operand, std:
         Problem without_row = problem;
         Index zeroed = 0;
         for (Index c = 0; c < shape[3]; ++c) {
-          if (operand.tensor.at(b, h, i, c) == 0) continue;
+          const double value = operand.tensor.at(b, h, i, c);
+          if (value == 0 || value == 1) continue;
           zero(without_row, operand.name, {b, h, i, c});
           ++zeroed;
           Problem without_element = problem;
@@ -59,7 +60,7 @@ std::vector<Candidate> zeroed_elements(const Problem& problem) {
                               {Edit::Tensor::v, inputs.v, problem.v_layout}};
   constexpr Form Problem::*forms[] = {&Problem::q_form, &Problem::k_form, &Problem::v_form};
   for (std::size_t i = 0; i < std::size(operands); ++i)
-    if (operands[i].layout == Layout::bhsd && problem.*forms[i] != Form::one && problem.*forms[i] != Form::zero)
+    if (operands[i].layout == Layout::bhsd && problem.*forms[i] != Form::zero)
       zero_rows_and_elements(problem, operands[i], found);
   return found;
 }

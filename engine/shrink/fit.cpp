@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/shrink/candidates.hpp"
@@ -55,6 +56,16 @@ void drop_lost_edits(Problem& p) {
   });
 }
 
+// Says the same numbers in fewer words.
+void plain_words(Problem& p) {
+  for (const auto& [form, tensor] : {std::pair{&p.q_form, Edit::Tensor::q}, std::pair{&p.k_form, Edit::Tensor::k},
+                                     std::pair{&p.v_form, Edit::Tensor::v}}) {
+    if (*form == Form::one && p.values == Values::constant && p.amplitude == 1) *form = Form::drawn;
+    if (*form == Form::zero)
+      std::erase_if(p.edits, [&](const Edit& edit) { return edit.tensor == tensor && edit.value == 0; });
+  }
+}
+
 }  // namespace
 
 std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& limits) {
@@ -70,6 +81,7 @@ std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& 
   if (to.rows >= to.b * to.hq * to.lq) to.rows = 0;
   drop_dependents(from, to);
   drop_lost_edits(to);
+  plain_words(to);
   if (to == from) return std::nullopt;
   if (to.dtype != from.dtype && std::ranges::find(limits.dtypes, to.dtype) == limits.dtypes.end()) return std::nullopt;
   try {

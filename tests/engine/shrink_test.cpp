@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/inputs.hpp"
 
 namespace attest::engine {
 namespace {
@@ -158,6 +159,48 @@ TEST(Shrink, EditsAreDroppedToThoseThatMatter) {
   });
   ASSERT_EQ(shrunk.minimal.edits.size(), 1u);
   EXPECT_EQ(shrunk.minimal.edits[0].index[3], 2);
+}
+
+// How many elements of k are neither 0 nor 1.
+int odd_keys(const Problem& p) {
+  const Inputs inputs = materialise(p);
+  int count = 0;
+  for (Index j = 0; j < p.lk; ++j)
+    for (Index c = 0; c < p.d; ++c) count += inputs.k.at(0, 0, j, c) != 0 && inputs.k.at(0, 0, j, c) != 1;
+  return count;
+}
+
+TEST(Shrink, ElementsThatDoNotMatterBecomeZero) {
+  const Shrunk shrunk =
+      shrink_where(problem_from_text("op=attention b=1 hq=1 hkv=1 lq=1 lk=4 d=3 dv=1 dtype=f32 values=normal:1 seed=5"),
+                   [](const Problem& p) {
+                     return p.lk >= 2 && p.d >= 2 && materialise(p).k.at(0, 0, 1, 1) != materialise(p).k.at(0, 0, 0, 0);
+                   });
+  EXPECT_EQ(shrunk.minimal.lk, 2);
+  EXPECT_EQ(shrunk.minimal.d, 2);
+  EXPECT_EQ(odd_keys(shrunk.minimal), 0) << to_text(shrunk.minimal);
+  // What was set to zero stays zero: putting it back is no neighbour.
+  for (const Candidate& neighbour : neighbours(shrunk.minimal, {{}, {Format::f32}, {}}))
+    EXPECT_EQ(neighbour.change.find("removed"), std::string::npos) << neighbour.change;
+}
+
+TEST(Shrink, EverySizeEnds) {
+  for (Index n = 0; n <= 20; ++n) {
+    Problem problem;
+    problem.lk = n;
+    problem.d = std::max<Index>(n, 1);
+    for (Index least = 0; least <= n; ++least) {
+      ShrinkLimits limits;
+      limits.supports.lk.min = 0;
+      Verdict verdict;
+      verdict.kind = VerdictKind::fail;
+      const Try attempt = [&](const Problem& p) {
+        return Trialled{p.lk >= least ? std::optional(verdict) : std::nullopt, 1};
+      };
+      const Index minimum = shrink(problem, verdict, attempt, limits, {}).minimal.lk;
+      EXPECT_EQ(minimum, std::max<Index>(least, 1)) << n << " " << least;
+    }
+  }
 }
 
 }  // namespace
