@@ -91,16 +91,14 @@ class Search {
     accept_fitted(sliced(best_, 2, *at), "the witness's row, two samples");
   }
 
-  // Every dimension at most `most`, with all options reset, with options reset but values kept, with all kept.
+  // Every dimension at most `most`: with everything else simplest, with values that are not exact as well, with all kept.
   bool smallest(Index most) {
     const std::string small = fmt::format("every dimension at most {}", most);
     Problem plain = capped(best_, most, std::nullopt), kept = capped(best_, most, witness());
     for (const Group group : all_groups) plain = reset(plain, group);
     if (accept_fitted(plain, small + ", everything else simplest")) return true;
-    Problem own_values = kept;
-    for (const Group group : {Group::masks, Group::layouts, Group::outputs, Group::scaling})
-      own_values = reset(own_values, group);
-    return accept_fitted(own_values, small + ", options simplest") || accept_fitted(kept, small);
+    plain.values = Values::normal;
+    return accept_fitted(plain, small + ", everything else simplest but the values") || accept_fitted(kept, small);
   }
 
   void reset_groups() {
