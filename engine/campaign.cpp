@@ -70,6 +70,10 @@ class Campaign {
     summary_.subject_version = info_.version;
     summary_.policy = options.policy_text;
     summary_.seed = options.seed;
+    if (options.assume) {
+      summary_.assume = options.assume->text();
+      summary_.given_up = given_up(info_, options.policy, *options.assume);
+    }
     if (options.shard.count > 1) summary_.shard = fmt::format("{}/{}", options.shard.index, options.shard.count);
   }
 

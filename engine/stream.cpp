@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "generators/draw.hpp"
 
 namespace attest::engine {
 namespace {
@@ -67,6 +68,14 @@ Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
     return holds;
   });
   return domain;
+}
+
+double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume) {
+  constexpr std::uint64_t draws = 1000;
+  const Domain whole = domain_for(info, policy, std::nullopt);
+  std::uint64_t outside = 0;
+  for (std::uint64_t i = 0; i < draws; ++i) outside += !assume.holds(draw_problem(whole, 0, i, 1));
+  return static_cast<double>(outside) / draws;
 }
 
 std::uint64_t rejected_draws() noexcept { return rejected; }

@@ -26,6 +26,9 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
                   const std::optional<Assumption>& assume);
 
+// The share of a subject's whole domain that an assumption gives up, in [0, 1]: over a thousand of its problems.
+double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume);
+
 // Draws that an assumption turned away on the calling thread so far.
 std::uint64_t rejected_draws() noexcept;
 

@@ -42,6 +42,8 @@ struct Summary {
   std::map<std::string, PropertyCounts> verdicts;  // by property
   std::int64_t elements = 0, elements_long = 0, undetermined = 0, wide = 0;
   std::map<std::string, std::uint64_t> skipped, vacuous;  // by reason: problems whose policy bound ended so
+  std::string assume;                                     // the predicate; empty: none
+  double given_up = 0;                                    // share of the domain that `assume` excludes
   std::uint64_t rejected = 0;                             // draws that --assume turned away
   std::uint64_t failing_cases = 0;
   double seconds = 0;

@@ -101,6 +101,8 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["policy"] = s.policy;
   object["seed"] = s.seed;
   object["shard"] = s.shard;
+  object["assume"] = s.assume;
+  object["given_up"] = s.given_up;
   write_counts(s, object);
   object["findings"] = ordered_json::array();
   for (const Finding& finding : s.findings) object["findings"].push_back(finding_to_json(finding, rerun));

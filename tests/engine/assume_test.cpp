@@ -86,6 +86,12 @@ TEST(Assume, EveryDrawKeepsIt) {
   EXPECT_GT(rejected_draws(), before);  // lq > lk cannot be narrowed to
 }
 
+TEST(Assume, SaysHowMuchOfTheDomainIsGivenUp) {
+  EXPECT_EQ(given_up(any_subject(), std::nullopt, Assumption("b >= 0")), 0);
+  EXPECT_EQ(given_up(any_subject(), std::nullopt, Assumption("b < 0")), 1);
+  EXPECT_NEAR(given_up(any_subject(), std::nullopt, Assumption("dtype == f16")), 0.5, 0.1);
+}
+
 TEST(Assume, WhatLeavesNothingIsRefused) {
   EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("b < 2 && b > 2")), Error);
   EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("dtype == f64")), Error);
