@@ -1,5 +1,6 @@
 #include "core/problem.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -10,6 +11,7 @@ namespace attest {
 namespace {
 
 constexpr Index most_work = Index{1} << 36;
+constexpr Index most_rows = Index{1} << 28;
 
 Index saturating_multiply(Index a, Index b) noexcept {
   Index product = 0;
@@ -26,6 +28,18 @@ void check_ranges(const Problem& problem) {
       reject(std::string(field.name) + "=" + std::to_string(value) + " is outside " + std::to_string(field.lo) + ".." +
              std::to_string(field.hi));
   }
+}
+
+// Rows and scores cost time and memory even where they hold no element: widths of 0 must not hide them.
+void check_size(const Problem& p) {
+  const auto rows = [](Index batch, Index heads, Index length) {
+    return saturating_multiply(saturating_multiply(batch, heads), length);
+  };
+  const Index queries = rows(p.b, p.hq, p.lq), keys = rows(p.b, p.hkv, p.lk);
+  const Index work = saturating_multiply(saturating_multiply(queries, p.lk), std::max<Index>(p.d + p.dv, 1));
+  if (work > most_work) reject("it needs " + std::to_string(work) + " multiply-adds, past the limit of 2^36");
+  if (queries > most_rows || keys > most_rows)
+    reject("it has " + std::to_string(std::max(queries, keys)) + " rows of q or k, past the limit of 2^28");
 }
 
 struct Extent {
@@ -87,8 +101,7 @@ void validate(const Problem& problem) {
   if (!(problem.softcap >= 0) || std::isinf(problem.softcap)) reject("softcap must be finite and not negative");
   if (!(problem.amplitude >= 0) || std::isinf(problem.amplitude))
     reject("the amplitude of values must be finite and not negative");
-  if (problem.multiply_adds() > most_work)
-    reject("it needs " + std::to_string(problem.multiply_adds()) + " multiply-adds, past the limit of 2^36");
+  check_size(problem);
   check_edits(problem);
 }
 

@@ -180,7 +180,7 @@ nlohmann::ordered_json to_json(const Problem& problem);
 Problem problem_from_json(const nlohmann::json& object);
 
 // Throws Error(usage) when fields contradict each other (hq no multiple of hkv, a broadcast output, an edit outside its
-// tensor, a problem past the work limit of 2^36 multiply-adds or 2^32 bytes).
+// tensor, a problem past the limits of 2^36 multiply-adds, 2^28 rows of q or k, 2^32 bytes a tensor).
 void validate(const Problem& problem);
 
 // Exact hexadecimal text of a double, "0x1.8p+3"; "nan", "inf", "-inf" otherwise. The same on every C library.

@@ -97,6 +97,9 @@ TEST(Problem, ErrorsNameTheKeyAndTheRemedy) {
   EXPECT_NE(message_of("scale=nan").find("finite"), std::string::npos);
   EXPECT_NE(message_of("softcap=-1").find("softcap"), std::string::npos);
   EXPECT_NE(message_of("b=65537 hq=65537 lk=1048576").find("multiply-adds"), std::string::npos);
+  EXPECT_NE(message_of("lq=1048576 lk=1048576 d=0 dv=0").find("multiply-adds"), std::string::npos);
+  EXPECT_NE(message_of("b=65537 hq=65537 hkv=65537 dv=0").find("rows of q or k"), std::string::npos);
+  EXPECT_NE(message_of("b=65537 hkv=65537 hq=65537 lq=0").find("rows of q or k"), std::string::npos);
   EXPECT_NE(message_of("edit=k[0,0,5,0]:1").find("outside 0..0"), std::string::npos);
   EXPECT_NE(message_of("edit=bias[0,0,0,0]:1").find("does not have"), std::string::npos);
   EXPECT_NE(message_of("edit=k[0,0]:1").find("TENSOR[b,h,i,j]:VALUE"), std::string::npos);
