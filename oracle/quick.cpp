@@ -198,7 +198,10 @@ bool Quick::bound(State& row, double absolute_score, double query_norm, double t
   const Score top =
       score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
                std::copysign(top_bias, m.scale));
-  if (top.overflow() || !(top.e < 1e6)) return false;
+  const double other_top = m.scale != 0 ? top.e / m.scale_magnitude : 0;
+  if (top.overflow() || (m.exp2 && 2 * (std::fabs(top.raw) + top.raw_error) + other_top >= m.overflow_softmax) ||
+      !(top.e < 1e6))
+    return false;
   row.e_most = top.e * (1 + 1e-9);
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
   const bool any_order = m.arithmetic.key_order == KeyOrder::any;

@@ -56,6 +56,8 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
   z.clear();
   e.clear();
   lost_.clear();
+  raw_.clear();
+  raw_error_.clear();
   collect(call, b, h, i);
   if (kind == RowKind::ordinary && !facts.k_finite && masked_nonfinite(call, b, h)) {
     kind = RowKind::undetermined;
@@ -120,6 +122,8 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     z.push_back(score.z);
     e.push_back(score.e);
     lost_.push_back(score.early_overflow ? Lost::early : score.late_overflow ? Lost::late : Lost::no);
+    raw_.push_back(score.raw);
+    raw_error_.push_back(score.raw_error);
     nonfinite_ok = nonfinite_ok || score.overflow();
   }
   nonfinite_ok = nonfinite_ok || excluded_overflow || !query_finite;
@@ -149,6 +153,8 @@ void Row::collect_mean(const Call& call, Index b) {
   z.assign(keys.size(), 0);
   e.assign(keys.size(), 0);
   lost_.assign(keys.size(), Lost::no);
+  raw_.assign(keys.size(), 0);
+  raw_error_.assign(keys.size(), 0);
 }
 
 // How often the running maximum may move, if keys come in the declared order.
@@ -205,6 +211,12 @@ void Row::weigh(const Call& call, double records) {
   rho_lost = std::exp(bounded(wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp));
 }
 
+// exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is.
+bool Row::gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const {
+  const double other_top = m.scale != 0 ? g / m.scale_magnitude : 0;  // how far off the computed maximum may lie
+  return m.exp2 && std::fabs(raw_[t] - raw_[top]) + raw_error_[t] + raw_error_[top] + other_top >= m.overflow_softmax;
+}
+
 // Section 5, as far as it concerns the row.
 void Row::check_overflow(const Call& call) {
   const Numbers& m = call.numbers;
@@ -212,6 +224,7 @@ void Row::check_overflow(const Call& call) {
   const double wrong_shift = m.u_softmax * (m.a1 + a2);
   if (z_top * (m.exp2 ? 1.4426950408889634 : 1) >= m.overflow_softmax) nonfinite_ok = true;
 
+  const auto top = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
   double z_near = 0;
   all_lost_ = true;
   for (std::size_t t = 0; t < count; ++t) {
@@ -220,6 +233,10 @@ void Row::check_overflow(const Call& call) {
     // A softcap turns an infinity into +-softcap, so that the key may count after all.
     if (lost_[t] != Lost::no && (near || (m.softcap > 0 && lost_[t] == Lost::early))) score_lost = true;
     if (lost_[t] == Lost::no) all_lost_ = false;
+    if (near && gap_overflows(m, t, top)) {
+      score_lost = true;
+      if (m.scale == 0) nonfinite_ok = true;  // an infinite difference times 0
+    }
     if (m.exp2 && wrong_shift * std::fabs(z[t]) > std::log(m.overflow_weights)) nonfinite_ok = true;
   }
   if (wrong_shift * z_top > 80) finite_undetermined = true;

@@ -73,11 +73,13 @@ class Row {
   void collect_mean(const Call& call, Index b);
   void weigh(const Call& call, double records);
   void check_overflow(const Call& call);
+  bool gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const;
   double count_records(const Call& call) const;
 
   std::vector<double> query_, key_;
   enum class Lost : std::uint8_t { no, early, late };  // where the score may have overflowed: see Score
   std::vector<Lost> lost_;
+  std::vector<double> raw_, raw_error_;
   bool all_lost_ = false;
   Box boxes_[2];
 };

@@ -38,11 +38,11 @@ void add_bias(const Numbers& n, double bias, double s, Score& score) {
 Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias) {
   const double s = dot.qk * n.scale, s1 = dot.abs_qk * n.scale_magnitude;
   const double raw = std::max(dot.abs_qk, s1);
-  Score score{s, 0, false, false};
+  Score score{s, 0, false, false, dot.qk, raw * n.e_acc_overflow};
   double& e = score.e;
 
-  score.early_overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
-                         std::fabs(dot.qk) * n.mu + raw * n.e_acc_overflow >= n.raw_overflow;
+  score.early_overflow =
+      raw * (1 + n.e_acc_overflow) >= n.overflow_acc || std::fabs(dot.qk) * n.mu + score.raw_error >= n.raw_overflow;
   if (n.operand_rounds &&
       (query.max_abs * n.operand_mu >= n.overflow_operand || dot.k_max * n.operand_mu >= n.overflow_operand))
     score.early_overflow = true;

@@ -18,6 +18,7 @@ struct Score {
   // Some conforming computation meets an infinity on the way (section 5): `early` before the last softcap, which makes
   // a finite number of it, `late` after it.
   bool early_overflow, late_overflow;
+  double raw, raw_error;  // q.k as it may be stored before it is scaled
   [[nodiscard]] bool overflow() const { return early_overflow || late_overflow; }
 };
 

@@ -238,6 +238,20 @@ TEST(Detection, OverflowThatThePolicyAllowsIsNotAFinding) {
   EXPECT_EQ(all_nan("f16"), VerdictKind::fail);
 }
 
+// exp2((m - m') c) with unscaled maxima in f16: neither is infinite, their difference is, and a tile is lost.
+TEST(Detection, DifferencesThatOverflowAreNotAFinding) {
+  const Problem problem = problem_from_text(
+      "b=2 hq=2 hkv=1 lq=2 lk=3 d=2 dv=16 dtype=f16 scale=0x1.a36e2ep-14 values=normal:128 seed=11598239269811141103");
+  emulator::Variant variant;
+  variant.scale_on = emulator::ScaleOn::exponent;
+  variant.tile = 2;
+  const Trial run(problem, contract_for(policy_from_text("f16-softmax16")), variant);
+  const Trial plain(problem, run.contract);
+  EXPECT_NE(run.out.at(0, 1, 1, 9), plain.out.at(0, 1, 1, 9));
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  EXPECT_NE(plain.judge().kind, VerdictKind::fail);
+}
+
 TEST(Detection, NonFiniteInputsFollowTheContract) {
   const Problem problem = [] {
     Problem p = short_rows(Format::f32);

@@ -40,6 +40,10 @@ Problem draw_problem(Format dtype, std::uint64_t seed, Index lk_max) {
   if (chance(2)) p.lse = chance(2) ? LseOutput::f64 : LseOutput::f32;
   p.values = chance(2) ? Values::normal : static_cast<Values>(pick(values_count));
   if (chance(4)) p.amplitude = p.dtype == Format::f16 ? 2 : 4;
+  if (chance(8)) {  // raw scores near and past the largest f16
+    p.amplitude = static_cast<double>(Index{8} << pick(11));
+    if (chance(2)) p.scale = (chance(3) ? -1.0 : 1.0) / static_cast<double>(Index{1} << pick(16));
+  }
   return p;
 }
 

@@ -122,6 +122,7 @@ class Golden {
           EXPECT_EQ(element.undetermined, out[1] != 0);
         }
         near(element.y, out[2], element);
+        if (element.undetermined) continue;
         near(element.lo, out[3], element);
         near(element.hi, out[4], element);
         ++elements;
