@@ -1,12 +1,11 @@
 # Third-party libraries, all of them Debian 12 packages (docs/dependencies.md says what each is for).
 #
-# Link: Eigen3::Eigen  fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json
-#       tomlplusplus::tomlplusplus  OpenMP::OpenMP_CXX  attest_deps::rapidcheck
-#       and, in tests and bench only, GTest::gtest  benchmark::benchmark
+# Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus
+#       OpenMP::OpenMP_CXX  attest_deps::rapidcheck
+#       in tests GTest::gtest, in bench benchmark::benchmark  Eigen3::Eigen
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -23,4 +22,5 @@ if(ATTEST_BUILD_TESTS)
 endif()
 if(ATTEST_BUILD_BENCH)
   find_package(benchmark REQUIRED)
+  find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 endif()
