@@ -48,7 +48,9 @@ void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
     if (option.value.empty())
       app.add_flag(flags, switches_[key], std::string(option.help));
     else
-      app.add_option(flags, words_[key], std::string(option.help))->type_name(std::string(option.value))->take_last();
+      words_[key].option = app.add_option(flags, words_[key].text, std::string(option.help))
+                               ->type_name(std::string(option.value))
+                               ->take_last();
   }
 }
 
@@ -103,7 +105,7 @@ void Settings::complete(std::string_view verb) {
   for (const auto& [key, given] : switches_)
     if (given) values_[key] = {"true", ""};
   for (const auto& [key, word] : words_)
-    if (!word.empty()) values_[key] = {word, ""};
+    if (word.option->count() > 0) values_[key] = {word.text, ""};
   read_environment();
   read_file(verb);
 }

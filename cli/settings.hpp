@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace attest::cli {
 
@@ -47,7 +48,11 @@ class Settings {
   void read_file(std::string_view verb);
 
   std::vector<Option> options_;
-  std::map<std::string, std::string, std::less<>> words_;  // what CLI11 writes into
+  struct Word {
+    const CLI::Option* option = nullptr;  // says whether it was given: an empty word is one
+    std::string text;
+  };
+  std::map<std::string, Word, std::less<>> words_;  // what CLI11 writes into
   std::map<std::string, bool, std::less<>> switches_;
   std::map<std::string, Value, std::less<>> values_;
 };

@@ -77,6 +77,8 @@ class Words(Cli):
         check = ("check", "builtin:fused")
         self.refused(*check, "--seed", "-1", says=["--seed", "18446744073709551615"])
         self.refused(*check, "--seed", "18446744073709551616", says=["--seed"])
+        self.refused(*check, "--seed", "", says=["--seed"])
+        self.refused(*check, "--policy", "", says=["policy", "empty"])
         self.refused(*check, "--cases", "0", says=["--cases"])
         self.refused(*check, "--cases", "1e3", says=["--cases"])
         self.refused(*check, "--jobs", "0", says=["--jobs"])
