@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
 constexpr std::size_t largest_block = 8192;
-constexpr double shrink_grace_seconds = 3;  // what --time may be passed by to finish a shrink
-constexpr double commit_seconds = 1;
+constexpr double shrink_grace_seconds = 3;                         // what --time may be passed by to finish a shrink
+constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
 // One case of a block.
 struct Record {
@@ -272,10 +272,11 @@ class Campaign {
     observer_.on_progress(progress);
   }
 
-  // Seldom enough that the log stays small: a hundred lines, and as many again for every e-fold of the time.
+  // Every second at first; every ten when the campaign is long and its log with it.
   void commit(bool last) {
     summary_.seconds = seconds_before_ + elapsed();
-    if (!folder_ || (!last && elapsed() - committed_ < std::max(commit_seconds, elapsed() / 100))) return;
+    const double interval = std::clamp(elapsed() / 100, commit_seconds, longest_commit_seconds);
+    if (!folder_ || (!last && elapsed() - committed_ < interval)) return;
     folder_->commit(summary_, triage_);
     committed_ = elapsed();
   }

@@ -94,7 +94,7 @@ TEST(Campaign, ThreadsDecideNothing) {
   for (const char* subject : {"builtin:fused", "fault:batch-path", "fault:rescale-missing"}) {
     std::map<int, std::string> results;
     for (const int jobs : {1, 2, 8}) {
-      CampaignOptions asked = options(subject, 120);
+      CampaignOptions asked = options(subject, 60);
       asked.jobs = jobs;
       results[jobs] = facts(run(subject, asked));
     }
@@ -104,7 +104,7 @@ TEST(Campaign, ThreadsDecideNothing) {
 }
 
 TEST(Campaign, StopsAtTheFailingCaseOfSmallestNumber) {
-  CampaignOptions asked = options("fault:batch-path", 500);
+  CampaignOptions asked = options("fault:batch-path", 100);
   const Summary all = run("fault:batch-path", asked);
   ASSERT_FALSE(all.findings.empty());
   asked.continue_after_failure = false;
@@ -154,7 +154,7 @@ TEST(Campaign, ShardsTogetherFindWhatTheWholeFinds) {
 
 TEST(Campaign, GoesOnWhereItStopped) {
   const std::string subject = "fault:batch-path";
-  const Summary whole = run(subject, options(subject, 120));
+  const Summary whole = run(subject, options(subject, 80));
   const test::TemporaryFolder folder;
   CampaignOptions part = options(subject, 50);
   part.folder = folder.path() / "campaign";
@@ -162,7 +162,7 @@ TEST(Campaign, GoesOnWhereItStopped) {
   run(subject, part);
   std::ofstream(part.folder / "progress.jsonl", std::ios::app) << "{\"summary\": {\"cut off by a kil";
   std::ofstream(part.folder / "findings.jsonl", std::ios::app) << "{\"bucket";
-  part.cases = 120;
+  part.cases = 80;
   const Summary resumed = run(subject, part);
   EXPECT_EQ(facts(resumed), facts(whole));
   EXPECT_EQ(corpus_files({part.corpus}).size(), whole.findings.size());
@@ -218,8 +218,8 @@ TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
     return result;
   });
   Observer silent;
-  const Summary summary = run_campaign(*mortal, nullptr, options("./mortal.so", 400), silent);
-  EXPECT_EQ(summary.cases, 400u);
+  const Summary summary = run_campaign(*mortal, nullptr, options("./mortal.so", 250), silent);
+  EXPECT_EQ(summary.cases, 250u);
   ASSERT_FALSE(summary.findings.empty());
   for (const Finding& finding : summary.findings) {
     EXPECT_EQ(finding.entry.seen, VerdictKind::crash);
