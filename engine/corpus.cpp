@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
+#include "engine/check.hpp"
 #include "engine/evidence.hpp"
 #include "engine/file.hpp"
 
@@ -152,7 +153,9 @@ class Reader {
       throw usage_error("the policy's storage format is not the problem's dtype");
     e.policy_given = flag(object, "policy_given");
     e.property = string(object, "property");
+    law_named(e.property);
     e.with = strings(object, "with");
+    for (const std::string& name : e.with) law_named(name);
     const json& expect = member(object, "expect");
     e.expect = kind(expect, "verdict");
     if (e.expect != VerdictKind::pass && e.expect != VerdictKind::fail)
@@ -243,10 +246,10 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
     }
     fs::recursive_directory_iterator walk(path, error), end;
     if (error) throw usage_error(fmt::format("{} cannot be read: {}", path.string(), error.message()));
-    for (; walk != end; walk.increment(error)) {
-      if (error) throw usage_error(fmt::format("{} cannot be read: {}", path.string(), error.message()));
+    for (; walk != end; walk.increment(error))
       if (walk->path().extension() == ".json" && walk->is_regular_file(error)) files.push_back(walk->path());
-    }
+    // A folder that cannot be entered ends the walk: what lies behind it must not go missing silently.
+    if (error) throw usage_error(fmt::format("{} cannot be read to its end: {}", path.string(), error.message()));
   }
   std::ranges::sort(files);
   files.erase(std::ranges::unique(files).begin(), files.end());

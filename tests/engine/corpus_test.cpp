@@ -1,6 +1,7 @@
 #include "engine/corpus.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -120,6 +121,8 @@ TEST(Corpus, RefusalsNameTheReason) {
   EXPECT_NE(refusal(forged("\"verdict\": \"fail\"", "\"verdict\": \"maybe\"")).find("verdict"), std::string::npos);
   EXPECT_NE(refusal(forged("\"minimal\": true", "\"minimal\": 7")).find("minimal"), std::string::npos);
   refusal(forged("\"neighbours\": [", "\"neighbours\": [7, "));
+  EXPECT_NE(refusal(forged("\"property\": \"policy-bound\"", "\"property\": \"wisdom\"")).find("wisdom"),
+            std::string::npos);
   refusal("[]");
   refusal("7");
   refusal("null");
@@ -162,6 +165,12 @@ TEST(Corpus, WhatCannotBeReadOrWrittenIsNamed) {
   EXPECT_THROW(read_entry(folder.path() / "missing.json"), Error);
   EXPECT_THROW(read_entry(folder.path()), Error);
   EXPECT_THROW(corpus_files({folder.path() / "missing"}), Error);
+  if (::geteuid() != 0) {  // root may enter any folder
+    fs::create_directory(folder.path() / "closed");
+    fs::permissions(folder.path() / "closed", fs::perms::none);
+    EXPECT_THROW(corpus_files({folder.path()}), Error);
+    fs::permissions(folder.path() / "closed", fs::perms::owner_all);
+  }
   std::ofstream(folder.path() / "file") << "x";
   EXPECT_THROW(write_entry(sample(), folder.path() / "file"), Error);
 }
