@@ -81,9 +81,7 @@ Tensor make_mask(const Problem& p, DType type, Index axes, Draw&& draw) {
   for (Index b = 0; b < physical[0]; ++b)
     for (Index h = 0; h < physical[1]; ++h)
       for (Index i = 0; i < physical[2]; ++i) {
-        for (Index j = 0; j < physical[3]; ++j)
-          row[static_cast<std::size_t>(j)] = static_cast<double>(
-              draw(p, axes & 1 ? p.b0 + b : 0, axes & 2 ? p.hq0 + h : 0, axes & 4 ? p.lq0 + i : 0, j));
+        draw(p, axes & 1 ? p.b0 + b : 0, axes & 2 ? p.hq0 + h : 0, axes & 4 ? p.lq0 + i : 0, std::span<double>(row));
         store_row(view, type, b, h, i, row);
       }
   return tensor;
@@ -149,8 +147,9 @@ Inputs materialise(const Problem& problem) {
   inputs.k = make_operand(p, Edit::Tensor::k, p.k_layout, {p.b, p.hkv, p.lk, p.d}, {p.b0, p.hkv0, p.lk0, p.d0});
   inputs.v = make_operand(p, Edit::Tensor::v, p.v_layout, {p.b, p.hkv, p.lk, p.dv}, {p.b0, p.hkv0, p.lk0, p.dv0});
   if (p.bias != Bias::none)
-    inputs.bias = make_mask(p, p.bias_type == BiasType::f32 ? DType::f32 : dtype_of(p.dtype), p.bias_axes, draw_bias);
-  if (p.keep != Keep::none) inputs.keep = make_mask(p, DType::boolean, p.keep_axes, draw_keep);
+    inputs.bias =
+        make_mask(p, p.bias_type == BiasType::f32 ? DType::f32 : dtype_of(p.dtype), p.bias_axes, draw_bias_row);
+  if (p.keep != Keep::none) inputs.keep = make_mask(p, DType::boolean, p.keep_axes, draw_keep_row);
   if (p.lengths != Lengths::none) inputs.kv_lengths = make_lengths(p);
   for (const Edit& edit : p.edits) apply(edit, inputs);
   inputs.scale = p.effective_scale();

@@ -106,8 +106,15 @@ struct Row {
   }
 };
 
+// The hash is 64-bit integer arithmetic, which wide registers do several elements at once, with the same bits.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define ATTEST_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define ATTEST_CLONES
+#endif
+
 template <Values V>
-void fill(const Row& generator, Index first_column, std::span<double> row) noexcept {
+ATTEST_CLONES void fill(const Row& generator, Index first_column, std::span<double> row) noexcept {
   for (std::size_t c = 0; c < row.size(); ++c) row[c] = generator.value<V>(first_column + static_cast<Index>(c));
 }
 using Fill = void (*)(const Row&, Index, std::span<double>) noexcept;
@@ -161,63 +168,72 @@ void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index hea
   for (double& x : row) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
 }
 
-bool draw_keep(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept {
-  const Key row = at(stream(problem, Stream::keep), batch, head, query);
-  const Key bits = extend(row, static_cast<Key>(problem.lk0 + key));
+void draw_keep_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept {
+  const Key own = at(stream(problem, Stream::keep), batch, head, query);
   const auto keys = static_cast<std::uint64_t>(problem.lk);
-  const auto run = [&] { return static_cast<Index>(below(mix(row), keys + 1)); };
+  const auto run = static_cast<Index>(below(mix(own), keys + 1));
+  const auto chosen = static_cast<Index>(below(mix(own), keys));
+  const auto bits = [&](Index key) { return extend(own, static_cast<Key>(problem.lk0 + key)); };
+  const auto each = [&](auto open) {
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = open(static_cast<Index>(j)) ? 1 : 0;
+  };
   switch (problem.keep) {
     case Keep::none:
     case Keep::open:
-      return true;
+      return each([](Index) { return true; });
     case Keep::half:
-      return bits & 1;
+      return each([&](Index key) { return (bits(key) & 1) != 0; });
     case Keep::sparse:
-      return one_in_eight(bits);
+      return each([&](Index key) { return one_in_eight(bits(key)); });
     case Keep::dense:
-      return !one_in_eight(bits);
+      return each([&](Index key) { return !one_in_eight(bits(key)); });
     case Keep::prefix:
-      return key < run();
+      return each([&](Index key) { return key < run; });
     case Keep::suffix:
-      return key >= problem.lk - run();
+      return each([&](Index key) { return key >= problem.lk - run; });
     case Keep::blocks:
-      return extend(row, static_cast<Key>((problem.lk0 + key) / 16)) & 1;
+      return each([&](Index key) { return (extend(own, static_cast<Key>((problem.lk0 + key) / 16)) & 1) != 0; });
     case Keep::one:
-      return key == static_cast<Index>(below(mix(row), keys));
+      return each([&](Index key) { return key == chosen; });
     case Keep::some_empty:
-      return (mix(row) & 1) && (bits & 1);
+      return each([&](Index key) { return (mix(own) & bits(key) & 1) != 0; });
     case Keep::closed:
-      return false;
+      return each([](Index) { return false; });
   }
-  return true;
 }
 
-double draw_bias(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept {
-  const Key row = at(stream(problem, Stream::bias), batch, head, query);
-  const Key bits = extend(row, static_cast<Key>(problem.lk0 + key));
+void draw_bias_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept {
+  const Key own = at(stream(problem, Stream::bias), batch, head, query);
   const Format format = problem.bias_type == BiasType::f32 ? Format::f32 : problem.dtype;
   constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto bits = [&](Index key) { return extend(own, static_cast<Key>(problem.lk0 + key)); };
+  const auto each = [&](auto value) {
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = value(static_cast<Index>(j));
+  };
+  const auto sometimes = [&](double value) { each([&](Index key) { return bits(key) & 1 ? value : 0; }); };
   switch (problem.bias) {
     case Bias::none:
     case Bias::zero:
-      return 0;
+      return each([](Index) { return 0.0; });
     case Bias::normal:
-      return normal(bits);
-    case Bias::alibi:
-      return -power_of_two(-1 - static_cast<int>(head % 8)) *
-             static_cast<double>(std::abs(query - (problem.lk0 + key)));
+      return each([&](Index key) { return normal(bits(key)); });
+    case Bias::alibi: {
+      const double slope = power_of_two(-1 - static_cast<int>(head % 8));
+      return each([&](Index key) { return -slope * static_cast<double>(std::abs(query - (problem.lk0 + key))); });
+    }
     case Bias::minus_inf:
-      return bits & 1 ? -infinity : 0;
+      return sometimes(-infinity);
     case Bias::lowest:
-      return bits & 1 ? -largest_finite(format) : 0;
+      return sometimes(-largest_finite(format));
     case Bias::minus_1e4:
-      return bits & 1 ? -10000 : 0;
-    case Bias::padding:
-      return key < static_cast<Index>(below(mix(row), static_cast<std::uint64_t>(problem.lk) + 1)) ? 0 : -infinity;
+      return sometimes(-10000);
+    case Bias::padding: {
+      const auto run = static_cast<Index>(below(mix(own), static_cast<std::uint64_t>(problem.lk) + 1));
+      return each([&](Index key) { return key < run ? 0 : -infinity; });
+    }
     case Bias::large:
-      return static_cast<double>(below(bits, 4097)) - 2048;
+      return each([&](Index key) { return static_cast<double>(below(bits(key), 4097)) - 2048; });
   }
-  return 0;
 }
 
 Index draw_length(const Problem& problem, Index batch) noexcept {

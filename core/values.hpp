@@ -11,10 +11,10 @@ namespace attest {
 void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
               std::span<double> row) noexcept;
 
-// Whether the keep tensor opens key `key`, and the bias there, at absolute batch, head and query; `key` counts from the
-// first key of this problem. Axes that the tensor does not vary along must be passed as 0.
-bool draw_keep(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept;
-double draw_bias(const Problem& problem, Index batch, Index head, Index query, Index key) noexcept;
+// One row of the keep tensor (1 = attend, 0 = masked) or of the bias, at absolute batch, head and query, for the first
+// row.size() keys of this problem. Axes that the tensor does not vary along must be passed as 0.
+void draw_keep_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept;
+void draw_bias_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept;
 
 // Keys of a sample, 0..lk.
 Index draw_length(const Problem& problem, Index batch) noexcept;
