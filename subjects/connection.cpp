@@ -65,7 +65,7 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
   if (state == Process::Received::timeout)
     throw fail(fmt::format("could not be started: its worker did not describe itself within {}{}",
                            seconds(command_.limits.start), more_in_log()));
-  const json reply = json::parse(line_, nullptr, false);
+  const json reply = parse_foreign(line_);
   if (state == Process::Received::too_long || !reply.is_object())
     throw fail("could not be started: its worker answered " + excerpt(line_) + " instead of a JSON object");
   if (reply.value("protocol", json()) != protocol_version)
@@ -160,7 +160,7 @@ std::string WorkerConnection::script(const std::string& subject, const attest_at
   const auto deadline = Clock::now() + command_.limits.call;
   Process::Received state = process_.send(request, deadline);
   if (state == Process::Received::line) state = process_.receive(line_, deadline);
-  const json reply = state == Process::Received::line ? json::parse(line_, nullptr, false) : json();
+  const json reply = state == Process::Received::line ? parse_foreign(line_) : json();
   const auto source = reply.is_object() ? reply.find("source") : reply.end();
   if (source == reply.end() || !source->is_string()) {
     usable_ = false;
@@ -189,7 +189,7 @@ CallResult WorkerConnection::nonsense(const std::string& what) {
 CallResult WorkerConnection::receive(std::size_t index) {
   if (const auto state = process_.receive(line_, Clock::now() + command_.limits.call); state != Process::Received::line)
     return lost(state);
-  const json reply = json::parse(line_, nullptr, false);
+  const json reply = parse_foreign(line_);
   if (!reply.is_object()) return nonsense(excerpt(line_) + ", which is no JSON object");
   const auto field = [&](const char* key) { return reply.value(key, json()); };
   if (field("protocol") != protocol_version)

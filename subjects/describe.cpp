@@ -239,12 +239,13 @@ SubjectInfo read(const json& object) {
 
 SubjectInfo subject_info(const Offer& offer, const std::string& display_name) {
   if (!offer.error.empty()) throw Error(Exit::no_subject, display_name + ": " + one_line(offer.error));
-  SubjectInfo info;
-  try {
-    info = read(json::parse(offer.describe));
-  } catch (const json::exception&) {
+  const json describe = parse_foreign(offer.describe);
+  if (describe.is_discarded())
     throw Error(Exit::no_subject, fmt::format("{}: its describe is no JSON: {}", display_name,
                                               one_line(std::string_view(offer.describe).substr(0, 60))));
+  SubjectInfo info;
+  try {
+    info = read(describe);
   } catch (const Error& error) {
     throw Error(Exit::no_subject, fmt::format("{}: its describe cannot be used: {}", display_name, error.what()));
   }

@@ -100,6 +100,12 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
   throw usage_error(std::string("the call is not as docs/worker.md says: ") + error.what());
 }
 
+json parse_foreign(std::string_view text) {
+  constexpr int deepest = 32;
+  return json::parse(
+      text, [](int depth, json::parse_event_t, json&) { return depth <= deepest; }, false);
+}
+
 std::string one_line(std::string_view text) {
   constexpr std::size_t most = 400;
   std::string line(text.substr(0, most));

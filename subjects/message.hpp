@@ -54,6 +54,10 @@ struct ReceivedCall {
   std::array<std::array<std::int64_t, 8>, tensor_fields.size()> axes_{};  // shape and strides of each tensor
 };
 
+// JSON from a stranger; discarded if it is none. What lies deeper than any message of ours is left out, since copies and
+// texts of JSON recurse.
+nlohmann::json parse_foreign(std::string_view text);
+
 // One line of printable ASCII, cut to a length that fits a report.
 std::string one_line(std::string_view text);
 

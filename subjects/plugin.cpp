@@ -136,7 +136,7 @@ std::vector<PluginEntry> load_plugin(const std::filesystem::path& file) {
 
 Offer offer_of(const PluginEntry& entry) {
   Offer offer{entry.name, entry.version, entry.describe, {}};
-  const auto describe = nlohmann::json::parse(entry.describe, nullptr, false);
+  const auto describe = parse_foreign(entry.describe);
   const auto ops = describe.is_object() ? describe.value("ops", nlohmann::json()) : nlohmann::json();
   if (describe.is_discarded())
     offer.error = "its describe is no JSON: " + one_line(std::string_view(entry.describe).substr(0, 60));

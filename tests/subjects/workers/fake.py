@@ -13,6 +13,7 @@ import time
 
 mode = sys.argv[1] if len(sys.argv) > 1 else "behaves"
 calls_seen = 0
+DEEP = "[" * 1000000 + "]" * 1000000
 
 
 def say(message):
@@ -40,6 +41,8 @@ def describe(request):
     if mode == "endless-line-at-start":
         while True:
             say("x" * 65536)
+    if mode == "deep-at-start":
+        return say('{"protocol":' + DEEP + "}\n")
     offer = {"ops": ["attention"], "dtypes": ["f32"]}
     say({"protocol": 1, "message": "describe", "subjects": [{"name": "fake", "version": "7", "describe": offer}]})
 
@@ -70,6 +73,9 @@ def run(request, memory):
         if mode == "half-a-line":
             say('{"protocol":1,"mess')
             sys.exit(3)
+        if mode == "deep":
+            say('{"protocol":1,"message":"run","call":0,"id":' + DEEP + "}\n")
+            continue
         if mode == "wrong-id":
             answer["id"] -= 1
         if mode == "wrong-call":
