@@ -33,10 +33,10 @@ def one_core(command):
     threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run([str(part) for part in command], env=os.environ | threads, text=True,
-                            stdout=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if result.returncode != 0:
-        sys.exit(f"campaign: exit status {result.returncode} from: {' '.join(map(str, command))}")
+        sys.exit(f"{result.stderr}campaign: exit status {result.returncode} from: {' '.join(map(str, command))}")
     return json.loads(result.stdout), (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
