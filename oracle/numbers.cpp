@@ -83,7 +83,10 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   u_partial = merges ? unit_roundoff(partial) : 0;
   eta_partial = eta(partial, flush);
   overflow_partial = overflow_threshold(partial);
-  overflow_out = overflow_threshold(output);
+  // out lies in memory in q's format: what the output stage rounds up may be infinite there.
+  overflow_out = output == storage
+                     ? overflow_threshold(output)
+                     : std::min(overflow_threshold(output), overflow_threshold(storage) / (1 + unit_roundoff(output)));
   // Absolute error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta; the other formats may flush them.
   const bool keeps_subnormals = softmax == Format::f16 && !flush;
   eps0 = 1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * half_smallest_subnormal(softmax)

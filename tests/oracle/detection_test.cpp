@@ -309,6 +309,16 @@ TEST(Detection, OnlyJudgedRowsAreJudged) {
   EXPECT_EQ(run.judge().kind, VerdictKind::pass);
 }
 
+// An output stage of wider range or shorter significand than the tensor may round to what is infinite there.
+TEST(Detection, StorageMayOverflowWhereTheOutputStageDoesNot) {
+  const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 edit=v[0,0,0,0]:65440");
+  for (const auto& [policy, permitted] : {std::pair{"f16", false}, std::pair{"f16,output=bf16", true}}) {
+    Trial run(problem, contract_for(policy_from_text(policy)));
+    run.out.set(0, 0, 0, 0, infinity);
+    EXPECT_EQ(run.judge().kind, permitted ? VerdictKind::vacuous : VerdictKind::fail) << policy;
+  }
+}
+
 // More keys than fit the gathered tile, and a fault in one row of many.
 TEST(Detection, LongRowsAreJudgedInTiles) {
   Problem problem;
