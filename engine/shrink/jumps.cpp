@@ -17,7 +17,7 @@ void cut_batch(Problem& p, Index count, Index at) {
 
 // Keeps `groups` key/value heads with `members` query heads each, up to and including query head `at`.
 void cut_heads(Problem& p, Index groups, Index members, Index at) {
-  if (p.hkv < 1) return;
+  if (p.hq < 1) return;
   const Index group = p.group();
   groups = std::min(groups, p.hkv);
   members = std::min(members, group);
@@ -53,7 +53,7 @@ Problem narrowed(Problem p, const Dimension& dimension, Index n, const Witness& 
 
 Problem capped(Problem p, Index most, const std::optional<Witness>& witness) {
   const Witness at = witness.value_or(Witness{0, 0, 0});
-  const Index group = p.hkv > 0 ? p.group() : 1;
+  const Index group = p.hq > 0 ? p.group() : 1;
   cut_batch(p, most, at[0]);
   // The cap is on query heads: a group first, since sharing a head is the harder case.
   const Index members = std::min(group, most);

@@ -43,6 +43,11 @@ TEST(Shrink, WhatAlwaysFailsEndsAtTheSimplestProblemInFewCalls) {
   EXPECT_LE(shrunk.calls, 20);
 }
 
+TEST(Shrink, HeadsWithoutQueriesShrinkToo) {
+  const Problem problem = problem_from_text("hq=0 hkv=6 lq=40 lk=7");
+  EXPECT_LE(shrink_where(problem, [](const Problem&) { return true; }).minimal.hkv, 1);
+}
+
 TEST(Shrink, OneDimensionEndsAtItsThreshold) {
   for (const Index threshold : {2, 3, 7, 64, 100, 130}) {
     const Shrunk shrunk = shrink_where(rich_problem(), [&](const Problem& p) { return p.lk >= threshold; });
