@@ -54,13 +54,20 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
   const attest_tensor view = tensor.view();
   const bool one_batch = layout == Layout::broadcast_batch, one_head = layout == Layout::broadcast_heads,
              one_row = layout == Layout::broadcast_rows;
-  std::vector<double> row(static_cast<std::size_t>(shape[3]));
+  const Index width = shape[3], length = one_row ? std::min<Index>(shape[2], 1) : shape[2];
+  if (width == 0) return tensor;
+  const Index at_once = std::clamp<Index>(4096 / width, 1, std::max<Index>(length, 1));
+  std::vector<double> rows(static_cast<std::size_t>(at_once * width));
   for (Index b = 0; b < (one_batch ? std::min<Index>(shape[0], 1) : shape[0]); ++b)
     for (Index h = 0; h < (one_head ? std::min<Index>(shape[1], 1) : shape[1]); ++h)
-      for (Index i = 0; i < (one_row ? std::min<Index>(shape[2], 1) : shape[2]); ++i) {
-        draw_row(problem, which, one_batch ? 0 : origin.batch + b, one_head ? 0 : origin.head + h,
-                 one_row ? 0 : origin.position + i, origin.column, row);
-        store_row(view, type, b, h, i, row);
+      for (Index first = 0; first < length; first += at_once) {
+        const Index count = std::min(at_once, length - first);
+        const std::span<double> block = std::span(rows).first(static_cast<std::size_t>(count * width));
+        draw_rows(problem, which, one_batch ? 0 : origin.batch + b, one_head ? 0 : origin.head + h,
+                  one_row ? 0 : origin.position + first, origin.column, width, block);
+        for (Index i = 0; i < count; ++i)
+          store_row(view, type, b, h, first + i,
+                    block.subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width)));
       }
   return tensor;
 }

@@ -113,11 +113,30 @@ struct Row {
 #define ATTEST_CLONES
 #endif
 
+// Where rows come from: one head of one tensor.
+struct Head {
+  const Problem& problem;
+  Edit::Tensor which;
+  Key values, peaks;  // keys of the head's numbers, and of which of its keys are dominant
+
+  [[nodiscard]] Row row(Index position) const noexcept {
+    const Index own = problem.values == Values::duplicated && which == Edit::Tensor::k ? position / 2 : position;
+    return {.problem = problem,
+            .which = which,
+            .key = extend(values, static_cast<Key>(own)),
+            .position = position,
+            .dominant = problem.values == Values::peaked && one_in_eight(extend(peaks, static_cast<Key>(position)))};
+  }
+};
+
 template <Values V>
-ATTEST_CLONES void fill(const Row& generator, Index first_column, std::span<double> row) noexcept {
-  for (std::size_t c = 0; c < row.size(); ++c) row[c] = generator.value<V>(first_column + static_cast<Index>(c));
+ATTEST_CLONES void fill(const Head& head, Index position, Index first_column, Index width, std::span<double> rows) {
+  for (std::size_t done = 0; done < rows.size(); done += static_cast<std::size_t>(width), ++position) {
+    const Row row = head.row(position);
+    for (Index c = 0; c < width; ++c) rows[done + static_cast<std::size_t>(c)] = row.value<V>(first_column + c);
+  }
 }
-using Fill = void (*)(const Row&, Index, std::span<double>) noexcept;
+using Fill = void (*)(const Head&, Index, Index, Index, std::span<double>);
 // By Values.
 constexpr auto fills = []<std::size_t... V>(std::index_sequence<V...>) {
   return std::array<Fill, sizeof...(V)>{fill<static_cast<Values>(V)>...};
@@ -150,22 +169,17 @@ double shaped(Form form, double x) noexcept {
 
 }  // namespace
 
-void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
-              std::span<double> row) noexcept {
+void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
+               Index width, std::span<double> rows) noexcept {
   constexpr Stream streams[] = {Stream::q, Stream::k, Stream::v};
-  const Index own = problem.values == Values::duplicated && which == Edit::Tensor::k ? position / 2 : position;
-  const Row generator{
-      .problem = problem,
-      .which = which,
-      .key = at(stream(problem, streams[static_cast<std::size_t>(which)]), batch, head, own),
-      .position = position,
-      .dominant =
-          problem.values == Values::peaked && one_in_eight(at(stream(problem, Stream::peak), batch, head, position)),
+  const auto key_of_head = [&](Stream which_stream) {
+    return extend(extend(stream(problem, which_stream), static_cast<Key>(batch)), static_cast<Key>(head));
   };
-  fills[static_cast<std::size_t>(problem.values)](generator, first_column, row);
+  const Head source{problem, which, key_of_head(streams[static_cast<std::size_t>(which)]), key_of_head(Stream::peak)};
+  fills[static_cast<std::size_t>(problem.values)](source, position, first_column, width, rows);
   const Form form = form_of(problem, which);
   const double most = largest_finite(problem.dtype);
-  for (double& x : row) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
+  for (double& x : rows) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
 }
 
 void draw_keep_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept {

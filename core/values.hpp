@@ -5,11 +5,12 @@
 
 namespace attest {
 
-// Fills `row` with the values of tensor `which` (q, k or v) at absolute coordinates (batch, head, position) and columns
-// first_column, first_column + 1, ...: distribution and form, before edits and before rounding to storage; every value is
-// finite in the problem's dtype. Without libm: the same bits on every machine.
-void draw_row(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
-              std::span<double> row) noexcept;
+// Fills `rows`, row-major and `width` columns wide, with the values of tensor `which` (q, k or v) at absolute coordinates
+// (batch, head, position), position + 1, ... and columns first_column, first_column + 1, ...: distribution and form, before
+// edits and before rounding to storage; every value is finite in the problem's dtype. Without libm: the same bits on every
+// machine.
+void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
+               Index width, std::span<double> rows) noexcept;
 
 // One row of the keep tensor (1 = attend, 0 = masked) or of the bias, at absolute batch, head and query, for the first
 // row.size() keys of this problem. Axes that the tensor does not vary along must be passed as 0.
