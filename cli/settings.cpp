@@ -62,6 +62,8 @@ void Settings::take(std::string_view key, const std::string& value, const std::s
     for (const Option& option : options_) names += (names.empty() ? "" : ", ") + std::string(option.name);
     throw usage_error(fmt::format("{}: there is no key '{}' for this verb: it has {}", source, key, names));
   }
+  if (key == "bisect")  // main() must know it before anything can fail
+    throw usage_error(fmt::format("{}: bisect is a flag of the command line alone", source));
   values_.try_emplace(std::string(key), Value{value, source});
 }
 

@@ -226,14 +226,7 @@ Inputs Inputs::clone() const {
   copy.bias = bias.clone();
   copy.keep = keep.clone();
   copy.kv_lengths = kv_lengths.clone();
-  copy.scale = scale;
-  copy.scale_is_default = scale_is_default;
-  copy.softcap = softcap;
-  copy.causal = causal;
-  copy.align = align;
-  copy.window_left = window_left;
-  copy.window_right = window_right;
-  copy.threads = threads;
+  copy.set_options(*this);
   return copy;
 }
 

@@ -4,9 +4,8 @@
 
 namespace attest {
 
-// The tensors and options of one call, derived from a problem. Absent tensors are not present().
-struct Inputs {
-  Tensor q, k, v, bias, keep, kv_lengths;
+// What a call says besides its tensors.
+struct CallOptions {
   double scale = 1;
   bool scale_is_default = false;
   double softcap = 0;
@@ -14,7 +13,14 @@ struct Inputs {
   Align align = Align::top_left;
   Index window_left = -1, window_right = -1;
   Index threads = 0;
+};
 
+// The tensors and options of one call, derived from a problem. Absent tensors are not present().
+struct Inputs : CallOptions {
+  Tensor q, k, v, bias, keep, kv_lengths;
+
+  [[nodiscard]] const CallOptions& options() const noexcept { return *this; }
+  void set_options(const CallOptions& options) noexcept { static_cast<CallOptions&>(*this) = options; }
   // The call a subject gets. Points into *this, `out` and `lse` (which may be absent).
   [[nodiscard]] attest_attention call(const Tensor& out, const Tensor& lse) const noexcept;
   [[nodiscard]] Inputs clone() const;

@@ -85,6 +85,18 @@ class Campaign {
     start_ = Clock::now();
     seconds_before_ = summary_.seconds;
     observer_.on_start(options_, info_);
+    try {
+      draw_until_over();
+    } catch (...) {  // nothing that was found is lost
+      finish();
+      throw;
+    }
+    finish();
+    return std::move(summary_);
+  }
+
+ private:
+  void draw_until_over() {
     while (!over()) {
       std::vector<Record> block = next_block();
       if (block.empty()) break;
@@ -94,12 +106,11 @@ class Campaign {
       commit(false);
       if (!go_on) break;
     }
+  }
+  void finish() {
     commit(true);
     observer_.on_end(summary_);
-    return std::move(summary_);
   }
-
- private:
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
   [[nodiscard]] bool out_of_time() const { return options_.seconds && elapsed() >= *options_.seconds; }

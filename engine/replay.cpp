@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <new>
 
 #include "engine/bucket.hpp"
 #include "engine/stream.hpp"
@@ -111,6 +112,9 @@ ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects) {
     if (error.exit() == Exit::internal) throw;
     result.outcome = Replayed::not_run;
     result.sentence = error.what();
+  } catch (const std::bad_alloc&) {
+    result.outcome = Replayed::not_run;
+    result.sentence = "there is not enough memory for its problem here";
   }
   return result;
 }

@@ -171,7 +171,9 @@ void Quick::score(State& row, Index n) {
   double square = 0;
   for (Index c = 0; c < call_.d; ++c) square += q[c] * q[c];
   const double norm = std::sqrt(square) + 1e-153 * std::sqrt(m.d);
-  if (row.n > 0 && k_finite_ && std::fabs(row.z_max) < infinity) {
+  // A NaN in the bias would pass for a key that is not attended.
+  const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
+  if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
     // A bias of -inf under a final softcap is a score of its own: left to the full formulas.
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
     const double top_bias =

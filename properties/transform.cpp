@@ -56,14 +56,7 @@ Inputs gather_samples(const Inputs& inputs, std::span<const Index> samples) {
   gathered.bias = gather(inputs.bias, samples);
   gathered.keep = gather(inputs.keep, samples);
   gathered.kv_lengths = gather(inputs.kv_lengths, samples);
-  gathered.scale = inputs.scale;
-  gathered.scale_is_default = inputs.scale_is_default;
-  gathered.softcap = inputs.softcap;
-  gathered.causal = inputs.causal;
-  gathered.align = inputs.align;
-  gathered.window_left = inputs.window_left;
-  gathered.window_right = inputs.window_right;
-  gathered.threads = inputs.threads;
+  gathered.set_options(inputs);
   return gathered;
 }
 

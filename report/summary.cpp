@@ -106,9 +106,8 @@ std::string summary_text(const Summary& summary) {
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
-  if (s.rejected > 0)
-    text += fmt::format("  --assume turned away {} draws ({} of the domain was given up)\n", grouped(s.rejected),
-                        share(static_cast<double>(s.rejected), drawn + static_cast<double>(s.rejected)));
+  if (!s.assume.empty())
+    text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
   text += law_table(s);
   const engine::Seconds& t = s.seconds_in;
   const double all = t.draw + t.values + t.subject + t.oracle + t.laws + t.shrink;

@@ -9,7 +9,7 @@ namespace attest::kernels {
 // What fused attention does, step by step. A variant or a fault derives from this and replaces a step; the kernel
 // (fused.hpp) is compiled for each, so that no step costs the others anything. Real is float or double.
 struct CleanSteps {
-  // The variant, which contract_of() (fused.hpp) turns into promises.
+  // The variant, which fused_contract() (fused.hpp) turns into promises.
   static constexpr Index tile = 64;          // keys at once
   static constexpr Index splits_max = 1;     // parts of the keys that are reduced apart and merged by their log-sum-exp
   static constexpr Base base = Base::e;      // of the exponential
