@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "core/error.hpp"
@@ -24,6 +25,12 @@ std::string scalar_text(const toml::node& node, std::string_view key) {
   if (const auto integer = node.value_exact<std::int64_t>()) return std::to_string(*integer);
   if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
   throw usage_error(fmt::format("attest.toml: {} must be a string, an integer or true/false", key));
+}
+
+// Filled by declare(), which every verb calls before the command line is parsed.
+std::set<std::string, std::less<>>& keys_of_all_verbs() {
+  static std::set<std::string, std::less<>> keys;
+  return keys;
 }
 
 }  // namespace
@@ -44,6 +51,7 @@ void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
   for (const Option& option : options) {
     options_.push_back(option);
     const std::string key(option.name);
+    keys_of_all_verbs().insert(key);
     const std::string flags = (option.letter.empty() ? "" : fmt::format("-{},", option.letter)) + "--" + key;
     if (option.value.empty())
       app.add_flag(flags, switches_[key], std::string(option.help));
@@ -54,10 +62,12 @@ void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
   }
 }
 
+bool Settings::has(std::string_view key) const {
+  return std::any_of(options_.begin(), options_.end(), [&](const Option& option) { return option.name == key; });
+}
+
 void Settings::take(std::string_view key, const std::string& value, const std::string& source) {
-  const bool known =
-      std::any_of(options_.begin(), options_.end(), [&](const Option& option) { return option.name == key; });
-  if (!known) {
+  if (!has(key)) {
     std::string names;
     for (const Option& option : options_) names += (names.empty() ? "" : ", ") + std::string(option.name);
     throw usage_error(fmt::format("{}: there is no key '{}' for this verb: it has {}", source, key, names));
@@ -90,15 +100,14 @@ void Settings::read_file(std::string_view verb) {
     for (const auto& [key, node] : table) take(key.str(), scalar_text(node, key.str()), "attest.toml");
   };
   if (const toml::table* own = file[verb].as_table()) read(*own);
-  for (const auto& [key, node] : file) {
-    if (!node.is_table()) {
-      // The top level speaks to every verb: a key that another verb knows is no error here.
-      const bool known =
-          std::any_of(options_.begin(), options_.end(), [&](const Option& option) { return option.name == key.str(); });
-      if (known || verb == "fuzz" || verb == "check") take(key.str(), scalar_text(node, key.str()), "attest.toml");
-    } else if (std::find(std::begin(verbs), std::end(verbs), key.str()) == std::end(verbs)) {
-      throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({})", key.str(),
-                                    fmt::join(verbs, ", ")));
+  for (const auto& [name, node] : file) {
+    const std::string_view key = name.str();
+    if (node.is_table()) {
+      if (std::find(std::begin(verbs), std::end(verbs), key) == std::end(verbs))
+        throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({})", key,
+                                      fmt::join(verbs, ", ")));
+    } else if (has(key) || !keys_of_all_verbs().contains(key)) {
+      take(key, scalar_text(node, key), "attest.toml");  // the top level speaks to every verb that has the key
     }
   }
 }

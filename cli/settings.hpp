@@ -39,6 +39,7 @@ class Settings {
   [[nodiscard]] std::string origin(std::string_view key) const;
 
  private:
+  [[nodiscard]] bool has(std::string_view key) const;
   struct Value {
     std::string text;
     std::string source;  // "", "ATTEST_PARAMS" or "attest.toml"

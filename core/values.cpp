@@ -31,7 +31,7 @@ double power_of_two(int exponent) noexcept {
 
 // +-2^e with e uniform in [-reach, reach].
 double wide(Key bits, int reach) noexcept {
-  const auto span = static_cast<std::uint64_t>(2 * reach + 1);
+  const auto span = 2 * static_cast<std::uint64_t>(reach) + 1;
   const double magnitude = power_of_two(static_cast<int>(below(bits, span)) - reach);
   return (bits & 1) ? -magnitude : magnitude;
 }

@@ -252,7 +252,7 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
     if (error) throw usage_error(fmt::format("{} cannot be read to its end: {}", path.string(), error.message()));
   }
   std::ranges::sort(files);
-  files.erase(std::ranges::unique(files).begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
 }
 

@@ -122,7 +122,8 @@ Supports read_supports(const json& object) {
   Supports supports;
   for (const auto& [name, value] : object.items()) {
     const std::string key = "supports." + name;
-    const auto known = std::find_if(flags.begin(), flags.end(), [&](const auto& f) { return f.first == name; });
+    const auto known =
+        std::find_if(flags.begin(), flags.end(), [&wanted = name](const auto& f) { return f.first == wanted; });
     if (known != flags.end())
       supports.*known->second = flag(value, key);
     else if (name == "align")

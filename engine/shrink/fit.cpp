@@ -62,7 +62,7 @@ void plain_words(Problem& p) {
                                      std::pair{&p.v_form, Edit::Tensor::v}}) {
     if (*form == Form::one && p.values == Values::constant && p.amplitude == 1) *form = Form::drawn;
     if (*form == Form::zero)
-      std::erase_if(p.edits, [&](const Edit& edit) { return edit.tensor == tensor && edit.value == 0; });
+      std::erase_if(p.edits, [of = tensor](const Edit& edit) { return edit.tensor == of && edit.value == 0; });
   }
 }
 
