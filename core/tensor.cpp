@@ -192,7 +192,8 @@ std::array<Index, 4> row_major(std::span<const Index> shape) noexcept {
   Index stride = 1;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     strides[axis] = stride;
-    stride *= std::max<Index>(shape[axis], 1);
+    // Past every limit the constructor refuses the shape; it only must not wrap round first.
+    if (__builtin_mul_overflow(stride, std::max<Index>(shape[axis], 1), &stride)) stride = Index{1} << 62;
   }
   return strides;
 }
