@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "core/edit.hpp"
 #include "core/error.hpp"
 
 namespace attest {
@@ -42,44 +43,40 @@ void check_size(const Problem& p) {
     reject("it has " + std::to_string(std::max(queries, keys)) + " rows of q or k, past the limit of 2^28");
 }
 
-struct Extent {
-  std::string_view name;
-  bool present;
-  std::array<Index, 4> shape;
-};
-
-Extent extent_of(const Problem& p, Edit::Tensor tensor) {
-  switch (tensor) {
-    case Edit::Tensor::q:
-      return {"q", true, {p.b, p.hq, p.lq, p.d}};
-    case Edit::Tensor::k:
-      return {"k", true, {p.b, p.hkv, p.lk, p.d}};
-    case Edit::Tensor::v:
-      return {"v", true, {p.b, p.hkv, p.lk, p.dv}};
-    case Edit::Tensor::bias:
-      return {"bias", p.bias != Bias::none, {p.b, p.hq, p.lq, p.lk}};
-    case Edit::Tensor::keep:
-      return {"keep", p.keep != Keep::none, {p.b, p.hq, p.lq, p.lk}};
-    case Edit::Tensor::kv_lengths:
-      return {"kv_lengths", p.lengths != Lengths::none, {p.b, 1, 1, 1}};
-  }
-  return {};
-}
-
 void check_edits(const Problem& problem) {
   for (const Edit& edit : problem.edits) {
-    const Extent extent = extent_of(problem, edit.tensor);
-    if (!extent.present) reject("an edit names " + std::string(extent.name) + ", which the problem does not have");
+    const std::string tensor(edit_tensor_names[static_cast<std::size_t>(edit.tensor)]);
+    const auto shape = edit_extent(problem, edit.tensor);
+    if (!shape) reject("an edit names " + tensor + ", which the problem does not have");
     for (std::size_t axis = 0; axis < 4; ++axis)
-      if (edit.index[axis] < 0 || edit.index[axis] >= extent.shape[axis])
-        reject("an edit of " + std::string(extent.name) + " has index " + std::to_string(edit.index[axis]) +
-               " on axis " + std::to_string(axis) + ", outside 0.." + std::to_string(extent.shape[axis] - 1));
+      if (edit.index[axis] < 0 || edit.index[axis] >= (*shape)[axis])
+        reject("an edit of " + tensor + " has index " + std::to_string(edit.index[axis]) + " on axis " +
+               std::to_string(axis) + ", outside 0.." + std::to_string((*shape)[axis] - 1));
     if (edit.tensor == Edit::Tensor::kv_lengths && !(edit.value >= 0 && edit.value <= static_cast<double>(problem.lk)))
       reject("an edit of kv_lengths is outside 0.." + std::to_string(problem.lk));
   }
 }
 
 }  // namespace
+
+std::optional<std::array<Index, 4>> edit_extent(const Problem& p, Edit::Tensor tensor) noexcept {
+  const std::array<Index, 4> scores{p.b, p.hq, p.lq, p.lk};
+  switch (tensor) {
+    case Edit::Tensor::q:
+      return {{p.b, p.hq, p.lq, p.d}};
+    case Edit::Tensor::k:
+      return {{p.b, p.hkv, p.lk, p.d}};
+    case Edit::Tensor::v:
+      return {{p.b, p.hkv, p.lk, p.dv}};
+    case Edit::Tensor::bias:
+      return p.bias == Bias::none ? std::nullopt : std::optional(scores);
+    case Edit::Tensor::keep:
+      return p.keep == Keep::none ? std::nullopt : std::optional(scores);
+    case Edit::Tensor::kv_lengths:
+      return p.lengths == Lengths::none ? std::nullopt : std::optional(std::array<Index, 4>{p.b, 1, 1, 1});
+  }
+  return std::nullopt;
+}
 
 double Problem::effective_scale() const noexcept {
   return scale ? *scale : 1 / std::sqrt(static_cast<double>(d > 0 ? d : 1));

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "core/edit.hpp"
 #include "core/error.hpp"
-#include "core/problem_names.hpp"
 
 namespace attest {
 namespace {

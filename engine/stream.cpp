@@ -10,13 +10,6 @@ namespace {
 
 thread_local std::uint64_t rejected = 0;
 
-// Fields that Domain::narrow() takes.
-constexpr std::string_view narrowed[] = {"b",        "hq",        "hkv",        "lq",           "lk",      "d",
-                                         "dv",       "causal",    "align",      "window_left",  "keep",    "keep_axes",
-                                         "bias",     "bias_axes", "bias_type",  "mask_layout",  "lengths", "q_layout",
-                                         "k_layout", "v_layout",  "out_layout", "window_right", "lse",     "threads",
-                                         "values",   "q_form",    "k_form",     "v_form"};
-
 std::vector<Format> storage_formats(const SubjectInfo& info, const std::optional<Policy>& policy) {
   if (!policy) return info.dtypes;
   const Format storage = (*policy)[Stage::storage];
@@ -36,7 +29,7 @@ void narrow(Domain& domain, std::vector<Format>& dtypes, const SubjectInfo& info
     domain = Domain(info.supports, dtypes);
   }
   for (const auto& [field, interval] : intervals) {
-    if (std::ranges::find(narrowed, field) == std::end(narrowed)) continue;
+    if (!Domain::narrows(field)) continue;
     if (interval.lo > interval.hi) throw usage_error("--assume leaves no value of " + field);
     domain.narrow(field, interval.lo, interval.hi);
   }

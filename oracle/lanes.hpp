@@ -10,6 +10,9 @@ using LanesUnaligned = double __attribute__((vector_size(64), aligned(8), may_al
 using LaneBits = std::int64_t __attribute__((vector_size(64)));
 inline constexpr int lane_count = 8;
 
+// The least multiple of lane_count from n on: how long an array of whole lanes is.
+constexpr std::int64_t padded(std::int64_t n) noexcept { return (n + lane_count - 1) / lane_count * lane_count; }
+
 #define ATTEST_LANE_FN [[gnu::always_inline]] inline
 
 ATTEST_LANE_FN Lanes fill(double x) { return Lanes{x, x, x, x, x, x, x, x}; }

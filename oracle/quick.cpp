@@ -16,7 +16,6 @@ constexpr double slack = 1 - 1e-6;
 constexpr double ln_2 = 0.6931471805599453;
 constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_rows = 16;
 
-Index padded(Index n) { return (n + lane_count - 1) / lane_count * lane_count; }
 // Lower and upper bounds of ln n without a logarithm.
 double ln_least(double n) { return ln_2 * std::ilogb(n); }
 double ln_most(double n) { return ln_2 * (std::ilogb(n) + 1); }

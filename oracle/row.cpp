@@ -10,8 +10,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Index padded(Index n) { return (n + lane_count - 1) / lane_count * lane_count; }
-
 Dot dot(const std::vector<double>& q, const std::vector<double>& k) {
   Lanes product = fill(0), absolute = product, k_sum = product, k_max = product;
   for (std::size_t c = 0; c < q.size(); c += lane_count) {

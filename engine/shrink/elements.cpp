@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/edit.hpp"
 #include "core/inputs.hpp"
-#include "core/problem_names.hpp"
 #include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/edit.hpp"
 #include "core/error.hpp"
 #include "engine/shrink/candidates.hpp"
 
@@ -29,29 +30,12 @@ Index within(Index n, const DimRange& range) {
   return up <= range.max ? up : n / range.multiple * range.multiple;
 }
 
-std::array<Index, 4> extent(const Problem& p, Edit::Tensor tensor) {
-  switch (tensor) {
-    case Edit::Tensor::q:
-      return {p.b, p.hq, p.lq, p.d};
-    case Edit::Tensor::k:
-      return {p.b, p.hkv, p.lk, p.d};
-    case Edit::Tensor::v:
-      return {p.b, p.hkv, p.lk, p.dv};
-    case Edit::Tensor::bias:
-      return p.bias == Bias::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, p.hq, p.lq, p.lk};
-    case Edit::Tensor::keep:
-      return p.keep == Keep::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, p.hq, p.lq, p.lk};
-    case Edit::Tensor::kv_lengths:
-      return p.lengths == Lengths::none ? std::array<Index, 4>{} : std::array<Index, 4>{p.b, 1, 1, 1};
-  }
-  return {};
-}
-
 void drop_lost_edits(Problem& p) {
   std::erase_if(p.edits, [&](const Edit& edit) {
-    const auto shape = extent(p, edit.tensor);
+    const auto shape = edit_extent(p, edit.tensor);
+    if (!shape) return true;
     for (std::size_t axis = 0; axis < 4; ++axis)
-      if (edit.index[axis] >= shape[axis]) return true;
+      if (edit.index[axis] >= (*shape)[axis]) return true;
     return edit.tensor == Edit::Tensor::kv_lengths && edit.value > static_cast<double>(p.lk);
   });
 }
