@@ -55,8 +55,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked, std::cout, std::cout);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "attest: " << error.what() << "; `attest --help` lists verbs, `attest VERB --help` their options\n";
-    return static_cast<int>(attest::Exit::usage);
+    throw attest::usage_error(std::string(error.what()) +
+                              "; `attest --help` lists verbs, `attest VERB --help` their options");
   }
   return verb();
 }

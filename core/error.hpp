@@ -14,10 +14,11 @@ enum class Exit : int {
   cannot_test = 125,  // for `git bisect run`
 };
 
-// One sentence that names the thing, the place and the remedy.
+// One sentence that names the thing, the place and the remedy. It stays one line that fits a screen whatever input it quotes:
+// control characters become spaces, and the middle of more than 2,000 bytes is left out.
 class Error : public std::runtime_error {
  public:
-  Error(Exit exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
+  Error(Exit exit, const std::string& sentence);
   [[nodiscard]] Exit exit() const noexcept { return exit_; }
 
  private:
