@@ -14,7 +14,9 @@ Contract SubjectInfo::contract(Format dtype) const {
     throw usage_error(name + " does not offer dtype " + std::string(attest::name(dtype)) + ": it has " + offered);
   }
   Contract contract = semantics;
-  contract.policy = policies.at(static_cast<std::size_t>(found - dtypes.begin()));
+  const auto index = static_cast<std::size_t>(found - dtypes.begin());
+  contract.policy = policies.at(index);
+  if (!arithmetic.empty()) contract.arithmetic = arithmetic.at(index);
   return contract;
 }
 

@@ -43,9 +43,10 @@ struct SubjectInfo {
   std::vector<Format> dtypes{Format::f32};
   bool concurrent = false;  // calls may run at once on one instance
   Supports supports;
-  Contract semantics;            // everything but the policy
-  std::vector<Policy> policies;  // one per entry of dtypes
-  bool policy_declared = true;   // false: the most generous reading of each dtype, said aloud
+  Contract semantics;                  // everything but the policy
+  std::vector<Arithmetic> arithmetic;  // one per entry of dtypes; empty: that of `semantics` for all
+  std::vector<Policy> policies;        // one per entry of dtypes
+  bool policy_declared = true;         // false: the most generous reading of each dtype, said aloud
 
   // The contract for a dtype. Throws Error(usage) if the subject does not offer it.
   [[nodiscard]] Contract contract(Format dtype) const;

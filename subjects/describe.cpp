@@ -203,6 +203,37 @@ void read_policies(const json& contract, SubjectInfo& info) {
   }
 }
 
+// The contract as it reads for one dtype: a number may be an object from dtype to number, absent ones at their default.
+json contract_for_dtype(const json& contract, const std::vector<Format>& dtypes, Format dtype) {
+  if (!contract.is_object()) return contract;
+  json read = json::object();
+  for (const auto& [key, value] : contract.items()) {
+    if (key == "policy" || !value.is_object() || value.empty()) {
+      read[key] = value;
+      continue;
+    }
+    for (const auto& [text, number] : value.items())
+      if (!format_from_name(text) || !std::count(dtypes.begin(), dtypes.end(), *format_from_name(text)))
+        throw usage_error(
+            fmt::format("'contract.{}' speaks of dtype '{}', which the subject does not offer", key, text));
+    if (const auto found = value.find(name(dtype)); found != value.end()) read[key] = *found;
+  }
+  return read;
+}
+
+// Everything but the policies: numbers may differ between dtypes, semantics may not.
+void read_contract(const json& contract, SubjectInfo& info) {
+  for (const Format dtype : info.dtypes) {
+    Contract of_dtype = contract_from_json(contract_for_dtype(contract, info.dtypes, dtype), most_generous(dtype));
+    info.arithmetic.push_back(of_dtype.arithmetic);
+    of_dtype.policy = most_generous(info.dtypes.front());
+    of_dtype.arithmetic = info.arithmetic.front();
+    if (info.arithmetic.size() == 1) info.semantics = of_dtype;
+    if (!(of_dtype == info.semantics))
+      throw usage_error("'contract' differs between dtypes in more than its policy and its numbers");
+  }
+}
+
 std::vector<std::string> read_ops(const json& value) {
   if (!value.is_array() || value.empty()) reject("ops", R"(a list such as ["attention"])");
   std::vector<std::string> ops;
@@ -231,7 +262,7 @@ SubjectInfo read(const json& object) {
   for (const char* needed : {"ops", "dtypes"})
     if (!object.contains(needed)) throw usage_error(fmt::format("'{}' is missing", needed));
   const json contract = object.value("contract", json::object());
-  info.semantics = contract_from_json(contract, most_generous(info.dtypes.front()));
+  read_contract(contract, info);
   read_policies(contract, info);
   return info;
 }

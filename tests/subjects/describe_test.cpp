@@ -82,6 +82,16 @@ TEST(Describe, APolicySpeaksOfTheDtypeThatItStores) {
   EXPECT_EQ(each.contract(Format::f16).policy, policy_from_text("f16-acc16"));
 }
 
+TEST(Describe, ANumberMayDifferBetweenDtypes) {
+  const SubjectInfo info =
+      read_more(R"("contract":{"exp_ulp":{"f32":20},"div_ulp":2,"empty_row":"zero"})", R"(["f16","f32"])");
+  EXPECT_EQ(info.contract(Format::f16).arithmetic.exp_ulp, 1);
+  EXPECT_EQ(info.contract(Format::f32).arithmetic.exp_ulp, 20);
+  EXPECT_EQ(info.contract(Format::f16).arithmetic.div_ulp, 2);
+  EXPECT_EQ(info.contract(Format::f32).arithmetic.div_ulp, 2);
+  EXPECT_EQ(info.contract(Format::f32).empty_row, EmptyRow::zero);
+}
+
 TEST(Describe, AnOpThatIsNotTestedYetIsAUsageError) {
   try {
     read(R"({"ops":["layer_norm","mha"],"dtypes":["f32"]})");
@@ -154,6 +164,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":{"f32":"f16"}})"), "a policy that stores f32"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"empty_row":"one"})"), "empty_row"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"emptyrow":"zero"})"), "no key 'emptyrow'"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"exp_ulp":{"f16":2}})"), "exp_ulp' speaks of dtype 'f16'"},
+        Wrong{ATTEST_DESCRIBE(R"("contract":{"exp_ulp":{}})"), "exp_ulp"},
+        Wrong{R"({"ops":["attention"],"dtypes":["f16","f32"],"contract":{"empty_row":{"f32":"zero"}}})",
+              "in more than its policy and its numbers"},
         Wrong{ATTEST_DESCRIBE(R"("contract":[])"), "contract"}));
 
 }  // namespace
