@@ -14,16 +14,30 @@ constexpr KernelEntry fused(std::string_view name, std::string_view doc) {
 
 constexpr std::array builtin{
     fused<CleanSteps>("fused", "tiles of 64 keys and an online softmax; no row of scores is ever stored"),
-    KernelEntry{"explicit", "stage by stage; scores and weights are stored", "", "", explicit_contract,
-                explicit_attention},
+    KernelEntry{"explicit", "stage by stage; scores and weights are stored, weights divided before they are rounded",
+                "", "", explicit_contract, explicit_attention},
+    KernelEntry{"explicit-lse", "explicit, weights exp(s - lse) without a division", "", "", explicit_lse_contract,
+                explicit_lse_attention},
     fused<TileSteps<1>>("fused-tile1", "fused, a key at a time"),
     fused<TileSteps<16>>("fused-tile16", "fused, tiles of 16 keys"),
     fused<TileSteps<64>>("fused-tile64", "fused, tiles of 64 keys"),
     fused<TileSteps<128>>("fused-tile128", "fused, tiles of 128 keys"),
     fused<SplitSteps>("fused-split", "fused, the keys in up to 4 splits of 16-key tiles, merged by their log-sum-exp"),
+    fused<BatchSplitSteps>("fused-batch-split",
+                           "fused-split with fewer splits for a batch; not bitwise batch invariant"),
+    fused<SplitChainSteps>("fused-split-chain", "fused-split, each split merged into what is merged already"),
+    fused<SplitLseWeightsSteps>("fused-split-lse-weights", "fused-split, partial results weighed by exp(lse_s - lse)"),
+    fused<LazySteps>("fused-lazy",
+                     "fused, tiles of 16 keys, rescaled only where the maximum rises by more than 8 ln 2"),
+    fused<SumRoundedSteps>("fused-sum-rounded", "fused, the row sum taken over the rounded weights"),
+    fused<TruncatingSteps>("fused-truncating", "fused, accumulators that truncate (kappa 3)"),
+    fused<FlushSteps>("fused-flush", "fused, subnormal inputs and results flushed to zero"),
+    fused<PoorExpSteps>("fused-poor-exp", "fused, an exp of up to 20 ulp"),
     fused<Exp2Steps>("fused-exp2", "fused, exp(x) as 2^(x log2 e)"),
     fused<ReversedSteps>("fused-reversed", "fused, from the last key to the first"),
     fused<ScaledQuerySteps>("fused-scale-q", "fused, the scale folded into the queries"),
+    fused<ScaledKeySteps>("fused-scale-k", "fused, the scale folded into the keys"),
+    fused<ScaledRootsSteps>("fused-scale-sqrt", "fused, the root of a positive scale folded into queries and keys"),
 };
 
 }  // namespace

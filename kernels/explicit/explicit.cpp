@@ -21,9 +21,12 @@ Index rows_at_once(const Call& call) noexcept {
   return std::clamp<Index>(materialised / std::max<Index>(padded(call.lk), 1), 1, std::clamp<Index>(call.lq, 1, 64));
 }
 
+enum class Weights : std::uint8_t { divided, by_lse };
+
 template <class Real>
 struct Explicit {
   const Call& call;
+  const Weights how;
   const Index b, h, i0, rows;
   const Index length = call.length(b);
   const Index kv_head = h / call.group();
@@ -70,10 +73,14 @@ struct Explicit {
     powers_above(format, Base::e, s, shift, length, w);
     const Real sum = sum_of(format, w, length);
     if (sum == 0) return -std::numeric_limits<Real>::infinity();
-    divide_all(format, sum, w, length);
+    const auto lse = static_cast<Real>(round_to(format, shift + logarithm(format, sum)));
+    if (how == Weights::divided)
+      divide_all(format, sum, w, length);
+    else
+      powers_above(format, Base::e, s, lse, length, w);
     round_all(call[Stage::weights], w, length);
     if (narrower(call[Stage::operand], call[Stage::weights])) round_all(call[Stage::operand], w, length);
-    return static_cast<Real>(round_to(format, shift + logarithm(format, sum)));
+    return lse;
   }
 
   void weigh_values() {
@@ -104,21 +111,29 @@ struct Explicit {
 };
 
 template <class Real>
-void run(const Call& call) {
+void run(const Call& call, Weights how) {
   const Index rows = rows_at_once(call);
   const Index blocks = (call.lq + rows - 1) / rows;
   const Index tasks = call.b * call.hq * blocks;
   for_each_task(tasks, thread_count(call, tasks), [&](Index task) {
     const Index head = task / blocks, i0 = task % blocks * rows;
-    Explicit<Real>{call, head / call.hq, head % call.hq, i0, std::min(rows, call.lq - i0)}.run();
+    Explicit<Real>{call, how, head / call.hq, head % call.hq, i0, std::min(rows, call.lq - i0)}.run();
   });
+}
+
+void run(const attest_attention& attention, const Contract& contract, Weights how) {
+  const Call call = make_call(attention, contract);
+  computes_in_double(call.policy) ? run<double>(call, how) : run<float>(call, how);
 }
 
 }  // namespace
 
 void explicit_attention(const attest_attention& attention, const Contract& contract) {
-  const Call call = make_call(attention, contract);
-  computes_in_double(call.policy) ? run<double>(call) : run<float>(call);
+  run(attention, contract, Weights::divided);
+}
+
+void explicit_lse_attention(const attest_attention& attention, const Contract& contract) {
+  run(attention, contract, Weights::by_lse);
 }
 
 Contract explicit_contract(const Policy& policy) {
@@ -126,6 +141,13 @@ Contract explicit_contract(const Policy& policy) {
   contract.arithmetic.normalise_after = false;
   contract.arithmetic.normalise_before = true;
   contract.arithmetic.kv_tile_min = Index{1} << 20;  // one tile: the maximum is known before the first weight
+  return contract;
+}
+
+Contract explicit_lse_contract(const Policy& policy) {
+  Contract contract = explicit_contract(policy);
+  contract.arithmetic.normalise_before = false;
+  contract.arithmetic.normalise_lse = true;
   return contract;
 }
 

@@ -9,7 +9,11 @@ namespace attest::kernels {
 // Throws Error(usage) for tensors that are not of the policy's storage format.
 void explicit_attention(const attest_attention& attention, const Contract& contract);
 
-// What explicit_attention promises under a policy.
+// The same but for the weights, which are exp(s - lse): a second exp in place of the division.
+void explicit_lse_attention(const attest_attention& attention, const Contract& contract);
+
+// What they promise under a policy.
 Contract explicit_contract(const Policy& policy);
+Contract explicit_lse_contract(const Policy& policy);
 
 }  // namespace attest::kernels

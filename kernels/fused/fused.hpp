@@ -3,6 +3,8 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/flush.hpp"
+#include "kernels/fused/merge.hpp"
 #include "kernels/fused/steps.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/promise.hpp"
@@ -49,7 +51,7 @@ class FusedBlock {
 
   void clear() {
     std::fill(output_, output_ + rows_ * v_step_, Real{0});
-    std::fill(largest_.begin(), largest_.begin() + rows_, minus_infinity);
+    std::fill(largest_.begin(), largest_.begin() + rows_, Steps::template first_largest<Real>);
     std::fill(total_.begin(), total_.begin() + rows_, Real{0});
   }
 
@@ -64,7 +66,7 @@ class FusedBlock {
   void visit_tile(Index j0) {
     const Index n = std::min(Steps::tile, length_ - j0);
     const Index width = Steps::width(n);
-    load_keys(call_, b_, kv_head_, j0, n, width, keys_);
+    Steps::load_keys(call_, b_, kv_head_, j0, n, width, keys_);
     load_values(call_, Steps::value_sample(b_), kv_head_, j0, n, width, values_);
     for (Index r = 0; r < rows_; ++r) {
       const KeyRange open = open_[at(r)];
@@ -73,7 +75,7 @@ class FusedBlock {
   }
 
   void visit_row(Index r, const Piece& piece, Index width) {
-    dot_keys(Steps::qk_format(call_), queries_ + r * q_step_, keys_, padded(width), call_.d, width, scores_);
+    Steps::dot(call_, Steps::qk_format(call_), queries_ + r * q_step_, keys_, width, scores_);
     Steps::scale(call_, scores_, width);
     Steps::cap_and_bias(call_, piece, scores_);
     Steps::mask(call_, piece, scores_);
@@ -87,9 +89,9 @@ class FusedBlock {
     Real& total = total_[at(r)];
     Real* output = output_ + r * v_step_;
     const Real tile_largest = max_of(scores_, width);
-    if (tile_largest > largest) {
+    if (tile_largest > largest && !(tile_largest - largest <= lag_)) {
       if (largest != minus_infinity) {
-        const Real factor = power(call_[Stage::softmax], Steps::base, rounded(Stage::softmax, largest - tile_largest));
+        const Real factor = Steps::power(call_, Steps::base, rounded(Stage::softmax, largest - tile_largest));
         Steps::rescale_total(call_, factor, total);
         Steps::rescale_output(call_, factor, output);
       }
@@ -97,10 +99,11 @@ class FusedBlock {
     }
     // Only NaN scores so far: nothing to subtract.
     const Real shift = largest == minus_infinity ? Real{0} : largest;
-    powers_above(call_[Stage::softmax], Steps::base, scores_, shift, width, weights_);
-    total = rounded(Stage::softmax, total + sum_of(call_[Stage::softmax], weights_, width));
+    Steps::powers(call_, Steps::base, scores_, shift, width, weights_);
+    if constexpr (!Steps::sum_of_rounded) Steps::add_to_total(call_, weights_, width, total);
     round_all(Steps::weights_format(call_), weights_, width);
     if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights_, width);
+    if constexpr (Steps::sum_of_rounded) Steps::add_to_total(call_, weights_, width, total);
     Steps::weigh_values(call_, piece, weights_, keys_open_, count, values_, output);
   }
 
@@ -125,48 +128,28 @@ class FusedBlock {
     Real* partial = partials_ + split * rows_ * v_step_;
     std::copy_n(output_, rows_ * v_step_, partial);
     for (Index r = 0; r < rows_; ++r) {
-      partial_lse_[at(split * rows_max + r)] = log_sum_exp(r);
+      partial_lse_[at(split * rows_max + r)] = Steps::split_lse(log_sum_exp(r));
       if (total_[at(r)] == 0) continue;
       Steps::normalise(call_, total_[at(r)], partial + r * v_step_);
       round_all(call_[Stage::partial], partial + r * v_step_, call_.dv);
     }
   }
 
-  // output = sum exp(lse_s - max lse) partial_s / sum exp(lse_s - max lse) over the splits with open keys; returns the log of
-  // the sum of all weights.
-  Real merge(Index r, Index splits, Real* output) {
-    const Format format = call_[Stage::softmax];
-    Real largest = minus_infinity, total = 0;
-    for (Index s = 0; s < splits; ++s) largest = std::max(largest, partial_lse_[at(s * rows_max + r)]);
-    const Real shift = largest == minus_infinity ? Real{0} : largest;
-    Index count = 0;
-    for (Index s = 0; s < splits; ++s) {
-      const Real lse = partial_lse_[at(s * rows_max + r)];
-      if (lse == minus_infinity) continue;
-      const Real weight = power(format, Base::e, rounded(Stage::softmax, lse - shift));
-      total = rounded(Stage::softmax, total + weight);
-      weights_[s] = rounded(Stage::pv, weight);
-      keys_open_[count++] = static_cast<std::int32_t>(s);
-    }
-    if (count == 0) return minus_infinity;
-    std::fill(output, output + v_step_, Real{0});
-    add_weighted(call_[Stage::pv], weights_, keys_open_, count, partials_ + r * v_step_, rows_ * v_step_, call_.dv,
-                 output);
-    divide_all(call_[Stage::pv], total, output, call_.dv);
-    return rounded(Stage::softmax, shift + logarithm(format, total));
-  }
-
   void finish(Index r, Index splits) {
     Real* output = output_ + r * v_step_;
     Real lse;
     if constexpr (Steps::splits_max > 1) {
-      lse = merge(r, splits, output);
+      const Partials<Real> partials{partials_ + r * v_step_, rows_ * v_step_, partial_lse_.data() + r, rows_max,
+                                    splits};
+      lse = Steps::merge == LseMerge::chain
+                ? merge_chain(call_, partials, output)
+                : merge_flat(call_, partials, Steps::merge_weights, weights_, keys_open_, output);
     } else {
       lse = log_sum_exp(r);
       if (lse != minus_infinity) Steps::normalise(call_, total_[at(r)], output);
     }
     if (lse == minus_infinity) Steps::empty_row(call_, b_, kv_head_, length_, output);
-    write_output(call_, b_, h_, i0_ + r, output, &lse);
+    Steps::write_output(call_, b_, h_, i0_ + r, output, lse);
   }
 
   const Call& call_;
@@ -184,6 +167,8 @@ class FusedBlock {
   Real* const weights_ = scratch_.take(width_);
   Real* const output_ = scratch_.take(rows_ * v_step_);
   Real* const partials_ = scratch_.take(partial_rows_ * v_step_);
+  const Real lag_ =
+      static_cast<Real>(Steps::lag(call_.policy) * (Steps::base == Base::two ? std::numbers::log2e : 1.0));
   std::int32_t* const keys_open_ = Scratch<std::int32_t>(padded(width_)).take(width_);
   std::array<KeyRange, rows_max> open_;
   std::array<Real, rows_max> largest_, total_;
@@ -196,6 +181,7 @@ void run_fused(const Call& call) {
   const Index blocks = (call.lq + block - 1) / block;
   const Index tasks = call.b * call.hq * blocks;
   for_each_task(tasks, thread_count(call, tasks), [&](Index task) {
+    const FlushSubnormals flushing(Steps::flush);
     const Index head = task / blocks, i0 = task % blocks * block;
     FusedBlock<Steps, Real>(call, head / call.hq, head % call.hq, i0, std::min(block, call.lq - i0)).run();
   });
@@ -205,7 +191,10 @@ void run_fused(const Call& call) {
 template <class Steps>
 void fused_attention(const attest_attention& attention, const Contract& contract) {
   const Call call = make_call(attention, contract, Steps::view);
-  computes_in_double(call.policy) ? run_fused<Steps, double>(call) : run_fused<Steps, float>(call);
+  if constexpr (Steps::wide)
+    run_fused<Steps, double>(call);
+  else
+    computes_in_double(call.policy) ? run_fused<Steps, double>(call) : run_fused<Steps, float>(call);
 }
 
 // What the variant promises under a policy. A fault keeps the promises of the kernel it departs from.
@@ -213,14 +202,20 @@ template <class Steps>
 Contract fused_contract(const Policy& policy) {
   Contract contract = common_promise(policy);
   Arithmetic& arithmetic = contract.arithmetic;
-  arithmetic.fold_q = Steps::scale_on_query;
   arithmetic.exp2 = Steps::base == Base::two;
+  arithmetic.lazy = Steps::lag(policy);
+  arithmetic.sum_of_rounded = Steps::sum_of_rounded;
+  arithmetic.sum_of_unrounded = !Steps::sum_of_rounded;
   arithmetic.kv_tile_min = Steps::tile;
   arithmetic.key_order = Steps::descending ? KeyOrder::descending : KeyOrder::ascending;
+  arithmetic.flush_to_zero = Steps::flush;
   if (Steps::splits_max > 1) {
-    arithmetic.lse_merge = LseMerge::flat;
+    arithmetic.lse_merge = Steps::merge;
+    arithmetic.merge_weights = Steps::merge_weights;
     arithmetic.splits_max = Steps::splits_max;
   }
+  if (!Steps::batch_bitwise) contract.batch_invariant = BatchInvariance::bounded;
+  Steps::promise(arithmetic);
   return contract;
 }
 
