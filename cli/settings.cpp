@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <sstream>
 
 #include "core/error.hpp"
 #include "core/problem.hpp"
+#include "engine/file.hpp"
 
 namespace attest::cli {
 namespace {
@@ -77,22 +77,23 @@ void Settings::take(std::string_view key, const std::string& value, const std::s
   values_.try_emplace(std::string(key), Value{value, source});
 }
 
-void Settings::read_environment() {
-  const char* params = std::getenv("ATTEST_PARAMS");
-  if (params == nullptr) return;
-  std::istringstream items(params);
-  for (std::string item; items >> item;) {
+void Settings::read_params(std::string_view params) {
+  constexpr std::string_view blanks = " \t\n\v\f\r";
+  while (true) {
+    params.remove_prefix(std::min(params.find_first_not_of(blanks), params.size()));
+    if (params.empty()) return;
+    const std::string_view item = params.substr(0, params.find_first_of(blanks));
+    params.remove_prefix(item.size());
     const auto equals = item.find('=');
-    if (equals == std::string::npos) throw usage_error(fmt::format("ATTEST_PARAMS: '{}' is not key=value", item));
-    take(item.substr(0, equals), item.substr(equals + 1), "ATTEST_PARAMS");
+    if (equals == std::string_view::npos) throw usage_error(fmt::format("ATTEST_PARAMS: '{}' is not key=value", item));
+    take(item.substr(0, equals), std::string(item.substr(equals + 1)), "ATTEST_PARAMS");
   }
 }
 
-void Settings::read_file(std::string_view verb) {
-  if (!std::filesystem::exists("attest.toml")) return;
+void Settings::read_toml(std::string_view verb, std::string_view text) {
   toml::table file;
   try {
-    file = toml::parse_file("attest.toml");
+    file = toml::parse(text, std::string_view("attest.toml"));
   } catch (const toml::parse_error& error) {
     throw usage_error(fmt::format("attest.toml, line {}: {}", error.source().begin.line, error.description()));
   }
@@ -113,12 +114,19 @@ void Settings::read_file(std::string_view verb) {
 }
 
 void Settings::complete(std::string_view verb) {
+  constexpr std::uintmax_t largest_file = 1 << 20;
+  const char* params = std::getenv("ATTEST_PARAMS");
+  const bool file = std::filesystem::exists("attest.toml");
+  complete(verb, params == nullptr ? "" : params, file ? engine::read_file("attest.toml", largest_file) : "");
+}
+
+void Settings::complete(std::string_view verb, std::string_view params, std::string_view toml) {
   for (const auto& [key, given] : switches_)
     if (given) values_[key] = {"true", ""};
   for (const auto& [key, word] : words_)
     if (word.option->count() > 0) values_[key] = {word.text, ""};
-  read_environment();
-  read_file(verb);
+  read_params(params);
+  read_toml(verb, toml);
 }
 
 std::string Settings::origin(std::string_view key) const {

@@ -29,6 +29,8 @@ class Settings {
   void declare(CLI::App& app, const std::vector<Option>& options);
   // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its top level.
   void complete(std::string_view verb);
+  // The same from the texts of ATTEST_PARAMS and attest.toml.
+  void complete(std::string_view verb, std::string_view params, std::string_view toml);
 
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] bool flag(std::string_view key) const;
@@ -45,8 +47,8 @@ class Settings {
     std::string source;  // "", "ATTEST_PARAMS" or "attest.toml"
   };
   void take(std::string_view key, const std::string& value, const std::string& source);
-  void read_environment();
-  void read_file(std::string_view verb);
+  void read_params(std::string_view params);
+  void read_toml(std::string_view verb, std::string_view text);
 
   std::vector<Option> options_;
   struct Word {

@@ -46,7 +46,7 @@ std::string read_file(const fs::path& file, std::uintmax_t most) {
   while (stream.read(block, sizeof block) || stream.gcount() > 0) {
     text.append(block, static_cast<std::size_t>(stream.gcount()));
     if (text.size() > most)
-      throw usage_error(fmt::format("{} is larger than {} bytes, more than any entry of ours", file.string(), most));
+      throw usage_error(fmt::format("{} is larger than {} bytes, more than any such file of ours", file.string(), most));
   }
   return text;
 }

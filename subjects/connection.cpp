@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
+#include "subjects/reply.hpp"
 
 namespace attest {
 namespace {
@@ -34,19 +35,6 @@ std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
 
-std::string excerpt(std::string_view line) { return "'" + one_line(line.substr(0, 60)) + "'"; }
-
-std::string text_of(const json& message, const char* key) {
-  const auto found = message.find(key);
-  return found != message.end() && found->is_string() ? one_line(found->get_ref<const std::string&>()) : std::string();
-}
-
-Offer read_offer(const json& subject) {
-  Offer offer{text_of(subject, "name"), text_of(subject, "version"), {}, text_of(subject, "error")};
-  if (const auto describe = subject.find("describe"); describe != subject.end()) offer.describe = describe->dump();
-  return offer;
-}
-
 }  // namespace
 
 WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject)
@@ -65,21 +53,12 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
   if (state == Process::Received::timeout)
     throw fail(fmt::format("could not be started: its worker did not describe itself within {}{}",
                            seconds(command_.limits.start), more_in_log()));
-  const json reply = parse_foreign(line_);
-  if (state == Process::Received::too_long || !reply.is_object())
-    throw fail("could not be started: its worker answered " + excerpt(line_) + " instead of a JSON object");
-  if (reply.value("protocol", json()) != protocol_version)
-    throw fail(fmt::format("could not be started: its worker speaks protocol {} instead of {} (docs/worker.md)",
-                           one_line(reply.value("protocol", json()).dump()), protocol_version));
-  if (const std::string error = text_of(reply, "error"); !error.empty())
-    throw Error(Exit::no_subject, error + (reply.value("logged", json()) == true ? more_in_log() : ""));
-  const auto subjects = reply.find("subjects");
-  if (subjects == reply.end() || !subjects->is_array() || subjects->empty())
-    throw fail("could not be started: its worker described no subject");
-  for (const json& offered : *subjects) {
-    offers_.push_back(read_offer(offered));
-    if (offers_.back().name.empty()) throw fail("could not be started: its worker described a subject without a name");
-  }
+  if (state == Process::Received::too_long)
+    throw fail("could not be started: its worker answered a line without an end instead of a JSON object");
+  Description description = read_description(line_, command_.target);
+  if (!description.error.empty())
+    throw Error(Exit::no_subject, description.error + (description.logged ? more_in_log() : ""));
+  offers_ = std::move(description.offers);
 }
 
 WorkerConnection::~WorkerConnection() {
@@ -175,48 +154,19 @@ CallResult WorkerConnection::lost(Process::Received how) {
     case Process::Received::timeout:
       return {CallStatus::timeout, "no answer within " + seconds(command_.limits.call)};
     case Process::Received::too_long:
-      return nonsense("a line without an end");
+      return {CallStatus::error, "the worker answered a call with a line without an end"};
     default:
       return {CallStatus::crash, "the worker " + process_.end()};
   }
 }
 
-CallResult WorkerConnection::nonsense(const std::string& what) {
-  usable_ = false;
-  return {CallStatus::error, "the worker answered a call with " + what};
-}
-
 CallResult WorkerConnection::receive(std::size_t index) {
   if (const auto state = process_.receive(line_, Clock::now() + command_.limits.call); state != Process::Received::line)
     return lost(state);
-  const json reply = parse_foreign(line_);
-  if (!reply.is_object()) return nonsense(excerpt(line_) + ", which is no JSON object");
-  const auto field = [&](const char* key) { return reply.value(key, json()); };
-  if (field("protocol") != protocol_version)
-    return nonsense("protocol " + one_line(field("protocol").dump()) + " instead of 1");
-  if (field("message") != "run") {
-    const std::string error = text_of(reply, "error");
-    return nonsense(error.empty() ? "the message " + one_line(field("message").dump()) : "an error: " + error);
-  }
-  if (field("id") != trip_ || field("call") != index)
-    return nonsense(fmt::format("a result for call {} of trip {} instead of call {} of trip {}",
-                                one_line(field("call").dump()), one_line(field("id").dump()), index, trip_));
-  CallResult result;
-  const json status = field("status");
-  if (status == "ok")
-    result.status = CallStatus::done;
-  else if (status == "unsupported")
-    result.status = CallStatus::unsupported;
-  else if (status == "error")
-    result.status = CallStatus::error;
-  else
-    return nonsense("the status " + one_line(status.dump()) + ", which is none of ok, unsupported and error");
-  if (const json ns = field("ns"); ns.is_number_integer()) result.elapsed_ns = ns.get<std::int64_t>();
-  if (result.status == CallStatus::done) return result;
-  result.message = text_of(reply, "text");
-  if (result.message.empty()) result.message = status == "error" ? "an error without a message" : "no reason given";
-  if (field("logged") == true) result.message += more_in_log();
-  return result;
+  RunReply reply = read_run_reply(line_, trip_, index);
+  if (!reply.valid) usable_ = false;
+  if (reply.logged) reply.result.message += more_in_log();
+  return std::move(reply.result);
 }
 
 }  // namespace attest

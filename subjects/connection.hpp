@@ -40,7 +40,6 @@ class WorkerConnection {
   void copy_out(const attest_attention& call, std::size_t index) const;
   CallResult receive(std::size_t index);
   CallResult lost(Process::Received how);
-  CallResult nonsense(const std::string& what);
   [[nodiscard]] std::string more_in_log() const;
 
   WorkerCommand command_;

@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"no-subjects", {}, "described no subject"},
                       Case{"subject-is-number", {}, "a subject without a name"},
                       Case{"no-name", {}, "a subject without a name"},
-                      Case{"endless-line-at-start", {}, "instead of a JSON object"}),
+                      Case{"endless-line-at-start", {}, "a line without an end instead of a JSON object"}),
     name_of);
 
 TEST(Worker, AProgramThatIsNotThereIsNoSubject) {

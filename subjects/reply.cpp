@@ -1,0 +1,96 @@
+#include "subjects/reply.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "subjects/message.hpp"
+
+namespace attest {
+namespace {
+
+using nlohmann::json;
+
+std::string excerpt(std::string_view line) { return "'" + one_line(line.substr(0, 60)) + "'"; }
+
+json field_of(const json& message, const char* key) { return message.value(key, json()); }
+
+std::string text_of(const json& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_string() ? one_line(found->get_ref<const std::string&>()) : std::string();
+}
+
+Offer read_offer(const json& subject) {
+  Offer offer{text_of(subject, "name"), text_of(subject, "version"), {}, text_of(subject, "error")};
+  if (const auto describe = subject.find("describe"); describe != subject.end()) offer.describe = describe->dump();
+  return offer;
+}
+
+RunReply nonsense(const std::string& what) {
+  return {{CallStatus::error, "the worker answered a call with " + what}, false};
+}
+
+std::int64_t nanoseconds(const json& ns) {
+  constexpr std::uint64_t longest = 1'000'000'000'000'000'000;  // a worker that claims more does not know
+  return ns.is_number_unsigned() && ns.get<std::uint64_t>() <= longest ? ns.get<std::int64_t>() : 0;
+}
+
+}  // namespace
+
+Description read_description(std::string_view line, const std::string& target) {
+  const auto fail = [&](const std::string& why) {
+    return Error(Exit::no_subject, target + " could not be started: its worker " + why);
+  };
+  const json reply = parse_foreign(line);
+  if (!reply.is_object()) throw fail("answered " + excerpt(line) + " instead of a JSON object");
+  if (field_of(reply, "protocol") != protocol_version)
+    throw fail(fmt::format("speaks protocol {} instead of {} (docs/worker.md)",
+                           one_line(field_of(reply, "protocol").dump()), protocol_version));
+  Description description;
+  description.error = text_of(reply, "error");
+  description.logged = field_of(reply, "logged") == true;
+  if (!description.error.empty()) return description;
+  const auto subjects = reply.find("subjects");
+  if (subjects == reply.end() || !subjects->is_array() || subjects->empty()) throw fail("described no subject");
+  for (const json& offered : *subjects) {
+    description.offers.push_back(read_offer(offered));
+    if (description.offers.back().name.empty()) throw fail("described a subject without a name");
+  }
+  return description;
+}
+
+RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index) {
+  const json reply = parse_foreign(line);
+  if (!reply.is_object()) return nonsense(excerpt(line) + ", which is no JSON object");
+  const auto field = [&](const char* key) { return field_of(reply, key); };
+  if (field("protocol") != protocol_version)
+    return nonsense(fmt::format("protocol {} instead of {}", one_line(field("protocol").dump()), protocol_version));
+  if (field("message") != "run") {
+    const std::string error = text_of(reply, "error");
+    return nonsense(error.empty() ? "the message " + one_line(field("message").dump()) : "an error: " + error);
+  }
+  if (field("id") != trip || field("call") != index)
+    return nonsense(fmt::format("a result for call {} of trip {} instead of call {} of trip {}",
+                                one_line(field("call").dump()), one_line(field("id").dump()), index, trip));
+  RunReply answer;
+  const json status = field("status");
+  if (status == "ok")
+    answer.result.status = CallStatus::done;
+  else if (status == "unsupported")
+    answer.result.status = CallStatus::unsupported;
+  else if (status == "error")
+    answer.result.status = CallStatus::error;
+  else
+    return nonsense("the status " + one_line(status.dump()) + ", which is none of ok, unsupported and error");
+  answer.result.elapsed_ns = nanoseconds(field("ns"));
+  if (answer.result.status == CallStatus::done) return answer;
+  answer.result.message = text_of(reply, "text");
+  if (answer.result.message.empty())
+    answer.result.message =
+        answer.result.status == CallStatus::error ? "an error without a message" : "no reason given";
+  answer.logged = field("logged") == true;
+  return answer;
+}
+
+}  // namespace attest

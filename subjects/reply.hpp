@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "subjects/describe.hpp"
+
+// What a worker answers (docs/worker.md): a stranger's line, read apart from the process that sent it.
+namespace attest {
+
+// The answer to `describe`: what it serves, at least one subject and each with a name, or why it can serve nothing.
+struct Description {
+  std::vector<Offer> offers;
+  std::string error;    // its own sentence; empty if there are offers
+  bool logged = false;  // its log says more of the error
+};
+
+// Throws Error(no_subject), a sentence about the worker named `target`, if the line is no such answer.
+Description read_description(std::string_view line, const std::string& target);
+
+// The answer to call `index` of trip `trip`.
+struct RunReply {
+  CallResult result;
+  bool valid = true;    // false: the line is no answer to this call, and the result, an error, says so
+  bool logged = false;  // its log says more
+};
+
+RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index);
+
+}  // namespace attest
