@@ -1,6 +1,6 @@
 # Third-party libraries, all of them Debian 12 packages (docs/dependencies.md says what each is for).
 #
-# Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus
+# Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus  ZLIB::ZLIB
 #       OpenMP::OpenMP_CXX  attest_deps::rapidcheck
 #       in tests GTest::gtest, in bench benchmark::benchmark  Eigen3::Eigen
 
@@ -10,6 +10,7 @@ find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
+find_package(ZLIB REQUIRED)
 
 # The package exports a target without a namespace; the alias makes a misspelling an error
 # instead of a linker flag.

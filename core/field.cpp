@@ -39,7 +39,7 @@ constexpr auto lengths_labels = std::to_array<Label>({"none", "full", "ragged", 
 constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>({"constant", "integers", "uniform", "normal", "negative", "rising",
                                                      "falling", "peaked", "flat", "outlier", "offset", "duplicated",
-                                                     "wide_value", "wide", "tiny", "huge", "selection"});
+                                                     "wide_value", "wide", "tiny", "huge", "selection", "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 template <auto Member>
@@ -164,7 +164,7 @@ constexpr auto table = std::to_array<Field>({
      no_get_real,
      no_set_real,
      {},
-     "joint distribution of q, k and v"},
+     "joint distribution of q, k and v; file:PATH takes captured activations from an .npz"},
     real<&Problem::amplitude>("amplitude", 1, "scales the distribution", "values"),
     label<&Problem::q_form>("q_form", form_labels, 4, "what happens to q after the distribution"),
     label<&Problem::k_form>("k_form", form_labels, 4, "what happens to k after the distribution"),
@@ -193,7 +193,7 @@ constexpr auto table = std::to_array<Field>({
     integer<&Problem::rows>("rows", 0, Index{1} << 40, 0, no_edges, "output rows that are judged; 0 = all"),
 });
 
-static_assert(values_labels.size() == values_count && keep_labels.size() == keep_count &&
+static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == keep_count &&
               bias_labels.size() == bias_count && layout_labels.size() == layout_count &&
               lengths_labels.size() == lengths_count && form_labels.size() == form_count);
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "core/captured.hpp"
 #include "core/edit.hpp"
 #include "core/error.hpp"
 
@@ -57,6 +58,20 @@ void check_edits(const Problem& problem) {
   }
 }
 
+// Captured activations must hold every element that the problem asks for.
+void check_captured(const Problem& problem) {
+  if (problem.amplitude != 1) reject("captured activations have no amplitude: values=file:PATH stands alone");
+  const Problem whole = problem_of(load_captured(problem.values_file));
+  for (const auto& [dimension, origin] : captured_origins) {
+    const Field& field = *find_field(dimension);
+    const Index first = find_field(origin)->get(problem), count = field.get(problem), there = field.get(whole);
+    if (first + count > there)
+      reject(std::string(dimension) + "=" + std::to_string(count) + " from " + std::string(origin) + "=" +
+             std::to_string(first) + " passes the " + std::to_string(there) + " that " + problem.values_file +
+             " holds");
+  }
+}
+
 }  // namespace
 
 std::optional<std::array<Index, 4>> edit_extent(const Problem& p, Edit::Tensor tensor) noexcept {
@@ -100,6 +115,7 @@ void validate(const Problem& problem) {
     reject("the amplitude of values must be finite and not negative");
   check_size(problem);
   check_edits(problem);
+  if (problem.values == Values::file) check_captured(problem);
 }
 
 }  // namespace attest

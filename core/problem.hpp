@@ -93,8 +93,9 @@ enum class Values : std::uint8_t {
   tiny,        // v among the subnormals of the type, q and k normal
   huge,        // v near the largest finite number, q and k normal
   selection,   // multiples of A^2 * 256 apart: one key owns the row
+  file,        // captured activations, Problem::values_file; never drawn
 };
-inline constexpr std::size_t values_count = 17;
+inline constexpr std::size_t values_count = 17;  // of the distributions, which end before `file`
 
 // What happens to a tensor's values after the distribution: the shrinker's way to simpler numbers.
 enum class Form : std::uint8_t { drawn, short_significand, power_of_two, one, zero };
@@ -130,6 +131,7 @@ struct Problem {
   LseOutput lse = LseOutput::none;
   Index threads = 0;
   Values values = Values::normal;
+  std::string values_file;  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
   double amplitude = 1;
   Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
   std::uint64_t seed = 0;
@@ -173,14 +175,17 @@ const Field* find_field(std::string_view name) noexcept;
 
 // One line of key=value; fields at their default are left out, but for dims, dtype, values and seed.
 std::string to_text(const Problem& problem);
-// Reads it back, in any order of keys. Throws Error(usage) naming the key, its value and what is allowed.
+// Reads it back, in any order of keys. Under values=file:PATH, dims and dtype that the line leaves out are the file's.
+// Throws Error(usage) naming the key, its value and what is allowed.
 Problem problem_from_text(std::string_view line);
 
 nlohmann::ordered_json to_json(const Problem& problem);
-Problem problem_from_json(const nlohmann::json& object);
+// JSON comes from files, which may be a stranger's: values_file must be the plain name of a file in `folder`.
+Problem problem_from_json(const nlohmann::json& object, const std::string& folder = ".");
 
 // Throws Error(usage) when fields contradict each other (hq no multiple of hkv, a broadcast output, an edit outside its
-// tensor, a problem past the limits of 2^36 multiply-adds, 2^28 rows of q or k, 2^32 bytes a tensor).
+// tensor, a problem past the limits of 2^36 multiply-adds, 2^28 rows of q or k, 2^32 bytes a tensor), and when captured
+// activations cannot be read or do not cover origin + extents.
 void validate(const Problem& problem);
 
 // Exact hexadecimal text of a double, "0x1.8p+3"; "nan", "inf", "-inf" otherwise. The same on every C library.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -77,6 +78,21 @@ Edit edit_from_json(const json& object) {
   return edit;
 }
 
+// Only a regular file of that folder itself: a stranger's problem must not make us read what lies elsewhere.
+std::string file_in(const std::string& folder, const json& value) {
+  const std::string name = value.is_string() ? value.get<std::string>() : std::string();
+  if (name.empty() || name.find('/') != std::string::npos || name == "..")
+    throw usage_error(
+        fmt::format("problem JSON: values_file must be the plain name of a file in {}: a path comes from "
+                    "the command line alone, as values=file:PATH",
+                    folder));
+  const std::filesystem::path file = std::filesystem::path(folder) / name;
+  std::error_code error;
+  if (std::filesystem::is_symlink(file, error))
+    throw usage_error(fmt::format("problem JSON: values_file {} is a symbolic link: copy the file it leads to", name));
+  return folder == "." ? name : file.string();
+}
+
 }  // namespace
 
 ordered_json to_json(const Problem& problem) {
@@ -101,6 +117,7 @@ ordered_json to_json(const Problem& problem) {
     else
       object[key] = value;
   }
+  if (problem.values == Values::file) object["values_file"] = problem.values_file;
   for (const Edit& edit : problem.edits)
     object["edits"].push_back({{"tensor", edit_tensor_names[static_cast<std::size_t>(edit.tensor)]},
                                {"index", edit.index},
@@ -108,7 +125,7 @@ ordered_json to_json(const Problem& problem) {
   return object;
 }
 
-Problem problem_from_json(const json& object) {
+Problem problem_from_json(const json& object, const std::string& folder) {
   if (!object.is_object()) throw usage_error("problem JSON: the problem must be an object");
   Problem problem;
   for (const auto& [key, value] : object.items()) {
@@ -117,6 +134,8 @@ Problem problem_from_json(const json& object) {
     } else if (key == "edits") {
       if (!value.is_array()) throw usage_error("problem JSON: edits must be an array");
       for (const json& edit : value) problem.edits.push_back(edit_from_json(edit));
+    } else if (key == "values_file") {
+      problem.values_file = file_in(folder, value);
     } else if (const Field* field = find_field(key)) {
       read_field(problem, *field, value);
     } else {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "core/captured.hpp"
 #include "core/edit.hpp"
 #include "core/error.hpp"
 
@@ -100,6 +101,18 @@ void parse_value(Problem& problem, const Field& field, std::string_view value) {
   }
 }
 
+// What the line leaves out of the shape is that of the captured activations behind the origin.
+void take_captured_defaults(Problem& problem, const std::set<std::string_view>& given) {
+  const Captured& captured = load_captured(problem.values_file);
+  const Problem whole = problem_of(captured);
+  for (const auto& [dimension, origin] : captured_origins) {
+    const Field& field = *find_field(dimension);
+    if (!given.contains(dimension))
+      field.set(problem, std::max<Index>(field.get(whole) - find_field(origin)->get(problem), 0));
+  }
+  if (!given.contains("dtype")) problem.dtype = whole.dtype;
+}
+
 }  // namespace
 
 std::string to_text(const Problem& problem) {
@@ -120,7 +133,9 @@ std::string to_text(const Problem& problem) {
       text += fmt::format(" {}={}", field.name, std::bit_cast<std::uint64_t>(value));
     else
       text += fmt::format(" {}={}", field.name, value);
-    if (const Field* suffix = joined_field(field)) text += fmt::format(":{}", *suffix->get_real(problem));
+    if (const Field* suffix = joined_field(field))
+      text +=
+          problem.values == Values::file ? ":" + problem.values_file : fmt::format(":{}", *suffix->get_real(problem));
   }
   if (!problem.edits.empty()) text += " edit=" + edits_text(problem.edits);
   return text;
@@ -155,12 +170,16 @@ Problem problem_from_text(std::string_view line) {
       throw usage_error(fmt::format("problem text: there is no field '{}': `attest list generators` names them", key));
     if (const Field* suffix = joined_field(*field)) {
       if (const auto colon = value.find(':'); colon != std::string_view::npos) {
-        parse_value(problem, *suffix, value.substr(colon + 1));
+        if (value.starts_with("file:"))
+          problem.values_file = value.substr(colon + 1);
+        else
+          parse_value(problem, *suffix, value.substr(colon + 1));
         value = value.substr(0, colon);
       }
     }
     parse_value(problem, *field, value);
   }
+  if (problem.values == Values::file) take_captured_defaults(problem, seen);
   validate(problem);
   return problem;
 }

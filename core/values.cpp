@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/captured.hpp"
 #include "core/rng.hpp"
 
 namespace attest {
@@ -176,7 +177,10 @@ void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index he
     return extend(extend(stream(problem, which_stream), static_cast<Key>(batch)), static_cast<Key>(head));
   };
   const Head source{problem, which, key_of_head(streams[static_cast<std::size_t>(which)]), key_of_head(Stream::peak)};
-  fills[static_cast<std::size_t>(problem.values)](source, position, first_column, width, rows);
+  if (problem.values == Values::file)
+    load_captured(problem.values_file).read(which, batch, head, position, first_column, width, rows);
+  else
+    fills[static_cast<std::size_t>(problem.values)](source, position, first_column, width, rows);
   const Form form = form_of(problem, which);
   const double most = largest_finite(problem.dtype);
   for (double& x : rows) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);

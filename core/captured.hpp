@@ -1,0 +1,35 @@
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/npz.hpp"
+#include "core/problem.hpp"
+
+namespace attest {
+
+// Activations captured from a run elsewhere: what values=file:PATH takes q, k and v from. Finite numbers of one
+// floating-point dtype.
+struct Captured {
+  NamedArray q;  // [B,Hq,Lq,D]
+  NamedArray k;  // [B,Hkv,Lk,D]
+  NamedArray v;  // [B,Hkv,Lk,Dv]
+
+  // As draw_rows (core/values.hpp): `rows`, row-major and `width` columns wide.
+  void read(Edit::Tensor which, Index batch, Index head, Index position, Index first_column, Index width,
+            std::span<double> rows) const noexcept;
+};
+
+// The file is read once a process and path, by whichever thread comes first, and never forgotten. Throws Error(usage) for a
+// file that is missing, damaged, or lacks such arrays.
+const Captured& load_captured(const std::string& path);
+
+// The problem that takes all of it: dims and dtype, everything else at its default.
+Problem problem_of(const Captured& captured);
+
+// Dimensions of a problem, and the field that says where it begins in the captured arrays.
+inline constexpr auto captured_origins = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"b", "b0"}, {"hq", "hq0"}, {"hkv", "hkv0"}, {"lq", "lq0"}, {"lk", "lk0"}, {"d", "d0"}, {"dv", "dv0"}});
+
+}  // namespace attest
