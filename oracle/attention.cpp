@@ -167,6 +167,10 @@ Enclosure AttentionOracle::out_enclosure(Index b, Index h, Index i, Index column
   return state_->out({b, h, i}, column);
 }
 
+Enclosure AttentionOracle::hull_enclosure(Index b, Index h, Index i, Index column) {
+  return state_->column.hull(state_->call, state_->at({b, h, i}), b, h, column);
+}
+
 Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return state_->lse({b, h, i}); }
 
 Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {

@@ -42,6 +42,10 @@ class AttentionOracle {
 
   Enclosure out_enclosure(Index b, Index h, Index i, Index column);
   Enclosure lse_enclosure(Index b, Index h, Index i);
+  // What holds a finite value whatever became of the row's weights: the hull of the attended values widened by section 4,
+  // with 0 where the sum of the weights may be infinite or every key lost. `undetermined` where nothing is known of it:
+  // rows without keys, values or masked values that are not finite, and an empty row's value that is not fixed.
+  Enclosure hull_enclosure(Index b, Index h, Index i, Index column);
 
  private:
   struct State;

@@ -160,6 +160,35 @@ double Column::box_extreme(const Row::Box& box, double y, double sign) const {
   return y;
 }
 
+Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index column) {
+  Enclosure out;
+  out.undetermined = true;
+  out.nonfinite_ok = true;
+  if (row.kind != RowKind::ordinary) return out;
+  read(call, row, b, h, column);
+  const EmptyRow empty = call.contract->empty_row;
+  const bool fixed = empty == EmptyRow::zero || empty == EmptyRow::nan;
+  if (!finite_ || !masked_finite_ || (row.finite_undetermined && !fixed)) return out;
+  const double lo = hull_lo_ * unit_, hi = hull_hi_ * unit_;
+  double spread = 0;
+  Combination ways[4];
+  const int count = row.combinations(call, ways);
+  for (int w = 0; w < count; ++w) {
+    const Radius r = radius(call.numbers, row, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+    spread = std::max(spread, r.x + r.g * (max_abs_ + r.x));
+  }
+  out.y = out.hull_lo = hull_lo_;
+  out.hull_hi = hull_hi_;
+  out.lo = (lo - spread) / unit_;
+  out.hi = (hi + spread) / unit_;
+  if (row.finite_undetermined || row.zero_ok) {
+    out.lo = std::min(out.lo, 0.0);
+    out.hi = std::max(out.hi, 0.0);
+  }
+  out.undetermined = !(out.lo <= out.hi);
+  return out;
+}
+
 Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index column) {
   Enclosure out;
   if (fixed_by_row(call, row, out)) return out;

@@ -8,6 +8,8 @@ namespace attest::oracle {
 class Column {
  public:
   Enclosure evaluate(const Call& call, Row& row, Index b, Index h, Index column);
+  // What AttentionOracle::hull_enclosure says.
+  Enclosure hull(const Call& call, Row& row, Index b, Index h, Index column);
 
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
