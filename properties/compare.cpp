@@ -5,10 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "properties/masks.hpp"
 
 namespace attest::properties {
 namespace {
@@ -44,14 +47,9 @@ std::optional<Evidence> tensor_difference(const char* name, const Tensor& expect
       for (Index c = 0; c < n[3]; ++c) {
         ++counts.judged;
         if (same(a, sample_expected, b, sample_got, h, i, c, equality)) continue;
-        Evidence evidence;
+        Evidence evidence = exact_evidence({sample_expected, h, i, c}, load(b, sample_got, h, i, c),
+                                           load(a, sample_expected, h, i, c), std::string(note));
         evidence.tensor = name;
-        evidence.index = {sample_expected, h, i, c};
-        evidence.got = load(b, sample_got, h, i, c);
-        evidence.expected = evidence.lo = evidence.hi = load(a, sample_expected, h, i, c);
-        evidence.ratio = std::numeric_limits<double>::infinity();
-        evidence.wrong = class_of(evidence.got);
-        evidence.note = note;
         return evidence;
       }
     }
@@ -65,58 +63,6 @@ bool equal(const Tensor& expected, const Tensor& got) {
   return true;
 }
 
-// A rule for the elements of one tensor: the oracle's rounding, and how the other result is called.
-struct Elements {
-  const char* tensor;
-  oracle::Rounding round;
-  std::string_view other_name;
-};
-
-// Two values for one element of which not both are possible, and which lie further apart than the enclosure is wide.
-std::optional<Evidence> departure(const Elements& elements, std::array<Index, 4> index, double base, double other,
-                                  const oracle::Enclosure& enclosure) {
-  using oracle::Outcome;
-  if (judge_element(enclosure, elements.round, base) != Outcome::outside &&
-      judge_element(enclosure, elements.round, other) != Outcome::outside)
-    return std::nullopt;
-  const double gap = std::fabs(base - other), width = enclosure.hi - enclosure.lo;
-  if (gap <= width) return std::nullopt;
-  Evidence evidence;
-  evidence.tensor = elements.tensor;
-  evidence.index = index;
-  evidence.got = base;
-  evidence.expected = other;
-  evidence.lo = other - width;
-  evidence.hi = other + width;
-  evidence.ratio = width > 0 ? gap / width : std::numeric_limits<double>::infinity();
-  evidence.wrong = std::isfinite(base) ? class_of(other) : class_of(base);
-  evidence.note = fmt::format("off the reference {:.9g}: the subject by {:.3g}, {} by {:.3g}", enclosure.y,
-                              std::fabs(base - enclosure.y), elements.other_name, std::fabs(other - enclosure.y));
-  return evidence;
-}
-
-std::optional<Evidence> first_departure(Trial& trial, const Tensor& out, const Tensor& lse,
-                                        std::string_view other_name) {
-  const Result& base = trial.base();
-  const Problem& p = trial.problem();
-  const Elements outs{"out", out_rounding(trial.contract(), out), other_name};
-  const Elements lses{"lse", lse.present() ? lse_rounding(trial.contract(), lse) : outs.round, other_name};
-  for (const Index row : judged_rows(p)) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
-    for (Index c = 0; c < p.dv; ++c) {
-      const double x = base.out.at(b, h, i, c), y = out.at(b, h, i, c);
-      if (x == y) continue;
-      if (auto evidence = departure(outs, {b, h, i, c}, x, y, trial.oracle().out_enclosure(b, h, i, c)))
-        return evidence;
-    }
-    if (!lse.present()) continue;
-    const double x = base.lse.at(b, h, i), y = lse.at(b, h, i);
-    if (x == y) continue;
-    if (auto evidence = departure(lses, {b, h, i, 0}, x, y, trial.oracle().lse_enclosure(b, h, i))) return evidence;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 oracle::Rounding out_rounding(const Contract& contract, const Tensor& out) {
@@ -124,6 +70,18 @@ oracle::Rounding out_rounding(const Contract& contract, const Tensor& out) {
 }
 oracle::Rounding lse_rounding(const Contract& contract, const Tensor& lse) {
   return {format_of(lse.dtype()), format_of(lse.dtype()), contract.arithmetic.flush_to_zero};
+}
+
+Evidence exact_evidence(std::array<Index, 4> index, double got, double expected, std::string note) {
+  Evidence evidence;
+  evidence.tensor = "out";
+  evidence.index = index;
+  evidence.got = got;
+  evidence.expected = evidence.lo = evidence.hi = expected;
+  evidence.ratio = std::numeric_limits<double>::infinity();
+  evidence.wrong = class_of(got);
+  evidence.note = std::move(note);
+  return evidence;
 }
 
 std::optional<Evidence> difference(SampleOf expected, SampleOf got, Equality equality, std::string_view note,
@@ -145,18 +103,109 @@ std::optional<Evidence> difference(const Result& expected, const Result& got, Eq
   return std::nullopt;
 }
 
+std::optional<Evidence> departure(const Sighting& base, const Sighting& other, const char* tensor,
+                                  std::array<Index, 4> index, std::string_view other_name) {
+  using oracle::Expect;
+  using oracle::Outcome;
+  const oracle::Enclosure &expected = base.enclosure, &beside = other.enclosure;
+  const bool base_out = judge_element(expected, base.round, base.value) == Outcome::outside;
+  const bool other_out = judge_element(beside, other.round, other.value) == Outcome::outside;
+  if (!base_out && !other_out) return std::nullopt;
+  const bool base_finite = std::isfinite(base.value), other_finite = std::isfinite(other.value);
+  if (base_out && other_out) {  // wrong alike?
+    if (!base_finite && !other_finite) return std::nullopt;
+    const bool numbers = expected.expect == Expect::number && beside.expect == Expect::number;
+    if (base_finite && other_finite && !numbers) return std::nullopt;
+  }
+  const double least = expected.lo - beside.hi, most = expected.hi - beside.lo, gap = base.value - other.value;
+  if (least <= gap && gap <= most) return std::nullopt;
+  Evidence evidence;
+  evidence.tensor = tensor;
+  evidence.index = index;
+  evidence.got = base.value;
+  evidence.expected = other.value;
+  evidence.lo = other.value + least;
+  evidence.hi = other.value + most;
+  const double permitted = gap < 0 ? -least : most;
+  evidence.ratio = permitted > 0 ? std::fabs(gap) / permitted : std::numeric_limits<double>::infinity();
+  evidence.wrong = base_finite ? class_of(other.value) : class_of(base.value);
+  evidence.note = fmt::format("off the reference {:.9g}: the subject by {:.3g}, {} by {:.3g}", expected.y,
+                              std::fabs(base.value - expected.y), other_name, std::fabs(other.value - beside.y));
+  return evidence;
+}
+
+std::optional<Evidence> first_departure(Trial& trial, const Other& other, const ToBase& to_base) {
+  const Result& base = trial.base();
+  const Problem& p = other.problem;
+  const Tensor &out = other.out, &lse = other.lse;
+  const oracle::Rounding out_round = out_rounding(trial.contract(), out);
+  const auto mapped = [&](std::array<Index, 4> index) { return to_base ? to_base(index) : index; };
+  for (const Index row : judged_rows(p)) {
+    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    for (Index c = 0; c < p.dv; ++c) {
+      const std::array<Index, 4> at = mapped({b, h, i, c});
+      const double x = base.out.at(at[0], at[1], at[2], at[3]), y = out.at(b, h, i, c);
+      if (x == y) continue;
+      if (auto evidence = departure({x, trial.oracle().out_enclosure(at[0], at[1], at[2], at[3]), out_round},
+                                    {y, other.oracle.out_enclosure(b, h, i, c), out_round}, "out", at, other.name))
+        return evidence;
+    }
+    if (!lse.present() || !base.lse.present()) continue;
+    const std::array<Index, 4> at = mapped({b, h, i, 0});
+    const oracle::Rounding round = lse_rounding(trial.contract(), lse);
+    if (auto evidence = departure(
+            {base.lse.at(at[0], at[1], at[2]), trial.oracle().lse_enclosure(at[0], at[1], at[2]), round},
+            {lse.at(b, h, i), other.oracle.lse_enclosure(b, h, i), round}, "lse", {at[0], at[1], at[2], 0}, other.name))
+      return evidence;
+  }
+  return std::nullopt;
+}
+
+Verdict joined(Verdict one, Verdict two) {
+  Counts counts = one.counts;
+  counts += two.counts;
+  const bool takes_two =
+      one.kind != VerdictKind::fail &&
+      (two.kind == VerdictKind::fail || (one.kind != VerdictKind::pass && two.kind == VerdictKind::pass));
+  Verdict both = std::move(takes_two ? two : one);
+  both.counts = counts;
+  return both;
+}
+
+Verdict noted(Verdict verdict, std::string_view note) {
+  if (verdict.evidence) verdict.evidence->note += fmt::format("{}{}", verdict.evidence->note.empty() ? "" : "; ", note);
+  return verdict;
+}
+
+std::optional<Evidence> difference_with_keys(Trial& trial, const Result& expected, const Result& got,
+                                             std::string_view note, Counts& counts, const RowFilter& takes_part) {
+  const EmptyRow rule = trial.contract().empty_row;
+  if (rule == EmptyRow::zero || rule == EmptyRow::nan)
+    return difference(expected, got, Equality::numbers, note, counts, takes_part);
+  const Masks masks(trial.inputs(), trial.contract());
+  std::set<std::array<Index, 3>> lost;  // rows whose every score may have overflowed to -inf
+  const RowFilter with_keys = [&](Index b, Index h, Index i) {
+    return (!takes_part || takes_part(b, h, i)) && masks.has_key(b, h, i) && !lost.contains({b, h, i});
+  };
+  while (auto evidence = difference(expected, got, Equality::numbers, note, counts, with_keys)) {
+    const auto [b, h, i, c] = evidence->index;
+    if (evidence->wrong == Wrong::memory || !trial.oracle().out_enclosure(b, h, i, 0).nonfinite_ok) return evidence;
+    lost.insert({b, h, i});
+  }
+  return std::nullopt;
+}
+
 Verdict within_enclosures(Trial& trial, const Tensor& out, const Tensor& lse, std::string_view other_name) {
   const Verdict& base = trial.judgement();
   if (equal(trial.base().out, out) && equal(trial.base().lse, lse))
     return base.kind == VerdictKind::fail ? Verdict::pass(base.counts) : base;
   Verdict other = trial.judge(out, lse);
   if (base.kind != VerdictKind::fail && other.kind != VerdictKind::fail) return other;
-  if (auto evidence = first_departure(trial, out, lse, other_name))
+  if (auto evidence = first_departure(trial, {trial.problem(), out, lse, trial.oracle(), other_name}))
     return Verdict::fail(std::move(*evidence), other.counts);
   // Both leave the enclosure alike: wrong, but not by this law.
   if (base.kind == VerdictKind::fail) return Verdict::pass(base.counts);
-  if (other.evidence) other.evidence->note += fmt::format("{}{}", other.evidence->note.empty() ? "" : "; ", other_name);
-  return other;
+  return noted(std::move(other), other_name);
 }
 
 }  // namespace attest::properties
