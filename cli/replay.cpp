@@ -35,10 +35,12 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const auto resolve = [&](const engine::Entry& entry) {
     return given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
   };
-  const engine::ReplayReport report =
-      engine::replay(paths, resolve, peer.get(), [&](const engine::ReplayResult& result) {
+  const engine::ReplayReport report = engine::replay(
+      paths, resolve, peer.get(),
+      [&](const engine::ReplayResult& result) {
         if (!quiet) tell(result, std::cout);
-      });
+      },
+      settings.flag("expect-pass"));
   const Exit exit = report.exit(allow_missing);
   if (!quiet)
     fmt::print("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n", report.entries,
@@ -63,6 +65,7 @@ void add_replay(CLI::App& app, Run& run) {
   verb->add_option("PATH", *paths, "corpus files or folders")->type_name("")->required();
   std::vector<Option> options{
       {"subject", "SUBJECT", "run every entry on this subject; the only way to replay a plug-in or a script"},
+      {"expect-pass", "", "every entry must pass, whatever it expects: regressions of a kernel of your own"},
       {"allow-missing", "", "entries whose subject is not there do not fail the run"},
       {"bisect", "", "125 where nothing could be tested"},
       {"json", "FILE", "counts as one JSON object; - is stdout"}};

@@ -29,7 +29,7 @@ bool runs_always(std::size_t law, const Property& property) { return law < 2 || 
 Verdict verdict_of(const CallResult& result) {
   switch (result.status) {
     case CallStatus::unsupported:
-      return Verdict::skip("unsupported: " + result.message);
+      return Verdict::skip(std::string(unsupported_prefix) + result.message);
     case CallStatus::crash:
       return {VerdictKind::crash, result.message, {}, {}};
     case CallStatus::timeout:

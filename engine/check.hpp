@@ -33,6 +33,9 @@ std::size_t law_named(std::string_view name);
 // The property that holds every judged element against the oracle's enclosure.
 inline constexpr std::string_view policy_bound_name = "policy-bound";
 
+// What the reason of a skip begins with where the subject declined the call.
+inline constexpr std::string_view unsupported_prefix = "unsupported: ";
+
 struct LawVerdict {
   std::size_t law = 0;  // position in properties::properties()
   Verdict verdict;

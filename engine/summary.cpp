@@ -14,6 +14,22 @@ bool is_guard(std::string_view property) {
   return found && found->kind == properties::Kind::guard;
 }
 
+// The most frequent reason why a law did not apply, if the laws asked for applied nowhere; empty if one gave any other
+// verdict, or if the subject did no call at all.
+std::string inapplicable(const std::map<std::string, PropertyCounts>& verdicts) {
+  std::string reason;
+  std::uint64_t most = 0;
+  for (const auto& [property, counts] : verdicts) {
+    if (!counts.verdicts.empty() || !counts.vacuous.empty()) return {};
+    for (const auto& [why, count] : counts.skipped)
+      if (count > most && !why.starts_with(unsupported_prefix)) {
+        reason = why;
+        most = count;
+      }
+  }
+  return reason;
+}
+
 }  // namespace
 
 std::uint64_t PropertyCounts::of(VerdictKind kind) const {
@@ -52,9 +68,13 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
 
 std::string Summary::emptiness() const {
   if (cases == 0) return "no problem was drawn: give it more --time or more --cases";
+  if (const std::string why = inapplicable(verdicts); !why.empty())
+    return "no property applied to any of the problems, mostly because: " + why;
   if (executed == 0) return "not one call was made whose result could be judged: see what was skipped, and why";
+  // --property may ask for guards alone.
+  const bool guards_alone = std::ranges::all_of(verdicts, [](const auto& row) { return is_guard(row.first); });
   for (const auto& [property, counts] : verdicts)
-    if (!is_guard(property) && !counts.verdicts.empty()) return {};
+    if ((guards_alone || !is_guard(property)) && !counts.verdicts.empty()) return {};
   return "every verdict but the guards' was skip or vacuous: nothing was tested";
 }
 

@@ -259,6 +259,34 @@ TEST(Campaign, ASubjectThatRefusesEverythingIsAnError) {
   EXPECT_FALSE(summary.emptiness().empty());
 }
 
+TEST(Campaign, ASubjectThatRefusesEverythingIsNoLawThatAppliesNowhere) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  CampaignOptions asked = options("builtin:fused", 50);
+  asked.laws.property_glob = "fused-equals-explicit";  // needs a peer
+  const auto exit_and_reason = [&](const SubjectFactory& subject) {
+    Observer silent;
+    const Summary summary = run_campaign(subject, nullptr, asked, silent);
+    return std::pair(summary.exit(), summary.emptiness());
+  };
+  const auto [exit, reason] = exit_and_reason(*fused);
+  EXPECT_EQ(exit, Exit::internal);
+  EXPECT_EQ(reason, "no property applied to any of the problems, mostly because: no explicit kernel beside it");
+  const auto lazy = test::meddled(*fused, [](const attest_attention&, CallResult) {
+    return CallResult{CallStatus::unsupported, "not today", 0};
+  });
+  EXPECT_EQ(exit_and_reason(*lazy).second.find("no property applied"), std::string::npos);
+}
+
+TEST(Campaign, GuardsAloneAreSomethingToTest) {
+  CampaignOptions asked = options("builtin:fused", 50);
+  for (const char* guard : {"guards", "result-class"}) {
+    asked.laws.property_glob = guard;
+    const Summary summary = run("builtin:fused", asked);
+    EXPECT_EQ(summary.exit(), Exit::held) << guard;
+    EXPECT_EQ(summary.verdicts.at(guard).of(VerdictKind::pass), 50u);
+  }
+}
+
 TEST(Campaign, TimeEndsIt) {
   CampaignOptions asked = options("builtin:fused", 1);
   asked.cases.reset();

@@ -62,6 +62,16 @@ TEST_F(Replay, AMendedSubjectIsReported) {
   EXPECT_EQ(report.exit(false), Exit::found);
 }
 
+TEST_F(Replay, UnderExpectPassAFailureIsUnexpectedUntilItIsMended) {
+  const auto outcomes = [&](const Resolve& with) { return replay({folder.path()}, with, nullptr, {}, true); };
+  const ReplayReport failing = outcomes(resolve);
+  EXPECT_EQ(failing.unexpected, 1);
+  EXPECT_EQ(failing.exit(false), Exit::found);
+  const ReplayReport mended = outcomes([](const Entry&) { return builtin_subject("builtin:fused", std::nullopt); });
+  EXPECT_EQ(mended.as_expected, 1);
+  EXPECT_EQ(mended.exit(false), Exit::held);
+}
+
 TEST_F(Replay, AnExpectedPassThatFailsIsUnexpected) {
   fs::remove(file);
   entry.expect = VerdictKind::pass;
