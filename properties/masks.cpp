@@ -1,5 +1,6 @@
 #include "properties/masks.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace attest::properties {
@@ -25,11 +26,26 @@ double Masks::bias(Index b, Index h, Index i, Index j) const noexcept {
   return attest_present(&bias_) ? load(bias_, b, h, i, j) : 0;
 }
 
+Index Masks::diagonal(Index b, Index i) const noexcept { return bottom_right_ ? i + length(b) - rows_ : i; }
+
+bool Masks::has_key(Index b, Index h, Index i) const noexcept {
+  for (Index j = 0, last = std::min(end(b, i), length(b)); j < last; ++j)
+    if (part(b, h, i, j) == Part::attended) return true;
+  return false;
+}
+
+Index Masks::end(Index b, Index i) const noexcept {
+  const Index g = diagonal(b, i);
+  Index last = keys_;
+  if (causal_) last = std::min(last, g + 1);
+  if (window_right_ >= 0 && window_right_ < last - g) last = g + window_right_ + 1;
+  return std::max<Index>(last, 0);
+}
+
 Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
-  const Index keys = length(b);
-  const Index diagonal = bottom_right_ ? i + keys - rows_ : i;
-  if (j >= keys || (causal_ && j > diagonal) || (window_left_ >= 0 && j < diagonal - window_left_) ||
-      (window_right_ >= 0 && j > diagonal + window_right_))
+  const Index g = diagonal(b, i);
+  if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && j < g - window_left_) ||
+      (window_right_ >= 0 && j > g + window_right_))
     return Part::masked;
   if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return Part::masked;
   if (bias_masks_ && bias(b, h, i, j) == -std::numeric_limits<double>::infinity()) return Part::minus_inf;

@@ -15,12 +15,18 @@ class Masks {
  public:
   Masks(const Inputs& inputs, const Contract& contract) noexcept;
   [[nodiscard]] Part part(Index b, Index h, Index i, Index j) const noexcept;
+  // Whether any key is attended: the row is not empty.
+  [[nodiscard]] bool has_key(Index b, Index h, Index i) const noexcept;
+  // Keys j >= end(b, i) are behind what causality and the right window leave to row i, in every head; 0..Lk.
+  [[nodiscard]] Index end(Index b, Index i) const noexcept;
   // Lb: the keys that sample b has.
   [[nodiscard]] Index length(Index b) const noexcept;
   // 0 without a bias.
   [[nodiscard]] double bias(Index b, Index h, Index i, Index j) const noexcept;
 
  private:
+  [[nodiscard]] Index diagonal(Index b, Index i) const noexcept;
+
   attest_tensor keep_, bias_, lengths_;
   bool causal_, bottom_right_, bias_masks_;
   Index window_left_, window_right_, rows_, keys_;
