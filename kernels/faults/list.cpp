@@ -7,16 +7,33 @@
   ENTRY(scale_missing)       \
   ENTRY(scale_twice)         \
   ENTRY(scale_on_value)      \
+  ENTRY(scale_default_kept)  \
   ENTRY(causal_corner)       \
+  ENTRY(window_off_by_one)   \
   ENTRY(mask_finite)         \
+  ENTRY(mask_dropped)        \
+  ENTRY(padding_right_only)  \
+  ENTRY(kv_length_ignored)   \
+  ENTRY(value_zero_masked)   \
   ENTRY(row_empty_nan)       \
   ENTRY(tail_included)       \
+  ENTRY(tail_dropped)        \
   ENTRY(rescale_missing)     \
+  ENTRY(rescale_tail)        \
+  ENTRY(max_init_zero)       \
+  ENTRY(lse_wrong_base)      \
+  ENTRY(lse_empty)           \
+  ENTRY(split_merge)         \
   ENTRY(qk_acc_f16)          \
   ENTRY(batch_leak)          \
+  ENTRY(batch_mask)          \
   ENTRY(batch_path)          \
   ENTRY(batch_split)         \
+  ENTRY(gqa_modulo)          \
   ENTRY(strides_ignored)     \
+  ENTRY(unwritten)           \
+  ENTRY(race)                \
+  ENTRY(state_kept)          \
   ENTRY(oob_read)            \
   ENTRY(softcap_after_bias)
 

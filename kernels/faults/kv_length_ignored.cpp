@@ -1,0 +1,17 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+void run(const attest_attention& attention, const Contract& contract) {
+  attest_attention whole = attention;
+  whole.kv_lengths = {};
+  fused_attention<CleanSteps>(whole, contract);
+}
+
+}  // namespace
+
+extern constexpr KernelEntry kv_length_ignored{
+    "kv-length-ignored", "key lengths are ignored", "jax#23349", "fused", fused_contract<CleanSteps>, run};
+
+}  // namespace attest::kernels::faults

@@ -1,0 +1,16 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static constexpr Real first_largest = 0;
+};
+
+}  // namespace
+
+extern constexpr KernelEntry max_init_zero = fault<CleanSteps, Steps>(
+    "max-init-zero", "the running maximum starts at 0, so that rows of low scores vanish", "FA#2082", "fused");
+
+}  // namespace attest::kernels::faults

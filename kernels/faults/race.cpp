@@ -1,0 +1,34 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+// As threads that arrive in another order at every call would leave it.
+thread_local bool other_order = false;
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static void weigh_values(const Call& call, const Piece& piece, const Real* weights, const std::int32_t* open,
+                           Index count, const Real* values, Real* output) {
+    std::array<std::int32_t, tile> order{};
+    std::copy_n(open, count, order.begin());
+    if (other_order) std::reverse(order.begin(), order.begin() + count);
+    CleanSteps::weigh_values(call, piece, weights, order.data(), count, values, output);
+  }
+};
+
+void run(const attest_attention& attention, const Contract& contract) {
+  other_order = !other_order;
+  fused_attention<Steps>(attention, contract);
+}
+
+}  // namespace
+
+extern constexpr KernelEntry race{"race",
+                                  "the values of a tile are added in the order in which they arrive",
+                                  "LC#13438",
+                                  "fused",
+                                  fused_contract<CleanSteps>,
+                                  run};
+
+}  // namespace attest::kernels::faults

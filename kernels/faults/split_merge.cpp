@@ -1,0 +1,19 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : SplitSteps {
+  template <class Real>
+  static Real split_lse(Real lse) {
+    return lse == -std::numeric_limits<Real>::infinity() ? lse : Real{0};
+  }
+};
+
+}  // namespace
+
+extern constexpr KernelEntry split_merge = fault<SplitSteps, Steps>(
+    "split-merge", "the splits are merged without their log-sum-exp, each with the same weight", "FI#50, #58",
+    "fused-split");
+
+}  // namespace attest::kernels::faults
