@@ -15,6 +15,8 @@ void add_check(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_shrink(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
+void add_judge(CLI::App& app, Run& run);
+void add_bound(CLI::App& app, Run& run);
 void add_list(CLI::App& app, Run& run);
 
 }  // namespace attest::cli

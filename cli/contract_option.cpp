@@ -1,0 +1,70 @@
+#include "cli/contract_option.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "engine/file.hpp"
+
+namespace attest::cli {
+namespace {
+
+using nlohmann::json;
+
+// "exp_ulp=20,fold=q+k": values are JSON where they can be, else words; several words of one key are joined by '+'.
+json object_of_items(const std::string& text) {
+  json object = json::object();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto equals = item.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw usage_error(fmt::format("--contract: '{}' is neither a file nor key=value", item));
+    const std::string key = item.substr(0, equals), value = item.substr(equals + 1);
+    if (object.contains(key)) throw usage_error(fmt::format("--contract: {} is given twice", key));
+    const json parsed = json::parse(value, nullptr, false);
+    if (parsed.is_primitive() && !parsed.is_discarded()) {
+      object[key] = parsed;
+    } else if (value.find('+') == std::string::npos) {
+      object[key] = value;
+    } else {
+      for (std::size_t word = 0; word <= value.size();) {
+        const std::size_t plus = std::min(value.find('+', word), value.size());
+        object[key].push_back(value.substr(word, plus - word));
+        word = plus + 1;
+      }
+    }
+  }
+  return object;
+}
+
+// A contract, or an object that holds one, as describe and manifest.json do.
+json object_of_file(const std::string& path) {
+  constexpr std::uintmax_t largest = 1 << 20;
+  constexpr int deepest = 16;
+  const auto shallow = [](int depth, json::parse_event_t, const json&) { return depth <= deepest; };
+  const json object = json::parse(engine::read_file(path, largest), shallow, false);
+  if (!object.is_object()) throw usage_error(fmt::format("--contract {}: it holds no JSON object", path));
+  return object.contains("contract") ? object["contract"] : object;
+}
+
+}  // namespace
+
+std::vector<Option> contract_options() {
+  return {{"policy", "NAME|STAGE=FORMAT,...", "precision policy the kernel promises; `attest list policies`"},
+          {"contract", "FILE|KEY=VALUE,...", "further promises, as describe states them: exp_ulp=20,fold=q+k"}};
+}
+
+Contract read_contract(const Settings& settings) {
+  const auto policy = settings.text("policy");
+  if (!policy) throw usage_error("--policy is needed: what the kernel promises to compute in; `attest list policies`");
+  const Policy formats = policy_from_text(*policy);
+  const auto text = settings.text("contract");
+  if (!text) return contract_for(formats);
+  const bool file = text->find('=') == std::string::npos;
+  return contract_from_json(file ? object_of_file(*text) : object_of_items(*text), formats);
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,77 @@
+#include "engine/judge.hpp"
+
+#include <algorithm>
+
+#include "oracle/attention.hpp"
+#include "oracle/outcome.hpp"
+
+namespace attest::engine {
+namespace {
+
+// Elements times keys that a survey of a failure may cost: some ten seconds.
+constexpr Index most_survey_work = Index{1} << 26;
+
+class Surveyor {
+ public:
+  Surveyor(const SavedCall& call, const Contract& contract)
+      : call_(call), contract_(contract), oracle_(contract, call.problem, call.inputs) {}
+
+  Survey run() {
+    const Problem& p = call_.problem;
+    Problem sample = p;
+    const Index row_work = std::max<Index>((p.dv + 1) * std::max<Index>(p.lk, 1), 1);
+    const auto judged = static_cast<Index>(judged_rows(p).size());
+    sample.rows = std::min(judged, std::max<Index>(most_survey_work / row_work, 64));
+    const std::vector<Index> rows = judged_rows(sample);
+    survey_.rows = static_cast<Index>(rows.size());
+    survey_.all_rows = p.b * p.hq * p.lq;
+    const Format output = contract_.policy[Stage::output];
+    const bool flush = contract_.arithmetic.flush_to_zero;
+    for (const Index row : rows) {
+      const Index b = row / p.lq / p.hq, h = row / p.lq % p.hq, i = row % p.lq;
+      for (Index c = 0; c < p.dv; ++c)
+        add(oracle_.out_enclosure(b, h, i, c), {output, format_of(call_.out.dtype()), flush}, call_.out.at(b, h, i, c),
+            "out", {b, h, i, c});
+      if (!call_.lse.present()) continue;
+      const Format format = format_of(call_.lse.dtype());
+      add(oracle_.lse_enclosure(b, h, i), {format, format, flush}, call_.lse.at(b, h, i), "lse", {b, h, i, 0});
+    }
+    return survey_;
+  }
+
+ private:
+  void add(const oracle::Enclosure& enclosure, const oracle::Rounding& round, double got, const char* tensor,
+           const std::array<Index, 4>& index) {
+    switch (oracle::judge_element(enclosure, round, got)) {
+      case oracle::Outcome::inside:
+        ++survey_.inside;
+        return;
+      case oracle::Outcome::undetermined:
+        ++survey_.undetermined;
+        return;
+      case oracle::Outcome::outside:
+        break;
+    }
+    Evidence evidence = oracle::evidence_of(enclosure, round, got);
+    if (survey_.outside++ > 0 && !(evidence.ratio > survey_.worst.ratio)) return;
+    evidence.tensor = tensor;
+    evidence.index = index;
+    survey_.worst = std::move(evidence);
+  }
+
+  const SavedCall& call_;
+  const Contract& contract_;
+  oracle::AttentionOracle oracle_;
+  Survey survey_;
+};
+
+}  // namespace
+
+Judgement judge(const SavedCall& call, const Contract& contract) {
+  Judgement judgement;
+  judgement.verdict = oracle::AttentionOracle(contract, call.problem, call.inputs).judge(call.out, call.lse);
+  if (judgement.verdict.kind == VerdictKind::fail) judgement.survey = Surveyor(call, contract).run();
+  return judgement;
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,45 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+#include "core/npz.hpp"
+
+namespace attest::engine {
+
+// What saved tensors do not say of the call they belong to.
+struct SavedCallOptions {
+  Policy policy;
+  // Array of each role; a role that is left out is the array of its own name. Roles: q, k, v, bias, keep, kv_lengths, out,
+  // lse. q, k, v and out must be there.
+  std::map<std::string, std::string, std::less<>> names;
+  std::vector<std::string> ignored;      // arrays of the inputs that say nothing of this call
+  bool heads_inside = false;             // q, k, v and out lie as [B,L,H,D] instead of [B,H,L,D]
+  std::optional<Index> heads, kv_heads;  // of arrays [B,L,H*D], which heads_inside permits
+  std::optional<double> scale;           // absent: 1/sqrt(D)
+  double softcap = 0;
+  bool causal = false;
+  Align align = Align::top_left;
+  Index window_left = -1, window_right = -1;
+  Index rows = 0;  // as Problem::rows
+};
+
+// A call made elsewhere, as the oracle takes it.
+struct SavedCall {
+  Problem problem;  // dims, dtype and options; its values are those of `inputs`, not drawn
+  Inputs inputs;
+  Tensor out, lse;                 // lse absent if none was saved
+  std::vector<std::string> notes;  // what was read otherwise than it stands there: one sentence each
+};
+
+// Finds the arrays by name, checks their shapes against each other and brings them to the policy's storage format: an array
+// of another type must hold values of that format alone (a half saved as float32 is one), uint16 is bf16 under a bf16
+// policy. bias and keep may have fewer axes and axes of 1, as NumPy broadcasts. Throws Error(usage): one sentence for a name
+// that is missing, an input that nothing asks for, a shape that does not fit or a value that the format does not have.
+SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                     const SavedCallOptions& options);
+
+}  // namespace attest::engine

@@ -1,0 +1,134 @@
+#include "report/bound.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using engine::Reference;
+using engine::Rule;
+using engine::Spread;
+
+constexpr double shares[] = {0.5, 0.9, 0.99, 1};
+constexpr int digits = 3;
+
+std::vector<double> quantiles(std::vector<double> values) {
+  std::vector<double> found;
+  for (const double share : shares) found.push_back(engine::quantile(values, share));
+  return found;
+}
+
+Tolerance tolerance(const Spread& spread, Reference reference, Rule rule, double rtol) {
+  Tolerance t;
+  t.rtol = rtol;
+  t.atol = engine::rounded_up(engine::least_atol(spread, reference, rule, rtol), digits);
+  t.blind = engine::blindness(spread, rule, t.atol, rtol);
+  return t;
+}
+
+double median_difference(const Spread& spread) {
+  std::vector<double> relative;
+  for (const auto& range : spread.ranges) {
+    const double smaller = std::min(std::fabs(range.lo), std::fabs(range.hi));
+    if (smaller > 0 && range.hi > range.lo) relative.push_back((range.hi - range.lo) / smaller);
+  }
+  return std::min(engine::rounded_up(engine::quantile(relative, 0.5), digits), 0.5);
+}
+
+std::string share_of(std::int64_t n, std::int64_t all) {
+  return fmt::format("{} ({:.3g} %)", grouped(static_cast<std::uint64_t>(n)),
+                     all > 0 ? 100 * static_cast<double>(n) / static_cast<double>(all) : 0.0);
+}
+
+std::string row(const std::vector<double>& q) {
+  return fmt::format("median {:.3g}, 90 % {:.3g}, 99 % {:.3g}, largest {:.3g}", q[0], q[1], q[2], q[3]);
+}
+
+std::string row(const Tolerance& t) {
+  return fmt::format("atol={:<9} rtol={:<9} lets an element be off by {:.3g} x its radius (median), by {:.3g} x (most)",
+                     number(t.atol), number(t.rtol), t.blind.median, t.blind.largest);
+}
+
+nlohmann::ordered_json to_json(const Tolerance& t) {
+  return {{"atol", t.atol}, {"rtol", t.rtol}, {"blind", {{"median", t.blind.median}, {"largest", t.blind.largest}}}};
+}
+
+}  // namespace
+
+BoundReport bound_report(Spread spread, std::optional<double> asked) {
+  BoundReport report;
+  std::vector<double> absolute, relative;
+  for (const auto& range : spread.ranges) {
+    absolute.push_back(range.radius());
+    if (range.y != 0) relative.push_back(range.radius() / std::fabs(range.y));
+  }
+  report.absolute = quantiles(std::move(absolute));
+  report.relative = quantiles(std::move(relative));
+  const double rtol = asked.value_or(median_difference(spread));
+  report.kernels_sum = tolerance(spread, Reference::kernel, Rule::sum, rtol);
+  report.kernels_sum_atol_alone = tolerance(spread, Reference::kernel, Rule::sum, 0);
+  report.kernels_either = tolerance(spread, Reference::kernel, Rule::either, rtol);
+  report.exact_sum = tolerance(spread, Reference::exact, Rule::sum, rtol);
+  report.exact_sum_atol_alone = tolerance(spread, Reference::exact, Rule::sum, 0);
+  report.spread = std::move(spread);
+  return report;
+}
+
+std::string bound_text(const BoundReport& r, const Problem& problem, const Contract& contract) {
+  const Spread& s = r.spread;
+  std::string text = fmt::format("  problem    {}\n  policy     {}\n", to_text(problem), to_text(contract.policy));
+  text += fmt::format("  elements   {} of out{}: {} undetermined, {} wide, {} may be NaN or infinite\n",
+                      grouped(static_cast<std::uint64_t>(s.elements)), problem.rows == 0 ? "" : " (of the judged rows)",
+                      share_of(s.undetermined, s.elements), share_of(s.wide, s.elements),
+                      share_of(s.nonfinite, s.elements));
+  if (s.ranges.empty()) return text + "  nothing is bounded here: no tolerance is safe, and any is blind\n";
+  text += "  radius     " + row(r.absolute) + "\n  of |y|     " + row(r.relative) + "\n";
+  text +=
+      "\ntwo correct kernels against each other, whichever is the reference: both round, so the tolerance holds both\n";
+  text += "  " + row(r.kernels_sum_atol_alone) + "\n  " + row(r.kernels_sum) + "\n";
+  text += fmt::format("    torch.testing.assert_close(got, expected, atol={}, rtol={})\n", number(r.kernels_sum.atol),
+                      number(r.kernels_sum.rtol));
+  text += fmt::format("    numpy.testing.assert_allclose(got, expected, atol={}, rtol={})\n",
+                      number(r.kernels_sum.atol), number(r.kernels_sum.rtol));
+  text += "  " + row(r.kernels_either) + "\n";
+  text += fmt::format(
+      "    polygraphy run ... --atol {} --rtol {}      (it passes an element that keeps either of the two)\n",
+      number(r.kernels_either.atol), number(r.kernels_either.rtol));
+  text += "\none correct kernel against the exact result (float64) as `expected`\n";
+  text += "  " + row(r.exact_sum_atol_alone) + "\n  " + row(r.exact_sum) + "\n\n";
+  if (s.undetermined + s.nonfinite > 0)
+    text += fmt::format("of {} elements no tolerance is safe: a correct kernel may return anything, or NaN, there\n",
+                        grouped(static_cast<std::uint64_t>(s.undetermined + s.nonfinite)));
+  text += "these numbers are for the values of this problem alone; a fault that stays below them passes\n";
+  return text;
+}
+
+nlohmann::ordered_json bound_json(const BoundReport& r, const Problem& problem, const Contract& contract) {
+  const auto named = [](const std::vector<double>& q) {
+    return nlohmann::ordered_json{{"median", q[0]}, {"p90", q[1]}, {"p99", q[2]}, {"largest", q[3]}};
+  };
+  nlohmann::ordered_json object;
+  object["format"] = 1;
+  object["verb"] = "bound";
+  object["problem"] = to_text(problem);
+  object["policy"] = to_text(contract.policy);
+  object["contract"] = attest::to_json(contract);
+  object["elements"] = r.spread.elements;
+  object["undetermined"] = r.spread.undetermined;
+  object["wide"] = r.spread.wide;
+  object["nonfinite"] = r.spread.nonfinite;
+  object["radius"] = named(r.absolute);
+  object["relative_radius"] = named(r.relative);
+  object["two_kernels"] = {{"sum", to_json(r.kernels_sum)},
+                           {"sum_atol_alone", to_json(r.kernels_sum_atol_alone)},
+                           {"either", to_json(r.kernels_either)}};
+  object["exact_reference"] = {{"sum", to_json(r.exact_sum)}, {"sum_atol_alone", to_json(r.exact_sum_atol_alone)}};
+  return object;
+}
+
+}  // namespace attest::report
