@@ -11,8 +11,10 @@ set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+elseif(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)  # a user's project keeps its own
 endif()
 
 # Line tables only: stack traces stay readable and the build stays small and quick.
@@ -34,6 +36,13 @@ if(ATTEST_SANITIZE)
   add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ATTEST_SANITIZE})
+endif()
+
+if(ATTEST_BUILD_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "ATTEST_BUILD_FUZZ needs clang, for libFuzzer: cmake --preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(ATTEST_CCACHE ccache)

@@ -5,12 +5,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// PREFIX/`installed` for a program in PREFIX/bin, if that exists, else `built`.
+// A program where it was built uses the parts of that build; an installed one, moved or not, those that lie `installed`
+// from its folder, and never what an old build left.
 fs::path find(const char* installed, const char* built) {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path candidate = program.parent_path().parent_path() / installed;
-  return !error && fs::exists(candidate, error) ? candidate : fs::path(built);
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (fs::equivalent(folder, fs::path(ATTEST_BUILT_HOST).parent_path(), error)) return built;
+  return (folder / installed).lexically_normal();
 }
 
 }  // namespace

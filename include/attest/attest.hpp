@@ -1,0 +1,272 @@
+// A C++ callable as a subject of attest: C++17, this header and plugin.h, nothing to link. docs/cpp.md walks through it.
+//
+//   #include <attest/attest.hpp>
+//
+//   const attest_subject* attest_plugin(uint32_t abi, size_t* count) {
+//     static const attest::Plugin plugin{attest::subject("mine", R"({"ops":["attention"],"dtypes":["f32"]})",
+//                                                        [](const attest::Attention& call) { ... })};
+//     return plugin.table(abi, count);
+//   }
+//
+// Compiled into a shared object this is a plug-in. A callable that returns has done the call; one that throws
+// attest::Unsupported skips it; any other exception is an error, a finding. Nothing thrown leaves the plug-in.
+#ifndef ATTEST_ATTEST_HPP
+#define ATTEST_ATTEST_HPP
+
+#include <attest/plugin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace attest {
+inline namespace abi1 {
+
+// Thrown by a callable: the kernel does not do such a call. The case is skipped, and counted under this reason.
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// IEEE binary16 and bfloat16 as 16 bits. From float: to nearest, ties to even. To float: exact.
+struct f16 {
+  std::uint16_t bits;
+  f16() = default;
+  explicit f16(float value) : bits(attest_f16_store(value)) {}
+  operator float() const { return attest_f16_load(bits); }
+};
+struct bf16 {
+  std::uint16_t bits;
+  bf16() = default;
+  explicit bf16(float value) : bits(attest_bf16_store(value)) {}
+  operator float() const { return attest_bf16_load(bits); }
+};
+
+// Element<T>::code: which elements of a call a T may stand for (the code of plugin.h; the width is T's own). For another
+// half type: template <> struct attest::Element<my_half> { static constexpr int code = ATTEST_FLOAT; };
+template <class T>
+struct Element {
+  static_assert(std::is_arithmetic_v<T>, "specialise attest::Element for this type");
+  static constexpr int code = std::is_same_v<T, bool>       ? ATTEST_BOOL
+                              : std::is_floating_point_v<T> ? ATTEST_FLOAT
+                              : std::is_signed_v<T>         ? ATTEST_INT
+                                                            : ATTEST_UINT;
+};
+template <>
+struct Element<f16> {
+  static constexpr int code = ATTEST_FLOAT;
+};
+template <>
+struct Element<bf16> {
+  static constexpr int code = ATTEST_BFLOAT;
+};
+
+// A tensor whose elements are read and written as T (const T for an input). Up to four axes; strides in elements.
+template <class T>
+class View {
+ public:
+  explicit View(const attest_tensor& tensor)
+      : tensor_(&tensor), data_(static_cast<T*>(attest_at(&tensor, 0, 0, 0, 0))) {}
+
+  T* data() const { return data_; }
+  std::int64_t size(int axis) const { return tensor_->shape[axis]; }
+  std::int64_t stride(int axis) const { return tensor_->strides[axis]; }
+  // Indices past the last axis are ignored, as in attest_at().
+  T& operator()(std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) const {
+    const std::int64_t index[4] = {i0, i1, i2, i3};
+    std::int64_t element = 0;
+    for (int axis = 0; axis < tensor_->ndim && axis < 4; ++axis) element += index[axis] * stride(axis);
+    return data_[element];
+  }
+
+ private:
+  const attest_tensor* tensor_;
+  T* data_;
+};
+
+// A tensor of a call, of whatever type. False if it is absent.
+class TensorView {
+ public:
+  explicit TensorView(const attest_tensor& tensor) : tensor_(&tensor) {}
+
+  explicit operator bool() const { return attest_present(tensor_) != 0; }
+  const attest_tensor& raw() const { return *tensor_; }
+  attest_dtype dtype() const { return tensor_->dtype; }
+  int rank() const { return tensor_->ndim; }
+  std::int64_t size(int axis) const { return tensor_->shape[axis]; }
+  std::int64_t stride(int axis) const { return tensor_->strides[axis]; }
+  // Whether it is packed in C order; strides along which there is no second element do not matter.
+  bool contiguous() const {
+    std::int64_t expected = 1;
+    for (int axis = rank() - 1; axis >= 0; --axis) {
+      if (size(axis) == 0) return true;
+      if (size(axis) > 1 && stride(axis) != expected) return false;
+      expected *= size(axis);
+    }
+    return true;
+  }
+
+  // A floating-point element as double, and back, through float for the 16-bit types: slow, and blind to the type.
+  double load(std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) const {
+    return attest_load(tensor_, i0, i1, i2, i3);
+  }
+  void store(double value, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) const {
+    attest_store(tensor_, i0, i1, i2, i3, value);
+  }
+
+  template <class T>
+  bool holds() const {
+    return *this && dtype().code == Element<std::remove_const_t<T>>::code && dtype().bits == 8 * sizeof(T);
+  }
+  // Throws std::logic_error if the tensor is absent or of another type than T: `dtypes` in describe says what comes.
+  template <class T>
+  View<T> as() const {
+    if (!holds<T>())
+      throw std::logic_error(!*this ? std::string("the tensor that is asked for is absent")
+                                    : "a tensor of code " + std::to_string(dtype().code) + " and " +
+                                          std::to_string(dtype().bits) + " bits is read as a type of code " +
+                                          std::to_string(Element<std::remove_const_t<T>>::code) + " and " +
+                                          std::to_string(8 * sizeof(T)) + " bits");
+    return View<T>(*tensor_);
+  }
+
+ private:
+  const attest_tensor* tensor_;
+};
+
+// One call of attention, as attest_attention in plugin.h defines it. Lives as long as the call.
+class Attention {
+ public:
+  explicit Attention(const attest_attention& call)
+      : q(call.q),
+        k(call.k),
+        v(call.v),
+        bias(call.bias),
+        keep(call.keep),
+        kv_lengths(call.kv_lengths),
+        out(call.out),
+        lse(call.lse),
+        scale(call.scale),
+        softcap(call.softcap),
+        causal(call.causal != 0),
+        bottom_right(call.align == ATTEST_BOTTOM_RIGHT),
+        window_left(call.window_left),
+        window_right(call.window_right),
+        threads(call.threads),
+        raw_(&call) {}
+
+  const TensorView q, k, v;                      // [B,Hq,Lq,D]  [B,Hkv,Lk,D]  [B,Hkv,Lk,Dv]
+  const TensorView bias, keep;                   // [B,Hq,Lq,Lk], may be absent; keep holds bool, true = attend
+  const TensorView kv_lengths;                   // int32 [B], may be absent
+  const TensorView out;                          // [B,Hq,Lq,Dv], to be written
+  const TensorView lse;                          // [B,Hq,Lq], natural log, to be written unless absent
+  const double scale, softcap;                   // softcap 0: none
+  const bool causal, bottom_right;               // bottom_right: where the diagonal of causal and the windows ends
+  const std::int64_t window_left, window_right;  // < 0: unbounded
+  const int threads;                             // 0: as you like, n: at most n
+
+  std::int64_t batch() const { return q.size(0); }
+  std::int64_t heads() const { return q.size(1); }
+  std::int64_t kv_heads() const { return k.size(1); }
+  std::int64_t queries() const { return q.size(2); }
+  std::int64_t keys() const { return k.size(2); }
+  std::int64_t width() const { return q.size(3); }
+  std::int64_t value_width() const { return v.size(3); }
+  bool scale_is_default() const { return (raw_->flags & ATTEST_SCALE_IS_DEFAULT) != 0; }
+  const attest_attention& raw() const { return *raw_; }
+
+  // The key/value head that query head h reads.
+  std::int64_t kv_head(std::int64_t h) const { return h / (heads() / kv_heads()); }
+  // How many keys sample b has.
+  std::int64_t keys_of(std::int64_t b) const { return kv_lengths ? kv_lengths.as<const std::int32_t>()(b) : keys(); }
+  // Whether key j takes part in row i: lengths, keep, causality and windows together.
+  bool takes_part(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const std::int64_t length = keys_of(b), diagonal = bottom_right ? i + length - queries() : i;
+    return j < length && (!causal || j <= diagonal) && (window_left < 0 || diagonal - j <= window_left) &&
+           (window_right < 0 || j - diagonal <= window_right) && (!keep || keep.as<const bool>()(b, h, i, j));
+  }
+
+  // Calls f with a value of the type of q, k, v and out: f16, bf16, float or double. f(auto element) may then use
+  // decltype(element).
+  template <class F>
+  void visit_dtype(F&& f) const {
+    if (q.holds<const float>()) return void(f(float{}));
+    if (q.holds<const f16>()) return void(f(f16{}));
+    if (q.holds<const bf16>()) return void(f(bf16{}));
+    if (q.holds<const double>()) return void(f(double{}));
+    throw Unsupported("a dtype that this attest/attest.hpp does not know");
+  }
+
+ private:
+  const attest_attention* raw_;
+};
+
+// One kernel under test. `describe` is the JSON of docs/plugin.md: what the kernel offers and promises.
+struct Subject {
+  std::string name, describe;
+  std::function<void(const Attention&)> attention;
+  std::string version;
+};
+// `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
+inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,
+                       std::string version = "0") {
+  return {std::move(name), std::move(describe), std::move(attention), std::move(version)};
+}
+
+// The subjects that a plug-in exports. Must live as long as the process: a static of attest_plugin().
+class Plugin {
+ public:
+  Plugin(std::initializer_list<Subject> subjects) : subjects_(subjects) {
+    for (Subject& subject : subjects_) {
+      attest_subject row{};
+      row.struct_size = sizeof row;
+      row.self = &subject;
+      row.name = subject.name.c_str();
+      row.version = subject.version.c_str();
+      row.describe = subject.describe.c_str();
+      row.attention = run;
+      table_.push_back(row);
+    }
+  }
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  // What attest_plugin() returns.
+  const attest_subject* table(std::uint32_t abi, std::size_t* count) const noexcept {
+    if (abi != ATTEST_ABI) return nullptr;
+    *count = table_.size();
+    return table_.data();
+  }
+
+ private:
+  static int run(void* self, const attest_attention* call, char* message, std::size_t message_size) noexcept {
+    try {
+      static_cast<const Subject*>(self)->attention(Attention(*call));
+      return ATTEST_DONE;
+    } catch (const Unsupported& why) {
+      std::snprintf(message, message_size, "%s", why.what());
+      return ATTEST_UNSUPPORTED;
+    } catch (const std::exception& error) {
+      std::snprintf(message, message_size, "it threw an exception: %s", error.what());
+    } catch (...) {
+      std::snprintf(message, message_size, "it threw something that is no std::exception");
+    }
+    return ATTEST_ERROR;
+  }
+
+  std::vector<Subject> subjects_;
+  std::vector<attest_subject> table_;
+};
+
+}  // namespace abi1
+}  // namespace attest
+
+#endif  // ATTEST_ATTEST_HPP

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""attest as its users have it: installed, moved, found by find_package, and run by CTest in projects of their own.
+
+Usage: install_test.py SOURCE BUILD [unittest option...]   BUILD is configured, and its attest built
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+SOURCE = BUILD = None
+CONSUMER = Path(__file__).resolve().parent / "consumer"
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+def run(*words, **options):
+    """A finished process; both its outputs in .stdout. No setting of the outer test run gets in."""
+    env = {k: v for k, v in os.environ.items() if k not in ("ATTEST_PARAMS", "CMAKE_PREFIX_PATH", "MAKEFLAGS")}
+    return subprocess.run([*map(str, words)], env=env | options.pop("env", {}), text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **({"timeout": 600} | options))
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.holder.name)
+        done = run("cmake", "--install", BUILD, "--prefix", cls.folder / "first")
+        assert done.returncode == 0, done.stdout
+        cls.prefix = (cls.folder / "first").rename(cls.folder / "a moved prefix")
+        cls.attest = cls.prefix / "bin/attest"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def ok(self, *words, **options):
+        done = run(*words, **options)
+        self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout[-4000:]}")
+        return done.stdout
+
+    def ends(self, status, says, *words):
+        done = run(*words, cwd=self.folder)
+        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout[-4000:]}")
+        self.assertIn(says, done.stdout)
+
+    def configure(self, source, build, *options, prefix=None):
+        return ["cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix or self.prefix}", *options]
+
+    def project(self, name, text):
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C)\n"
+                                               "enable_testing()\n" + text)
+        return folder
+
+    def results(self, build):
+        """Test name -> what CTest says of it."""
+        file = Path(build, "junit.xml")
+        self.output = run("ctest", "--test-dir", build, "-j", os.cpu_count(), "--output-junit", file,
+                          "--output-on-failure").stdout
+        outcome = {"run": PASSED, "fail": FAILED, "notrun": SKIPPED}
+        return {case.get("name"): outcome[case.get("status")] for case in ElementTree.parse(file).iter("testcase")}
+
+    def laws(self):
+        return {line.split()[0] for line in self.ok(self.attest, "list", "properties").splitlines()}
+
+    def plugin(self):
+        """The C example, built as its page says."""
+        library = self.folder / "attention_plugin.so"
+        if not library.exists():
+            self.ok("cc", "-std=c11", "-O2", "-fPIC", "-shared", "-I", self.prefix / "include",
+                    self.prefix / "share/doc/attest/examples/attention_plugin.c", "-o", library, "-lm")
+        return library
+
+
+class Prefix(Installed):
+    def test_has_all_and_nothing_else(self):
+        for file in ("bin/attest", "libexec/attest/attest-plugin-host", "share/attest/python/attest_worker.py",
+                     "include/attest/plugin.h", "include/attest/attest.hpp", "share/doc/attest/LICENSE",
+                     "share/doc/attest/docs/cpp.md", "share/doc/attest/examples/ctest/CMakeLists.txt"):
+            self.assertTrue((self.prefix / file).is_file(), file)
+        self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp"})
+        self.assertEqual([], [*self.prefix.rglob("__pycache__")])
+
+    def test_components_are_the_whole(self):
+        whole, parts = self.folder / "whole", self.folder / "parts"
+        self.ok("cmake", "--install", BUILD, "--prefix", whole)
+        for component in ("attest-runtime", "attest-development"):
+            self.ok("cmake", "--install", BUILD, "--prefix", parts, "--component", component)
+        files = [{path.relative_to(root) for path in root.rglob("*")} for root in (whole, parts)]
+        self.assertEqual(*files)
+
+    def test_moved_program_finds_its_parts(self):
+        plugin = self.plugin()
+        self.ends(0, "every property held", self.attest, "check", f"{plugin}:plain", "--cases", 100)
+        self.ends(1, "rerun", self.attest, "check", f"{plugin}:forgets-scale", "--cases", 100)
+        script = self.prefix / "share/doc/attest/examples/attention_subject.py"
+        if run(os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import numpy").returncode == 0:
+            self.ends(0, "every property held", self.attest, "check", f"{script}:plain", "--cases", 50)
+            self.ends(1, "rerun", self.attest, "check", f"{script}:forgets_scale", "--cases", 50)
+
+    def test_a_part_that_is_missing_is_named_and_no_old_build_stands_in(self):
+        broken = self.folder / "broken"
+        shutil.copytree(self.prefix, broken)
+        (broken / "libexec/attest/attest-plugin-host").unlink()
+        self.ends(4, str(broken / "libexec/attest/attest-plugin-host"), broken / "bin/attest", "check",
+                  f"{self.plugin()}:plain")
+
+
+class Consumer(Installed):
+    def reproducers(self):
+        corpus = self.folder / "reproducers"
+        if not corpus.exists():
+            self.ends(1, "rerun", self.attest, "check", f"{self.plugin()}:forgets-scale", "--cases", 100, "--corpus", corpus)
+        return corpus
+
+    def build(self, name, *options):
+        build = self.folder / name
+        examples = self.prefix / "share/doc/attest/examples"
+        self.ok(*self.configure(CONSUMER, build, f"-DEXAMPLES={examples}", f"-DREPRODUCERS={self.reproducers()}", *options))
+        self.ok("cmake", "--build", build, "-j", os.cpu_count())
+        return build
+
+    def test_c_and_cxx_projects_under_ctest(self):
+        build = self.build("gnu")
+        laws, results = self.laws(), self.results(build)
+        for subject in ("plain", "whole-domain"):
+            of_subject = {name.split(".")[1]: outcome for name, outcome in results.items() if name.startswith(subject + ".")}
+            self.assertEqual(of_subject.pop("corpus", PASSED), PASSED)
+            self.assertEqual(set(of_subject), laws)
+            self.assertNotIn(FAILED, of_subject.values(), self.output)
+            self.assertEqual(of_subject["policy-bound"], PASSED)
+            self.assertEqual(of_subject["guards"], PASSED)
+        self.assertEqual(results["plain.corpus"], PASSED)
+        self.assertEqual(results["cxx20:whole-domain.policy-bound"], PASSED)
+        for name in ("forgets-scale.policy-bound", "cxx17:forgets-scale.policy-bound", "cxx17:declines.policy-bound",
+                     "cxx17:throws.policy-bound", "builtin:fused.no-such-law"):
+            self.assertEqual(results[name], FAILED, name)
+        self.assertEqual(results["builtin:explicit.fused-equals-explicit"], SKIPPED)
+        self.assertIn("out of workspace", self.output)
+        self.assertIn("no-such-law matches no property", self.output)
+        self.assertEqual(run("ctest", "--test-dir", build, "-L", "^wrong$").returncode, 8)
+        self.assertIn("rerun", self.output)
+
+    def test_a_stored_failure_fails_until_it_is_mended(self):
+        plugin, corpus = self.plugin(), self.reproducers()
+        self.ends(1, "expected to pass", self.attest, "replay", corpus, "--subject", f"{plugin}:forgets-scale",
+                  "--expect-pass")
+        self.ends(0, "0 unexpected", self.attest, "replay", corpus, "--subject", f"{plugin}:plain", "--expect-pass")
+
+    def test_what_callables_throw(self):
+        plugin = self.build("thrown") / "libcxx17.so"
+
+        def check(name, status, says, *words):
+            self.ends(status, says, self.attest, "check", f"{plugin}:{name}", "--cases", 200, "--jobs", 1, *words)
+        check("throws", 1, "it threw an exception: out of workspace")
+        check("throws-an-int", 1, "it threw something that is no std::exception")
+        check("misreads", 1, "a tensor of code 2 and 32 bits is read as a type of code 2 and 16 bits")
+        check("unset", 1, "it threw an exception")
+        check("declines", 3, "unsupported: not today")
+        check("declines-causal", 0, "unsupported: no causal masks here")
+        check("counts-calls", 1, "rerun")
+        check("throws", 1, "out of workspace", "--in-process")
+
+    @unittest.skipUnless(shutil.which("clang++"), "no clang here")
+    def test_clang(self):
+        build = self.build("clang", "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++")
+        done = run("ctest", "--test-dir", build, "-R", "^(plain|whole-domain).policy-bound$")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("out of 2", done.stdout)
+
+    def test_a_c_project_needs_no_cxx(self):
+        self.ok(*self.configure(CONSUMER, self.folder / "c-only", "-DWITH_CXX=OFF", "-DCMAKE_CXX_COMPILER=/nonexistent",
+                                f"-DEXAMPLES={SOURCE}/examples", f"-DREPRODUCERS={self.reproducers()}"))
+
+    def test_several_configurations(self):
+        build = self.folder / "multi"
+        self.ok(*self.configure(CONSUMER, build, "-G", "Ninja Multi-Config", "-DWITH_CXX=OFF",
+                                f"-DEXAMPLES={SOURCE}/examples", f"-DREPRODUCERS={self.reproducers()}"))
+        self.ok("cmake", "--build", build, "--config", "Debug")
+        self.assertIn("100% tests passed, 0 tests failed out of 1",
+                      self.ok("ctest", "--test-dir", build, "-C", "Debug", "-R", "^plain.policy-bound$"))
+
+    def test_find_package_refuses_what_is_not_there(self):
+        for number, (call, says) in enumerate({
+                "find_package(attest 9 CONFIG REQUIRED)": "requested version",
+                "find_package(attest 0.999 CONFIG REQUIRED)": "requested version",
+                "find_package(attest CONFIG REQUIRED COMPONENTS viewer)": "viewer"}.items()):
+            done = run(*self.configure(self.project(f"package{number}", call), self.folder / f"package{number}/build"))
+            self.assertNotEqual(done.returncode, 0, call)
+            self.assertIn(says, done.stdout)
+
+    def test_wrong_calls_are_named(self):
+        for number, (call, says) in enumerate({
+                "attest_add_property_tests(kernl)": "it is no target of this project",
+                "attest_add_property_tests(archive)": "put the kernel's subject into a MODULE library",
+                "attest_add_property_tests(k.so CASES 0)": "CASES 0: it must be an integer above 0",
+                "attest_add_property_tests(k.so CASES)": "CASES needs a value",
+                "attest_add_property_tests(k.so PROPERTY guards)": "'PROPERTY;guards' is not understood",
+                "attest_add_property_tests(k.so CORPUS nowhere)": "there is no CORPUS",
+                "attest_add_property_tests(k.so SUBJECT a b CORPUS .)": "reproducers of one SUBJECT",
+                "attest_add_property_tests(k.so SUBJECT a)\nattest_add_property_tests(l.so SUBJECT a)": "give TEST_PREFIX",
+                }.items()):
+            text = "find_package(attest CONFIG REQUIRED)\nfile(WRITE ${CMAKE_BINARY_DIR}/a.c \"int a;\")\n" \
+                   "add_library(archive STATIC ${CMAKE_BINARY_DIR}/a.c)\n" + call
+            done = run(*self.configure(self.project(f"call{number}", text), self.folder / f"call{number}/build"))
+            self.assertNotEqual(done.returncode, 0, call)
+            self.assertIn(says, " ".join(done.stdout.split()), call)
+
+    def test_files_that_are_not_there_fail_as_tests(self):
+        project = self.project("late", "find_package(attest CONFIG REQUIRED)\n"
+                                       "attest_add_property_tests(missing.so PROPERTIES guards)\n"
+                                       "attest_add_property_tests(missing.py PROPERTIES guards TEST_PREFIX py:)\n")
+        self.ok(*self.configure(project, project / "build"))
+        self.assertEqual(self.results(project / "build"), {"missing.guards": FAILED, "py:missing.guards": FAILED})
+        self.assertIn("there is no file", self.output)
+
+
+class Example(Installed):
+    """examples/ctest, as its README prints it."""
+
+    def test_with_attest_installed(self):
+        for subject, failing in (("plain", False), ("forgets-scale", True)):
+            build = self.folder / subject
+            self.ok(*self.configure(SOURCE / "examples/ctest", build, f"-DSUBJECT={subject}"))
+            self.ok("cmake", "--build", build)
+            results = self.results(build)
+            self.assertEqual(FAILED in results.values(), failing, self.output)
+            self.assertEqual(results[f"{subject}.policy-bound"], FAILED if failing else PASSED)
+            self.assertEqual({name.split(".")[1] for name in results}, self.laws())
+
+
+class Subdirectory(unittest.TestCase):
+    """examples/ctest with attest's source: compiles attest once more, so it is a test of its own."""
+
+    def test_builds_and_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def ok(*words):
+                done = run(*words, timeout=1800)
+                self.assertEqual(done.returncode, 0, done.stdout[-4000:])
+                return done.stdout
+            ok("cmake", "-G", "Ninja", "-S", SOURCE / "examples/ctest", "-B", folder, f"-DATTEST_SOURCE={SOURCE}")
+            ok("cmake", "--build", folder, "--target", "attest", "my_attention_subjects")
+            out = ok("ctest", "--test-dir", folder)
+            self.assertIn("plain.policy-bound", out)
+            self.assertNotIn("run_script", out)  # attest's own tests stay out of a user's suite
+            empty = Path(folder, "prefix")
+            run("cmake", "--install", folder, "--prefix", empty)
+            self.assertFalse((empty / "bin").exists())
+
+
+if __name__ == "__main__":
+    SOURCE, BUILD = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
+    unittest.main()
