@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 
+#include "properties/compare.hpp"
 #include "properties/masks.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
@@ -267,15 +268,9 @@ Verdict check(Trial& trial) {
       ++counts.judged;
       const double got = result.out.at(b, h, i, c), expected = selection.inputs().v.at(b, h / p.group(), key, c);
       if (got == expected) continue;
-      Evidence evidence;
-      evidence.tensor = "out";
-      evidence.index = {b, h, i, c};
-      evidence.got = got;
-      evidence.expected = evidence.lo = evidence.hi = expected;
-      evidence.ratio = infinity;
-      evidence.wrong = std::isnan(got) ? Wrong::nan : std::isinf(got) ? Wrong::infinity : Wrong::finite;
-      evidence.note = fmt::format("key {} leads this row by more than 128 nats", key);
-      return Verdict::fail(std::move(evidence), counts);
+      return Verdict::fail(
+          exact_evidence({b, h, i, c}, got, expected, fmt::format("key {} leads this row by more than 128 nats", key)),
+          counts);
     }
   }
   return Verdict::pass(counts);

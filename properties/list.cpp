@@ -8,11 +8,21 @@ namespace attest::properties {
 Property guards();
 Property result_class();
 Property repeat();
+Property threads();
 Property kept_state();
 Property batch_values();
 Property batch_bitwise();
 Property masked_contents();
+Property nonfinite_masked();
+Property nonfinite_attended();
+Property causal_prefix();
+Property value_sign();
+Property value_power();
+Property qk_sign();
+Property qk_flip();
 Property scale_power();
+Property single_key();
+Property mean();
 Property hard_selection();
 Property policy_bound();
 Property fused_equals_explicit();
@@ -26,11 +36,21 @@ std::span<const Property> properties() noexcept {
       guards(),
       result_class(),  // memory and class
       repeat(),
+      threads(),
       kept_state(),
       batch_values(),
       batch_bitwise(),  // exact, no reference
       masked_contents(),
+      nonfinite_masked(),
+      nonfinite_attended(),
+      causal_prefix(),
+      value_sign(),
+      value_power(),
+      qk_sign(),
+      qk_flip(),
       scale_power(),
+      single_key(),
+      mean(),
       hard_selection(),  // exact
       policy_bound(),    // against the oracle
       fused_equals_explicit(),

@@ -1,17 +1,19 @@
-// masked-contents: what lies at keys that take part in no row changes nothing.
+// masked-contents, nonfinite-masked: what lies at keys that take part in no row changes nothing.
 //
-// Exact, for subjects that claim `deterministic`: rows of k and v that no query reads get other values, then the
-// largest finite ones, and bias entries of masked pairs other numbers.
+// Exact, for subjects that claim `deterministic`: rows of k and v that no query reads get other contents.
+// masked-contents: other values, with other numbers at masked pairs of the bias, then the largest finite values.
+// nonfinite-masked: NaN, then infinities, if the contract says that masked keys are never read.
 //
 // Preconditions (docs/bounds.md):
 // - keys masked by keep, causality, window or length: any value that is finite in storage and operand;
 // - keys that only a bias of -inf excludes: any such v, and k whose raw score is finite in every format it may be held
 //   in, since inf + -inf is a NaN;
-// - NaN there only under `masked_unread`, and then for the keys that it names, those of a bias excepted;
+// - NaN and infinities at the keys that `masked_unread` names, those of a bias excepted;
 // - rows without a key are compared only if the contract's empty row does not depend on values (zero or NaN).
 // Memory that stride-0 axes share counts as read if any of its logical keys is.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
@@ -33,6 +35,12 @@ Reason not_applicable(const Problem& p, const Contract& contract, const SubjectI
   if (!masks) return "no mask";
   if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to look for masked keys";
   return needs_deterministic(p, contract, info);
+}
+
+Reason nonfinite_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+  if (contract.masked_unread == MaskedUnread::no) return "masked keys may be read";
+  if (contract.masked_unread == MaskedUnread::beyond_length && p.lengths == Lengths::none) return "no key lengths";
+  return not_applicable(p, contract, info);
 }
 
 // The most that any row makes of what is stored once, over the first `axes` axes: indices along stride-0 axes fall
@@ -64,7 +72,6 @@ class Use {
 // What is read, over all rows of the problem.
 struct Reads {
   Use k, v, bias;
-  std::vector<bool> empty_row;  // over [B,Hq,Lq]
 
   Reads(const Inputs& inputs, const Contract& contract) : k(inputs.k, 3), v(inputs.v, 3), bias(inputs.bias, 4) {
     const Masks masks(inputs, contract);
@@ -72,18 +79,14 @@ struct Reads {
     const Index keys = inputs.k.shape()[2], group = q[1] / inputs.k.shape()[1];
     for (Index b = 0; b < q[0]; ++b)
       for (Index h = 0; h < q[1]; ++h)
-        for (Index i = 0; i < q[2]; ++i) {
-          bool empty = true;
+        for (Index i = 0; i < q[2]; ++i)
           for (Index j = 0; j < keys; ++j) {
             const Part part = masks.part(b, h, i, j);
-            empty = empty && part != Part::attended;
             if (part == Part::masked) continue;
             k.add(part, b, h / group, j);
             v.add(part, b, h / group, j);
             if (inputs.bias.present()) bias.add(part, b, h, i, j);
           }
-          empty_row.push_back(empty);
-        }
   }
 };
 
@@ -106,7 +109,8 @@ bool unit_key_is_safe(const Inputs& inputs, const Contract& contract) {
   return finite && most * static_cast<double>(inputs.q.shape()[3]) * std::max(1.0, std::fabs(inputs.scale)) < room / 8;
 }
 
-enum class Content { other, largest, nan };
+enum class Content { other, largest, nan, infinity };
+constexpr bool is_finite(Content content) { return content == Content::other || content == Content::largest; }
 
 class Rewriter {
  public:
@@ -139,14 +143,24 @@ class Rewriter {
       bits = mix(bits);
       const double sign = bits & 1 ? 1 : -1;
       if (part == Part::minus_inf && is_key && !(unit_key_is_safe_ && content == Content::other)) return;
-      if (content == Content::nan) {
-        if (part != Part::masked || !unread(b, j)) return;
-        tensor.set(b, h, j, c, std::numeric_limits<double>::quiet_NaN());
-      } else {
-        tensor.set(b, h, j, c, content == Content::largest ? sign * most : x == sign ? -sign : sign);
-      }
+      if (!is_finite(content) && (part != Part::masked || !unread(b, j))) return;
+      tensor.set(b, h, j, c, new_value(content, x, sign, most));
       ++changes;
     });
+  }
+
+  static double new_value(Content content, double x, double sign, double most) {
+    switch (content) {
+      case Content::other:
+        return x == sign ? -sign : sign;
+      case Content::largest:
+        return sign * most;
+      case Content::nan:
+        return std::numeric_limits<double>::quiet_NaN();
+      case Content::infinity:
+        break;
+    }
+    return sign * std::numeric_limits<double>::infinity();
   }
 
   // Whether the contract promises that a masked key is never read. Memory shared by samples counts only under `yes`.
@@ -169,16 +183,16 @@ std::string_view note_of(Content content) {
       return "the largest finite values at masked keys";
     case Content::nan:
       return "NaN at masked keys, which the contract says are never read";
+    case Content::infinity:
+      return "infinities at masked keys, which the contract says are never read";
   }
   return "";
 }
 
-Verdict check(Trial& trial) {
+Verdict check(Trial& trial, std::initializer_list<Content> contents) {
   const Problem& p = trial.problem();
   Reads reads(trial.inputs(), trial.contract());
   Rewriter rewriter(trial, reads);
-  std::vector<Content> contents{Content::other, Content::largest};
-  if (trial.contract().masked_unread != MaskedUnread::no) contents.push_back(Content::nan);
   std::vector<Inputs> inputs;
   std::vector<Content> used;
   for (const Content content : contents) {
@@ -190,38 +204,38 @@ Verdict check(Trial& trial) {
   }
   if (inputs.empty()) return Verdict::skip("no key is masked in every row that could read it");
 
-  const EmptyRow empty = trial.contract().empty_row;
-  const bool empty_depends_on_values = empty != EmptyRow::zero && empty != EmptyRow::nan;
-  const auto empty_row = [&](Index b, Index h, Index i) {
-    return reads.empty_row[static_cast<std::size_t>((b * p.hq + h) * p.lq + i)];
-  };
-  RowFilter takes_part;
-  if (empty_depends_on_values) takes_part = [&](Index b, Index h, Index i) { return !empty_row(b, h, i); };
   const Result& base = trial.base();
   std::vector<Call> calls;
   for (const Inputs& variant : inputs) calls.push_back({&variant, &p});
   const std::vector<Result> results = trial.run_many(calls);
   Counts counts;
   for (std::size_t n = 0; n < results.size(); ++n)
-    while (auto evidence = difference(base, results[n], Equality::numbers, note_of(used[n]), counts, takes_part)) {
-      const auto [b, h, i, c] = evidence->index;
-      const bool may_be_empty = empty_depends_on_values && evidence->wrong != Wrong::memory &&
-                                trial.oracle().out_enclosure(b, h, i, 0).nonfinite_ok;
-      if (!may_be_empty) return Verdict::fail(std::move(*evidence), counts);
-      empty_row(b, h, i) = true;  // every score may have overflowed to -inf
-    }
+    if (auto evidence = difference_with_keys(trial, base, results[n], note_of(used[n]), counts))
+      return Verdict::fail(std::move(*evidence), counts);
   return Verdict::pass(counts);
 }
+
+Verdict check_finite(Trial& trial) { return check(trial, {Content::other, Content::largest}); }
+Verdict check_nonfinite(Trial& trial) { return check(trial, {Content::nan, Content::infinity}); }
 
 }  // namespace
 
 Property masked_contents() {
   return {"masked-contents",
           "f(x) = f(x') where x and x' differ only at keys that take part in no row",
-          "contents of masked keys change nothing, if `deterministic` is claimed",
+          "finite contents of masked keys change nothing, if `deterministic` is claimed",
           Kind::exact,
           not_applicable,
-          check};
+          check_finite};
+}
+
+Property nonfinite_masked() {
+  return {"nonfinite-masked",
+          "f(x) = f(x') where x' holds NaN or infinities at keys that take part in no row",
+          "NaN and infinities at masked keys change nothing, if `deterministic` and `masked_unread` are claimed",
+          Kind::exact,
+          nonfinite_not_applicable,
+          check_nonfinite};
 }
 
 }  // namespace attest::properties

@@ -1,7 +1,7 @@
 // repeat: f(x) = f(x), bit by bit, when the same call is made again at once.
 //
-// For subjects that claim `deterministic`; where they claim it for any thread count ("threads"), also with another
-// one. Catches reductions without an order (races) and results that take in uninitialised memory.
+// For subjects that claim `deterministic`. Catches reductions without an order (races) and results that take in
+// uninitialised memory. Other thread counts are the law `threads`.
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
@@ -12,21 +12,11 @@ namespace {
 
 Verdict check(Trial& trial) {
   const Result& base = trial.base();
-  const Problem& p = trial.problem();
-  std::vector<Call> calls{{&trial.inputs(), &p}, {&trial.inputs(), &p}};
-  Inputs other_threads;
-  const bool any_threads = trial.contract().deterministic == Deterministic::threads;
-  if (any_threads) {
-    other_threads = trial.inputs().clone();
-    other_threads.threads = p.threads == 1 ? 2 : 1;
-    calls[1].inputs = &other_threads;
-  }
+  const Call again{&trial.inputs(), &trial.problem()};
+  const Call calls[] = {again, again};
   Counts counts;
-  const std::vector<Result> again = trial.run_many(calls);
-  for (std::size_t n = 0; n < again.size(); ++n)
-    if (auto evidence = difference(
-            base, again[n], Equality::bits,
-            any_threads && n == 1 ? "the same call with another thread count" : "the same call again", counts))
+  for (const Result& result : trial.run_many(calls))
+    if (auto evidence = difference(base, result, Equality::bits, "the same call again", counts))
       return Verdict::fail(std::move(*evidence), counts);
   return Verdict::pass(counts);
 }

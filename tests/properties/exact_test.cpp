@@ -65,15 +65,14 @@ TEST(Repeat, IsBitwise) {  // +0 and -0 are equal as numbers
             VerdictKind::fail);
 }
 
-TEST(Repeat, VariesThreadsOnlyWhereThatIsClaimed) {
-  const test::Kernel by_threads = [](const attest_attention& call) {
-    test::attend(call);
-    store(call.out, 0, 0, 0, 0, call.threads);
-  };
-  Contract contract = test::promise(Format::f32);
-  EXPECT_EQ(run("repeat", plain, by_threads, contract).kind, VerdictKind::fail);
-  contract.deterministic = Deterministic::rerun;
-  EXPECT_EQ(run("repeat", plain, by_threads, contract).kind, VerdictKind::pass);
+TEST(Repeat, LeavesTheThreadsAlone) {
+  EXPECT_EQ(run("repeat", plain,
+                [](const attest_attention& call) {
+                  test::attend(call);
+                  store(call.out, 0, 0, 0, 0, call.threads);
+                })
+                .kind,
+            VerdictKind::pass);
 }
 
 TEST(KeptState, FailsWhenAResultDependsOnTheCallBefore) {
@@ -209,7 +208,7 @@ TEST(MaskedContents, FailsWhenMaskedKeysLeak) {
   EXPECT_EQ(run("masked-contents", masked, finite_mask).kind, VerdictKind::fail);
 }
 
-TEST(MaskedContents, HoldsAgainstNanOnlyIfTheContractSaysUnread) {
+TEST(NonfiniteMasked, HoldsOnlyIfTheContractSaysUnread) {
   // Weight 0 times whatever lies there: harmless for finite values.
   const test::Kernel zero_times_v = [](const attest_attention& call) {
     test::attend(call);
@@ -222,11 +221,30 @@ TEST(MaskedContents, HoldsAgainstNanOnlyIfTheContractSaysUnread) {
                     load(call.out, b, h, i, c) + 0 * load(call.v, b, h / (call.q.shape[1] / call.k.shape[1]), j, c));
   };
   Contract contract = test::promise(Format::f32);
-  const Verdict verdict = run("masked-contents", masked, zero_times_v, contract);
+  const Verdict verdict = run("nonfinite-masked", masked, zero_times_v, contract);
   ASSERT_EQ(verdict.kind, VerdictKind::fail);
   EXPECT_EQ(verdict.evidence->wrong, Wrong::nan);
-  contract.masked_unread = MaskedUnread::no;
   EXPECT_EQ(run("masked-contents", masked, zero_times_v, contract).kind, VerdictKind::pass);
+  expect_pass("nonfinite-masked", masked, contract);
+  contract.masked_unread = MaskedUnread::no;
+  EXPECT_EQ(run("nonfinite-masked", masked, zero_times_v, contract).reason, "masked keys may be read");
+  contract.masked_unread = MaskedUnread::beyond_length;
+  EXPECT_EQ(run("nonfinite-masked", masked, zero_times_v, contract).reason, "no key lengths");
+  const std::string lengths = std::string(plain) + " lengths=one keep=half keep_axes=8";
+  EXPECT_EQ(run("nonfinite-masked", lengths, zero_times_v, contract).kind, VerdictKind::fail);
+  expect_pass("nonfinite-masked", lengths, contract);
+}
+
+TEST(NonfiniteMasked, FindsAKernelThatReadsInfinityAsAMaximum) {
+  // The running maximum takes in every key before the mask does.
+  const Verdict verdict = run("nonfinite-masked", masked, [](const attest_attention& call) {
+    test::attend(call);
+    for (Index j = 0; j < call.k.shape[2]; ++j)
+      for (Index c = 0; c < call.k.shape[3]; ++c)
+        if (std::isinf(load(call.k, 0, 0, j, c))) store(call.out, 0, 0, 0, 0, 0);
+  });
+  ASSERT_EQ(verdict.kind, VerdictKind::fail);
+  EXPECT_NE(verdict.evidence->note.find("infinities at masked keys"), std::string::npos);
 }
 
 TEST(MaskedContents, LeavesRowsAloneThatAverageAllValues) {
@@ -261,8 +279,10 @@ TEST(MaskedContents, DoesNotTouchWhatARowReads) {
       const std::string problem = std::string(size) + " d=3 dv=2 dtype=f32 lse=f32 values=normal:1 seed=4 " + mask;
       for (int which = 0; which < 3; ++which) {
         test::Fake subject(conforming(which));
-        const Verdict verdict = verdict_of("masked-contents", problem, subject, test::promise(Format::f32));
-        EXPECT_FALSE(is_finding(verdict.kind)) << problem << " " << verdict.evidence->note;
+        for (const char* law : {"masked-contents", "nonfinite-masked"}) {
+          const Verdict verdict = verdict_of(law, problem, subject, test::promise(Format::f32));
+          EXPECT_FALSE(is_finding(verdict.kind)) << problem << " " << verdict.evidence->note;
+        }
       }
     }
 }
