@@ -113,7 +113,14 @@ std::vector<PluginEntry> load_plugin(const std::filesystem::path& file) {
   const auto entry = reinterpret_cast<Entry>(::dlsym(library, "attest_plugin"));
   if (entry == nullptr) throw refuse(file, "it exports no symbol attest_plugin (attest/plugin.h)");
   std::size_t count = 0;
-  const attest_subject* first = entry(ATTEST_ABI, &count);
+  const attest_subject* first = nullptr;
+  try {
+    first = entry(ATTEST_ABI, &count);
+  } catch (const std::exception& exception) {
+    throw refuse(file, one_line(std::string("its attest_plugin threw an exception: ") + exception.what()));
+  } catch (...) {
+    throw refuse(file, "its attest_plugin threw an exception");
+  }
   if (first == nullptr)
     throw refuse(file,
                  "it does not speak ABI " + std::to_string(ATTEST_ABI) + ": rebuild it with this attest/plugin.h");

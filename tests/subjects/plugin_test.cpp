@@ -274,6 +274,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"DiesAtStart", "table7.so", Exit::no_subject, "killed by SIGSEGV before it described"},
                       Refused{"OneNameTwice", "table8.so", Exit::no_subject, "two of its subjects are named a"},
                       Refused{"AbsurdCount", "table9.so", Exit::no_subject, "count to 18446744073709551615"},
+                      Refused{"ThrowsAtLoad", "throws_at_load.so", Exit::no_subject,
+                              "its attest_plugin threw an exception: there is no file weights.bin"},
                       Refused{"NoWord", "table10.so", Exit::no_subject, "is no word"},
                       Refused{"NoElf", "no_library.so", Exit::no_subject, "invalid ELF header|file too short"},
                       Refused{"SeveralSubjects", "table11.so", Exit::usage, "has 2 subjects.*: a, b"},
