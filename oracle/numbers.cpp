@@ -30,7 +30,8 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   operand_rounds = operand != storage;
   operand_flushes = operand_rounds || flush;
   u_operand = narrower(operand, storage) ? unit_roundoff(operand) : 0;
-  eta_operand = eta(operand, flush);
+  // Inputs may be flushed as they are read, in their own format.
+  eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : half_smallest_subnormal(operand);
   overflow_operand = overflow_threshold(operand);
   eta_acc = eta(acc, flush);
   overflow_acc = overflow_threshold(acc);
@@ -52,7 +53,9 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   a3 = exp2 ? 5 : 2;
   if (arithmetic.lse_merge == LseMerge::flat) a2 += 3;
   // chain: 3 for every merge is added per row, where the number of splits is known.
-  c_exp = arithmetic.exp_rel ? *arithmetic.exp_rel : 2 * arithmetic.exp_ulp * u_softmax;
+  // A relative error is that of the function; its result is rounded once more.
+  c_exp = arithmetic.exp_rel ? *arithmetic.exp_rel + u_softmax * (1 + *arithmetic.exp_rel)
+                             : 2 * arithmetic.exp_ulp * u_softmax;
   near = softmax == Format::f64 ? 760 : 120;
 
   const double u_acc = kappa * unit_roundoff(acc);
@@ -73,7 +76,7 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
               std::max(u_operand, narrower(operand, weights) ? unit_roundoff(operand) : 0);
   weights_round = narrow_weights || enter_rounded;
   eta_weights = (narrow_weights || flush ? eta(weights, flush) : 0) + (enter_rounded ? eta(operand, flush) : 0);
-  overflow_weights = overflow_threshold(weights);
+  log_overflow_weights = std::log(std::min(overflow_threshold(weights), overflow_threshold(operand))) - c_exp;
   u_pv = kappa * unit_roundoff(pv);
   eta_pv = eta(pv, flush);
   overflow_pv = overflow_threshold(pv);

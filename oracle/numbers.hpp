@@ -35,7 +35,8 @@ struct Numbers {
   bool operand_flushes;  // that, or flush-to-zero: absolute errors arise on entering a product
   double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
       tanh_absolute;
-  double u_bias = 0;  // rounding of the bias itself, where its type is wider than the score's
+  double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
+  double smallest_bias = 0;  // smaller ones may be flushed as they are read
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
   double underflows;  // of the D products: 2 D under flush-to-zero, else D
   // section 2
@@ -43,7 +44,7 @@ struct Numbers {
   bool exp2;
   // section 4
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
-  double kappa, eps0, eps1, eta_final, overflow_weights, overflow_out;
+  double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   Format output;
   Arithmetic arithmetic;

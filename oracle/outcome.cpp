@@ -1,5 +1,6 @@
 #include "oracle/outcome.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,7 +16,7 @@ struct Edges {
 Edges rounded(const Enclosure& enclosure, const Rounding& round) noexcept {
   Edges edges{round(enclosure.lo), round(enclosure.hi)};
   if (round.flush_to_zero) {
-    const double tiny = smallest_normal(narrower(round.stage, round.tensor) ? round.stage : round.tensor);
+    const double tiny = std::max(smallest_normal(round.stage), smallest_normal(round.tensor));
     if (edges.lo > 0 && edges.lo <= tiny) edges.lo = 0;
     if (edges.hi < 0 && edges.hi >= -tiny) edges.hi = 0;
   }

@@ -203,7 +203,7 @@ bool Quick::bound(State& row, double absolute_score, double query_norm, double t
   if (top.overflow() || (m.exp2 && 2 * (std::fabs(top.raw) + top.raw_error) + other_top >= m.overflow_softmax) ||
       !(top.e < 1e6))
     return false;
-  row.e_most = top.e * (1 + 1e-9);
+  row.e_most = (top.e + 2 * m.smallest_bias) * (1 + 1e-9);  // a smaller bias than the largest may be flushed
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
   const bool any_order = m.arithmetic.key_order == KeyOrder::any;
   const double keys = static_cast<double>(call_.keys);

@@ -87,7 +87,8 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
   key_.assign(query_.size(), 0);
   read_row(call.q, b, h, i, call.d, query_.data());
   const bool query_finite = all_finite(query_);
-  bool nan = has_nan(query_), keys_finite = true;
+  const bool query_nan = has_nan(query_);
+  bool nan = false, keys_finite = true;
   QueryNorms norms{0, 0};
   {
     Lanes total = fill(0), top = total;
@@ -114,7 +115,8 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
       continue;
     }
     if (!finite || !(bias < infinity)) keys_finite = false;
-    if (!finite) nan = nan || has_nan(key_);
+    // A bias that rounds to -inf may exclude the key and its NaN.
+    if (bias > -numbers.overflow_score) nan = nan || query_nan || (!finite && has_nan(key_));
     const Score score = score_of(numbers, norms, qk, bias);
     keys.push_back(j);
     z.push_back(score.z);
@@ -235,7 +237,8 @@ void Row::check_overflow(const Call& call) {
       score_lost = true;
       if (m.scale == 0) nonfinite_ok = true;  // an infinite difference times 0
     }
-    if (m.exp2 && wrong_shift * std::fabs(z[t]) > std::log(m.overflow_weights)) nonfinite_ok = true;
+    // A weight of e^lazy, and what a rounded argument of exp2 adds to it, may be infinite once it is rounded.
+    if (m.lazy + (m.exp2 ? wrong_shift * (std::fabs(z[t]) + e[t]) : 0) >= m.log_overflow_weights) nonfinite_ok = true;
   }
   if (wrong_shift * z_top > 80) finite_undetermined = true;
 

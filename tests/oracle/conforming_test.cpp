@@ -23,7 +23,7 @@ TEST_P(Conforming, KernelsAreNeverFoundWrong) {
   const Format dtype = named.policy[Stage::storage];
   Counts counts;
   int alarms = 0, vacuous = 0, problems = 0;
-  const int rounds = 2200;
+  const int rounds = 4200;
   for (int n = 0; n < rounds; ++n) {
     const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
     const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 977 + GetParam());
@@ -41,7 +41,7 @@ TEST_P(Conforming, KernelsAreNeverFoundWrong) {
                     << static_cast<int>(variant.normalise) << " scale on " << static_cast<int>(variant.scale_on)
                     << " tile " << variant.tile << " splits " << variant.splits << " merge "
                     << static_cast<int>(variant.merge) << " exp2 " << variant.exp2 << " fma " << variant.fma
-                    << " truncate " << variant.truncate;
+                    << " truncate " << variant.truncate_qk;
   }
   EXPECT_EQ(alarms, 0);
   EXPECT_GE(counts.judged, 100'000);

@@ -1,5 +1,7 @@
 #include "tests/oracle/draw.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "core/rng.hpp"
 
 namespace attest::testing {
@@ -48,62 +50,35 @@ Problem draw_problem(Format dtype, std::uint64_t seed, Index lk_max) {
 }
 
 Contract draw_contract(const Policy& policy, int variant) {
-  Contract contract = contract_for(policy);
+  static constexpr const char* declarations[contract_variants] = {
+      R"({})",
+      R"({"kappa":3})",
+      R"({"exp2":false,"lse_merge":"none"})",
+      R"({"lse_merge":"chain","splits_max":4})",
+      R"({"kv_tile_min":4,"fold":"none"})",
+      R"({"lse_merge":"none","key_order":"ascending"})",
+      R"({"normalise":"lse"})",
+      R"({"merge_weights":"lse","splits_max":3})",
+      R"({"flush_to_zero":true})",
+      R"({"exp_ulp":20,"sum_of":"rounded","normalise":"after"})",
+      R"({"sum_of":"unrounded","lazy":0})",
+      R"({"softcap_before_bias":false})",
+      R"({})",  // and another operand format, below
+      R"({"normalise":"before","kv_tile_min":16})",
+      R"({"tanh":"absolute","tanh_ulp":8})",
+      R"({"exp_rel":1e-4})",
+      R"({"div_ulp":4,"tanh_ulp":64})",
+      R"({"lazy":20})",
+      R"({"lse_merge":"none","key_order":"descending","fold":"q"})",
+      R"({"lse_merge":"chain","merge_weights":"lse","splits_max":5,"fold":"k"})",
+      R"({"normalise":["after","before","lse"],"flush_to_zero":true,"kappa":3,"fold":"sqrt"})",
+  };
+  Contract contract = contract_from_json(nlohmann::json::parse(declarations[variant]), policy);
   contract.empty_row = EmptyRow::zero;
-  Arithmetic& a = contract.arithmetic;
-  switch (variant) {
-    case 1:
-      a.kappa = 3;
-      break;
-    case 2:
-      a.exp2 = false;
-      a.lse_merge = LseMerge::none;
-      break;
-    case 3:
-      a.lse_merge = LseMerge::chain;
-      a.splits_max = 4;
-      break;
-    case 4:
-      a.kv_tile_min = 4;
-      a.fold_q = a.fold_k = a.fold_sqrt = false;
-      break;
-    case 5:
-      a.lse_merge = LseMerge::none;
-      a.key_order = KeyOrder::ascending;
-      break;
-    case 6:
-      a.normalise_after = a.normalise_before = false;
-      a.normalise_lse = true;
-      break;
-    case 7:
-      a.merge_weights = MergeWeights::lse;
-      a.splits_max = 3;
-      break;
-    case 8:
-      a.flush_to_zero = true;
-      break;
-    case 9:
-      a.exp_ulp = 20;
-      a.sum_of_unrounded = false;
-      a.normalise_before = false;
-      break;
-    case 10:
-      a.sum_of_rounded = false;
-      a.lazy = 0;
-      break;
-    case 11:
-      contract.softcap_before_bias = false;
-      break;
-    case 12:
-      if (policy[Stage::storage] == Format::f32) contract.policy.set(Stage::operand, Format::tf32);
-      if (policy[Stage::storage] == Format::f64) contract.policy.set(Stage::operand, Format::f32);
-      break;
-    case 13:
-      a.normalise_after = false;
-      a.kv_tile_min = 16;
-      break;
-    default:
-      break;
+  if (variant == 12) {
+    if (policy[Stage::storage] == Format::f32) contract.policy.set(Stage::operand, Format::tf32);
+    if (policy[Stage::storage] == Format::f64) contract.policy.set(Stage::operand, Format::f32);
+    if (policy[Stage::storage] == Format::f16) contract.policy.set(Stage::operand, Format::bf16);
   }
   return contract;
 }

@@ -27,6 +27,8 @@ class Kernel {
   Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, double scale)
       : v_(variant),
         m_(contract, variant),
+        products_(contract, variant, variant.truncate_pv),
+        sums_(contract, variant, variant.truncate_sum),
         softmax_(contract.policy[Stage::softmax]),
         pv_(contract.policy[Stage::pv]),
         final_(pv_),
@@ -87,8 +89,8 @@ class Kernel {
     return m_.round(softmax_, shift + log(total));
   }
   [[nodiscard]] double divide(double x, double total) const {
-    return v_.reciprocal ? m_.round(final_, x * m_.round(final_, m_.round(softmax_, 1 / total)))
-                         : m_.round(final_, x / total);
+    return v_.reciprocal ? m_.round(final_, x * m_.round(final_, m_.divide(softmax_, 1, total)))
+                         : m_.divide(final_, x, total);
   }
 
   // Scores kept whole, one pass each for maximum, weights, sum and product.
@@ -101,16 +103,16 @@ class Kernel {
       entered.push_back(entering(p.back()));
     }
     const bool rounded = v_.sum_of_rounded && v_.normalise == Normalise::after;
-    const double total = m_.sum(softmax_, rounded ? entered : p, v_.row_sum);
-    const double inverse = m_.round(softmax_, 1 / total);
+    const double total = sums_.sum(softmax_, rounded ? entered : p, v_.row_sum);
+    const double inverse = m_.divide(softmax_, 1, total);
     if (v_.normalise == Normalise::before)
       for (std::size_t n = 0; n < p.size(); ++n)
-        entered[n] = entering(v_.reciprocal ? m_.round(softmax_, p[n] * inverse) : m_.round(softmax_, p[n] / total));
+        entered[n] = entering(v_.reciprocal ? m_.round(softmax_, p[n] * inverse) : m_.divide(softmax_, p[n], total));
     if (v_.normalise == Normalise::by_lse)
       for (std::size_t n = 0; n < p.size(); ++n) entered[n] = entering(weight_by_lse(z[n], top, total));
     Result result{{}, lse_of(top, total)};
     for (const Row& column : values) {
-      const double x = m_.dot(pv_, entered, column, v_.pv);
+      const double x = products_.dot(pv_, entered, column, v_.pv);
       result.out.push_back(v_.normalise == Normalise::after ? divide(x, total) : x);
     }
     return result;
@@ -135,15 +137,15 @@ class Kernel {
         p.push_back(weight(z[static_cast<std::size_t>(j)], shift));
         entered.push_back(entering(p.back()));
       }
-      const double tile_sum = m_.sum(softmax_, v_.sum_of_rounded ? entered : p, v_.row_sum);
-      part.total = v_.fma ? m_.multiply_add(softmax_, part.total, keep, tile_sum)
-                          : m_.accumulate(softmax_, m_.accumulate(softmax_, part.total * keep) + tile_sum);
+      const double tile_sum = sums_.sum(softmax_, v_.sum_of_rounded ? entered : p, v_.row_sum);
+      part.total = v_.fma ? sums_.multiply_add(softmax_, part.total, keep, tile_sum)
+                          : sums_.accumulate(softmax_, sums_.accumulate(softmax_, part.total * keep) + tile_sum);
       const double kept = m_.round(pv_, keep);
       for (std::size_t c = 0; c < values.size(); ++c) {
         const Row slice(values[c].begin() + at, values[c].begin() + end);
-        const double x = m_.dot(pv_, entered, slice, v_.pv);
-        part.sums[c] = v_.fma ? m_.multiply_add(pv_, part.sums[c], kept, x)
-                              : m_.accumulate(pv_, m_.accumulate(pv_, part.sums[c] * kept) + x);
+        const double x = products_.dot(pv_, entered, slice, v_.pv);
+        part.sums[c] = v_.fma ? products_.multiply_add(pv_, part.sums[c], kept, x)
+                              : products_.accumulate(pv_, products_.accumulate(pv_, part.sums[c] * kept) + x);
       }
       part.maximum = shift;
     }
@@ -173,7 +175,7 @@ class Kernel {
       result.lse = lse_of(top, total);
       return result;
     }
-    return v_.merge == Merge::chain ? chain(parts) : merge_flat(parts);
+    return v_.merge == Merge::chain || v_.merge == Merge::chain_by_lse ? chain(parts) : merge_flat(parts);
   }
 
   [[nodiscard]] double partial_output(const Partial& p, std::size_t c) const {
@@ -198,7 +200,7 @@ class Kernel {
         const double w = m_.round(final_, m_.exp(m_.round(softmax_, lse[s] - shift), false));
         x = m_.round(final_, x + m_.round(final_, w * partial_output(parts[s], c)));
       }
-      result.out[c] = v_.merge == Merge::by_lse ? x : m_.round(final_, x / total);
+      result.out[c] = v_.merge == Merge::by_lse ? x : m_.divide(final_, x, total);
     }
     return result;
   }
@@ -214,21 +216,24 @@ class Kernel {
         continue;
       }
       const double top = std::max(result.lse, lse);
-      const double old_weight = m_.exp(m_.round(softmax_, result.lse - top), false);
-      const double new_weight = m_.exp(m_.round(softmax_, lse - top), false);
-      const double total = m_.round(softmax_, old_weight + new_weight);
+      const auto weight = [&](double l, double shift) { return m_.exp(m_.round(softmax_, l - shift), false); };
+      const double total = m_.round(softmax_, weight(result.lse, top) + weight(lse, top));
+      const double all = m_.round(softmax_, top + log(total));
+      const bool by_lse = v_.merge == Merge::chain_by_lse;
+      const double old_weight = m_.round(final_, weight(result.lse, by_lse ? all : top));
+      const double new_weight = m_.round(final_, weight(lse, by_lse ? all : top));
       for (std::size_t c = 0; c < result.out.size(); ++c) {
-        const double x = m_.round(final_, m_.round(final_, m_.round(final_, old_weight) * result.out[c]) +
-                                              m_.round(final_, m_.round(final_, new_weight) * partial_output(p, c)));
-        result.out[c] = m_.round(Stage::partial, m_.round(final_, x / total));
+        const double x = m_.round(
+            final_, m_.round(final_, old_weight * result.out[c]) + m_.round(final_, new_weight * partial_output(p, c)));
+        result.out[c] = m_.round(Stage::partial, by_lse ? x : m_.divide(final_, x, total));
       }
-      result.lse = m_.round(softmax_, top + log(total));
+      result.lse = all;
     }
     return result;
   }
 
   const Variant& v_;
-  Machine m_;
+  Machine m_, products_, sums_;
   Format softmax_, pv_, final_;
   bool fused_;
   double to_exponent_, scale_;
@@ -255,22 +260,24 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const Index heads = shape[1], rows = shape[2], keys = key_shape[2], columns = value_shape[3];
   const Index group = heads / key_shape[1];
   const auto d = static_cast<std::size_t>(shape[3]);
-  const Machine m(contract, variant);
+  const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk);
   const Policy& policy = contract.policy;
   const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);
   const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present();
   const double rounded_scale = m.round(Stage::scale, scale), root = m.round(Stage::scale, std::sqrt(std::fabs(scale)));
-  const auto enter = [&](double x) { return m.round(Stage::operand, x); };
+  const auto enter = [&](double x) { return m.round(Stage::operand, m.round(Stage::storage, x)); };
   const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);
   const auto scaled_in = [&](double x, ScaleOn here) {
     if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
-    const double scaled = m.round(Stage::scale, x * (variant.scale_on == here ? rounded_scale : root));
+    const double scaled =
+        m.round(Stage::scale, m.round(Stage::storage, x) * (variant.scale_on == here ? rounded_scale : root));
     return narrow ? enter(scaled) : scaled;
   };
   const auto softcapped = [&](double x) {
     if (!(in.softcap > 0)) return x;
     const double c = m.round(Stage::softcap, in.softcap);
-    const double t = m.round(Stage::softcap, std::tanh(m.round(Stage::softcap, m.round(Stage::softcap, x) / c)));
+    const Format capping = policy[Stage::softcap];
+    const double t = m.tanh(capping, m.round(capping, m.round(capping, x) / c));
     return m.round(Stage::score, m.round(Stage::softcap, t * c));
   };
   for (Index b = 0; b < shape[0]; ++b)
@@ -284,10 +291,12 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
           const bool open = !in.keep.present() || in.keep.at(b, h, i, j) != 0;
           for (std::size_t c = 0; c < d; ++c)
             k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
-          double x = m.dot(policy[Stage::qk], q, k, variant.qk);
+          double x = scores.dot(policy[Stage::qk], q, k, variant.qk);
           const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
           x = m.round(Stage::score, plain ? m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale) : x);
-          const double bias = in.bias.present() ? m.round(Stage::score, in.bias.at(b, h, i, j)) : 0;
+          const double bias = in.bias.present()
+                                  ? m.round(Stage::score, m.round(format_of(in.bias.dtype()), in.bias.at(b, h, i, j)))
+                                  : 0;
           if (contract.softcap_before_bias) x = softcapped(x);
           if (bias != 0) x = m.round(Stage::score, x + bias);
           if (!contract.softcap_before_bias) x = softcapped(x);
@@ -329,8 +338,10 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   v.reversed = a.key_order == KeyOrder::descending || (a.key_order == KeyOrder::any && pick(2) != 0);
   v.guard_empty = pick(4) != 0;
   v.reciprocal = pick(2) != 0;
-  v.truncate = a.kappa >= 3 && pick(2) != 0;
-  v.exp_error = static_cast<int>(pick(4));
+  v.truncate_qk = v.truncate_pv = v.truncate_sum = a.kappa >= 3 && pick(2) != 0;
+  v.exp_error = static_cast<Error>(pick(4));
+  v.tanh_error = static_cast<Error>(pick(4));
+  v.div_error = static_cast<Error>(pick(4));
   const double scale = problem.effective_scale();
   switch (pick(5)) {
     case 1:
@@ -361,7 +372,8 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
     v.splits = 1 + static_cast<Index>(pick(a.splits_max ? static_cast<std::uint64_t>(*a.splits_max) : 6));
   v.merge = static_cast<Merge>(pick(2));
   if (a.lse_merge == LseMerge::chain && pick(2) != 0) v.merge = Merge::chain;
-  if (a.merge_weights == MergeWeights::lse && pick(2) != 0 && a.lse_merge == LseMerge::flat) v.merge = Merge::by_lse;
+  if (a.merge_weights == MergeWeights::lse && pick(2) != 0)
+    v.merge = v.merge == Merge::chain ? Merge::chain_by_lse : Merge::by_lse;
   v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
   return v;
 }

@@ -12,7 +12,9 @@ namespace attest::emulator {
 enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
 enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
 enum class Normalise : std::uint8_t { online, after, before, by_lse };
-enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse };
+enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse, chain_by_lse };
+// How far off a function or a division is, of what the contract allows.
+enum class Error : std::uint8_t { none, random, up, down };
 
 // What is wrong with the kernel, if anything.
 enum class Defect : std::uint8_t {
@@ -29,10 +31,11 @@ struct Variant {
   ScaleOn scale_on = ScaleOn::score;
   Normalise normalise = Normalise::online;
   Merge merge = Merge::unnormalised;
-  bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false, truncate = false;
-  bool guard_empty = true;  // whether -inf scores are skipped
+  bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false;
+  bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
+  bool guard_empty = true;                                              // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
-  int exp_error = 0;  // 0 correctly rounded; 1 random, 2 up, 3 down by what exp_ulp allows
+  Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;
   double lazy = 0;
   std::uint64_t seed = 1;
   Defect defect = Defect::none;

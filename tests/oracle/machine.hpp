@@ -17,13 +17,14 @@ using Row = std::vector<double>;
 // Arithmetic in a format. Doubles hold sums, products and quotients of the narrow formats well enough for one rounding.
 class Machine {
  public:
-  Machine(const Contract& contract, const Variant& variant) : contract_(contract), variant_(variant) {}
+  Machine(const Contract& contract, const Variant& variant, bool truncates = false)
+      : contract_(contract), variant_(variant), truncates_(truncates) {}
 
   [[nodiscard]] double round(Format f, double x) const { return flushed(f, round_to(f, x)); }
   [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
   // Results inside an accumulator, which may truncate.
   [[nodiscard]] double accumulate(Format f, double x) const {
-    if (!variant_.truncate || f == Format::f64 || !std::isfinite(x)) return round(f, x);
+    if (!truncates_ || f == Format::f64 || !std::isfinite(x)) return round(f, x);
     const double nearest = round_to(f, x);
     if (!(std::fabs(nearest) > std::fabs(x)) || std::isinf(nearest)) return flushed(f, nearest);
     const double ulp = std::ldexp(1.0, std::max(std::ilogb(x), min_exponent(f)) - precision(f) + 1);
@@ -31,7 +32,7 @@ class Machine {
   }
   [[nodiscard]] double multiply_add(Format f, double a, double b, double c) const {
     if (f == Format::f64) return std::fma(a, b, c);
-    if (f == Format::f32 && !variant_.truncate)
+    if (f == Format::f32 && !truncates_)
       return round(f, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
     return accumulate(f, std::fma(a, b, c));
   }
@@ -92,27 +93,52 @@ class Machine {
     if (x == -std::numeric_limits<double>::infinity()) return 0;
     if (x == 0) return 1;
     const Format f = contract_.policy[Stage::softmax];
-    double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x))
-                   : base_two       ? std::exp2(x)
-                                    : std::exp(x);
-    if (variant_.exp_error != 0 && std::isfinite(value)) {
-      const double ulp = std::ldexp(1.0, std::ilogb(std::max(value, smallest_normal(f))) - precision(f) + 1);
-      const double room = std::max(0.0, contract_.arithmetic.exp_ulp - 0.5) * 0.98 * ulp;
-      const double part = variant_.exp_error == 1
-                              ? symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)))
-                          : variant_.exp_error == 2 ? 1
-                                                    : -1;
-      value = std::max(0.0, value + room * part);
-    }
-    return round(f, value);
+    const double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x))
+                         : base_two       ? std::exp2(x)
+                                          : std::exp(x);
+    if (!std::isfinite(value)) return round(f, value);
+    const Arithmetic& a = contract_.arithmetic;
+    const double room = a.exp_rel ? *a.exp_rel * value : (a.exp_ulp - 0.5) * ulp(f, value);
+    return round(f, std::max(0.0, value + off(variant_.exp_error, x) * room));
+  }
+
+  [[nodiscard]] double tanh(Format f, double x) const {
+    const double value = f == Format::f64 ? static_cast<double>(tanhl(x)) : std::tanh(x);
+    const Arithmetic& a = contract_.arithmetic;
+    const double unit = a.tanh == TanhError::absolute ? 2 * unit_roundoff(f) : ulp(f, value);
+    return round(f, value + off(variant_.tanh_error, x) * (a.tanh_ulp - 0.5) * unit);
+  }
+
+  [[nodiscard]] double divide(Format f, double x, double y) const {
+    const double value = x / y;
+    return round(f, value + off(variant_.div_error, value) * (contract_.arithmetic.div_ulp - 0.5) * ulp(f, value));
   }
 
  private:
   [[nodiscard]] double flushed(Format f, double x) const {
     return contract_.arithmetic.flush_to_zero && std::fabs(x) < smallest_normal(f) ? std::copysign(0.0, x) : x;
   }
+  [[nodiscard]] static double ulp(Format f, double x) {
+    return std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), smallest_normal(f))) - precision(f) + 1);
+  }
+  // -0.98 .. 0.98 of what is allowed; never where the value is no number or exactly representable at 0.
+  [[nodiscard]] double off(Error error, double x) const {
+    if (!std::isfinite(x) || x == 0) return 0;
+    switch (error) {
+      case Error::none:
+        return 0;
+      case Error::random:
+        return 0.98 * symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)));
+      case Error::up:
+        return 0.98;
+      case Error::down:
+        return -0.98;
+    }
+    return 0;
+  }
   const Contract& contract_;
   const Variant& variant_;
+  bool truncates_;
 };
 
 }  // namespace attest::emulator
