@@ -3,91 +3,24 @@
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxruntime is not installed there.
 """
 
-import contextlib
-import importlib.util
-import io
-import os
-import re
 import sys
 import unittest
 from pathlib import Path
-from types import SimpleNamespace
+
+from need_package import need
 
 ROOT = Path(__file__).resolve().parents[2]
 
-if importlib.util.find_spec("onnxruntime") is None:
-    other = os.environ.get("ATTEST_PYTHON", "")
-    if other and other != os.environ.get("ATTEST_TRIED_PYTHON"):
-        os.environ["ATTEST_TRIED_PYTHON"] = other
-        os.execv(other, [other, *sys.argv])
-    print("skipped: onnxruntime is not installed; ./run test installs it, or ATTEST_PYTHON names a Python that has it")
-    sys.exit(125)
-
+need("onnxruntime", "./run test installs it")
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
+import findings_scripts
 import numpy as np
 import onnxruntime
 
 from attest import Refused, Unsupported
 from attest.adapters import _onnxruntime_session as session
-from attest.adapters._onnxruntime_call import BOTTOM_RIGHT, TOP_LEFT
 from attest.adapters.onnxruntime import SUBJECTS
-
-TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
-
-
-def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **options):
-    """A call as the worker would make it; options override any attribute."""
-    rng = np.random.default_rng(seed)
-    draw = lambda *shape: rng.standard_normal(shape).astype(TYPES[dtype])
-    hkv, dv = hkv or hq, dv or d
-    made = dict(
-        q=draw(b, hq, lq, d), k=draw(b, hkv, lk, d), v=draw(b, hkv, lk, dv), bias=None, keep=None, kv_lengths=None,
-        out=np.full((b, hq, lq, dv), np.nan, TYPES[dtype]), lse=None, dtype=dtype, bias_dtype=None, softcap=0.0,
-        scale=1 / np.sqrt(d), scale_is_default=True, causal=False, align=TOP_LEFT, window_left=-1, window_right=-1,
-        threads=1,
-    )
-    made.update(options)
-    if "scale" in options:
-        made["scale_is_default"] = False
-    if made["bias"] is not None:
-        made["bias_dtype"] = made["bias_dtype"] or dtype
-    for name in ("bias", "keep"):  # stride 0 where broadcast, as in a problem
-        if made[name] is not None:
-            made[name] = np.broadcast_to(made[name], (b, hq, lq, lk))
-    return SimpleNamespace(**made)
-
-
-def reference(c):
-    """The output in float64, by the order of meaning of attest_attention; an empty row is 0."""
-    lq, lk = c.q.shape[2], c.k.shape[2]
-    group = c.q.shape[1] // c.k.shape[1]
-    q = c.q.astype(float)
-    k, v = (np.repeat(x.astype(float), group, 1) for x in (c.k, c.v))
-    score = c.scale * (q @ k.swapaxes(2, 3))
-    if c.softcap > 0:
-        score = c.softcap * np.tanh(score / c.softcap)
-    if c.bias is not None:
-        score = score + c.bias.astype(float)
-    lengths = np.full(len(q), lk) if c.kv_lengths is None else c.kv_lengths
-    i, j = np.arange(lq)[:, None], np.arange(lk)
-    part = np.broadcast_to(j < lengths[:, None, None, None], score.shape).copy()
-    if c.keep is not None:
-        part &= c.keep
-    if c.causal:
-        shift = lengths - lq if c.align == BOTTOM_RIGHT else np.zeros_like(lengths)
-        part &= j <= i + shift[:, None, None, None]
-    score = np.where(part, score, -np.inf)
-    top = score.max(-1, keepdims=True)
-    weight = np.exp(score - np.where(np.isneginf(top), 0, top))
-    total = weight.sum(-1, keepdims=True)
-    return weight @ v / np.where(total == 0, 1, total)
-
-
-def far(c):
-    """Whether the output is further from the reference than the small standard-normal problems here permit."""
-    error = np.abs(c.out.astype(float) - reference(c))
-    return not np.all(error <= 60 * ROUNDOFF[c.dtype] * max(1.0, np.abs(c.v.astype(float)).max()))
+from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far, reference
 
 
 def handed(name, c):
@@ -95,41 +28,6 @@ def handed(name, c):
     node = SUBJECTS[name]().node(c)
     node.inputs = dict(node.given())
     return node
-
-
-BATTERY = [
-    dict(),
-    dict(b=3, hq=4, lq=5, lk=7, d=3, dv=6),
-    dict(b=2, hq=2, lq=9, lk=70, d=33),
-    dict(lq=1, lk=1, d=1),
-    dict(hq=4, hkv=2, lq=3, lk=5),
-    dict(scale=0.3),
-    dict(softcap=0.75, scale=1.0),
-    dict(causal=True, lq=4, lk=4),
-    dict(causal=True, lq=5, lk=3),
-    dict(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5),
-    dict(causal=True, align=BOTTOM_RIGHT, lq=5, lk=3),
-    dict(b=2, causal=True, align=BOTTOM_RIGHT, lq=2, lk=5, kv_lengths=np.array([3, 5], np.int32)),
-    dict(b=2, lq=3, lk=5, kv_lengths=np.array([2, 5], np.int32)),
-    dict(b=2, causal=True, lq=5, lk=4, kv_lengths=np.array([2, 4], np.int32)),
-    dict(b=2, hq=2, lq=3, lk=4, keep=np.array([[[[1, 0, 1, 1]]], [[[0, 1, 1, 0]]]], bool), _rows=True),
-    dict(b=2, hq=2, lq=2, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),
-    dict(b=2, hq=2, lq=1, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool).reshape(1, 2, 1, 3)),
-    dict(b=2, hq=2, lq=2, lk=3, bias=np.linspace(-2, 2, 12).reshape(1, 2, 2, 3)),
-    dict(b=2, lq=2, lk=3, bias=np.linspace(-2, 2, 6).reshape(2, 3), keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),
-]
-
-
-def battery(dtype, **more):
-    for problem in BATTERY:
-        options = {**problem, **more}
-        rows = options.pop("_rows", False)
-        if options.get("bias") is not None:
-            options["bias"] = options["bias"].astype(TYPES[dtype])
-        c = call(dtype=dtype, **options)
-        if rows:  # the query dimension written out: the refusal of the other is ort-attention-1
-            c.keep = np.ascontiguousarray(c.keep)
-        yield problem, c
 
 
 class Agreement(unittest.TestCase):
@@ -406,24 +304,13 @@ class Declarations(unittest.TestCase):
         self.assertEqual(str(caught.exception), "onnxruntime: scale must be greater than 0 if specified")
 
 
-class Findings(unittest.TestCase):
-    """Every script of docs/findings.md prints what the page says it prints."""
+class Findings(findings_scripts.Findings):
+    prefix, packages = "ort", {"onnxruntime": onnxruntime.__version__}
+    requirements = "requirements-onnxruntime.txt"
 
     def test_scripts(self):
-        text = (ROOT / "docs/findings.md").read_text()
-        pinned = (ROOT / "subjects/python/requirements-onnxruntime.txt").read_text()
-        if f"onnxruntime=={onnxruntime.__version__}\n" not in pinned:
-            self.skipTest(f"the page is about the pinned onnxruntime, not {onnxruntime.__version__}")
         onnxruntime.set_default_logger_severity(4)
-        entries = re.findall(r"^### (ort-\S+)\n(?:(?!^### ).)*?```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text,
-                             re.MULTILINE | re.DOTALL)
-        self.assertEqual(len(entries), len(re.findall(r"^### ort-", text, re.MULTILINE)))
-        for name, script, expected in entries:
-            with self.subTest(name):
-                printed = io.StringIO()
-                with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
-                    exec(compile(script, name, "exec"), {"__name__": name})
-                self.assertEqual(printed.getvalue().strip(), expected.strip())
+        super().test_scripts()
 
 
 if __name__ == "__main__":

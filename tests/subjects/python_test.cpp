@@ -115,6 +115,36 @@ TEST_F(Python, RunsBfloat16WhereThereIsATypeForIt) {
   }
 }
 
+TEST_F(Python, TorchTensorsAreViews) {
+  if (!python_can_import("torch")) GTEST_SKIP() << "no torch in this Python";
+  const auto echo = script("torch_kernels.py:echo")->open();
+  const auto facts = script("torch_kernels.py:facts")->open();
+  for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    SmallCall small(8, type);
+    small.out = Tensor(type, std::array<Index, 4>{1, 1, 1, 8}, std::array<Index, 4>{99, 77, 33, 3}, 1);
+    small.v = Tensor(type, std::array<Index, 4>{1, 1, 2, 8}, std::array<Index, 4>{0, 0, 0, 2}, 3);
+    for (Index d = 0; d < 8; ++d) small.v.set(0, 0, 0, d, static_cast<double>(d));
+    EXPECT_EQ(run(*echo, small.call()).status, CallStatus::done);
+    for (Index d = 0; d < 8; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), static_cast<double>(d) + 1);
+    EXPECT_EQ(small.out.damage(), Tensor::Damage::none);
+
+    const std::array<Index, 4> shape{1, 1, 1, 2};
+    Tensor bias(type, shape), keep(DType::boolean, shape), lengths(DType::i32, std::array<Index, 1>{1});
+    bias.set(0, 0, 0, 0, 1.5), bias.set(0, 0, 0, 1, 2), keep.set(0, 0, 0, 0, 1), keep.set(0, 0, 0, 1, 0);
+    lengths.set(0, 0, 0, 0, 2);
+    attest_attention call = small.call();
+    call.bias = bias.view(), call.keep = keep.view(), call.kv_lengths = lengths.view();
+    const CallResult result = run(*facts, call);
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    const double phase = static_cast<double>(reinterpret_cast<std::uintptr_t>(call.q.data) % 256);
+    const std::array<double, 7> wanted{phase, 0, 2, 3.5, 1, 1, 2};
+    for (Index d = 0; d < 7; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), wanted[static_cast<std::size_t>(d)]) << d;
+  }
+  const CallResult wrong = run(*script("torch_kernels.py:wrong_type")->open(), SmallCall(8, DType::bf16).call());
+  EXPECT_EQ(wrong.status, CallStatus::error);
+  EXPECT_NE(wrong.message.find("returned out as torch.int32 instead of bf16"), std::string::npos) << wrong.message;
+}
+
 TEST_F(Python, DerivesWhatItSupportsFromTheSignature) {
   const SubjectInfo echo = script("kernels.py:echo")->info();
   EXPECT_EQ(echo.version, "3.1");
@@ -268,21 +298,38 @@ TEST_F(Python, APythonThatIsNotThereIsNamed) {
 }
 
 TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
-  if (!python_can_import("onnxruntime, onnx")) GTEST_SKIP() << "no onnxruntime and onnx in this Python";
-  std::string listed;
-  for (const ListedSubject& adapter : adapter_subjects()) listed += (listed.empty() ? "" : ", ") + adapter.name;
-  listed = std::regex_replace(listed, std::regex("onnxruntime:"), "");
-  WorkerCommand none = adapter_command("onnxruntime:none", options());
-  try {
-    WorkerFactory(none, "none", "onnxruntime:none");
-    FAIL() << "started";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "the adapter onnxruntime has no 'none'; it has " + listed);
+  int tried = 0;
+  for (const std::string prefix : {"onnxruntime", "torch", "openvino"}) {
+    if (!python_can_import(prefix)) continue;
+    ++tried;
+    std::string listed;
+    for (const ListedSubject& adapter : adapter_subjects())
+      if (adapter.name.starts_with(prefix + ":")) listed += (listed.empty() ? "" : ", ") + adapter_name(adapter.name);
+    const std::string target = prefix + ":none";
+    try {
+      WorkerFactory(adapter_command(target, options()), "none", target);
+      FAIL() << "started " << target;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), "the adapter " + prefix + " has no 'none'; it has " + listed);
+    }
   }
-  const SmallCall small(8);
-  const auto subject = resolve("onnxruntime:Attention", Trust::file, options())->open();
-  EXPECT_EQ(run(*subject, small.call()).status, CallStatus::done);
-  for (Index d = 0; d < 8; ++d) EXPECT_NEAR(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5, 1e-5);
+  if (tried == 0) GTEST_SKIP() << "no onnxruntime, torch or openvino in this Python";
+}
+
+TEST_F(Python, AnAdapterAnswersACall) {
+  int tried = 0;
+  for (const std::string subject : {"onnxruntime:Attention", "torch:sdpa", "torch:mha", "openvino:sdpa"}) {
+    if (!python_can_import(subject.substr(0, subject.find(':')))) continue;
+    ++tried;
+    const SmallCall small(8);
+    attest_attention call = small.call();
+    call.scale = 1 / std::sqrt(8.0);
+    call.flags = ATTEST_SCALE_IS_DEFAULT;
+    const CallResult result = run(*resolve(subject, Trust::file, options())->open(), call);
+    EXPECT_EQ(result.status, CallStatus::done) << subject << ": " << result.message;
+    for (Index d = 0; d < 8; ++d) EXPECT_NEAR(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5, 1e-5) << subject;
+  }
+  if (tried == 0) GTEST_SKIP() << "no onnxruntime, torch or openvino in this Python";
 }
 
 TEST_F(Python, TheExampleIsRight) {

@@ -1,0 +1,58 @@
+"""A node as a few lines of Python that run it without attest: what `attest export --to python` pastes."""
+
+import numpy as np
+
+_SOURCES = {"query": "q", "key": "k", "value": "v"}
+
+
+def source(node, call):
+    """Lines that expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave the output in `got`."""
+    feed = ",\n        ".join(f'"{name}": {_expression(name, array, node, call)}' for name, array in node.inputs.items())
+    shape = "list(a.shape)" if node.static else "[-1] * a.ndim"
+    bf16 = node.dtype == "bf16"
+    number = "ov.Type.bf16" if bf16 else f"ov.Type.{node.dtype}"
+    kind = f"ov.Type.boolean if a.dtype == bool else {number}"
+    tensor = "ov.Tensor(a, ov.Shape(list(a.shape)), t)" if bf16 else "ov.Tensor(a)"
+    if bf16:
+        tensor += " if t == ov.Type.bf16 else ov.Tensor(a)"
+    got = "request.get_output_tensor().data"
+    if bf16:
+        got = f"({got}.view(np.uint16).astype(np.uint32) << 16).view(np.float32)"
+    bits = "bits = lambda a: (np.array(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n" if bf16 else ""
+    return f"""\
+import openvino as ov
+from openvino import opset13
+{bits}feed = {{{feed}}}
+feed = [np.require(a, requirements="CW") for a in feed.values()]
+kinds = [{kind} for a in feed]
+parameters = [opset13.parameter({shape}, t) for a, t in zip(feed, kinds)]
+node = opset13.scaled_dot_product_attention(*parameters, causal={node.causal})
+try:
+    model = ov.Core().compile_model(ov.Model([node], parameters), "CPU", {node.config()!r})
+    request = model.create_infer_request()
+    for i, (a, t) in enumerate(zip(feed, kinds)):
+        request.set_input_tensor(i, {tensor})
+    request.infer()
+    got = {got}
+except RuntimeError as error:
+    raise SystemExit(f"refused: {{error}}")
+"""
+
+
+def _expression(name, array, node, call):
+    numbers = node.dtype == "bf16" and array.dtype != np.bool_
+    if name in _SOURCES:
+        return f"bits({_SOURCES[name]})" if numbers else _SOURCES[name]
+    for named in ("keep", "bias"):
+        tensor = getattr(call, named)
+        if tensor is None or tensor.dtype != array.dtype or array.ndim != 4:
+            continue
+        cut = tuple(slice(0, n) for n in array.shape)
+        if tensor[cut].shape == array.shape and np.ascontiguousarray(tensor[cut]).tobytes() == array.tobytes():
+            text = f"{named}[{', '.join(':1' if n < m else ':' for n, m in zip(array.shape, tensor.shape))}]"
+            return f"bits({text})" if numbers else text
+    if array.size == 0:
+        return f"np.zeros({array.shape}, np.{array.dtype.name})"
+    values = (array.astype(np.uint32) << 16).view(np.float32) if numbers else array
+    text = str(values.tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
+    return f"bits({text})" if numbers else f"np.array({text}, np.{array.dtype.name})"

@@ -1,0 +1,196 @@
+"""OpenVINO's ScaledDotProductAttention-13 on the CPU device.
+
+Documents: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html
+and https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html, the
+pages of the release before the one that is pinned, which cites them. The sentences relied on:
+- "provides functionality according to the following pseudo-code": scale * q k^T, then the mask added, then Softmax;
+  scale "used by default" 1/sqrt(query.shape[-1]);
+- causal: "numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)", so the diagonal starts at the top left;
+  "attention_mask is ignored if causal is set to True", so a causal mask that is anything else goes in as a mask;
+- attention_mask: "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]"; in the
+  pseudo-code False becomes -inf and a float mask is added;
+- scale: "a scalar tensor of type T"; T: "any supported floating-point type";
+- dimensions: "Each batch dimension should be either constant across the input tensors (query, key, and value) ... or
+  they should be broadcastable to the same value": one head of keys for all queries, but no groups;
+- precision: "In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type";
+  inference_precision "allows you to specify the exact precision the user wants" and "the value provided is not
+  guaranteed to be used by Runtime (mainly in cases where the current device does not have the required hardware
+  capabilities)". So float32 is float32 in ACCURACY mode; under the hint bf16 every step may be bfloat16; of 16-bit
+  tensors nothing more is promised.
+Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
+"""
+
+from collections import OrderedDict
+
+import numpy as np
+import openvino as ov
+from openvino import opset13
+
+from attest import Refused, Unsupported
+
+from . import _openvino_script as script
+
+TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
+ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
+TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
+_KEPT_MODELS = 64
+_models = OrderedDict()  # least recently used first
+_core = ov.Core()
+
+
+class ScaledDotProductAttention:
+    """static: shapes pinned in the model, one a shape. precision: the hint inference_precision; None is ACCURACY mode."""
+
+    def __init__(self, name, *, static=False, precision=None):
+        self.name = f"openvino:{name}"
+        self.version = f"openvino {ov.__version__.split('-')[0]}"
+        self.static, self.precision = static, precision
+
+    def describe(self):
+        f32 = "f32" if self.precision is None else f"*={self.precision},storage=f32,output=f32"
+        # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
+        flushes = {"bf16": True} if self.precision is None else True
+        return {
+            "ops": ["attention"], "dtypes": list(TYPES), "concurrent": False,
+            "supports": {
+                "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True,
+                "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
+                "lse": False, "stages": [], "scale": "any", "strides": "any",
+            },
+            "contract": {"policy": {"f32": f32}, "flush_to_zero": flushes},
+        }
+
+    def attention(self, call):
+        node = self.node(call)
+        call.out[...] = run(node).view(call.out.dtype)
+
+    def node(self, call):
+        if call.softcap > 0:
+            raise Unsupported("ScaledDotProductAttention has no softcap")
+        if call.k.shape[1] not in (1, call.q.shape[1]):
+            raise Unsupported("ScaledDotProductAttention has no groups of heads, only one head of keys for all")
+        if call.bias is not None and call.bias_dtype != call.dtype:
+            raise Unsupported("ScaledDotProductAttention takes a mask of the query's type")
+        inputs = {"query": call.q, "key": call.k, "value": call.v}
+        causal = said_by_causal(call)
+        mask = None if causal else mask_of(call)
+        if mask is not None:
+            inputs["attention_mask"] = mask
+        if not call.scale_is_default:
+            # "a scalar of type T with value 0 ... signals that applying an attention mask is not necessary"
+            inputs.setdefault("attention_mask", np.zeros((), call.q.dtype))
+            inputs["scale"] = scalar(call)
+        return Node(inputs, call.dtype, causal, call.threads, self.static, self.precision)
+
+    def script(self, call):
+        return script.source(self.node(call), call)
+
+
+class Node:
+    """One node with the arrays it is run on; 16-bit bfloat16 as its bits."""
+
+    def __init__(self, inputs, dtype, causal, threads, static, precision):
+        self.inputs = {name: np.require(array, requirements="CW") for name, array in inputs.items()}
+        self.dtype, self.causal, self.threads, self.static, self.precision = dtype, causal, threads, static, precision
+
+    def type_of(self, array):
+        return ov.Type.boolean if array.dtype == np.bool_ else TYPES[self.dtype]
+
+    def shape_of(self, array):
+        return list(array.shape) if self.static else [-1] * array.ndim
+
+    def config(self):
+        config = {"EXECUTION_MODE_HINT": "ACCURACY"} if self.precision is None else {
+            "INFERENCE_PRECISION_HINT": self.precision}
+        return {**config, "INFERENCE_NUM_THREADS": self.threads} if self.threads else config
+
+
+def run(node):
+    """The output, bfloat16 as its bits. Raises attest.Refused with OpenVINO's own reason."""
+    key = (node.dtype, node.causal, node.threads, node.static, node.precision,
+           tuple((name, array.dtype.str, tuple(node.shape_of(array))) for name, array in node.inputs.items()))
+    try:
+        if key not in _models:
+            inputs = [opset13.parameter(node.shape_of(a), node.type_of(a)) for a in node.inputs.values()]
+            attention = opset13.scaled_dot_product_attention(*inputs, causal=node.causal)
+            model = _core.compile_model(ov.Model([attention], inputs), "CPU", node.config())
+            _models[key] = model.create_infer_request()
+            if len(_models) > _KEPT_MODELS:
+                _models.popitem(last=False)
+        _models.move_to_end(key)
+        request = _models[key]
+        for index, array in enumerate(node.inputs.values()):
+            request.set_input_tensor(index, given(array, node.type_of(array)))
+        request.infer()
+        return request.get_output_tensor().data
+    except RuntimeError as error:
+        raise Refused(f"openvino: {reason(str(error))}") from error
+
+
+def given(array, kind):
+    """The array's own memory as a tensor. Bits of bfloat16 need the type said beside them."""
+    if kind == ov.Type.bf16:
+        return ov.Tensor(array, ov.Shape(list(array.shape)), kind)
+    return ov.Tensor(array, shared_memory=True)
+
+
+def reason(text):
+    """The lines of an OpenVINO error that say what it objects to: no paths of its sources."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Exception from", "Check '", "While "))]
+    return " ".join(said) or " ".join(text.split())
+
+
+def said_by_causal(call):
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    alone = call.keep is None and call.bias is None and call.kv_lengths is None
+    windowed = call.window_left >= 0 or call.window_right >= 0
+    return call.causal and alone and not windowed and (call.align == TOP_LEFT or lq == lk)
+
+
+def scalar(call):
+    """The scale in the type of the query; Unsupported where one rounding makes it another number."""
+    with np.errstate(over="ignore", under="ignore"):
+        if call.dtype == "bf16":
+            bits = np.float32(call.scale).view(np.uint32)
+            bits += 0x7FFF + (bits >> 16 & 1)
+            stored = np.array(bits >> 16, np.uint16)
+            value = float((bits & np.uint32(0xFFFF0000)).view(np.float32))
+        else:
+            stored = np.array(call.scale, call.q.dtype)
+            value = float(stored)
+    if not abs(value - call.scale) <= ROUNDOFF[call.dtype] * abs(call.scale):
+        raise Unsupported(f"this scale is no {call.dtype}, the type of the operator's input")
+    return stored
+
+
+def mask_of(call):
+    """attention_mask, bool or of the query's type, or None. Batch, heads and queries that are broadcast have length 1;
+    the keys are written out."""
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    parts = [] if call.keep is None else [narrowed(call.keep)]
+    if call.kv_lengths is not None:
+        parts.append((np.arange(lk) < call.kv_lengths[:, None])[:, None, None, :])
+    if call.causal or call.window_left >= 0 or call.window_right >= 0:
+        ends = np.array([lk]) if call.kv_lengths is None else call.kv_lengths
+        shift = (ends - lq if call.align == BOTTOM_RIGHT else np.zeros(1, int))[:, None, None, None]
+        column = np.arange(lk) - np.arange(lq)[:, None] - shift
+        parts.append(((column <= 0) | (not call.causal))
+                     & ((column >= -call.window_left) | (call.window_left < 0))
+                     & ((column <= call.window_right) | (call.window_right < 0)))
+    keep = None
+    for part in parts:
+        keep = part if keep is None else keep & part
+    if call.bias is None:
+        return keep
+    bias = narrowed(call.bias)
+    if keep is None:
+        return bias
+    lowest = np.uint16(0xFF80) if call.dtype == "bf16" else bias.dtype.type(-np.inf)
+    return np.where(keep, bias, lowest)
+
+
+def narrowed(array):
+    """The view with batch, heads and queries that are broadcast (stride 0) cut to length 1."""
+    index = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides[:3])
+    return array[index]

@@ -1,0 +1,113 @@
+"""What the PyTorch subjects need of a call: tensors without a copy, masks, threads, refusals."""
+
+import warnings
+
+import numpy as np
+import torch
+
+from attest import Refused, Unsupported
+
+TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
+TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
+
+# "A faster version of exp with ULP=20" (ATen/cpu/vec/vec512/vec512_float.h, exp_u20, in the headers that torch 2.15
+# installs): what the fused kernels call for float32. In 16-bit softmax formats that is less than one ulp. The processor's
+# products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
+NO_PROMISE = {"exp_ulp": {"f32": 20}, "flush_to_zero": {"bf16": True}}
+
+torch.set_grad_enabled(False)
+warnings.filterwarnings("ignore")  # on why a backend was not taken, and on broadcast arrays; what matters is raised
+_own_threads = torch.get_num_threads()
+
+
+def describe(supports, contract):
+    always = {
+        "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
+        "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [], "scale": "any",
+        "strides": "any",
+    }
+    return {"ops": ["attention"], "dtypes": list(TYPES), "concurrent": False, "supports": {**always, **supports},
+            "contract": contract}
+
+
+def tensor(view, dtype):
+    """The array as a tensor on the same memory. bf16 bits come as uint16, which torch sees as int16."""
+    if dtype == "bf16":
+        return torch.from_numpy(view.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(view)
+
+
+def narrowed(array, axes=(0, 1, 2, 3)):
+    """The view with those of `axes` that are broadcast (stride 0) cut to length 1."""
+    strides = array.stride()
+    return array[tuple(slice(0, 1) if axis in axes and strides[axis] == 0 else slice(None) for axis in range(4))]
+
+
+def said_by_is_causal(call):
+    """Whether the causal mask is one that starts at the top left, alone: what is_causal means."""
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    alone = call.keep is None and call.bias is None and call.kv_lengths is None and not windowed(call)
+    return call.causal and alone and (call.align == TOP_LEFT or lq == lk)
+
+
+def windowed(call):
+    return call.window_left >= 0 or call.window_right >= 0
+
+
+def lengths_as_keep(call):
+    """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
+    lengths = torch.from_numpy(call.kv_lengths)
+    return (torch.arange(call.k.shape[2]) < lengths[:, None])[:, None, None, :]
+
+
+def diagonal_as_keep(call):
+    """bool [1 or B, 1, Lq, Lk]: the keys that the causal mask and the windows leave to each query."""
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    column = torch.arange(lk) - torch.arange(lq)[:, None]
+    if call.align == BOTTOM_RIGHT:
+        ends = torch.tensor([lk]) if call.kv_lengths is None else torch.from_numpy(call.kv_lengths)
+        column = column - (ends - lq)[:, None, None]
+    else:
+        column = column[None]
+    keep = torch.ones_like(column, dtype=torch.bool)
+    if call.causal:
+        keep &= column <= 0
+    if call.window_left >= 0:
+        keep &= column >= -call.window_left
+    if call.window_right >= 0:
+        keep &= column <= call.window_right
+    return keep[:, None]
+
+
+def keep_of(call, keep):
+    """What lets keys take part, as one bool tensor, or None: `keep` and all that is not said in another way."""
+    parts = [] if keep is None else [keep]
+    if call.kv_lengths is not None:
+        parts.append(lengths_as_keep(call))
+    if call.causal or windowed(call):
+        parts.append(diagonal_as_keep(call))
+    for part in parts[1:]:
+        parts[0] = parts[0] & part
+    return parts[0] if parts else None
+
+
+def use_threads(call):
+    """torch.set_num_threads where it changes something; 0 leaves PyTorch its own number."""
+    wanted = call.threads or _own_threads
+    if torch.get_num_threads() != wanted:
+        torch.set_num_threads(wanted)
+
+
+def ask(function):
+    """function(), with PyTorch's refusal as attest.Refused; Unsupported where a backend that was asked for cannot run."""
+    try:
+        return function()
+    except RuntimeError as error:
+        text = str(error).split("\n")[0].strip()
+        if "No available kernel" in text:
+            raise Unsupported("this backend does not take the call, which the document announces with a warning") from None
+        raise Refused(f"torch: {text}") from error
+
+
+def version():
+    return f"torch {torch.__version__}"

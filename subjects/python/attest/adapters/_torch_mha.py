@@ -1,0 +1,208 @@
+"""torch.nn.MultiheadAttention on the CPU, its projections set to pass the problem's heads through unchanged.
+
+Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html, the same text as the class's
+docstring. The sentences relied on:
+- "MultiHead(Q, K, V) = Concat(head_1,...,head_h) W^O where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)"; "each head
+  will have dimension embed_dim // num_heads". Attention is that of "Attention Is All You Need": scale 1/sqrt(head);
+- "MHA will use fastpath inference ... iff: self attention is being computed (i.e., query, key, and value are the same
+  tensor); inputs are batched (3D) with batch_first==True", autograd off, eval(), and more that holds here;
+- attn_mask: "(L, S) or (N*num_heads, L, S)"; "For a binary mask, a True value indicates that the corresponding position
+  is not allowed to attend. For a float mask, the mask values will be added to the attention weight";
+- key_padding_mask: "a True value indicates that the corresponding key value will be ignored";
+- "If both attn_mask and key_padding_mask are supplied, their types should match";
+- need_weights: "Set need_weights=False to use the optimized scaled_dot_product_attention".
+Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
+
+The projections are rows of the identity, in which every product and sum is exact, so what goes in is what
+attention gets. NaN and infinities spread over a row in them: they are not asked, and where several heads may rightly
+give one, the others cannot be told. On the fast path one tensor must be
+query, key and value: it holds q, k and v side by side, and heads four times as wide pick theirs out; the scale of such
+a head is half that of the problem, which doubling q undoes exactly.
+"""
+
+from collections import OrderedDict
+
+import torch
+
+from attest import Unsupported
+
+from . import _torch_script as script
+from ._torch_call import (
+    NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, keep_of, lengths_as_keep, narrowed, said_by_is_causal, tensor,
+    use_threads, version, windowed,
+)
+
+_WIDEST = 1024  # of embed_dim: its projections have 4 * embed_dim^2 elements
+_KEPT_LAYERS = 32
+_layers = OrderedDict()  # least recently used first
+
+
+class MultiheadAttention:
+    """fast: the fast path wherever the problem can say it, else, as without it, three tensors.
+    weights: need_weights is left at its default, True."""
+
+    def __init__(self, name, *, fast=False, weights=False):
+        self.name = f"torch:{name}"
+        self.version = version()
+        self.fast, self.weights = fast, weights
+
+    def describe(self):
+        return describe({"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE)
+
+    def attention(self, call):
+        use_threads(call)
+        said = self.say(call)
+        y = heads_outside(ask(lambda: layer(said)(*said.inputs, **said.options))[0], call.out.shape)
+        if said.heads > 1 and not y.isfinite().all() and may_be_nonfinite(call, said.options):
+            raise Unsupported("a NaN that one head may have spreads over all heads in the output projection")
+        tensor(call.out, call.dtype).copy_(y)
+
+    def say(self, call):
+        if call.softcap > 0:
+            raise Unsupported("MultiheadAttention has no softcap")
+        if not call.scale_is_default:
+            raise Unsupported("MultiheadAttention has no scale but the default")
+        if call.k.shape[1] != call.q.shape[1] or call.v.shape[3] != call.q.shape[3]:
+            raise Unsupported("MultiheadAttention has one num_heads and one head dimension")
+        if call.bias is not None and call.bias_dtype != call.dtype:
+            raise Unsupported("MultiheadAttention takes a mask of the query's type")
+        q, k, v = (tensor(x, call.dtype) for x in (call.q, call.k, call.v))
+        if not all(t.isfinite().all() for t in (q, k, v)):
+            raise Unsupported("a NaN or an infinity spreads over its row in the projections")
+        said = self.in_one(call, q, k, v) if self.fast else None
+        return said or self.in_three(call, q, k, v)
+
+    def in_one(self, call, q, k, v):
+        """Query, key and value as one tensor, or None where the problem cannot be said so."""
+        b, heads, length, d = q.shape
+        width = 4 * heads * d
+        if k.shape[2] != length or heads % 2 or call.bias is not None or width > _WIDEST:
+            return None
+        if q.abs().max() > torch.finfo(q.dtype).max / 2:
+            return None
+        x = torch.cat([*map(heads_inside, (q, k, v)), torch.zeros(b, length, heads * d, dtype=q.dtype)], 2)
+        return Said((x, x, x), width, heads, d, self.options(call), fast=True)
+
+    def in_three(self, call, q, k, v):
+        b, heads, _, d = q.shape
+        if heads * d > _WIDEST:
+            raise Unsupported(f"projections wider than {_WIDEST} are not made")
+        return Said(tuple(map(heads_inside, (q, k, v))), heads * d, heads, d, self.options(call), fast=False)
+
+    def options(self, call):
+        options = {} if self.weights else {"need_weights": False}
+        padding, mask = masks(call)
+        if padding is not None:
+            options["key_padding_mask"] = padding
+        if mask is not None:
+            options["attn_mask"] = mask
+        if said_by_is_causal(call):
+            options["is_causal"] = True  # "a hint that attn_mask is the causal mask"
+        return options
+
+    def script(self, call):
+        return script.mha(self.say(call), call)
+
+
+class Said:
+    """One call of a layer: its three inputs, what the layer is, and the options."""
+
+    def __init__(self, inputs, width, heads, d, options, fast):
+        self.inputs, self.options = inputs, options
+        self.width, self.heads, self.d, self.fast = width, heads, d, fast
+        self.dtype = inputs[0].dtype
+
+
+def layer(said):
+    """The layer whose projections pass heads through; a few are kept."""
+    key = (said.width, said.heads, said.d, said.fast, said.dtype)
+    if key in _layers:
+        _layers.move_to_end(key)
+        return _layers[key]
+    made = torch.nn.MultiheadAttention(said.width, said.heads, batch_first=True, dtype=said.dtype).eval()
+    for weight, chosen in zip((*made.in_proj_weight.chunk(3), made.out_proj.weight), projections(said)):
+        weight.copy_(chosen)
+    made.in_proj_bias.zero_()
+    made.out_proj.bias.zero_()
+    _layers[key] = made
+    if len(_layers) > _KEPT_LAYERS:
+        _layers.popitem(last=False)
+    return made
+
+
+def projections(said):
+    """The weights of query, key, value and output."""
+    eye = torch.eye(said.width, dtype=said.dtype)
+    if not said.fast:
+        return eye, eye, eye, eye
+    heads, d = said.heads, said.d
+    # Row of each head's first d features; feature of x where q begins.
+    rows = (torch.arange(heads)[:, None] * 4 * d + torch.arange(d)).ravel()
+    features = torch.arange(heads * d)
+    weights = torch.zeros(4, said.width, said.width, dtype=said.dtype)
+    for part in range(3):
+        weights[part, rows, features + part * heads * d] = 2 if part == 0 else 1
+    weights[3, features, rows] = 1
+    return weights
+
+
+def masks(call):
+    """(key_padding_mask, attn_mask), True where a key is left out; or, where there is a bias, both added.
+
+    Key lengths, and a keep mask that is the same for all heads and queries, are a key_padding_mask; everything else
+    is an attn_mask, of two dimensions if it is the same for all samples and heads.
+    """
+    keep = None if call.keep is None else narrowed(tensor(call.keep, "bool"))
+    lengths = None if call.kv_lengths is None else lengths_as_keep(call)
+    moving = diagonal_as_keep(call) if call.causal or windowed(call) else None
+    if keep is not None and keep.shape[1] == keep.shape[2] == 1:
+        padding, keep = (keep if lengths is None else keep & lengths), None
+    else:
+        padding = lengths
+    attend = moving if keep is None else keep if moving is None else keep & moving
+
+    b, heads, lq, lk = *call.q.shape[:3], call.k.shape[2]
+    if padding is not None:
+        padding = ~padding.expand(b, 1, 1, lk)[:, 0, 0]
+    mask = None if attend is None else ~attend
+    if call.bias is not None:
+        mask = added(mask, narrowed(tensor(call.bias, call.dtype), (0, 1)), call.dtype)
+        padding = None if padding is None else added(padding, None, call.dtype)
+    if mask is None:
+        return padding, None
+    if mask.shape[0] == mask.shape[1] == 1:
+        return padding, mask[0, 0].expand(lq, lk)
+    return padding, mask.expand(b, heads, lq, lk).reshape(b * heads, lq, lk)
+
+
+def may_be_nonfinite(call, options):
+    """Whether some head may rightly return NaN or infinity: a row without keys, or numbers large enough to overflow."""
+    keep = keep_of(call, None if call.keep is None else tensor(call.keep, "bool"))
+    if keep is not None and not keep.any(-1).all():
+        return True
+    if any(not mask.isfinite().all() for name, mask in options.items() if name.endswith("mask")):
+        return True  # a bias of -inf may leave a row without keys
+    q, k, v = (tensor(x, call.dtype).double().abs().max() for x in (call.q, call.k, call.v))
+    bias = 0 if call.bias is None else tensor(call.bias, call.dtype).double().abs().max()
+    largest = torch.finfo(TYPES[call.dtype]).max / 16
+    return bool(max(q * k * call.q.shape[3] + bias, v * call.k.shape[2]) > largest)
+
+
+def added(left_out, bias, dtype):
+    """`bias`, or zeros, with -inf where `left_out`."""
+    if left_out is None:
+        return bias
+    bias = torch.zeros((), dtype=TYPES[dtype]) if bias is None else bias
+    return torch.where(left_out, torch.tensor(float("-inf"), dtype=TYPES[dtype]), bias)
+
+
+def heads_inside(t):
+    """[B, H, L, D] as (B, L, H*D)."""
+    b, heads, length, d = t.shape
+    return t.transpose(1, 2).reshape(b, length, heads * d)
+
+
+def heads_outside(y, shape):
+    """The first H*D features of (B, L, width) as [B, H, L, D]."""
+    b, heads, length, d = shape
+    return y[:, :, :heads * d].reshape(b, length, heads, d).transpose(1, 2)

@@ -1,0 +1,115 @@
+"""A call of PyTorch as a few lines of Python that make it without attest: what `attest export --to python` pastes.
+
+The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
+"""
+
+import numpy as np
+import torch
+
+from ._torch_call import TYPES
+
+_HEAD = """\
+import torch
+torch.set_num_threads({threads})
+"""
+
+# Strides and misalignment are part of a problem; NaN fills what lies between the elements, as it did.
+_LAID = """\
+def laid(array, dtype, strides, offset):
+    span = offset + 1 + sum((n - 1) * s for n, s in zip(array.shape, strides))
+    t = torch.full((span,), float("nan"), dtype=dtype).as_strided(array.shape, strides, offset)
+    given = tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)  # an axis that is broadcast is written once
+    t[given].copy_(torch.tensor(array[given]))
+    return t
+"""
+
+_CATCH = """\
+except RuntimeError as error:
+    raise SystemExit(f"refused: {error}")
+"""
+
+
+def sdpa(inputs, call, backend):
+    names = {name: _argument(value, call) for name, value in inputs.items()}
+    arguments = ", ".join(f"{name}={text}" for name, text in names.items())
+    function = f"got = torch.nn.functional.scaled_dot_product_attention({arguments})"
+    if backend is None:
+        body = f"    {function}\n"
+    else:
+        body = f"    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend.name}):\n        {function}\n"
+    return _script(call, "try:\n" + body + _CATCH + "got = got.double().numpy()\n")
+
+
+def flash_lse(inputs, call):
+    arguments = ", ".join(f"{name}={_argument(value, call)}" for name, value in inputs.items())
+    return _script(call, "try:\n    got, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu("
+                         f"{arguments})\n" + _CATCH + "got = got.double().numpy()\n")
+
+
+def mha(said, call):
+    b, heads, lq, d = call.out.shape
+    inside = lambda name: f"{_argument_named(name, call)}.transpose(1, 2).reshape({b}, -1, {heads * d})"
+    body = f"mha = torch.nn.MultiheadAttention({said.width}, {heads}, batch_first=True, dtype={said.dtype}).eval()\n"
+    if said.fast:
+        body += (f"x = torch.cat([{inside('q')}, {inside('k')}, {inside('v')},\n"
+                 f"               torch.zeros({b}, {lq}, {heads * d}, dtype={said.dtype})], 2)\n"
+                 "inputs = x, x, x  # the same tensor: the fast path\n"
+                 f"rows = (torch.arange({heads})[:, None] * {4 * d} + torch.arange({d})).ravel()\n"
+                 f"features = torch.arange({heads * d})\n")
+    else:
+        body += f"inputs = {inside('q')}, {inside('k')}, {inside('v')}\n"
+    body += ("with torch.no_grad():  # projections that pass the heads through\n"
+             "    for p in mha.parameters():\n        p.zero_()\n"
+             "    w_q, w_k, w_v = mha.in_proj_weight.chunk(3)\n")
+    if said.fast:  # doubling q makes up for heads four times as wide
+        step = heads * d
+        body += ("    w_q[rows, features] = 2\n"
+                 f"    w_k[rows, features + {step}] = w_v[rows, features + {2 * step}] = 1\n"
+                 "    mha.out_proj.weight[features, rows] = 1\n")
+    else:
+        body += ("    for w in (w_q, w_k, w_v, mha.out_proj.weight):\n"
+                 f"        w.copy_(torch.eye({said.width}))\n")
+    options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
+    body += (f"    try:\n        got = mha(*inputs{options})[0]\n    "
+             + _CATCH.replace("\n    raise", "\n        raise")
+             + f"got = got[:, :, :{heads * d}].reshape({b}, {lq}, {heads}, {d}).transpose(1, 2).double().numpy()\n")
+    return _script(call, body)
+
+
+def _script(call, body):
+    threads = call.threads or torch.get_num_threads()
+    return _HEAD.format(threads=threads) + (_LAID if "laid(" in body else "") + body
+
+
+def _argument(value, call):
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    for name in ("q", "k", "v", "keep", "bias"):
+        view = getattr(call, name)
+        if view is not None and value.data_ptr() == view.ctypes.data and value.numel():
+            if value.shape == view.shape:
+                return _argument_named(name, call)
+            cut = ", ".join(":1" if n < m else ":" for n, m in zip(value.shape, view.shape))
+            if value.dim() == view.ndim:
+                return f"{_argument_named(name, call)}[{cut}]"
+    return _literal(value)
+
+
+def _argument_named(name, call):
+    """The call's array as a tensor with the strides and the misalignment it has in the call."""
+    view = getattr(call, name)
+    dtype = torch.bool if name == "keep" else TYPES[call.dtype]
+    strides = tuple(s // view.itemsize for s in view.strides)
+    offset = view.ctypes.data % 64 // view.itemsize  # torch allocates at multiples of 64
+    packed = strides == tuple(s // view.itemsize for s in np.empty(view.shape, view.dtype).strides)
+    if packed and offset == 0 or view.size == 0:
+        return f"torch.tensor({name}, dtype={dtype})"
+    return f"laid({name}, {dtype}, {strides}, {offset})"
+
+
+def _literal(value):
+    shape = tuple(value.shape)
+    text = str(value.double().tolist() if value.dtype != torch.bool else value.tolist())
+    text = text.replace("inf", 'float("inf")').replace("nan", 'float("nan")')
+    made = f"torch.tensor({text}, dtype={value.dtype})"
+    return made if value.numel() else f"torch.zeros({shape}, dtype={value.dtype})"

@@ -1,0 +1,139 @@
+"""torch.nn.functional.scaled_dot_product_attention on the CPU, by its public face.
+
+Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scaled_dot_product_attention.html, the same
+text as the function's docstring. The sentences relied on:
+- scale: "Scaling factor applied prior to softmax. If None, the default value is set to 1/sqrt(E)";
+- diagonal: "The attention masking has the form of the upper left causal bias due to the alignment (see
+  torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix"; "An error is thrown if both attn_mask and
+  is_causal are set". So a causal mask that is anything else goes in as attn_mask;
+- masks: "shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S)"; "A boolean mask
+  where a value of True indicates that the element *should* take part in attention"; "A float mask of the same type as
+  query, key, value that is added to the attention score". Windows and key lengths are such masks. The code that the
+  document gives as equivalent fills in float("-inf");
+- heads: enable_gqa, "key.repeat_interleave(query.size(-3)//key.size(-3), -3)"; "experimental";
+- precision: "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or
+  torch.bfloat16". Of the others nothing is said: "the output of this function may be different depending on what
+  backend kernel is chosen";
+- dropout_p is left at its default, 0.
+Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
+anything on batches ("(A@B)[0] ... is not guaranteed to be bitwise identical to A[0]@B[0]", notes/numerical_accuracy),
+on equal bits of a repeated call on the CPU, on NaN.
+"""
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from attest import Unsupported
+
+from . import _torch_script as script
+from ._torch_call import (
+    NO_PROMISE, TYPES, ask, describe, keep_of, narrowed, said_by_is_causal, tensor, use_threads, version,
+)
+
+_IN_FLOAT = "*=f32,storage={0},output={0}"
+
+
+class Sdpa:
+    """Default dispatch: PyTorch chooses the backend."""
+
+    backend = None
+    supports = {}
+    contract = NO_PROMISE
+
+    def __init__(self, name):
+        self.name = f"torch:{name}"
+        self.version = version()
+
+    def describe(self):
+        return describe(self.supports, self.contract)
+
+    def attention(self, call):
+        use_threads(call)
+        inputs = self.inputs(call)
+        tensor(call.out, call.dtype).copy_(ask(lambda: self.run(**inputs)))
+
+    def run(self, query, key, value, **options):
+        if self.backend is None:
+            return scaled_dot_product_attention(query, key, value, **options)
+        with sdpa_kernel(self.backend):
+            return scaled_dot_product_attention(query, key, value, **options)
+
+    def inputs(self, call):
+        """The arguments of the function, those at their default left out."""
+        if call.softcap > 0:
+            raise Unsupported("scaled_dot_product_attention has no softcap")
+        if call.bias is not None and call.bias_dtype != call.dtype:
+            raise Unsupported("scaled_dot_product_attention documents float masks of the query's type alone")
+        inputs = {name: tensor(getattr(call, view), call.dtype) for name, view in
+                  (("query", "q"), ("key", "k"), ("value", "v"))}
+        if said_by_is_causal(call):
+            inputs["is_causal"] = True
+        else:
+            mask = mask_of(call)
+            if mask is not None:
+                inputs["attn_mask"] = mask
+        if not call.scale_is_default:
+            inputs["scale"] = call.scale
+        if call.q.shape[1] != call.k.shape[1]:
+            inputs["enable_gqa"] = True
+        return inputs
+
+    def script(self, call):
+        return script.sdpa(self.inputs(call), call, self.backend)
+
+
+class Math(Sdpa):
+    """The backend that the document calls "a PyTorch implementation defined in C++ matching the above formulation"."""
+
+    backend = SDPBackend.MATH
+    contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
+                "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}}
+
+
+class Flash(Sdpa):
+    """FlashAttention on the CPU. "Each of the fused kernels has specific input limitations": it is not asked for Dv != D."""
+
+    backend = SDPBackend.FLASH_ATTENTION
+    supports = {"dims": {"dv": "=d"}}
+
+
+class FlashLse(Flash):
+    """The operator behind it, which gives the log-sum-exp too and which no document describes. Nothing checks what it is
+    given: it is asked what the public function would ask it."""
+
+    supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
+
+    def attention(self, call):
+        use_threads(call)
+        inputs = self.inputs(call)
+        out, lse = ask(lambda: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(**inputs))
+        tensor(call.out, call.dtype).copy_(out)
+        if call.lse is not None:
+            torch.from_numpy(call.lse).copy_(lse)
+
+    def inputs(self, call):
+        inputs = super().inputs(call)
+        if "enable_gqa" in inputs or call.v.shape[3] != call.q.shape[3]:
+            raise Unsupported("the operator wants as many heads of keys as of queries, and Dv = D")
+        mask = inputs.get("attn_mask")
+        if mask is not None and mask.dtype == torch.bool:
+            inputs["attn_mask"] = torch.zeros(mask.shape, dtype=TYPES[call.dtype]).masked_fill_(~mask, float("-inf"))
+        return inputs
+
+    def script(self, call):
+        return script.flash_lse(self.inputs(call), call)
+
+
+def mask_of(call):
+    """attn_mask: bool, or float where there is a bias, or None.
+
+    A mask alone goes in on its own memory: for an odd number of queries as the problem has it, of full shape with
+    stride 0 where it is broadcast, else with length 1 there. Users pass both.
+    """
+    form = (lambda t: t) if call.q.shape[2] % 2 else narrowed
+    keep = keep_of(call, None if call.keep is None else form(tensor(call.keep, "bool")))
+    if call.bias is None:
+        return keep
+    bias = form(tensor(call.bias, call.dtype))
+    return bias if keep is None else torch.where(keep, bias, torch.tensor(float("-inf"), dtype=bias.dtype))

@@ -1,0 +1,202 @@
+"""The openvino adapters: what they hand to the operator, what comes back, and what docs/findings.md claims.
+
+Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where openvino is not installed there.
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+from need_package import need
+
+ROOT = Path(__file__).resolve().parents[2]
+need("openvino", "it is never part of ./run test, ./run fuzz openvino:sdpa installs it")
+
+sys.path.insert(0, str(ROOT / "subjects" / "python"))
+import findings_scripts
+import numpy as np
+import openvino
+
+from attest import Refused, Unsupported
+from attest.adapters import _openvino_sdpa as sdpa
+from attest.adapters.openvino import SUBJECTS
+from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, values
+
+LENGTHS = np.array([1, 3], np.int32)
+
+
+def problems(dtype):
+    yield from battery(dtype)
+    for problem in (dict(b=2, hq=3, hkv=1, lq=3, lk=4), dict(b=2, hq=2, lq=4, lk=6, window_left=1, window_right=2),
+                    dict(b=2, lq=2, lk=3, window_left=0, align=BOTTOM_RIGHT, kv_lengths=np.array([2, 3], np.int32))):
+        yield problem, call(dtype=dtype, **problem)
+
+
+def far_in_bf16(c):
+    return not np.all(np.abs(values(c.out, c.dtype) - reference(c)) <= 8 * ROUNDOFF["bf16"])
+
+
+class Agreement(unittest.TestCase):
+    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+
+    def test_battery(self):
+        for name, make in SUBJECTS.items():
+            subject = make()
+            wrong = far_in_bf16 if name == "sdpa-bf16" else far
+            for dtype in subject.describe()["dtypes"]:
+                judged = 0
+                for problem, c in problems(dtype):
+                    with self.subTest(name, dtype=dtype, problem=problem):
+                        try:
+                            subject.attention(c)
+                        except Unsupported:
+                            continue
+                        if (reference(c) == 0).all(-1).any():  # empty rows: nothing is promised of them
+                            continue
+                        judged += 1
+                        self.assertFalse(wrong(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+                self.assertGreaterEqual(judged, 18, (name, dtype))
+
+    def test_a_wrong_corner_is_far(self):
+        for name in SUBJECTS:
+            c = call(causal=True, lq=2, lk=5)
+            SUBJECTS[name]().attention(c)
+            c.align = BOTTOM_RIGHT
+            self.assertTrue(far_in_bf16(c), name)
+
+    def test_a_nan_is_far(self):
+        self.assertTrue(far(call(dtype="bf16")) and far_in_bf16(call(dtype="bf16")))
+
+    def test_the_hint_reaches_the_device(self):
+        """In ACCURACY mode float32 is float32, under the hint it is not."""
+        results = []
+        for name in ("sdpa", "sdpa-bf16"):
+            c = call(lq=5, lk=7, d=3)
+            SUBJECTS[name]().attention(c)
+            results.append(far(c))
+        self.assertFalse(results[0])
+        if "BF16" in sdpa._core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            self.assertTrue(results[1])
+
+    def test_views_are_read_through_their_strides_and_inputs_left_alone(self):
+        c = call(b=2, hq=3, lq=4, lk=5, d=3, dtype="bf16")
+        c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
+        c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
+        c.out = np.zeros((2, 4, 3, 3), np.uint16).transpose(0, 2, 1, 3)
+        before = [x.copy() for x in (c.q, c.k, c.v)]
+        SUBJECTS["sdpa"]().attention(c)
+        self.assertFalse(far(c))
+        for x, y in zip(before, (c.q, c.k, c.v)):
+            np.testing.assert_array_equal(x, y)
+
+    def test_contiguous_memory_goes_in_as_it_is(self):
+        c = call()
+        self.assertEqual(SUBJECTS["sdpa"]().node(c).inputs["query"].ctypes.data, c.q.ctypes.data)
+
+    def test_a_model_is_reused_over_shapes_and_a_static_one_is_not(self):
+        for name, models in (("sdpa", 1), ("sdpa-static", 2)):
+            sdpa._models.clear()
+            for lk in (3, 4, 3):
+                c = call(lk=lk)
+                SUBJECTS[name]().attention(c)
+                self.assertFalse(far(c))
+            self.assertEqual(len(sdpa._models), models, name)
+
+    def test_kept_models_are_bounded(self):
+        sdpa._models.clear()
+        most, sdpa._KEPT_MODELS = sdpa._KEPT_MODELS, 2
+        try:
+            for lk in (3, 4, 5):
+                SUBJECTS["sdpa-static"]().attention(call(lk=lk))
+            self.assertEqual(len(sdpa._models), 2)
+        finally:
+            sdpa._KEPT_MODELS = most
+
+
+class Encoding(unittest.TestCase):
+    def inputs(self, **options):
+        node = SUBJECTS["sdpa"]().node(call(**options))
+        return {name: a for name, a in node.inputs.items() if name not in ("query", "key", "value")}, node.causal
+
+    def test_plain(self):
+        self.assertEqual(self.inputs(), ({}, False))
+
+    def test_a_scale_needs_a_mask_before_it(self):
+        inputs, _ = self.inputs(scale=0.5)
+        self.assertEqual([(name, a.shape, float(a)) for name, a in inputs.items()],
+                         [("attention_mask", (), 0), ("scale", (), 0.5)])
+        self.assertEqual(self.inputs(scale=0.1, dtype="bf16")[0]["scale"], np.uint16(0x3DCD))
+
+    def test_causal_is_the_top_left_alone(self):
+        self.assertEqual(self.inputs(causal=True, lq=2, lk=5), ({}, True))
+        self.assertEqual(self.inputs(causal=True, align=BOTTOM_RIGHT, lq=3, lk=3), ({}, True))
+        inputs, causal = self.inputs(causal=True, align=BOTTOM_RIGHT, lq=2, lk=3)
+        self.assertEqual((inputs["attention_mask"][0, 0].tolist(), causal), ([[True, True, False], [True] * 3], False))
+
+    def test_masks(self):
+        mask = self.inputs(lq=3, lk=3, window_left=1, window_right=0)[0]["attention_mask"][0, 0]
+        np.testing.assert_array_equal(mask, [[1, 0, 0], [1, 1, 0], [0, 1, 1]])
+        mask = self.inputs(b=2, kv_lengths=LENGTHS)[0]["attention_mask"]
+        np.testing.assert_array_equal(mask, [[[[1, 0, 0]]], [[[1, 1, 1]]]])
+        self.assertEqual(self.inputs(b=2, hq=4, lq=3, keep=np.ones((2, 1, 1, 3), bool))[0]["attention_mask"].shape,
+                         (2, 1, 1, 3))
+        keep, bias = np.array([[1, 0, 1], [0, 1, 1]], bool), np.arange(6, dtype=np.float16).reshape(2, 3)
+        mask = self.inputs(keep=keep, bias=bias, dtype="f16")[0]["attention_mask"]
+        self.assertEqual(mask.dtype, np.float16)
+        np.testing.assert_array_equal(mask[0, 0], [[0, -np.inf, 2], [-np.inf, 4, 5]])
+
+    def test_unsupported(self):
+        for c in (call(softcap=1.0), call(hq=4, hkv=2), call(scale=1e300), call(scale=1e-12, dtype="f16"),
+                  call(bias=np.zeros((2, 3), "f"), bias_dtype="f32", dtype="f16")):
+            with self.assertRaises(Unsupported):
+                SUBJECTS["sdpa"]().node(c)
+
+    def test_a_refusal_is_one_line_without_paths(self):
+        with self.assertRaises(Refused) as caught:
+            SUBJECTS["sdpa-static"]().attention(call(k=np.zeros((1, 1, 3, 5), "f")))
+        self.assertRegex(str(caught.exception), r"^openvino: [^\n/]+$")
+
+
+class Scripts(unittest.TestCase):
+    """The script of a call gives what the subject gives, bit for bit."""
+
+    def test_battery(self):
+        for name, make in SUBJECTS.items():
+            subject = make()
+            for dtype in subject.describe()["dtypes"]:
+                every = list(problems(dtype))
+                for problem, c in every if name == "sdpa" else every[::5]:  # a model a problem takes its time
+                    with self.subTest(name, dtype=dtype, problem=problem):
+                        self.compare(subject, c)
+
+    def compare(self, subject, c):
+        try:
+            code = subject.script(c)
+            subject.attention(c)
+        except Unsupported:
+            return
+        plain = lambda n: getattr(c, n) if n in ("keep", "kv_lengths") or getattr(c, n) is None or c.dtype != "bf16" \
+            else values(getattr(c, n), "bf16").astype(np.float32)
+        scope = {"np": np, "scale": c.scale,
+                 **{n: plain(n) for n in ("q", "k", "v", "bias", "keep", "kv_lengths")}}
+        exec(code, scope)
+        np.testing.assert_array_equal(scope["got"], values(c.out, c.dtype))
+
+
+class Declarations(unittest.TestCase):
+    def test_names_versions_and_descriptions(self):
+        self.assertEqual(set(SUBJECTS), {"sdpa", "sdpa-static", "sdpa-bf16"})
+        for name, make in SUBJECTS.items():
+            subject = make()
+            self.assertEqual(subject.name, f"openvino:{name}")
+            self.assertIn(openvino.__version__.split("-")[0], subject.version)
+            self.assertEqual(subject.describe()["dtypes"], ["f32", "bf16", "f16"])
+
+
+class Findings(findings_scripts.Findings):
+    prefix, packages = "openvino", {"openvino": openvino.__version__.split("-")[0]}
+    requirements = "requirements-openvino.txt"
+
+
+if __name__ == "__main__":
+    unittest.main()

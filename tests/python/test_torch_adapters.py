@@ -1,0 +1,336 @@
+"""The torch adapters: what they hand to PyTorch, what comes back, and what docs/findings.md claims.
+
+Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is not installed there.
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+from need_package import need
+
+ROOT = Path(__file__).resolve().parents[2]
+need("torch", "it is never part of ./run test, ./run fuzz torch:sdpa installs it")
+
+sys.path.insert(0, str(ROOT / "subjects" / "python"))
+import findings_scripts
+import numpy as np
+import torch
+
+from attest import Refused, Unsupported
+from attest.adapters import _torch_mha as mha
+from attest.adapters._torch_call import TYPES, tensor
+from attest.adapters.torch import SUBJECTS
+from attention_calls import BOTTOM_RIGHT, battery, call, far, reference, stored, values
+
+SDPA = ("sdpa", "math", "flash", "flash-lse")
+MHA = ("mha", "mha-slow", "mha-weights")
+LENGTHS = np.array([1, 3], np.int32)
+
+
+def empty_rows(c):
+    """Whether a row has no key: nothing is promised of it."""
+    return bool((reference(c) == 0).all(-1).any())
+
+
+def problems(dtype):
+    for problem, c in battery(dtype):
+        yield problem, c
+    for problem in (dict(b=2, hq=2, lq=5, lk=5, d=4), dict(b=2, hq=2, lq=4, lk=4, causal=True),
+                    dict(b=2, hq=4, lq=3, lk=3, kv_lengths=LENGTHS),
+                    dict(b=2, hq=2, lq=4, lk=6, window_left=1, window_right=2),
+                    dict(b=2, lq=2, lk=3, window_left=0, align=BOTTOM_RIGHT, kv_lengths=np.array([2, 3], np.int32))):
+        yield problem, call(dtype=dtype, **problem)
+
+
+class Agreement(unittest.TestCase):
+    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+
+    def test_battery(self):
+        for name, make in SUBJECTS.items():
+            subject = make()
+            for dtype in subject.describe()["dtypes"]:
+                judged = 0
+                for problem, c in problems(dtype):
+                    with self.subTest(name, dtype=dtype, problem=problem):
+                        try:
+                            subject.attention(c)
+                        except Unsupported:
+                            continue
+                        if empty_rows(c):
+                            continue
+                        judged += 1
+                        self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+                self.assertGreaterEqual(judged, 17, (name, dtype))
+
+    def test_a_wrong_corner_is_far(self):
+        for name in SUBJECTS:
+            c = call(causal=True, lq=2, lk=5, dtype="bf16")
+            SUBJECTS[name]().attention(c)
+            self.assertFalse(far(c), name)
+            c.align = BOTTOM_RIGHT
+            self.assertTrue(far(c), name)
+
+    def test_a_nan_is_far(self):
+        self.assertTrue(far(call(dtype="bf16")))
+
+    def test_lse(self):
+        for dtype, kind, tolerance in (("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("bf16", np.float32, 0.02)):
+            c = call(b=2, hq=2, lq=3, lk=5, dtype=dtype, causal=True, lse=np.full((2, 2, 3), np.nan, kind))
+            SUBJECTS["flash-lse"]().attention(c)
+            score = c.scale * (values(c.q, dtype) @ values(c.k, dtype).swapaxes(2, 3))
+            score[..., np.arange(5) > np.arange(3)[:, None]] = -np.inf
+            self.assertTrue(np.allclose(c.lse, np.log(np.exp(score).sum(-1)), atol=tolerance, rtol=0), dtype)
+
+    def test_threads(self):
+        for threads in (1, 2, 0):
+            c = call(b=2, hq=3, threads=threads)
+            SUBJECTS["sdpa"]().attention(c)
+            self.assertFalse(far(c))
+            if threads:
+                self.assertEqual(torch.get_num_threads(), threads)
+
+
+class Views(unittest.TestCase):
+    """Tensors are the call's own memory, whatever its strides and alignment."""
+
+    def test_address_and_strides_are_kept(self):
+        for dtype, kind in TYPES.items():
+            size = 4 if dtype == "f32" else 8 if dtype == "f64" else 2
+            buffer = np.zeros(4096, np.uint8)
+            for offset, strides in ((3 * size, (40, 20, 5, 1)), (0, (0, 7, 1, 21)), (size, (0, 0, 0, 0))):
+                plain = stored(np.zeros(1), dtype).dtype
+                view = np.ndarray((2, 3, 4, 5), plain, buffer, offset, [s * size for s in strides])
+                made = tensor(view, dtype)
+                self.assertEqual((made.data_ptr(), made.stride(), made.dtype, made.shape),
+                                 (view.ctypes.data, strides, kind, view.shape))
+
+    def test_values_and_writes_go_through(self):
+        for dtype in TYPES:
+            buffer = stored(np.arange(24), dtype)
+            made = tensor(buffer.reshape(2, 3, 4).transpose(2, 0, 1), dtype)
+            np.testing.assert_array_equal(made.double().numpy(), np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1))
+            made[1, 1, 2] = 64
+            self.assertEqual(values(buffer, dtype)[21], 64)
+        self.assertTrue(tensor(np.array([True, False]), "bool").data_ptr())
+
+    def test_inputs_are_left_alone(self):
+        for name in SUBJECTS:
+            c = call(b=2, hq=2, lq=4, lk=4, d=3, dtype="bf16", bias=None)
+            c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
+            c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
+            c.out = stored(np.full((2, 4, 2, 3), np.nan), "bf16").transpose(0, 2, 1, 3)
+            before = [x.copy() for x in (c.q, c.k, c.v)]
+            SUBJECTS[name]().attention(c)
+            self.assertFalse(far(c), name)
+            for x, y in zip(before, (c.q, c.k, c.v)):
+                np.testing.assert_array_equal(x, y)
+
+
+class Encoding(unittest.TestCase):
+    def inputs(self, name="sdpa", **options):
+        inputs = SUBJECTS[name]().inputs(call(**options))
+        for plain in ("query", "key", "value"):
+            inputs.pop(plain)
+        return inputs
+
+    def test_plain(self):
+        self.assertEqual(self.inputs(), {})
+        self.assertEqual(self.inputs(d=4, scale=0.5), {"scale": 0.5})
+        self.assertEqual(self.inputs(hq=4, hkv=2), {"enable_gqa": True})
+
+    def test_is_causal_is_the_top_left_alone(self):
+        self.assertEqual(self.inputs(causal=True, lq=2, lk=5), {"is_causal": True})
+        self.assertEqual(self.inputs(causal=True, align=BOTTOM_RIGHT, lq=3, lk=3), {"is_causal": True})
+        mask = self.inputs(causal=True, align=BOTTOM_RIGHT, lq=2, lk=3)
+        self.assertEqual(set(mask), {"attn_mask"})
+        self.assertEqual(mask["attn_mask"][0, 0].tolist(), [[True, True, False], [True, True, True]])
+        mask = self.inputs(causal=True, keep=np.array([[0, 1, 1], [1, 1, 1]], bool))["attn_mask"]
+        self.assertEqual(mask[0, 0].tolist(), [[False, False, False], [True, True, False]])
+
+    def test_windows_and_lengths_are_masks(self):
+        mask = self.inputs(lq=3, lk=3, window_left=1, window_right=0)["attn_mask"][0, 0]
+        self.assertEqual(mask.int().tolist(), [[1, 0, 0], [1, 1, 0], [0, 1, 1]])
+        mask = self.inputs(b=2, kv_lengths=LENGTHS)["attn_mask"]
+        self.assertEqual(mask.int().tolist(), [[[[1, 0, 0]]], [[[1, 1, 1]]]])
+
+    def test_a_mask_alone_is_expanded_for_odd_queries_and_narrow_for_even(self):
+        for lq, shape in ((3, (2, 4, 3, 5)), (2, (2, 1, 1, 5))):
+            given = np.ones((2, 1, 1, 5), bool)
+            c = call(b=2, hq=4, lq=lq, lk=5)
+            c.keep = np.lib.stride_tricks.as_strided(given, (2, 4, lq, 5), (5, 0, 0, 1))
+            mask = SUBJECTS["sdpa"]().inputs(c)["attn_mask"]
+            self.assertEqual((tuple(mask.shape), mask.data_ptr()), (shape, given.ctypes.data))
+
+    def test_a_bias_takes_the_mask_in(self):
+        mask = self.inputs(keep=np.array([[1, 0, 1], [0, 1, 1]], bool), bias=np.arange(6, dtype="f").reshape(2, 3))
+        self.assertEqual(mask["attn_mask"].dtype, torch.float32)
+        self.assertEqual(mask["attn_mask"][0, 0].tolist(), [[0, -np.inf, 2], [-np.inf, 4, 5]])
+
+    def test_unsupported(self):
+        for name, c in [
+            ("sdpa", call(softcap=1.0)),
+            ("math", call(bias=np.zeros((2, 3), "f"), bias_dtype="f32", dtype="f16")),
+            ("flash", call(dv=3, d=2)),
+            ("flash-lse", call(hq=2, hkv=1)),
+            ("flash-lse", call(dv=3, d=2)),
+            ("mha", call(softcap=1.0)),
+            ("mha", call(scale=0.5)),
+            ("mha", call(hq=2, hkv=1)),
+            ("mha", call(dv=3, d=2)),
+            ("mha", call(d=1025)),
+            ("mha", call(v=np.full((1, 1, 3, 2), np.inf, "f"))),
+        ]:
+            with self.assertRaises(Unsupported, msg=name):
+                SUBJECTS[name]().attention(c)
+
+    def test_a_refusal_is_told_in_the_librarys_words(self):
+        c = call(k=np.zeros((1, 1, 3, 5), "f"))
+        with self.assertRaises(Refused) as caught:
+            SUBJECTS["math"]().attention(c)
+        self.assertTrue(str(caught.exception).startswith("torch: "))
+        self.assertNotIn("\n", str(caught.exception))
+
+
+class MultiheadAttention(unittest.TestCase):
+    def said(self, name="mha", **options):
+        return SUBJECTS[name]().say(call(**options))
+
+    def test_the_fast_path_is_taken_where_it_can_be_said(self):
+        self.assertTrue(self.said(hq=2, lq=3, lk=3).fast)
+        for options in (dict(hq=2, lq=3, lk=2), dict(hq=3, lq=3, lk=3), dict(hq=2, lq=3, lk=3, d=200),
+                        dict(hq=2, lq=3, lk=3, bias=np.zeros((3, 3), "f"))):
+            self.assertFalse(self.said(**options).fast, options)
+        self.assertFalse(self.said("mha-slow", hq=2, lq=3, lk=3).fast)
+
+    def test_it_is_the_fast_path(self):
+        taken = []
+        native = torch._native_multi_head_attention
+        torch._native_multi_head_attention = lambda *a, **k: taken.append(1) or native(*a, **k)
+        try:
+            for name in MHA:
+                SUBJECTS[name]().attention(call(hq=2, lq=3, lk=3))
+        finally:
+            torch._native_multi_head_attention = native
+        self.assertEqual(len(taken), 1)
+
+    def test_projections_are_exact(self):
+        for fast in (False, True):
+            said = mha.Said((torch.zeros(1, dtype=torch.bfloat16),), 4 * 6 if fast else 6, 2, 3, {}, fast)
+            for weight in mha.projections(said):
+                self.assertLessEqual(set(weight.unique().tolist()), {0.0, 1.0, 2.0})
+                self.assertLessEqual(int((weight != 0).sum(1).max()), 1)
+
+    def test_masks_are_true_where_a_key_is_left_out(self):
+        self.assertEqual(self.said(b=2, kv_lengths=LENGTHS).options["key_padding_mask"].int().tolist(),
+                         [[0, 1, 1], [0, 0, 0]])
+        said = self.said(lq=2, lk=2, causal=True).options
+        self.assertEqual((said["attn_mask"].int().tolist(), said["is_causal"]), ([[0, 1], [0, 0]], True))
+        self.assertNotIn("is_causal", self.said(lq=2, lk=3, causal=True, align=BOTTOM_RIGHT).options)
+        self.assertEqual(self.said(b=2, hq=2, keep=np.ones((2, 1, 2, 3), bool)).options["attn_mask"].shape, (4, 2, 3))
+
+    def test_both_masks_have_the_type_of_a_bias(self):
+        said = self.said(b=2, kv_lengths=LENGTHS, bias=np.zeros((2, 3), "f")).options
+        self.assertEqual(said["key_padding_mask"].tolist(), [[0, -np.inf, -np.inf], [0, 0, 0]])
+        self.assertEqual(said["attn_mask"].dtype, torch.float32)
+
+    def test_a_nan_of_one_head_is_not_held_against_the_others(self):
+        keep = np.ones((1, 2, 1, 3), bool)
+        for lq in (3, 2):  # on the fast path and beside it
+            c = call(hq=2, lq=lq, keep=keep)
+            SUBJECTS["mha-weights"]().attention(c)
+            self.assertFalse(far(c))
+            c.keep = np.broadcast_to(np.array([True, False])[None, :, None, None], c.keep.shape)
+            with self.assertRaises(Unsupported):
+                SUBJECTS["mha-weights"]().attention(c)
+
+    def test_a_nan_without_a_reason_is_told(self):
+        layer = mha.layer
+        mha.layer = lambda said: lambda *inputs, **options: (inputs[0] * float("nan"),)
+        try:
+            c = call(hq=2, lq=3, lk=3)
+            SUBJECTS["mha"]().attention(c)
+        finally:
+            mha.layer = layer
+        self.assertTrue(np.isnan(c.out).all())
+
+    def test_kept_layers_are_bounded(self):
+        for d in range(1, mha._KEPT_LAYERS + 5):
+            SUBJECTS["mha-slow"]().attention(call(d=d))
+        self.assertEqual(len(mha._layers), mha._KEPT_LAYERS)
+
+
+class Scripts(unittest.TestCase):
+    """The script of a call gives what the subject gives, bit for bit."""
+
+    def test_battery(self):
+        threads = torch.get_num_threads()
+        for name, make in SUBJECTS.items():
+            subject = make()
+            for dtype in subject.describe()["dtypes"]:
+                for problem, c in problems(dtype):
+                    with self.subTest(name, dtype=dtype, problem=problem):
+                        self.compare(subject, c)
+        torch.set_num_threads(threads)
+
+    def test_layout(self):
+        for name in ("sdpa", "mha-slow"):
+            c = call(b=2, hq=2, lq=4, lk=4, d=3)
+            c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
+            c.q = np.pad(c.q.ravel(), (1, 0))[1:].reshape(c.q.shape)
+            c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
+            self.assertIn("laid(k, torch.float32, (48, 24, 6, 1), ", SUBJECTS[name]().script(c))
+            self.compare(SUBJECTS[name](), c)
+
+    def compare(self, subject, c):
+        try:
+            code = subject.script(c)
+            subject.attention(c)
+        except Unsupported:
+            return
+        plain = lambda n: getattr(c, n) if n in ("keep", "kv_lengths") or getattr(c, n) is None or c.dtype != "bf16" \
+            else values(getattr(c, n), "bf16").astype(np.float32)
+        scope = {"np": np, "scale": c.scale,
+                 **{n: plain(n) for n in ("q", "k", "v", "bias", "keep", "kv_lengths")}}
+        exec(code, scope)
+        np.testing.assert_array_equal(scope["got"], values(c.out, c.dtype))
+
+
+class Declarations(unittest.TestCase):
+    def test_names_versions_and_descriptions(self):
+        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA})
+        for name, make in SUBJECTS.items():
+            subject = make()
+            self.assertEqual(subject.name, f"torch:{name}")
+            self.assertIn(torch.__version__, subject.version)
+            self.assertEqual(subject.describe()["dtypes"], ["f32", "f64", "bf16", "f16"])
+
+    def test_only_the_math_backend_promises_a_policy_for_16_bits(self):
+        for name, make in SUBJECTS.items():
+            self.assertEqual("policy" in make().describe()["contract"], name == "math")
+
+    def test_the_sentences_relied_on_are_still_there(self):
+        sdpa = " ".join(torch.nn.functional.scaled_dot_product_attention.__doc__.split())
+        layer = " ".join((torch.nn.MultiheadAttention.__doc__ + torch.nn.MultiheadAttention.forward.__doc__).split())
+        for text, sentences in (
+            (sdpa, ("A boolean mask where a value of True indicates that the element *should* take part in attention",
+                    "A float mask of the same type as query, key, value that is added to the attention score",
+                    "The attention masking has the form of the upper left causal bias due to the alignment",
+                    "An error is thrown if both attn_mask and is_causal are set",
+                    "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or "
+                    "torch.bfloat16",
+                    "Scaling factor applied prior to softmax. If None, the default value is set")),
+            (layer, ("For a binary mask, a ``True`` value indicates that the corresponding position is not allowed",
+                     "a ``True`` value indicates that the corresponding ``key`` value will be ignored",
+                     "``kdim`` and ``vdim`` are equal to ``embed_dim``"))):
+            for sentence in sentences:
+                self.assertIn(sentence, text)
+
+
+class Findings(findings_scripts.Findings):
+    prefix, packages = "torch", {"torch": torch.__version__.partition("+")[0]}
+    requirements = "requirements-torch.txt"
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
