@@ -30,7 +30,10 @@ chmod +x "$2/bin/attest"''',
     # numpy is there; a private environment is a folder with an interpreter that installs nothing.
     "python3": r'''
 if [[ $1 == -m && $2 == venv ]]; then
-  mkdir -p "$4/bin"; printf '#!/bin/bash\n[[ ! -e $HOUSE/pip-fails ]]\n' >"$4/bin/python"; chmod +x "$4/bin/python"
+  mkdir -p "$4/bin"
+  printf '#!/bin/bash\necho "pip $*" >>"$HOUSE/pip-calls"\n' >"$4/bin/python"
+  printf '[[ ! -e $HOUSE/pip-fails && ( ! -e $HOUSE/no-cpu-index || $* != *index-url* ) ]]\n' >>"$4/bin/python"
+  chmod +x "$4/bin/python"
 fi''',
 }
 
@@ -47,7 +50,7 @@ class RunScript(unittest.TestCase):
             (self.house / room).mkdir(parents=True)
         for name in ("core/a.cpp", "CMakeLists.txt", "CMakePresets.json"):
             (self.house / name).touch()
-        for name in ("requirements.txt", "requirements-onnxruntime.txt"):
+        for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in ("onnxruntime", "torch", "openvino"))):
             (self.house / "subjects/python" / name).write_text(f"{name}==1\n")
         shutil.copy(self.run_path, self.house / "run")
         for tool in TOOLS:
@@ -187,6 +190,36 @@ class RunScript(unittest.TestCase):
         self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
         entry.write_text('{"subject": "onnxruntime:Attention"}')
         self.assertEqual(self.python_of("replay", str(entry.parent)), private)
+        entry.write_text('{"subject":"torch:sdpa", "problem": "onnxruntime:"}')
+        self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
+        self.assertNotIn("torch", self.pip_calls())
+        self.assertEqual(self.python_of("replay", str(entry)), private)
+        self.assertIn("requirements-torch.txt", self.pip_calls())
+
+    def pip_calls(self):
+        return (self.house / "pip-calls").read_text()
+
+    def test_a_large_package_is_announced_with_its_size(self):
+        status, out, err, _ = self.call("fuzz", "torch:flash")
+        self.assertEqual((status, out.splitlines()[1]), (7, f"python {self.house}/build/.venv/bin/python"), err)
+        self.assertIn("0.3 GB to download", err)
+        self.assertNotIn("CUDA", err)
+        self.assertIn("/whl/cpu", self.pip_calls())
+        self.assertEqual(self.call("fuzz", "torch:math")[2], "")
+        self.assertIn("80 MB to download", self.call("fuzz", "openvino:sdpa")[2])
+        self.assertIn("requirements-openvino.txt", self.pip_calls())
+
+    def test_without_the_cpu_index_torch_comes_with_cuda_and_this_is_said(self):
+        (self.house / "no-cpu-index").touch()
+        status, _, err, _ = self.call("fuzz", "torch:flash")
+        self.assertEqual(status, 7)
+        self.assertIn("3.0 GB to download", err)
+        self.assertNotIn("index-url", self.pip_calls().splitlines()[-1])
+
+    def test_torch_is_no_part_of_the_tests(self):
+        self.call("test")
+        self.assertNotIn("torch", self.pip_calls())
+        self.assertNotIn("openvino", self.pip_calls())
 
     def test_packages_that_cannot_be_installed(self):
         (self.house / "pip-fails").touch()
