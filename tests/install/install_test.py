@@ -4,6 +4,7 @@
 Usage: install_test.py SOURCE BUILD [unittest option...]   BUILD is configured, and its attest built
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -233,6 +234,60 @@ class Example(Installed):
             self.assertEqual(FAILED in results.values(), failing, self.output)
             self.assertEqual(results[f"{subject}.policy-bound"], FAILED if failing else PASSED)
             self.assertEqual({name.split(".")[1] for name in results}, self.laws())
+
+
+class Readme(Installed):
+    """The three ways in, as README.md prints them, each with a kernel that holds and with a defect in it."""
+
+    def block(self, language):
+        _, found, rest = (SOURCE / "README.md").read_text().partition(f"```{language}\n")
+        self.assertTrue(found, f"README.md has no block of {language}")
+        return rest.partition("```")[0]
+
+    def scratch(self, name, **files):
+        folder = self.folder / name
+        folder.mkdir()
+        for file in (CONSUMER / "my_attention.h", CONSUMER / "my_attention.c",
+                     SOURCE / "examples/ctest/my_attention.hpp", SOURCE / "examples/ctest/my_attention.cpp"):
+            shutil.copy(file, folder)
+        (folder / "include").symlink_to(SOURCE / "include")
+        for file, text in files.items():
+            (folder / file.replace("__", ".")).write_text(text)
+        return folder
+
+    def broken(self, text, right, wrong):
+        self.assertIn(right, text)
+        return text.replace(right, wrong)
+
+    def test_python_function(self):
+        if run(os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import numpy").returncode != 0:
+            self.skipTest("no numpy here; ATTEST_PYTHON names a Python that has it")
+        text = self.block("python")
+        folder = self.scratch("python", my_kernel__py=text, wrong__py=self.broken(text, "* np.float32(scale)", ""))
+        self.ends(0, "every property held", self.attest, "check", folder / "my_kernel.py", "--cases", 300)
+        self.ends(1, "rerun", self.attest, "check", folder / "wrong.py", "--cases", 300)
+
+    def test_c_plugin(self):
+        compiler = re.search(r"^cc .*$", (SOURCE / "README.md").read_text(), re.MULTILINE)[0]
+        for name, flag, status, says in (("c", "", 0, "every property held"), ("wrong-c", "-DFORGET_SCALE", 1, "rerun")):
+            folder = self.scratch(name, my_plugin__c=self.block("c"))
+            self.ok("sh", "-c", f"{compiler} -std=c11 -Wall -Wextra -Wconversion -Werror {flag}", cwd=folder)
+            self.ends(status, says, self.attest, "check", folder / "my_kernel.so", "--cases", 300)
+
+    def test_cxx_callable_under_ctest(self):
+        text = self.block("cpp")
+        project = "cmake_minimum_required(VERSION 3.25)\nproject(mine LANGUAGES CXX)\n" + self.block("cmake")
+        for name, source, failing in (("cxx", text, False),
+                                      ("wrong-cxx", self.broken(text, "static_cast<float>(call.scale)", "1"), True)):
+            folder = self.scratch(name, my_subjects__cpp=source, CMakeLists__txt=project)
+            self.ok(*self.configure(folder, folder / "build", "-DCMAKE_CXX_FLAGS=-O2 -Wall -Wextra -Wconversion -Werror"))
+            self.ok("cmake", "--build", folder / "build")
+            results = self.results(folder / "build")
+            self.assertEqual(FAILED in results.values(), failing, self.output)
+            self.assertEqual(results["mine.policy-bound"], FAILED if failing else PASSED)
+
+    def test_the_page_has_the_same_callable(self):
+        self.assertIn(self.block("cpp"), (SOURCE / "docs/cpp.md").read_text())
 
 
 class Subdirectory(unittest.TestCase):
