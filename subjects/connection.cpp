@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,10 @@ struct Window {
     first -= before;
   }
 };
+
+bool overlap(std::span<std::byte> a, std::span<std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
 
 std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
@@ -94,18 +99,26 @@ void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
     }
 }
 
-// Everything the subject changed, guards and inputs included.
-void WorkerConnection::copy_out(const attest_attention& call, std::size_t index) const {
+// Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was changed
+// in one copy of it must not be overwritten by the next copy, which was not.
+void WorkerConnection::copy_out(const attest_attention& call, std::size_t index) {
   for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
     const attest_tensor& view = call.*tensor_fields[i].member;
     if (!attest_present(&view)) continue;
     const Window window(view);
     const std::byte* there = arena_.data() + offsets_[index][i] - window.before;
-    if (std::memcmp(window.first, there, window.size) != 0) std::memcpy(window.first, there, window.size);
+    if (std::memcmp(window.first, there, window.size) == 0) continue;
+    if (!tensor_fields[i].written) {
+      const std::span<std::byte> input(window.first, window.size);
+      if (std::ranges::any_of(changed_inputs_, [&](auto other) { return overlap(input, other); })) continue;
+      changed_inputs_.push_back(input);
+    }
+    std::memcpy(window.first, there, window.size);
   }
 }
 
 std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls) {
+  changed_inputs_.clear();
   copy_in(calls);
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",

@@ -37,7 +37,7 @@ class WorkerConnection {
 
  private:
   void copy_in(std::span<const attest_attention> calls);
-  void copy_out(const attest_attention& call, std::size_t index) const;
+  void copy_out(const attest_attention& call, std::size_t index);
   CallResult receive(std::size_t index);
   CallResult lost(Process::Received how);
   [[nodiscard]] std::string more_in_log() const;
@@ -46,7 +46,8 @@ class WorkerConnection {
   Arena arena_;
   Process process_;
   std::vector<Offer> offers_;
-  std::vector<TensorOffsets> offsets_;  // of each call's tensors
+  std::vector<TensorOffsets> offsets_;                // of each call's tensors
+  std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
   std::string line_;
   std::int64_t trip_ = 0;
   bool usable_ = true;  // false once the two ends no longer agree where they are

@@ -70,6 +70,21 @@ TEST(Worker, GrowsItsArena) {
   EXPECT_EQ(large.out.damage(), Tensor::Damage::none);
 }
 
+// Calls of a trip, and the tensors of a call, share inputs: each has its own copy in the arena.
+TEST(Worker, AnInputThatOneCallChangedStaysChanged) {
+  const SmallCall small;
+  const SmallCall other;  // for its output
+  attest_attention first = small.call(), second = small.call();
+  second.out = other.out.view();
+  first.k = second.k = small.v.view();
+  const auto subject = factory("writes-q-and-k-once")->open();
+  for (const CallResult& result : subject->run(std::array{first, second})) EXPECT_EQ(result.status, CallStatus::done);
+  EXPECT_EQ(small.q.at(0, 0, 0, 0), 1.5);
+  EXPECT_EQ(small.q.at(0, 0, 0, 1), 1);
+  EXPECT_EQ(small.v.at(0, 0, 0, 0), 1.5) << "v, the same memory as k, has a copy that nobody changed";
+  EXPECT_EQ(other.out.at(0, 0, 0, 7), 1.5);
+}
+
 TEST(Worker, AProgramIsASubject) {
   ResolveOptions options;
   options.log_folder = "worker_test-logs";
