@@ -23,23 +23,24 @@ constexpr auto width_edges =
                           65, 72, 80, 96, 127, 128, 129, 160, 192, 255, 256, 257, 511, 512, 513, 1023, 1024});
 constexpr auto window_edges = std::to_array<Index>({-1, 0, 1, 2, 7, 8, 15, 16, 17, 63, 64, 127, 128, 1024});
 constexpr auto thread_edges = std::to_array<Index>({0, 1, 2, 4});
-constexpr auto axes_edges = std::to_array<Index>({0, 1, 2, 4, 5, 8, 9, 12, 13, 15});
+constexpr auto axes_edges = std::to_array<Index>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 constexpr std::array<Index, 0> no_edges{};
 
 constexpr auto dtype_labels = std::to_array<Label>({"f16", "bf16", "tf32", "f32", "f64"});
 constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
 constexpr auto layout_labels = std::to_array<Label>({"bhsd", "bshd", "padded_rows", "odd_base", "spaced", "transposed",
-                                                     "broadcast_batch", "broadcast_heads", "broadcast_rows"});
-constexpr auto keep_labels = std::to_array<Label>(
-    {"none", "open", "half", "sparse", "dense", "prefix", "suffix", "blocks", "one", "some_empty", "closed"});
-constexpr auto bias_labels =
-    std::to_array<Label>({"none", "zero", "normal", "alibi", "minus_inf", "lowest", "minus_1e4", "padding", "large"});
-constexpr auto bias_type_labels = std::to_array<Label>({"same", "f32"});
+                                                     "slice", "broadcast_batch", "broadcast_heads", "broadcast_rows"});
+constexpr auto keep_labels = std::to_array<Label>({"none", "open", "half", "sparse", "dense", "prefix", "suffix",
+                                                   "blocks", "one", "counted", "some_empty", "closed"});
+constexpr auto bias_labels = std::to_array<Label>({"none", "zero", "normal", "alibi", "minus_inf", "lowest",
+                                                   "minus_1e4", "padding", "empty_inf", "empty_lowest", "large"});
+constexpr auto bias_type_labels = std::to_array<Label>({"same", "f32", "f16", "bf16", "f64"});
 constexpr auto lengths_labels = std::to_array<Label>({"none", "full", "ragged", "some_zero", "one"});
 constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
-constexpr auto values_labels = std::to_array<Label>({"constant", "integers", "uniform", "normal", "negative", "rising",
-                                                     "falling", "peaked", "flat", "outlier", "offset", "duplicated",
-                                                     "wide_value", "wide", "tiny", "huge", "selection", "file"});
+constexpr auto values_labels = std::to_array<Label>(
+    {"constant",    "integers", "large_integers", "uniform",    "normal",     "negative",   "rising", "falling",
+     "peaked",      "flat",     "outlier",        "offset",     "duplicated", "wide_value", "wide",   "tiny",
+     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 template <auto Member>
@@ -142,7 +143,7 @@ constexpr auto table = std::to_array<Field>({
                                  "axes along which keep varies: 1 batch + 2 head + 4 query + 8 key; else stride 0"),
     label<&Problem::bias>("bias", bias_labels, 0, "additive mask or position bias"),
     integer<&Problem::bias_axes>("bias_axes", 0, 15, 15, axes_edges, "axes along which bias varies, as keep_axes"),
-    label<&Problem::bias_type>("bias_type", bias_type_labels, 0, "bias in q's dtype, or in f32"),
+    label<&Problem::bias_type>("bias_type", bias_type_labels, 0, "bias in q's dtype, or in one of its own"),
     label<&Problem::mask_layout>("mask_layout", layout_labels, 0, "how keep and bias lie in memory"),
     label<&Problem::lengths>("lengths", lengths_labels, 0, "kv_lengths: keys that exist per sample"),
     label<&Problem::q_layout>("q_layout", layout_labels, 0, "how q lies in memory"),
@@ -194,8 +195,9 @@ constexpr auto table = std::to_array<Field>({
 });
 
 static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == keep_count &&
-              bias_labels.size() == bias_count && layout_labels.size() == layout_count &&
-              lengths_labels.size() == lengths_count && form_labels.size() == form_count);
+              bias_labels.size() == bias_count && bias_type_labels.size() == bias_type_count &&
+              layout_labels.size() == layout_count && lengths_labels.size() == lengths_count &&
+              form_labels.size() == form_count);
 
 }  // namespace
 

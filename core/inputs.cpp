@@ -133,6 +133,10 @@ Placement place(Layout layout, const std::array<Index, 4>& shape) {
     case Layout::transposed:
       s[2] = 1, s[3] = n[2];
       break;
+    case Layout::slice:
+      s = row_major({n[0], n[1], n[2] + 1, n[3] + 1 + n[3] % 2});
+      placement.base_offset = s[2] + 1;
+      break;
     case Layout::broadcast_batch:
       s[0] = 0;
       break;
@@ -153,9 +157,7 @@ Inputs materialise(const Problem& problem) {
   inputs.q = make_operand(p, Edit::Tensor::q, p.q_layout, {p.b, p.hq, p.lq, p.d}, {p.b0, p.hq0, p.lq0, p.d0});
   inputs.k = make_operand(p, Edit::Tensor::k, p.k_layout, {p.b, p.hkv, p.lk, p.d}, {p.b0, p.hkv0, p.lk0, p.d0});
   inputs.v = make_operand(p, Edit::Tensor::v, p.v_layout, {p.b, p.hkv, p.lk, p.dv}, {p.b0, p.hkv0, p.lk0, p.dv0});
-  if (p.bias != Bias::none)
-    inputs.bias =
-        make_mask(p, p.bias_type == BiasType::f32 ? DType::f32 : dtype_of(p.dtype), p.bias_axes, draw_bias_row);
+  if (p.bias != Bias::none) inputs.bias = make_mask(p, dtype_of(p.bias_format()), p.bias_axes, draw_bias_row);
   if (p.keep != Keep::none) inputs.keep = make_mask(p, DType::boolean, p.keep_axes, draw_keep_row);
   if (p.lengths != Lengths::none) inputs.kv_lengths = make_lengths(p);
   for (const Edit& edit : p.edits) apply(edit, inputs);

@@ -97,6 +97,11 @@ double Problem::effective_scale() const noexcept {
   return scale ? *scale : 1 / std::sqrt(static_cast<double>(d > 0 ? d : 1));
 }
 
+Format Problem::bias_format() const noexcept {
+  constexpr Format own[] = {Format::f32, Format::f16, Format::bf16, Format::f64};
+  return bias_type == BiasType::same ? dtype : own[static_cast<std::size_t>(bias_type) - 1];
+}
+
 Index Problem::multiply_adds() const noexcept {
   return saturating_multiply(saturating_multiply(saturating_multiply(b, hq), saturating_multiply(lq, lk)), d + dv);
 }

@@ -25,11 +25,12 @@ enum class Layout : std::uint8_t {
   odd_base,         // first element one element past a 64-byte boundary
   spaced,           // every second element: no axis has stride 1
   transposed,       // the last two axes swapped in memory
+  slice,            // the interior of a larger buffer: gaps after rows, heads and samples, a row and an element before
   broadcast_batch,  // stride 0 along the batch: every sample reads the first (inputs only)
   broadcast_heads,  // stride 0 along heads (inputs only)
   broadcast_rows,   // stride 0 along rows or keys (inputs only)
 };
-inline constexpr std::size_t layout_count = 9;
+inline constexpr std::size_t layout_count = 10;
 constexpr bool broadcasts(Layout layout) noexcept { return layout >= Layout::broadcast_batch; }
 
 // Which keys `keep` opens. Drawn per logical coordinate, so that a slice of a mask is a mask.
@@ -43,25 +44,30 @@ enum class Keep : std::uint8_t {
   suffix,      // the same from the end (left padding)
   blocks,      // runs of 16 keys, each with probability 1/2
   one,         // exactly one key per row
+  counted,     // n scattered keys per row, n = 0, 1, 2, 3 .. lk with small numbers as likely as large ones
   some_empty,  // as half, and half of the rows closed altogether
   closed,      // a tensor of zeros
 };
-inline constexpr std::size_t keep_count = 11;
+inline constexpr std::size_t keep_count = 12;
 
 enum class Bias : std::uint8_t {
   none,
   zero,
-  normal,     // rounded normals
-  alibi,      // -slope(head) * |i - j|
-  minus_inf,  // 0, or -inf with probability 1/2
-  lowest,     // 0, or the lowest finite number with probability 1/2
-  minus_1e4,  // 0, or -10000 with probability 1/2
-  padding,    // 0 on a leading run per row of the tensor, -inf behind it
-  large,      // integers of magnitude up to 2048
+  normal,        // rounded normals
+  alibi,         // -slope(head) * |i - j|
+  minus_inf,     // 0, or -inf with probability 1/2
+  lowest,        // 0, or the lowest finite number with probability 1/2
+  minus_1e4,     // 0, or -10000 with probability 1/2
+  padding,       // 0 on a leading run per row of the tensor, -inf behind it
+  empty_inf,     // as minus_inf, and half of the rows -inf throughout
+  empty_lowest,  // as lowest, and half of the rows the lowest finite number throughout
+  large,         // integers of magnitude up to 2048
 };
-inline constexpr std::size_t bias_count = 9;
+inline constexpr std::size_t bias_count = 11;
 
-enum class BiasType : std::uint8_t { same, f32 };
+// The bias in q's dtype or in one of its own.
+enum class BiasType : std::uint8_t { same, f32, f16, bf16, f64 };
+inline constexpr std::size_t bias_type_count = 5;
 
 enum class Lengths : std::uint8_t {
   none,       // no kv_lengths tensor
@@ -76,26 +82,30 @@ enum class LseOutput : std::uint8_t { none, f32, f64 };
 
 // Joint distribution of q, k and v. `amplitude` A scales it.
 enum class Values : std::uint8_t {
-  constant,    // A everywhere
-  integers,    // small integers in [-4, 4] times A
-  uniform,     // multiples of 2^-10 in [-A, A]
-  normal,      // A times an Irwin-Hall normal
-  negative,    // q = A(1 + |n|), k = -A(1 + |n|): every score negative, v normal
-  rising,      // scores climb along the keys, A/8 per key: the running maximum moves at every key
-  falling,     // the same downwards: the first key holds the maximum
-  peaked,      // one key in eight aligned with the queries, A times longer than the rest
-  flat,        // scores near zero, v = 1 + n/8: a mean over all keys
-  outlier,     // normal, with one channel in eight 16 A times larger
-  offset,      // k and v ride on a common offset of 16 A
-  duplicated,  // keys come in equal pairs, values do not
-  wide_value,  // v = +-2^e over much of the exponent range, q and k normal
-  wide,        // q, k and v = +-2^e together: many bounds are vacuous by nature
-  tiny,        // v among the subnormals of the type, q and k normal
-  huge,        // v near the largest finite number, q and k normal
-  selection,   // multiples of A^2 * 256 apart: one key owns the row
-  file,        // captured activations, Problem::values_file; never drawn
+  constant,        // A everywhere
+  integers,        // small integers in [-4, 4] times A
+  large_integers,  // integers in [-64, 64] times A: exact in every format, scores of thousands
+  uniform,         // multiples of 2^-10 in [-A, A]
+  normal,          // A times an Irwin-Hall normal
+  negative,        // q = A(1 + |n|), k = -A(1 + |n|): every score negative, v normal
+  rising,          // scores climb along the keys, A/8 per key: the running maximum moves at every key
+  falling,         // the same downwards: the first key holds the maximum
+  peaked,          // one key in eight aligned with the queries, A times longer than the rest
+  flat,            // scores near zero, v = 1 + n/8: a mean over all keys
+  outlier,         // normal, with one channel in eight 16 A times larger
+  offset,          // k and v ride on a common offset of 16 A
+  duplicated,      // queries and keys come in equal pairs, values do not
+  wide_value,      // v = +-2^e over much of the exponent range, q and k normal
+  wide,            // q, k and v = +-2^e together: many bounds are vacuous by nature
+  tiny,            // v among the subnormals of the type, q and k normal
+  tiny_scores,     // q and k among the subnormals, v normal
+  huge,            // v near the largest finite number, q and k normal
+  huge_scores,     // q and k near the largest finite number: scores overflow
+  unbalanced,      // q near the largest finite number, k its reciprocal times a normal: scores in between
+  selection,       // multiples of A^2 * 256 apart: one key owns the row
+  file,            // captured activations, Problem::values_file; never drawn
 };
-inline constexpr std::size_t values_count = 17;  // of the distributions, which end before `file`
+inline constexpr std::size_t values_count = 21;  // of the distributions, which end before `file`
 
 // What happens to a tensor's values after the distribution: the shrinker's way to simpler numbers.
 enum class Form : std::uint8_t { drawn, short_significand, power_of_two, one, zero };
@@ -147,6 +157,8 @@ struct Problem {
   // Multiply-adds of the explicit computation, W = B Hq Lq Lk (D + Dv); never negative, saturates.
   [[nodiscard]] Index multiply_adds() const noexcept;
   [[nodiscard]] Index group() const noexcept { return hq / hkv; }
+  // The storage format of the bias.
+  [[nodiscard]] Format bias_format() const noexcept;
 };
 
 // ---- the field table: text, JSON, generators, shrinker and reports are views of it -------------------------------------

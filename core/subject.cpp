@@ -6,6 +6,13 @@
 
 namespace attest {
 
+Supports Supports::everything() {
+  Supports all;
+  all.bias_types.fill(true);
+  for (DimRange* dim : {&all.b, &all.hq, &all.hkv, &all.lq, &all.lk, &all.d, &all.dv}) dim->min = 0;
+  return all;
+}
+
 Contract SubjectInfo::contract(Format dtype) const {
   const auto found = std::find(dtypes.begin(), dtypes.end(), dtype);
   if (found == dtypes.end()) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -25,7 +26,8 @@ struct Supports {
   enum class Strides : std::uint8_t { any, last_dim_contiguous, contiguous };
   enum class Scale : std::uint8_t { any, positive, only_default };
   bool causal = true, top_left = true, bottom_right = true, gqa = true;
-  bool bias = true, bias_same = true, bias_f32 = true;
+  bool bias = true;
+  std::array<bool, bias_type_count> bias_types{true, true};  // by BiasType: as q, and f32
   bool keep = true, kv_lengths = true, window = true, softcap = true, lse = true;
   Scale scale = Scale::any;
   Strides strides = Strides::any;
@@ -33,6 +35,9 @@ struct Supports {
   DimRange b, hq, hkv, lq, lk, d, dv;
   bool dv_equals_d = false;
   std::vector<std::string> stages;  // of `scores`, `weights`
+
+  // Every type of bias, and every dimension from 0.
+  static Supports everything();
 };
 
 struct SubjectInfo {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/captured.hpp"
@@ -63,21 +64,22 @@ struct Row {
     const bool q = which == Edit::Tensor::q, v = which == Edit::Tensor::v;
     if constexpr (V == Values::constant) return a;
     if constexpr (V == Values::integers) return a * (static_cast<double>(below(bits, 9)) - 4);
+    if constexpr (V == Values::large_integers) return a * (static_cast<double>(below(bits, 129)) - 64);
     if constexpr (V == Values::uniform) return a * (static_cast<double>(below(bits, 2049)) - 1024) * 0x1p-10;
     if constexpr (V == Values::wide) return wide(bits, v ? value_reach(problem.dtype) : 6);
     if constexpr (V == Values::wide_value)
       if (v) return wide(bits, value_reach(problem.dtype));
     const double n = normal(bits);
-    if constexpr (V == Values::normal || V == Values::duplicated) return a * n;  // duplicated: the key is its pair's
+    if constexpr (V == Values::normal || V == Values::duplicated) return a * n;  // duplicated: its pair's
     if constexpr (V == Values::flat) return v ? a * (1 + n * 0.125) : q ? n * 0x1p-6 : n;
     if constexpr (V == Values::outlier) return !q && outlier(column) ? 16 * a * n : n;
     if constexpr (V == Values::offset) return q ? n : 16 * a + n;
-    if constexpr (V == Values::tiny) return v ? n * smallest_normal(problem.dtype) * 0.25 : a * n;
-    if constexpr (V == Values::huge) {
-      if (!v) return a * n;
-      const double most = largest_finite(problem.dtype) * (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)));
-      return bits & 1 ? -most : most;
-    }
+    if constexpr (V == Values::tiny || V == Values::tiny_scores)
+      return v == (V == Values::tiny) ? n * smallest_normal(problem.dtype) * 0.25 : a * n;
+    if constexpr (V == Values::huge || V == Values::huge_scores)
+      return v == (V == Values::huge) ? near_largest(bits) : a * n;
+    if constexpr (V == Values::unbalanced)
+      return q ? near_largest(bits) : v ? n : a * n / largest_finite(problem.dtype);
     if (v) return n;
     if constexpr (V == Values::negative) return (q ? a : -a) * (1 + std::fabs(n));
     if constexpr (V == Values::rising) return along_keys(column, n, a * 0.125);
@@ -94,6 +96,10 @@ struct Row {
   }
 
  private:
+  [[nodiscard]] double near_largest(Key bits) const noexcept {
+    const double magnitude = largest_finite(problem.dtype) * (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)));
+    return bits & 1 ? -magnitude : magnitude;
+  }
   // Scores that climb (or fall) by `step` per key: column 0 carries them, the others are small noise.
   [[nodiscard]] double along_keys(Index column, double n, double step) const noexcept {
     if (column != 0) return n * 0x1p-4;
@@ -121,7 +127,7 @@ struct Head {
   Key values, peaks;  // keys of the head's numbers, and of which of its keys are dominant
 
   [[nodiscard]] Row row(Index position) const noexcept {
-    const Index own = problem.values == Values::duplicated && which == Edit::Tensor::k ? position / 2 : position;
+    const Index own = problem.values == Values::duplicated && which != Edit::Tensor::v ? position / 2 : position;
     return {.problem = problem,
             .which = which,
             .key = extend(values, static_cast<Key>(own)),
@@ -186,6 +192,29 @@ void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index he
   for (double& x : rows) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
 }
 
+namespace {
+// Some of `keys` keys, spread over all of them: small numbers as likely as large ones, none and all included.
+class Scattered {
+ public:
+  Scattered(Key bits, Index keys) noexcept : keys_(keys) {
+    if (keys == 0) return;
+    const auto octaves = static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(keys)));
+    if (const auto octave = below(bits, octaves + 1); octave > 0) {
+      const Index least = Index{1} << (octave - 1), most = std::min(keys, 2 * least - 1);
+      count_ = least + static_cast<Index>(below(mix(bits), static_cast<std::uint64_t>(most - least + 1)));
+    }
+    first_ = static_cast<Index>(below(mix(~bits), static_cast<std::uint64_t>(keys)));
+    step_ = 1 + static_cast<Index>(below(mix(bits + 1), static_cast<std::uint64_t>(keys)));
+    while (std::gcd(step_, keys) != 1) ++step_;
+  }
+  // x -> step x + first permutes the residues, step being prime to their number.
+  [[nodiscard]] bool contains(Index key) const noexcept { return (key * step_ + first_) % keys_ < count_; }
+
+ private:
+  Index keys_, count_ = 0, first_ = 0, step_ = 1;
+};
+}  // namespace
+
 void draw_keep_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept {
   const Key own = at(stream(problem, Stream::keep), batch, head, query);
   const auto keys = static_cast<std::uint64_t>(problem.lk);
@@ -213,6 +242,10 @@ void draw_keep_row(const Problem& problem, Index batch, Index head, Index query,
       return each([&](Index key) { return (extend(own, static_cast<Key>((problem.lk0 + key) / 16)) & 1) != 0; });
     case Keep::one:
       return each([&](Index key) { return key == chosen; });
+    case Keep::counted: {
+      const Scattered open(mix(own), problem.lk);
+      return each([&](Index key) { return open.contains(key); });
+    }
     case Keep::some_empty:
       return each([&](Index key) { return (mix(own) & bits(key) & 1) != 0; });
     case Keep::closed:
@@ -222,13 +255,15 @@ void draw_keep_row(const Problem& problem, Index batch, Index head, Index query,
 
 void draw_bias_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept {
   const Key own = at(stream(problem, Stream::bias), batch, head, query);
-  const Format format = problem.bias_type == BiasType::f32 ? Format::f32 : problem.dtype;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const auto bits = [&](Index key) { return extend(own, static_cast<Key>(problem.lk0 + key)); };
   const auto each = [&](auto value) {
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = value(static_cast<Index>(j));
   };
   const auto sometimes = [&](double value) { each([&](Index key) { return bits(key) & 1 ? value : 0; }); };
+  // As sometimes(), and in half of the rows always.
+  const auto often = [&](double value) { return mix(own) & 1 ? each([&](Index) { return value; }) : sometimes(value); };
+  const double lowest = -largest_finite(problem.bias_format());
   switch (problem.bias) {
     case Bias::none:
     case Bias::zero:
@@ -242,13 +277,17 @@ void draw_bias_row(const Problem& problem, Index batch, Index head, Index query,
     case Bias::minus_inf:
       return sometimes(-infinity);
     case Bias::lowest:
-      return sometimes(-largest_finite(format));
+      return sometimes(lowest);
     case Bias::minus_1e4:
       return sometimes(-10000);
     case Bias::padding: {
       const auto run = static_cast<Index>(below(mix(own), static_cast<std::uint64_t>(problem.lk) + 1));
       return each([&](Index key) { return key < run ? 0 : -infinity; });
     }
+    case Bias::empty_inf:
+      return often(-infinity);
+    case Bias::empty_lowest:
+      return often(lowest);
     case Bias::large:
       return each([&](Index key) { return static_cast<double>(below(bits(key), 4097)) - 2048; });
   }

@@ -13,8 +13,8 @@ std::string join(const std::vector<std::string>& parts) {
 
 std::string formats_of(const Policy& policy, const Problem& problem) {
   std::string text = to_text(policy);
-  if (problem.bias != Bias::none && problem.bias_type == BiasType::f32 && problem.dtype != Format::f32)
-    text += "+bias-f32";
+  if (problem.bias != Bias::none && problem.bias_format() != problem.dtype)
+    text += "+bias-" + std::string(name(problem.bias_format()));
   return text;
 }
 
@@ -73,9 +73,11 @@ std::string mask_class(const Problem& p) {
       break;
     case Bias::minus_inf:
     case Bias::padding:
+    case Bias::empty_inf:
       parts.emplace_back("bias-inf");
       break;
     case Bias::lowest:
+    case Bias::empty_lowest:
     case Bias::minus_1e4:
       parts.emplace_back("bias-low");
       break;

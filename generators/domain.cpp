@@ -94,12 +94,11 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes) : supports_
   if (!supports.causal || !diagonal) f.causal = only(0);
   if (!supports.window || !diagonal) f.window_left = f.window_right = only(-1);
   if (!supports.keep) f.keep = only(0);
-  if (!supports.bias || (!supports.bias_same && !supports.bias_f32)) f.bias = only(0);
-  if (!supports.bias_same) f.bias_type = only(1);
-  if (!supports.bias_f32) f.bias_type = only(0);
+  if (!supports.bias || std::ranges::find(supports.bias_types, true) == supports.bias_types.end()) f.bias = only(0);
   if (!supports.kv_lengths) f.lengths = only(0);
   if (!supports.lse) f.lse = only(0);
 
+  f.values.hi = static_cast<Index>(values_count) - 1;  // captured activations are given, not drawn
   // A mask that varies along every axis is the only contiguous one.
   if (supports.strides == Supports::Strides::contiguous) f.keep_axes = f.bias_axes = only(15);
   if (supports.strides == Supports::Strides::last_dim_contiguous) f.keep_axes = f.bias_axes = {8, 15};
@@ -131,6 +130,7 @@ bool Domain::allows(Layout layout, Format dtype) const {
     case Layout::odd_base:
       return odd_rows;
     case Layout::padded_rows:
+    case Layout::slice:
       return odd_rows && supports_.strides != Supports::Strides::contiguous;
     case Layout::transposed:
       return odd_rows && supports_.strides == Supports::Strides::any;
@@ -143,6 +143,17 @@ bool Domain::allows(Layout layout, Format dtype) const {
       return supports_.strides != Supports::Strides::contiguous;
   }
   return false;
+}
+
+bool Domain::offers(BiasType type, Format dtype) const {
+  const auto taken = [&](BiasType bias) {
+    return supports_.bias_types[static_cast<std::size_t>(bias)] && fields_.bias_type.contains(static_cast<Index>(bias));
+  };
+  Problem problem;
+  problem.dtype = dtype;
+  problem.bias_type = type;
+  const bool repeats = type != BiasType::same && problem.bias_format() == dtype;
+  return taken(type) && !(repeats && taken(BiasType::same));
 }
 
 Range Domain::width(Range range, Format dtype) const {
@@ -177,6 +188,10 @@ void Domain::check() const {
   for (const Format dtype : dtypes_) {
     require(!width(fields_.d, dtype).empty(), "d");
     require(!width(fields_.dv, dtype).empty(), "dv");
+    bool some_bias = fields_.bias.hi == 0;
+    for (Index type = fields_.bias_type.lo; type <= fields_.bias_type.hi; ++type)
+      some_bias = some_bias || offers(static_cast<BiasType>(type), dtype);
+    require(some_bias, "bias_type");
     for (const auto& [range, field] : layouts) {
       bool some = false;
       for (Index layout = range.lo; layout <= range.hi; ++layout)

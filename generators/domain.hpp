@@ -59,6 +59,9 @@ class Domain {
   // Whether a tensor of this format may lie so, by the strides and the alignment that the subject
   // asks for. Broadcasts are for inputs only.
   [[nodiscard]] bool allows(Layout layout, Format dtype) const;
+  // Whether the subject takes such a bias beside q, k and v of this format. A type that says what `same` says too is not
+  // offered.
+  [[nodiscard]] bool offers(BiasType type, Format dtype) const;
   // The range of d (or dv) for a storage format: rows of a contiguous tensor keep the alignment
   // that the subject asks for.
   [[nodiscard]] Range width(Range range, Format dtype) const;

@@ -7,9 +7,9 @@
 namespace attest {
 namespace {
 
-// bhsd bshd padded_rows odd_base spaced transposed broadcast_batch broadcast_heads broadcast_rows.
-constexpr std::array<std::uint16_t, layout_count> mixed{24, 16, 12, 12, 8, 10, 6, 6, 6};
-constexpr std::array<std::uint16_t, layout_count> contiguous{1, 0, 0, 0, 0, 0, 0, 0, 0};
+// bhsd bshd padded_rows odd_base spaced transposed slice broadcast_batch broadcast_heads broadcast_rows.
+constexpr std::array<std::uint16_t, layout_count> mixed{24, 16, 10, 10, 8, 10, 10, 6, 6, 6};
+constexpr std::array<std::uint16_t, layout_count> contiguous{1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 }  // namespace
 

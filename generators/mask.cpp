@@ -8,13 +8,15 @@
 namespace attest {
 namespace {
 
-// In the order of the labels: none open half sparse dense prefix suffix blocks one some_empty closed.
-constexpr std::array<std::uint16_t, keep_count> keep_weights{68, 2, 5, 3, 4, 5, 4, 3, 2, 3, 1};
-// none zero normal alibi minus_inf lowest minus_1e4 padding large.
-constexpr std::array<std::uint16_t, bias_count> bias_weights{70, 2, 8, 4, 5, 2, 3, 4, 2};
+// In the order of the labels: none open half sparse dense prefix suffix blocks one counted some_empty closed.
+constexpr std::array<std::uint16_t, keep_count> keep_weights{66, 2, 5, 3, 4, 5, 4, 3, 2, 3, 2, 1};
+// none zero normal alibi minus_inf lowest minus_1e4 padding empty_inf empty_lowest large.
+constexpr std::array<std::uint16_t, bias_count> bias_weights{68, 2, 8, 4, 4, 2, 3, 3, 2, 2, 2};
 // none full ragged some_zero one.
 constexpr std::array<std::uint16_t, lengths_count> length_weights{76, 4, 11, 6, 3};
-constexpr std::array<std::uint16_t, 2> causal_weights{65, 35}, align_weights{1, 1}, bias_type_weights{1, 1};
+constexpr std::array<std::uint16_t, 2> causal_weights{65, 35}, align_weights{1, 1};
+// same f32 f16 bf16 f64.
+constexpr std::array<std::uint16_t, bias_type_count> bias_type_weights{4, 4, 1, 1, 1};
 
 // What masks in the field vary along: everything; batch and key (padding); query and key; batch, query and key; head,
 // query and key. Any other set of axes in a third of the problems.
@@ -73,7 +75,8 @@ void draw_masks(Problem& problem, const Domain& domain, Source& source) {
   problem.bias = static_cast<Bias>(weighted(source, bias_weights, fields.bias));
   const bool biased = problem.bias != Bias::none;
   problem.bias_axes = biased ? draw_axes(source, fields.bias_axes) : simplest(fields.bias_axes, 15);
-  problem.bias_type = static_cast<BiasType>(biased ? weighted(source, bias_type_weights, fields.bias_type)
+  const auto offered = [&](Index type) { return domain.offers(static_cast<BiasType>(type), problem.dtype); };
+  problem.bias_type = static_cast<BiasType>(biased ? weighted(source, bias_type_weights, fields.bias_type, offered)
                                                    : simplest(fields.bias_type, 0));
   problem.lengths = static_cast<Lengths>(weighted(source, length_weights, fields.lengths));
 }

@@ -10,10 +10,10 @@
 namespace attest {
 namespace {
 
-// Per thousand, in the order of the labels: constant integers uniform normal negative rising falling peaked flat outlier
-// offset duplicated wide_value wide tiny huge selection.
-constexpr std::array<std::uint16_t, values_count> value_weights{40, 100, 130, 250, 65, 60, 40, 65, 45,
-                                                                50, 40,  45,  20,  10, 20, 5,  30};
+// Per thousand, in the order of the labels: constant integers large_integers uniform normal negative rising falling
+// peaked flat outlier offset duplicated wide_value wide tiny tiny_scores huge huge_scores unbalanced selection.
+constexpr std::array<std::uint16_t, values_count> value_weights{40, 85, 25, 115, 220, 60, 60, 40, 60, 45, 50,
+                                                                40, 45, 15, 8,   20,  12, 5,  5,  20, 30};
 // drawn short_significand power_of_two one zero.
 constexpr std::array<std::uint16_t, form_count> form_weights{92, 2, 2, 2, 2};
 
@@ -49,7 +49,7 @@ double draw_magnitude(Source& source, const Problem& problem) {
     const int bits = source.chance(1, 2) ? 23 : 52;
     return significand(source, source.between(-6, 0), bits);
   }
-  const Index extreme = problem.dtype == Format::f16 ? 10 : 16;
+  const Index usual = problem.dtype == Format::f16 ? 10 : 16, extreme = source.chance(1, 4) ? 4 * usual : usual;
   return power_of_two(source.chance(1, 2) ? source.between(-extreme, -7) : source.between(3, extreme));
 }
 

@@ -62,7 +62,7 @@ class BuiltinFactory : public SubjectFactory {
     info_.dtypes.clear();
     for (const Policy& each : info_.policies) info_.dtypes.push_back(each[Stage::storage]);
     info_.semantics = kernel.contract(info_.policies.front());
-    info_.supports.b.min = info_.supports.lq.min = info_.supports.lk.min = 0;
+    info_.supports = Supports::everything();
   }
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }

@@ -96,9 +96,9 @@ void read_align(const json& value, Supports& supports) {
 }
 
 void read_bias_dtypes(const json& value, Supports& supports) {
-  supports.bias_same = supports.bias_f32 = false;
-  choices(value, "supports.bias_dtypes", std::to_array<std::string_view>({"same", "f32"}),
-          [&](std::size_t i) { (i == 0 ? supports.bias_same : supports.bias_f32) = true; });
+  supports.bias_types.fill(false);
+  choices(value, "supports.bias_dtypes", std::to_array<std::string_view>({"same", "f32", "f16", "bf16", "f64"}),
+          [&](std::size_t i) { supports.bias_types[i] = true; });
 }
 
 void read_stages(const json& value, Supports& supports) {

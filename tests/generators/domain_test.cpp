@@ -27,7 +27,7 @@ std::string objection(const Problem& p, const Supports& s) {
   if ((p.causal || window) && !(p.align == Align::top_left ? s.top_left : s.bottom_right)) return "align";
   if (p.hq != p.hkv && !s.gqa) return "gqa";
   if (p.bias != Bias::none && !s.bias) return "bias";
-  if (p.bias != Bias::none && !(p.bias_type == BiasType::f32 ? s.bias_f32 : s.bias_same)) return "bias type";
+  if (p.bias != Bias::none && !s.bias_types[static_cast<std::size_t>(p.bias_type)]) return "bias type";
   if (p.keep != Keep::none && !s.keep) return "keep";
   if (p.lengths != Lengths::none && !s.kv_lengths) return "lengths";
   if (p.softcap != 0 && !s.softcap) return "softcap";
@@ -89,7 +89,7 @@ TEST(Domain, DrawsNoOptionThatASubjectLacks) {
 
 TEST(Domain, KeepsToOneCornerOneBiasTypeAndPositiveScales) {
   Supports s;
-  s.top_left = s.bias_same = false;
+  s.top_left = s.bias_types[0] = false;
   s.scale = Supports::Scale::positive;
   expect_supported(s, {Format::bf16});
   s.bottom_right = false;  // no corner at all: no diagonal

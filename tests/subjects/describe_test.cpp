@@ -22,8 +22,8 @@ TEST(Describe, DefaultsAreThoseOfTheInterface) {
   EXPECT_FALSE(info.concurrent);
   EXPECT_FALSE(info.policy_declared);
   const Supports& s = info.supports;
-  EXPECT_TRUE(s.causal && s.top_left && s.bottom_right && s.gqa && s.bias && s.bias_same && s.bias_f32 && s.keep &&
-              s.kv_lengths && s.window && s.softcap && s.lse);
+  EXPECT_TRUE(s.causal && s.top_left && s.bottom_right && s.gqa && s.bias && s.keep && s.kv_lengths && s.window &&
+              s.softcap && s.lse);
   EXPECT_TRUE(s.stages.empty());
   EXPECT_EQ(s.alignment, 1);
   EXPECT_EQ(s.lk.min, 1);
@@ -35,14 +35,15 @@ TEST(Describe, DefaultsAreThoseOfTheInterface) {
 
 TEST(Describe, ReadsTheInterfacesExample) {
   const SubjectInfo info = read(R"({"ops":["attention"],"dtypes":["f16","bf16","f32"],"concurrent":true,
-    "supports":{"causal":true,"align":["bottom_right"],"gqa":true,"bias":true,"bias_dtypes":["same"],
+    "supports":{"causal":true,"align":["bottom_right"],"gqa":true,"bias":true,"bias_dtypes":["same","bf16"],
       "keep":true,"kv_lengths":false,"window":false,"softcap":true,"lse":false,"stages":["scores"],"scale":"positive",
       "strides":"last_dim_contiguous","alignment":16,"dims":{"b":[0,null,1],"lq":[1,null,1],"d":[8,256,8],"dv":"=d"}},
     "contract":{"policy":"f16","exp_ulp":2,"empty_row":"zero","batch_invariant":"bitwise","deterministic":"threads",
       "softcap_before_bias":false,"nan":"propagates","masked_unread":true}})");
   EXPECT_TRUE(info.concurrent);
   const Supports& s = info.supports;
-  EXPECT_FALSE(s.top_left || s.kv_lengths || s.window || s.lse || s.bias_f32);
+  EXPECT_FALSE(s.top_left || s.kv_lengths || s.window || s.lse);
+  EXPECT_EQ(s.bias_types, (std::array{true, false, false, true, false}));
   EXPECT_TRUE(s.bottom_right && s.dv_equals_d && s.softcap);
   EXPECT_EQ(s.scale, Supports::Scale::positive);
   EXPECT_EQ(s.strides, Supports::Strides::last_dim_contiguous);
@@ -144,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"gqq":true})"), "no key 'supports.gqq'"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"align":"top_left"})"), "'supports.align' must be a list"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"align":["left"]})"), "top_left, bottom_right"},
-        Wrong{ATTEST_DESCRIBE(R"("supports":{"bias_dtypes":["f16"]})"), "same, f32"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"bias_dtypes":["i32"]})"), "same, f32, f16, bf16, f64"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"stages":["softmax"]})"), "scores, weights"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"scale":"some"})"), "any, positive, default"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"strides":true})"), "any, last_dim_contiguous"},

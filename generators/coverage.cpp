@@ -1,0 +1,150 @@
+#include "generators/coverage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "generators/draw.hpp"
+
+namespace attest {
+namespace {
+
+// ---- one field ---------------------------------------------------------------------------------------------------------
+
+// Octaves with their upper ends: -1, 0, 1, 2, 3..4, 5..8, and so on.
+std::size_t octave_of(Index n) {
+  if (n < 1) return static_cast<std::size_t>(n + 1);
+  return 2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
+}
+std::string octave_name(std::size_t octave) {
+  if (octave < 4) return std::to_string(static_cast<Index>(octave) - 1);
+  const Index end = Index{1} << (octave - 2);
+  return fmt::format("{}..{}", end / 2 + 1, end);
+}
+
+constexpr std::pair<int, const char*> magnitudes[] = {{-16, "<2^-16"}, {-4, "<1/16"}, {0, "<1"},
+                                                      {4, "<16"},      {16, "<2^16"}, {1024, ">=2^16"}};
+constexpr std::size_t real_regions = 4 + std::size(magnitudes);
+
+std::size_t region_of(std::optional<double> x) {
+  if (!x) return 0;
+  if (*x == 0) return 1;
+  if (*x < 0) return 2;
+  if (*x == 1) return 3;
+  std::size_t region = 4;
+  for (const auto& [exponent, name] : magnitudes) {
+    if (std::ilogb(*x) < exponent) break;
+    ++region;
+  }
+  return std::min(region, real_regions - 1);
+}
+std::string real_name(std::size_t region) {
+  constexpr const char* first[] = {"default", "0", "<0", "1"};
+  return region < 4 ? first[region] : magnitudes[region - 4].second;
+}
+
+class FieldCounter {
+ public:
+  explicit FieldCounter(const Field& field) : field_(field) {
+    const bool labels = field.kind == FieldKind::label || field.kind == FieldKind::flag;
+    counts_.resize(labels                             ? static_cast<std::size_t>(field.hi) + 1
+                   : field.kind == FieldKind::integer ? octave_of(field.hi) + 1
+                                                      : real_regions);
+    missing_.insert(field.edges.begin(), field.edges.end());
+  }
+
+  void count(const Problem& problem) {
+    if (field_.kind == FieldKind::real) return void(++counts_[region_of(field_.get_real(problem))]);
+    const Index value = field_.get(problem);
+    if (field_.kind != FieldKind::integer) return void(++counts_[static_cast<std::size_t>(value)]);
+    ++counts_[octave_of(value)];
+    missing_.erase(value);
+  }
+
+  [[nodiscard]] FieldCount result() const {
+    FieldCount out{&field_, {}, {missing_.begin(), missing_.end()}};
+    for (std::size_t i = 0; i < counts_.size(); ++i) out.values.emplace_back(name(i), counts_[i]);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] std::string name(std::size_t i) const {
+    if (field_.kind == FieldKind::real) return real_name(i);
+    if (field_.kind == FieldKind::integer) return octave_name(i);
+    return field_.labels.empty() ? std::to_string(i) : std::string(field_.labels[i]);
+  }
+
+  const Field& field_;
+  std::vector<std::uint64_t> counts_;
+  std::set<Index> missing_;
+};
+
+// Drawn fields: origins belong to the shrinker, a seed has no regions.
+bool is_drawn(const Field& field) {
+  return field.kind != FieldKind::seed && !field.name.ends_with('0');
+}
+
+}  // namespace
+
+std::vector<std::string> Coverage::empty() const {
+  std::vector<std::string> found;
+  for (const Table& table : tables) {
+    const Crossing& crossing = *table.crossing;
+    for (std::size_t r = 0; r < table.rows.size(); ++r)
+      if (table.rows[r] == 0) found.push_back(crossing.name + ": " + crossing.rows[r].name);
+    for (std::size_t c = 0; c < table.columns.size(); ++c)
+      if (table.columns[c] == 0) found.push_back(crossing.name + ": " + crossing.columns[c].name);
+    for (std::size_t r = 0; r < table.rows.size(); ++r)
+      for (std::size_t c = 0; c < table.columns.size(); ++c) {
+        const Cell& cell = table.cells[r][c];
+        if (cell.possible && cell.count == 0 && table.rows[r] > 0 && table.columns[c] > 0)
+          found.push_back(crossing.name + ": " + crossing.rows[r].name + " x " + crossing.columns[c].name);
+      }
+  }
+  return found;
+}
+
+Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count) {
+  Coverage coverage;
+  coverage.problems = count;
+  std::vector<FieldCounter> counters;
+  for (const Field& field : fields())
+    if (is_drawn(field)) counters.emplace_back(field);
+  for (const Crossing& crossing : crossings()) {
+    const std::size_t rows = crossing.rows.size(), columns = crossing.columns.size();
+    Coverage::Table table{&crossing, std::vector<std::uint64_t>(rows), std::vector<std::uint64_t>(columns),
+                          std::vector(rows, std::vector<Coverage::Cell>(columns))};
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < columns; ++c)
+        table.cells[r][c].possible =
+            std::ranges::find(crossing.impossible, std::pair(crossing.rows[r].name, crossing.columns[c].name)) ==
+            crossing.impossible.end();
+    coverage.tables.push_back(std::move(table));
+  }
+
+  std::vector<std::size_t> columns;
+  for (std::uint64_t number = 0; number < count; ++number) {
+    const Problem problem = draw_problem(domain, seed, number, 1);
+    for (FieldCounter& counter : counters) counter.count(problem);
+    for (Coverage::Table& table : coverage.tables) {
+      columns.clear();
+      for (std::size_t c = 0; c < table.columns.size(); ++c)
+        if (table.crossing->columns[c].holds(problem)) {
+          columns.push_back(c);
+          ++table.columns[c];
+        }
+      for (std::size_t r = 0; r < table.rows.size(); ++r) {
+        if (!table.crossing->rows[r].holds(problem)) continue;
+        ++table.rows[r];
+        for (const std::size_t c : columns) ++table.cells[r][c].count;
+      }
+    }
+  }
+  for (const FieldCounter& counter : counters) coverage.fields.push_back(counter.result());
+  return coverage;
+}
+
+}  // namespace attest
