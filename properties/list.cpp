@@ -29,6 +29,21 @@ Property fused_equals_explicit();
 Property batch_bounded();
 Property layout();
 Property scale_moved();
+Property hull();
+Property constant_value();
+Property window_mask();
+Property length_mask();
+Property causal_truncated();
+Property last_query();
+Property heads_expanded();
+Property duplicated_columns();
+Property pad_width();
+Property pad_keys();
+Property key_permutation();
+Property score_shift();
+Property value_linearity();
+Property log_sum_exp();
+Property split_merge();
 
 std::span<const Property> properties() noexcept {
   // In the order in which a failing case is reported.
@@ -56,7 +71,22 @@ std::span<const Property> properties() noexcept {
       fused_equals_explicit(),
       batch_bounded(),
       layout(),
-      scale_moved(),  // over several problems
+      scale_moved(),
+      hull(),
+      constant_value(),
+      window_mask(),
+      length_mask(),
+      causal_truncated(),
+      last_query(),
+      heads_expanded(),
+      duplicated_columns(),
+      pad_width(),
+      pad_keys(),
+      key_permutation(),
+      score_shift(),
+      value_linearity(),
+      log_sum_exp(),
+      split_merge(),  // over several problems
   };
   return all;
 }

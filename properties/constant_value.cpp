@@ -1,0 +1,44 @@
+// constant-value: a weighted mean of one number is that number.
+//
+// Each column of V becomes a constant along the keys, another for each sample and head. Whatever the weights, they sum
+// to 1, so that the reference is exact and the enclosure holds nothing but section 4 of docs/bounds.md. Catches sums of
+// weights that are not those of the numerator: padding that takes part, tiles that are dropped or not rescaled, and
+// heads or samples that are mixed up.
+#include "properties/derive.hpp"
+#include "properties/property.hpp"
+
+namespace attest::properties {
+namespace {
+
+Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+  if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
+  return std::nullopt;
+}
+
+// A multiple of 1/4 in +-[1/4, 4]: exact in every format.
+double constant_of(std::uint64_t key, Index b, Index h, Index c) {
+  for (const Index coordinate : {b, h, c}) key = extend(key, static_cast<std::uint64_t>(coordinate));
+  const double magnitude = static_cast<double>(1 + below(key, 16)) / 4;
+  return key & 1 ? -magnitude : magnitude;
+}
+
+Verdict check(Trial& trial) {
+  Derived derived = copy_of(trial);
+  Tensor& v = derived.inputs.v;
+  const std::uint64_t key = draw(trial.problem(), 72);
+  for_each_stored(v, [&](Index b, Index h, Index j, Index c) { v.set(b, h, j, c, constant_of(key, b, h, c)); });
+  return own_judgement(trial, derived, "every key has the same value");
+}
+
+}  // namespace
+
+Property constant_value() {
+  return {"constant-value",
+          "RN(lo) <= f(q, k, v) <= RN(hi) where every key has the same v",
+          "equal values of all keys come out as they are, within rounding",
+          Kind::bound,
+          not_applicable,
+          check};
+}
+
+}  // namespace attest::properties

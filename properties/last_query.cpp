@@ -1,0 +1,46 @@
+// last-query: the last query alone gives the last row.
+//
+// A call with a single query, as in decoding. bottom_right keeps the diagonal where it is; a diagonal of top_left is
+// written out as a keep mask. Catches what a path for single queries forgets: masks, windows, heads, the scale.
+#include "properties/derive.hpp"
+#include "properties/property.hpp"
+
+namespace attest::properties {
+namespace {
+
+bool moves_diagonal(const Problem& p) { return has_diagonal(p) && p.align == Align::top_left; }
+
+Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+  if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
+  if (p.lq == 1 || !offers(info.supports.lq, 1)) return "no fewer queries to ask for";
+  return moves_diagonal(p) ? no_explicit_mask(p, info) : std::nullopt;
+}
+
+Verdict check(Trial& trial) {
+  Derived derived = moves_diagonal(trial.problem()) ? with_explicit_mask(trial, Said::diagonal) : copy_of(trial);
+  Problem& p = derived.problem;
+  Inputs& inputs = derived.inputs;
+  const Index last = p.lq - 1;
+  const auto last_row = [=](std::array<Index, 4> at) {
+    at[2] = last;
+    return at;
+  };
+  inputs.q = picked(inputs.q, p.q_layout, {p.b, p.hq, 1, p.d}, last_row);
+  inputs.keep = picked(inputs.keep, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
+  inputs.bias = picked(inputs.bias, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
+  p.lq = 1;
+  return agreement(trial, derived, "the last query alone", last_row);
+}
+
+}  // namespace
+
+Property last_query() {
+  return {"last-query",
+          "f(q, k, v)[.., Lq-1, :] = f(q[.., Lq-1, :], k, v) within both radii",
+          "the last query asked for alone, as in decoding, gives the same row",
+          Kind::bound,
+          not_applicable,
+          check};
+}
+
+}  // namespace attest::properties

@@ -1,0 +1,80 @@
+// pad-width: coordinates of zeros appended to Q and K change no score.
+//
+// The scale stays as it is, and is given where it was the default of the former width. A subject that wants Dv = D gets
+// columns of V repeated, whose outputs repeat. Catches loops over the width that leave out or add a remainder, and a
+// scale that follows the width although another was given.
+#include <vector>
+
+#include "properties/derive.hpp"
+#include "properties/property.hpp"
+
+namespace attest::properties {
+namespace {
+
+constexpr Index widest = 1024;
+
+// Rows of d elements begin at the multiples of bytes that the subject wants.
+bool aligned(const Supports& supports, Format dtype, Index d) {
+  return d * static_cast<Index>(size_of(dtype_of(dtype))) % supports.alignment == 0;
+}
+
+std::vector<Index> wider(const Problem& p, const Supports& supports) {
+  std::vector<Index> widths;
+  for (const Index d : {p.d + 1, p.d + 3, p.d / 8 * 8 + 8, 2 * p.d}) {
+    const bool fits = d > p.d && d <= widest && offers(supports.d, d) && aligned(supports, p.dtype, d) &&
+                      (!supports.dv_equals_d || offers(supports.dv, d));
+    if (fits && p.b * (p.hq * p.lq + 2 * p.hkv * p.lk) * d <= most_elements) widths.push_back(d);
+  }
+  return widths;
+}
+
+Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+  if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
+  if (info.supports.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
+  if (wider(p, info.supports).empty()) return "no wider shape that the subject takes";
+  return std::nullopt;
+}
+
+Tensor with_zeros(const Tensor& tensor, Layout layout, Index width) {
+  const auto n = tensor.shape();
+  Tensor made = laid_out(tensor.dtype(), layout, {n[0], n[1], n[2], width}, shared_axes(tensor));
+  for_each_stored(
+      made, [&](Index b, Index h, Index i, Index c) { made.set(b, h, i, c, c < n[3] ? tensor.at(b, h, i, c) : 0); });
+  return made;
+}
+
+Verdict check(Trial& trial) {
+  Derived derived = copy_of(trial);
+  Problem& p = derived.problem;
+  const Supports& supports = trial.subject().info().supports;
+  const std::vector<Index> widths = wider(p, supports);
+  const Index d = widths[below(draw(p, 76), widths.size())], dv = p.dv;
+  const auto repeated = [=](std::array<Index, 4> at) {
+    at[3] %= dv;
+    return at;
+  };
+  Inputs& inputs = derived.inputs;
+  inputs.q = with_zeros(inputs.q, p.q_layout, d);
+  inputs.k = with_zeros(inputs.k, p.k_layout, d);
+  if (supports.dv_equals_d) {
+    inputs.v = picked(inputs.v, p.v_layout, {p.b, p.hkv, p.lk, d}, repeated);
+    p.dv = d;
+  }
+  inputs.scale_is_default = false;
+  p.scale = inputs.scale;
+  p.d = d;
+  return agreement(trial, derived, "q and k wider by zeros", repeated);
+}
+
+}  // namespace
+
+Property pad_width() {
+  return {"pad-width",
+          "f(q, k, v) = f([q 0], [k 0], v) within both radii, at the same scale",
+          "coordinates of zeros appended to q and k change nothing",
+          Kind::bound,
+          not_applicable,
+          check};
+}
+
+}  // namespace attest::properties
