@@ -235,11 +235,12 @@ class Consumer(Installed):
             find_package(attest CONFIG REQUIRED)
             add_executable(fake IMPORTED)
             set_target_properties(fake PROPERTIES IMPORTED_LOCATION ${{CMAKE_SOURCE_DIR}}/fake)
-            attest_add_property_tests(fake PROPERTIES result-class policy-bound CASES 50 ARGUMENTS --assume lse==none)
+            attest_add_property_tests(fake PROPERTIES guards policy-bound CASES 50
+                                      ARGUMENTS --assume "lse==none && out_layout==bhsd")
             """)
         shutil.copy(SOURCE / "tests/subjects/workers/fake.py", project / "fake")
         self.ok(*self.configure(project, project / "build"))
-        self.assertEqual(self.results(project / "build"), {"fake.result-class": PASSED, "fake.policy-bound": FAILED}, self.output)
+        self.assertEqual(self.results(project / "build"), {"fake.guards": PASSED, "fake.policy-bound": FAILED}, self.output)
 
     def test_without_the_program_nothing_passes(self):
         prefix = self.folder / "without"
