@@ -38,8 +38,8 @@ Policy mixed(Format storage) {
 
 const std::array<NamedPolicy, 9>& table() {
   static const std::array<NamedPolicy, 9> rows{{
-      {"f32", Policy(Format::f32), "every stage f32"},
-      {"f64", Policy(Format::f64), "every stage f64"},
+      {"f32", Policy(Format::f32), "every stage f32; what f32 is held to where no policy is declared"},
+      {"f64", Policy(Format::f64), "every stage f64; likewise for f64"},
       {"f16", mixed(Format::f16), "f16 storage and weights, f32 arithmetic"},
       {"bf16", mixed(Format::bf16), "bf16 storage and weights, f32 arithmetic"},
       {"f16-scores16", mixed(Format::f16).set(Stage::scale, Format::f16).set(Stage::score, Format::f16),
@@ -53,8 +53,8 @@ const std::array<NamedPolicy, 9>& table() {
        "as f16, with both products accumulated in f16"},
       {"f16-softmax16", mixed(Format::f16).set(Stage::softcap, Format::f16).set(Stage::softmax, Format::f16),
        "as f16, with softcap and softmax in f16"},
-      {"f16-all", Policy(Format::f16), "every stage f16"},
-      {"bf16-all", Policy(Format::bf16), "every stage bf16"},
+      {"f16-all", Policy(Format::f16), "every stage f16; likewise for f16"},
+      {"bf16-all", Policy(Format::bf16), "every stage bf16; likewise for bf16"},
   }};
   return rows;
 }

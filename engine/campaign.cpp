@@ -69,6 +69,7 @@ class Campaign {
     summary_.subject = options.subject;
     summary_.subject_version = info_.version;
     summary_.policy = options.policy_text;
+    summary_.policy_declared = options.policy || info_.policy_declared;
     summary_.seed = options.seed;
     if (options.assume) {
       summary_.assume = options.assume->text();

@@ -99,6 +99,7 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["subject"] = s.subject;
   object["version"] = s.subject_version;
   object["policy"] = s.policy;
+  object["policy_declared"] = s.policy_declared;
   object["seed"] = s.seed;
   object["shard"] = s.shard;
   object["assume"] = s.assume;
