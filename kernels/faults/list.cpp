@@ -9,6 +9,7 @@
   ENTRY(scale_on_value)      \
   ENTRY(scale_default_kept)  \
   ENTRY(causal_corner)       \
+  ENTRY(causal_off_by_one)   \
   ENTRY(window_off_by_one)   \
   ENTRY(mask_finite)         \
   ENTRY(mask_dropped)        \
@@ -25,6 +26,9 @@
   ENTRY(lse_empty)           \
   ENTRY(split_merge)         \
   ENTRY(qk_acc_f16)          \
+  ENTRY(pv_acc_f16)          \
+  ENTRY(query_floor)         \
+  ENTRY(output_clamped)      \
   ENTRY(batch_leak)          \
   ENTRY(batch_mask)          \
   ENTRY(batch_path)          \
@@ -33,8 +37,11 @@
   ENTRY(strides_ignored)     \
   ENTRY(unwritten)           \
   ENTRY(race)                \
+  ENTRY(thread_split)        \
   ENTRY(state_kept)          \
   ENTRY(oob_read)            \
+  ENTRY(masked_read)         \
+  ENTRY(nan_masked)          \
   ENTRY(softcap_after_bias)
 
 namespace attest::kernels {

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/kernels/support.hpp"
 
 namespace attest::kernels::test {
 namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 struct Scenario {
   const char* fault;
@@ -65,6 +68,22 @@ const Scenario scenarios[] = {
     {"oob-read", with([](Problem&) {}), with([](Problem& p) { p.lk = 128; })},
     {"softcap-after-bias", with([](Problem& p) { p.softcap = 2, p.bias = Bias::normal; }),
      with([](Problem& p) { p.softcap = 2; })},
+    {"causal-off-by-one", with([](Problem& p) { p.causal = true; }), with([](Problem& p) { p.keep = Keep::prefix; })},
+    {"pv-acc-f16", with([](Problem&) {}), with([](Problem& p) { p.keep = Keep::one, p.values = Values::integers; })},
+    {"query-floor", with([](Problem& p) { p.scale = 0.3, p.lse = LseOutput::f32; }),
+     with([](Problem& p) { p.scale = 0.5, p.lse = LseOutput::f32; })},
+    {"output-clamped", with([](Problem&) {}), with([](Problem& p) { p.values = Values::flat; })},
+    {"thread-split", with([](Problem& p) { p.threads = 1; }), with([](Problem& p) { p.threads = 4; })},
+    {"masked-read", with([](Problem& p) {
+       p.causal = true, p.edits = {{Edit::Tensor::v, {0, 0, 10, 0}, nan}};
+     }),
+     with([](Problem& p) { p.causal = true; })},
+    {"nan-masked", with([](Problem& p) {
+       p.edits = {{Edit::Tensor::k, {0, 0, 10, 0}, nan}};
+     }),
+     with([](Problem& p) {
+       p.edits = {{Edit::Tensor::v, {0, 0, 10, 0}, nan}};
+     })},
 };
 
 // What these do depends on the calls before, so that no single problem shows it.
@@ -131,7 +150,7 @@ TEST(Faults, EachRepeatsItsBitsAndWritesWhereItMay) {
       Problem problem = random_problem(seed, Format::f32);
       problem.threads = 1;
       const Result once = run(faulty, problem, Policy(Format::f32));
-      problem.threads = 2;
+      problem.threads = faulty.name == "thread-split" ? 1 : 2;
       EXPECT_TRUE(once.intact) << faulty.name;
       EXPECT_TRUE(same(run(faulty, problem, Policy(Format::f32)), once)) << faulty.name << ' ' << to_text(problem);
     }

@@ -198,19 +198,21 @@ TEST(SingleKey, SkipsWithAReason) {
 // --- nonfinite-attended
 
 // attend(), but that a row with a NaN among its scores is NaN.
-void attend_with_nan(const attest_attention& call) {
+void attend_with_nan(const attest_attention& call, decltype(test::Steps::open) open) {
   std::set<std::array<Index, 3>> rows;
   test::attend(call, {.score =
                           [&](const attest_attention&, double z, Index b, Index h, Index i, Index) {
                             if (std::isnan(z)) rows.insert({b, h, i});
                             return z;
                           },
-                      .open = {},
+                      .open = open,
                       .output =
                           [&](const attest_attention&, double y, Index b, Index h, Index i, Index) {
                             return rows.contains({b, h, i}) ? nan : y;
                           }});
 }
+
+void attend_propagating(const attest_attention& call) { attend_with_nan(call, {}); }
 
 Contract propagating() {
   Contract contract = test::promise(Format::f32);
@@ -238,13 +240,13 @@ int failures(const test::Kernel& kernel, const Contract& contract) {
 }
 
 TEST(NonfiniteAttended, HoldsForConformingKernels) {
-  EXPECT_EQ(failures(attend_with_nan, propagating()), 0);
+  EXPECT_EQ(failures(attend_propagating, propagating()), 0);
   Contract silent = propagating();
   silent.nan = NanRule::unspecified;
   EXPECT_EQ(failures([](const attest_attention& call) { test::attend(call); }, silent), 0);
   silent.deterministic.reset();
   silent.masked_unread = MaskedUnread::no;
-  EXPECT_EQ(failures(attend_with_nan, silent), 0);
+  EXPECT_EQ(failures(attend_propagating, silent), 0);
 }
 
 TEST(NonfiniteAttended, FailsWhereANanIsLost) {
@@ -263,7 +265,7 @@ TEST(NonfiniteAttended, FailsWhereANanSpreads) {
   const std::array<Index, 3> steps[] = {{0, 1, 0}, {0, 0, 1}, {1, 0, 0}};
   for (const auto& [sample, row, column] : steps) {
     const test::Kernel spreading = [=](const attest_attention& call) {
-      attend_with_nan(call);
+      attend_propagating(call);
       for (Index b = call.q.shape[0] - 1; b >= sample; --b)
         for (Index h = 0; h < call.q.shape[1]; ++h)
           for (Index i = call.q.shape[2] - 1; i >= row; --i)
@@ -277,7 +279,7 @@ TEST(NonfiniteAttended, FailsWhereANanSpreads) {
 // 0 times a NaN at a masked key: permitted unless masked keys are never read.
 TEST(NonfiniteAttended, LeavesMaskedKeysToTheContract) {
   const test::Kernel zero_times_v = [](const attest_attention& call) {
-    attend_with_nan(call);
+    attend_propagating(call);
     for (Index b = 0; b < call.q.shape[0]; ++b)
       for (Index h = 0; h < call.q.shape[1]; ++h)
         for (Index i = 0; i < call.q.shape[2]; ++i)
@@ -291,6 +293,28 @@ TEST(NonfiniteAttended, LeavesMaskedKeysToTheContract) {
   EXPECT_EQ(failures(zero_times_v, contract), 0);
 }
 
+// The lowest f32 is -inf once it is rounded to scores in f16: such a key, and its NaN, may be masked.
+TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
+  const test::Kernel closes = [](const attest_attention& call) {
+    attend_with_nan(call, [](const attest_attention& a, bool open, Index b, Index h, Index i, Index j) {
+      return open && load(a.bias, b, h, i, j) > -65520;
+    });
+  };
+  Contract contract = propagating();
+  int failed = 0, failed_in_f32 = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    const std::string problem =
+        "b=1 hq=1 hkv=1 lq=2 lk=1 d=2 dv=1 dtype=f16 bias=lowest bias_type=f32 values=normal:1 seed=" +
+        std::to_string(seed);
+    contract.policy = policy_from_text("f16-all");
+    failed += run("nonfinite-attended", problem, closes, contract).kind == VerdictKind::fail;
+    contract.policy = policy_from_text("f16");
+    failed_in_f32 += run("nonfinite-attended", problem, closes, contract).kind == VerdictKind::fail;
+  }
+  EXPECT_EQ(failed, 0);
+  EXPECT_GT(failed_in_f32, 0);
+}
+
 // Memory that stride 0 shares is reached through every index.
 TEST(NonfiniteAttended, FollowsSharedMemory) {
   for (const char* options :
@@ -298,7 +322,7 @@ TEST(NonfiniteAttended, FollowsSharedMemory) {
         " k_layout=broadcast_batch lengths=ragged", " v_layout=broadcast_heads keep=half",
         " v_layout=broadcast_rows causal=1", " q_layout=broadcast_heads v_layout=broadcast_batch"})
     for (int seed = 0; seed < 12; ++seed) {
-      const Verdict verdict = run("nonfinite-attended", drawn(seed, options), attend_with_nan, propagating());
+      const Verdict verdict = run("nonfinite-attended", drawn(seed, options), attend_propagating, propagating());
       EXPECT_EQ(verdict.kind, VerdictKind::pass)
           << drawn(seed, options) << " " << verdict.reason << (verdict.evidence ? verdict.evidence->note : "");
     }
