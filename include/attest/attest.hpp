@@ -105,13 +105,13 @@ class TensorView {
   std::int64_t stride(int axis) const { return tensor_->strides[axis]; }
   // Whether it is packed in C order; strides along which there is no second element do not matter.
   bool contiguous() const {
+    bool packed = true;
     std::int64_t expected = 1;
     for (int axis = rank() - 1; axis >= 0; --axis) {
-      if (size(axis) == 0) return true;
-      if (size(axis) > 1 && stride(axis) != expected) return false;
+      if (size(axis) > 1 && stride(axis) != expected) packed = false;
       expected *= size(axis);
     }
-    return true;
+    return packed || expected == 0;  // no element, no stride
   }
 
   // A floating-point element as double, and back, through float for the 16-bit types: slow, and blind to the type.

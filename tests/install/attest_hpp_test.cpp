@@ -1,0 +1,134 @@
+// attest/attest.hpp apart from attest: views, types, and what a table does with what a callable throws.
+#include <attest/attest.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <string>
+
+struct MyHalf {
+  std::uint16_t bits;
+};
+template <>
+struct attest::Element<MyHalf> {
+  static constexpr int code = ATTEST_BFLOAT;
+};
+
+namespace {
+
+// A tensor over memory of its own; `offset` in bytes, strides in elements.
+struct Owned {
+  std::array<char, 4096> memory{};
+  std::array<std::int64_t, 4> shape, strides;
+  attest_tensor tensor{};
+  Owned(std::uint8_t code, std::uint8_t bits, std::array<std::int64_t, 4> sizes, std::array<std::int64_t, 4> steps,
+        std::uint64_t offset = 0)
+      : shape(sizes), strides(steps) {
+    tensor.data = memory.data();
+    tensor.device.type = ATTEST_CPU;
+    tensor.ndim = 4;
+    tensor.dtype = {code, bits, 1};
+    tensor.shape = shape.data();
+    tensor.strides = strides.data();
+    tensor.byte_offset = offset;
+  }
+};
+
+TEST(View, FollowsStridesAndTheByteOffset) {
+  const Owned owned(ATTEST_FLOAT, 32, {2, 3, 4, 5}, {100, 1, 20, 3}, 8);
+  const attest::TensorView tensor(owned.tensor);
+  const auto view = tensor.as<float>();
+  view(1, 2, 3, 4) = 7;
+  EXPECT_EQ(*reinterpret_cast<const float*>(owned.memory.data() + 8 + 4 * (100 + 2 + 60 + 12)), 7);
+  EXPECT_EQ(tensor.load(1, 2, 3, 4), 7);
+  EXPECT_EQ(&view(0), view.data());
+  EXPECT_EQ(view.size(3), 5);
+  EXPECT_EQ(view.stride(2), 20);
+  tensor.store(-1.5, 1, 2, 3, 4);
+  EXPECT_EQ(view(1, 2, 3, 4), -1.5F);
+}
+
+TEST(View, KnowsWhatIsPacked) {
+  const auto packed = [](std::array<std::int64_t, 4> shape, std::array<std::int64_t, 4> strides) {
+    const Owned owned(ATTEST_FLOAT, 32, shape, strides);
+    return attest::TensorView(owned.tensor).contiguous();
+  };
+  EXPECT_TRUE(packed({2, 3, 4, 5}, {60, 20, 5, 1}));
+  EXPECT_TRUE(packed({2, 1, 4, 5}, {20, 999, 5, 1}));  // no second element along the second axis
+  EXPECT_TRUE(packed({2, 0, 4, 5}, {1, 2, 3, 4}));
+  EXPECT_FALSE(packed({2, 3, 4, 5}, {60, 5, 15, 1}));  // heads behind rows
+  EXPECT_FALSE(packed({2, 3, 4, 5}, {0, 20, 5, 1}));   // broadcast
+  EXPECT_FALSE(packed({2, 3, 4, 5}, {64, 20, 5, 1}));
+  EXPECT_FALSE(packed({2, 3, 4, 5}, {120, 40, 10, 2}));
+}
+
+TEST(View, RefusesAnotherType) {
+  const Owned half(ATTEST_FLOAT, 16, {1, 1, 1, 1}, {1, 1, 1, 1}), bias(ATTEST_BFLOAT, 16, {1, 1, 1, 1}, {1, 1, 1, 1}),
+      flag(ATTEST_BOOL, 8, {1, 1, 1, 1}, {1, 1, 1, 1}), length(ATTEST_INT, 32, {1, 1, 1, 1}, {1, 1, 1, 1});
+  EXPECT_TRUE(attest::TensorView(half.tensor).holds<const attest::f16>());
+  EXPECT_FALSE(attest::TensorView(half.tensor).holds<attest::bf16>());
+  EXPECT_FALSE(attest::TensorView(half.tensor).holds<float>());
+  EXPECT_TRUE(attest::TensorView(bias.tensor).holds<MyHalf>());
+  EXPECT_FALSE(attest::TensorView(half.tensor).holds<MyHalf>());
+  EXPECT_TRUE(attest::TensorView(flag.tensor).holds<bool>());
+  EXPECT_FALSE(attest::TensorView(flag.tensor).holds<std::uint8_t>());
+  EXPECT_TRUE(attest::TensorView(length.tensor).holds<const std::int32_t>());
+  EXPECT_FALSE(attest::TensorView(length.tensor).holds<std::uint32_t>());
+  EXPECT_FALSE(attest::TensorView(length.tensor).holds<std::int64_t>());
+  EXPECT_THROW((void)attest::TensorView(half.tensor).as<float>(), std::logic_error);
+  const attest_tensor absent{};
+  EXPECT_FALSE(attest::TensorView(absent));
+  EXPECT_FALSE(attest::TensorView(absent).holds<float>());
+  EXPECT_THROW((void)attest::TensorView(absent).as<float>(), std::logic_error);
+}
+
+TEST(Element, HalvesRoundToNearestEven) {
+  EXPECT_EQ(attest::f16(1.0F).bits, 0x3c00);
+  EXPECT_EQ(attest::f16(2049.0F), 2048.0F);
+  EXPECT_EQ(attest::f16(2051.0F), 2052.0F);
+  EXPECT_EQ(attest::bf16(257.0F), 256.0F);
+  EXPECT_EQ(attest::bf16(259.0F), 260.0F);
+  EXPECT_EQ(attest::f16(65520.0F), std::numeric_limits<float>::infinity());
+}
+
+int call(const attest::Plugin& plugin, std::size_t index, char* message, std::size_t size) {
+  std::size_t count = 0;
+  const attest_subject* table = plugin.table(ATTEST_ABI, &count);
+  const attest_attention nothing{};
+  return table[index].attention(table[index].self, &nothing, message, size);
+}
+
+TEST(Plugin, SpeaksItsAbiAlone) {
+  const attest::Plugin plugin{attest::subject(
+                                  "a", "{}", [](const attest::Attention&) {}, "2"),
+                              attest::subject("b", "{}", [](const attest::Attention&) {})};
+  std::size_t count = 77;
+  EXPECT_EQ(plugin.table(ATTEST_ABI + 1, &count), nullptr);
+  EXPECT_EQ(count, 77u);
+  const attest_subject* table = plugin.table(ATTEST_ABI, &count);
+  ASSERT_EQ(count, 2u);
+  EXPECT_STREQ(table[0].name, "a");
+  EXPECT_STREQ(table[0].version, "2");
+  EXPECT_STREQ(table[1].name, "b");
+  EXPECT_EQ(table[1].struct_size, sizeof(attest_subject));
+  EXPECT_EQ(table[1].layer_norm, nullptr);
+}
+
+TEST(Plugin, TellsWhatACallableThrowsInTheRoomThereIs) {
+  const attest::Plugin plugin{
+      attest::subject("done", "{}", [](const attest::Attention&) {}),
+      attest::subject("declines", "{}", [](const attest::Attention&) { throw attest::Unsupported("no"); }),
+      attest::subject("long", "{}", [](const attest::Attention&) { throw std::runtime_error(std::string(100, 'x')); }),
+      attest::subject("number", "{}", [](const attest::Attention&) { throw 1; })};
+  char message[32] = "untouched";
+  EXPECT_EQ(call(plugin, 0, message, sizeof message), ATTEST_DONE);
+  EXPECT_STREQ(message, "untouched");
+  EXPECT_EQ(call(plugin, 1, message, sizeof message), ATTEST_UNSUPPORTED);
+  EXPECT_STREQ(message, "no");
+  EXPECT_EQ(call(plugin, 2, message, 20), ATTEST_ERROR);
+  EXPECT_EQ(std::string(message).size(), 19u);
+  EXPECT_EQ(call(plugin, 3, message, sizeof message), ATTEST_ERROR);
+}
+
+}  // namespace
