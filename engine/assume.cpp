@@ -29,6 +29,7 @@ using Node = Assumption::Node;
 using NodePtr = std::shared_ptr<Node>;
 
 constexpr int deepest = 64;
+constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
 
 bool is_comparison(std::string_view op) {
   return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
@@ -271,6 +272,8 @@ void for_each_bound(const Node& node, Visit&& visit) {
 }  // namespace
 
 Assumption::Assumption(std::string_view text) : text_(text) {
+  if (text.size() > longest)
+    throw usage_error(fmt::format("--assume: {} characters: a predicate may have {}", text.size(), longest));
   Parser parser(text_);
   NodePtr root = parser.parse();
   parser.require_resolved(*root);

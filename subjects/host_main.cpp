@@ -110,7 +110,7 @@ class Host {
       if (offer.error.empty() && (entry.name == wanted || entries_.size() == 1)) offer.error = open(entry);
       json subject{{"name", offer.name}, {"version", attest::one_line(offer.version)}};
       if (offer.error.empty())
-        subject["describe"] = json::parse(offer.describe);
+        subject["describe"] = attest::parse_foreign(offer.describe);
       else
         subject["error"] = offer.error;
       subjects.push_back(std::move(subject));

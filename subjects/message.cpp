@@ -33,6 +33,41 @@ void append_axes(std::string& line, const std::int64_t* values, std::int32_t cou
   fmt::format_to(std::back_inserter(line), "[{}]", fmt::join(values, values + count, ","));
 }
 
+// A whole number of a message: conversions from other numbers would wrap round silently.
+std::int64_t whole(const json& value) {
+  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() >> 63 == 0);
+  if (!fits) throw usage_error("'" + one_line(value.dump()) + "' is no whole number of 64 bits");
+  return value.get<std::int64_t>();
+}
+
+std::int32_t small(const json& value) {
+  const std::int64_t number = whole(value);
+  if (number != static_cast<std::int32_t>(number))
+    throw usage_error("'" + std::to_string(number) + "' is no whole number of 32 bits");
+  return static_cast<std::int32_t>(number);
+}
+
+std::vector<std::int64_t> extents(const json& list, const char* tensor) {
+  std::vector<std::int64_t> numbers;
+  if (list.is_array())
+    for (const json& number : list) numbers.push_back(whole(number));
+  if (numbers.empty() || numbers.size() > 4 || std::ranges::any_of(numbers, [](std::int64_t n) { return n < 0; }))
+    throw usage_error(fmt::format("{} has an impossible shape", tensor));
+  return numbers;
+}
+
+// Whether the elements of a view lie within `bytes` of its first, without overflow on the way.
+bool fits_in(const attest_tensor& view, std::size_t bytes) {
+  std::int64_t last = 0, reach = 0;
+  for (std::int32_t axis = 0; axis < view.ndim; ++axis) {
+    if (view.shape[axis] == 0) return true;
+    if (__builtin_mul_overflow(view.shape[axis] - 1, view.strides[axis], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return false;
+  }
+  return static_cast<std::size_t>(last) < bytes / (view.dtype.bits / 8u);
+}
+
 }  // namespace
 
 std::size_t span_of(const attest_tensor& view) noexcept {
@@ -73,9 +108,9 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
     view.device = {ATTEST_CPU, 0};
     const auto found = object.find(tensor_fields[i].name);
     if (found == object.end()) continue;
-    const auto shape = found->at("shape").get<std::vector<std::int64_t>>();
-    const auto strides = found->at("strides").get<std::vector<std::int64_t>>();
-    if (shape.empty() || shape.size() > 4 || strides.size() != shape.size())
+    const auto shape = extents(found->at("shape"), tensor_fields[i].name);
+    const auto strides = extents(found->at("strides"), tensor_fields[i].name);
+    if (strides.size() != shape.size())
       throw usage_error(fmt::format("{} has an impossible shape", tensor_fields[i].name));
     view.ndim = static_cast<std::int32_t>(shape.size());
     view.shape = axes_[i].data();
@@ -83,8 +118,8 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
     std::copy(shape.begin(), shape.end(), view.shape);
     std::copy(strides.begin(), strides.end(), view.strides);
     view.dtype = dtype_from(found->at("dtype").get_ref<const std::string&>());
-    const auto offset = found->at("offset").get<std::size_t>();
-    if (offset > arena_bytes || span_of(view) > arena_bytes - offset)
+    const auto offset = static_cast<std::size_t>(whole(found->at("offset")));  // a negative one lies past every arena
+    if (offset > arena_bytes || !fits_in(view, arena_bytes - offset))
       throw usage_error(fmt::format("{} lies outside the arena", tensor_fields[i].name));
     view.data = arena + offset;
   }
@@ -92,10 +127,10 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
   call.flags = object.at("scale_is_default").get<bool>() ? ATTEST_SCALE_IS_DEFAULT : 0;
   call.softcap = object.at("softcap").get<double>();
   call.causal = object.at("causal").get<bool>();
-  call.align = object.at("align").get<std::int32_t>();
-  call.window_left = object.at("window_left").get<std::int64_t>();
-  call.window_right = object.at("window_right").get<std::int64_t>();
-  call.threads = object.at("threads").get<std::int32_t>();
+  call.align = small(object.at("align"));
+  call.window_left = whole(object.at("window_left"));
+  call.window_right = whole(object.at("window_right"));
+  call.threads = small(object.at("threads"));
 } catch (const json::exception& error) {
   throw usage_error(std::string("the call is not as docs/worker.md says: ") + error.what());
 }

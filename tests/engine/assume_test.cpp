@@ -113,5 +113,12 @@ TEST(Shards, PartTheStreamAndKeepShapesTogether) {
     }
 }
 
+TEST(Assume, RefusesAChainTooLongToEvaluate) {
+  std::string chain = "1";
+  for (int i = 0; i < 100000; ++i) chain += "+1";
+  EXPECT_THROW(Assumption{chain}, Error);
+  EXPECT_TRUE(Assumption(chain.substr(0, 4095)).holds(Problem{}));
+}
+
 }  // namespace
 }  // namespace attest::engine
