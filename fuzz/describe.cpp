@@ -1,0 +1,27 @@
+// What a plug-in or a worker says of itself; what it says is then used to draw a problem.
+#include "subjects/describe.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "fuzz/target.hpp"
+#include "generators/draw.hpp"
+
+using namespace attest;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  SubjectInfo info;
+  const Offer offer{"k", "1", std::string(fuzz::as_text(data, size)), ""};
+  if (!fuzz::accepts([&] { info = subject_info(offer, "./plugin.so:k"); })) return 0;
+  for (const Format dtype : info.dtypes) {
+    const Contract contract = info.contract(dtype);
+    const nlohmann::json written = nlohmann::json::parse(to_json(contract).dump());
+    fuzz::require(contract_from_json(written, contract.policy) == contract,
+                  "the contract does not come back: " + written.dump());
+  }
+  fuzz::accepts([&] {
+    const Domain domain(info.supports, info.dtypes);
+    const Problem problem = draw_problem(domain, 1, 0, 1);
+    validate(problem);
+  });
+  return 0;
+}
