@@ -21,6 +21,7 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 def run(*words, **options):
     """A finished process; both its outputs in .stdout. No setting of the outer test run gets in."""
     env = {k: v for k, v in os.environ.items() if k not in ("ATTEST_PARAMS", "CMAKE_PREFIX_PATH", "MAKEFLAGS")}
+    env["CMAKE_GENERATOR"] = "Ninja"  # make may not be here
     return subprocess.run([*map(str, words)], env=env | options.pop("env", {}), text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, **({"timeout": 600} | options))
 
