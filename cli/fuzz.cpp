@@ -23,6 +23,7 @@
 #include "engine/bucket.hpp"
 #include "engine/campaign.hpp"
 #include "engine/corpus.hpp"
+#include "engine/failure.hpp"
 #include "engine/stream.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
@@ -48,6 +49,7 @@ const std::vector<Option>& shared_options() {
       {"corpus", "DIR", "where reproducers go"},
       {"output", "DIR", "campaign folder; goes on where it stopped if it holds this campaign", "o"},
       {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"},
+      {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"},
       {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
       {"json", "FILE", "one JSON object at the end; - is stdout"},
       {"events", "FILE", "JSON lines while it happens; - is stdout"},
@@ -64,7 +66,6 @@ std::vector<Option> fuzz_options() {
 
 std::vector<Option> check_options() {
   std::vector<Option> options = shared_options();
-  options.push_back({"continue-after-failure", "", "go on after the first failing case"});
   options.push_back({"problem", "TEXT", "this one problem instead of random ones"});
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
@@ -218,7 +219,7 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   return static_cast<int>(summary.exit());
 }
 
-// check --problem: one problem, as given, with every law that was asked for.
+// check --problem: one problem, as given, with every law that was asked for; shrunk and stored only under --corpus.
 int run_problem(const Settings& settings, const std::string& subject_text, const std::string& text) {
   const Outputs outputs(settings);
   engine::CampaignOptions options;
@@ -251,6 +252,12 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, contract.policy, problem);
     finding.entry.reason = law->verdict.reason;
     finding.entry.evidence = law->verdict.evidence;
+    if (const auto corpus = settings.text("corpus")) {
+      finding.entry =
+          engine::reproduce({problem, outcome, problem.seed, {}}, {*subject, peer.get()}, subject_text, options.policy,
+                            {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
+      finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
+    }
     summary.findings.push_back(std::move(finding));
   }
   if (!outputs.stdout_taken()) std::cout << report::summary_text(summary);

@@ -10,6 +10,7 @@
 #include "engine/check.hpp"
 #include "engine/evidence.hpp"
 #include "engine/file.hpp"
+#include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {
 namespace {
@@ -22,6 +23,25 @@ constexpr std::uintmax_t largest_file = std::uintmax_t{16} << 20;
 constexpr int deepest = 16;
 constexpr std::size_t digest_digits = 16;
 constexpr std::string_view digest_before = "  \"digest\": \"", digest_after = "\"\n}\n";
+
+constexpr Index most_literals = 4096;
+
+// Copies captured activations that are too many to be literal. Throws Error(usage) if another file has their name there.
+void keep_captured(const std::string& file, const fs::path& folder) {
+  const fs::path copy = folder / fs::path(file).filename();
+  std::error_code error;
+  if (fs::equivalent(file, copy, error)) return;
+  fs::create_directories(folder, error);
+  if (fs::exists(copy, error)) {
+    constexpr std::uintmax_t most = std::uintmax_t{1} << 32;
+    if (read_file(copy, most) != read_file(file, most))
+      throw usage_error(fmt::format(
+          "{} is another file than {}, which the reproducer beside it needs: rename one of them", copy.string(), file));
+    return;
+  }
+  fs::copy_file(file, copy, error);
+  if (error) throw usage_error(fmt::format("{} cannot be written: {}", copy.string(), error.message()));
+}
 
 // Reads a corpus file step by step; every refusal names the file, the line and the reason.
 class Reader {
@@ -142,8 +162,9 @@ class Reader {
           "the subject '" + e.subject +
           "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
     e.subject_version = string(object, "subject_version");
-    e.problem = problem_from_json(member(object, "problem"));
-    if (string(object, "text") != to_text(e.problem))
+    const std::string folder = fs::path(name_).parent_path().string();
+    e.problem = problem_from_json(member(object, "problem"), folder.empty() ? "." : folder);
+    if (string(object, "text") != to_text(portable_problem(e.problem)))
       throw usage_error("'text' and 'problem' are not the same problem");
     const json& contract = member(object, "contract");
     if (!contract.is_object()) throw usage_error("'contract' must be an object");
@@ -185,14 +206,19 @@ class Reader {
 
 }  // namespace
 
+Problem portable_problem(Problem problem) {
+  problem.values_file = fs::path(problem.values_file).filename().string();
+  return problem;
+}
+
 ordered_json to_json(const Entry& e) {
   ordered_json object;
   object["format"] = corpus_format;
   object["attest_version"] = e.attest_version;
   object["subject"] = e.subject;
   object["subject_version"] = e.subject_version;
-  object["text"] = to_text(e.problem);
-  object["problem"] = to_json(e.problem);
+  object["text"] = to_text(portable_problem(e.problem));
+  object["problem"] = to_json(portable_problem(e.problem));
   object["policy_given"] = e.policy_given;
   object["contract"] = to_json(e.contract);
   object["property"] = e.property;
@@ -223,14 +249,20 @@ Entry entry_from_file_text(std::string_view text, const std::string& name) { ret
 Entry read_entry(const fs::path& file) { return entry_from_file_text(read_file(file, largest_file), file.string()); }
 
 fs::path entry_path(const Entry& entry) {
-  const std::uint64_t hash = digest_of(entry.property + "\n" + to_text(entry.problem));
+  const std::uint64_t hash = digest_of(entry.property + "\n" + to_text(portable_problem(entry.problem)));
   return fs::path(file_name_of(entry.subject)) /
          fmt::format("{}-{}.json", file_name_of(entry.bucket.empty() ? entry.property : entry.bucket),
                      hex64(hash).substr(0, 8));
 }
 
 fs::path write_entry(const Entry& entry, const fs::path& folder) {
+  if (auto plain = literal(entry.problem, most_literals)) {
+    Entry alone = entry;
+    alone.problem = std::move(*plain);
+    return write_entry(alone, folder);
+  }
   const fs::path file = folder / entry_path(entry);
+  if (entry.problem.values == Values::file) keep_captured(entry.problem.values_file, file.parent_path());
   write_file(file, to_file_text(entry));
   return file;
 }

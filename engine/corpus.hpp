@@ -42,6 +42,9 @@ struct Entry {
   std::vector<std::string> neighbours;
 };
 
+// The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
+Problem portable_problem(Problem problem);
+
 nlohmann::ordered_json to_json(const Entry& entry);
 
 // The text of a corpus file: the entry as JSON and, as its last member, a digest of every byte before it.
@@ -51,8 +54,8 @@ std::string to_file_text(const Entry& entry);
 Entry entry_from_file_text(std::string_view text, const std::string& name);
 
 Entry read_entry(const std::filesystem::path& file);
-// Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Throws Error(usage) if it
-// cannot be written.
+// Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Captured activations become
+// literal edits where they are few, else their file is copied beside the entry. Throws Error(usage) if it cannot be written.
 std::filesystem::path write_entry(const Entry& entry, const std::filesystem::path& folder);
 // The path write_entry uses, relative to the corpus folder.
 std::filesystem::path entry_path(const Entry& entry);

@@ -39,7 +39,7 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   entry.property = key.property;
   for (const std::size_t law : failure.outcome.needed)
     if (const std::string name(properties::properties()[law].name); name != key.property) entry.with.push_back(name);
-  entry.original = to_text(failure.problem);
+  entry.original = to_text(portable_problem(failure.problem));
   entry.seed = failure.seed;
   entry.case_number = failure.case_number;
   entry.problem = failure.problem;

@@ -81,6 +81,10 @@ Problem reseeded(const Problem& problem, std::uint64_t salt) {
   Problem other = problem;
   other.seed = draw(problem, salt);
   other.edits.clear();
+  if (other.values == Values::file) {  // captured values have no seed
+    other.values = Values::normal;
+    other.values_file.clear();
+  }
   return other;
 }
 

@@ -52,6 +52,11 @@ std::vector<Candidate> neighbours(std::size_t step, const Problem& problem, cons
 // that lie in memory otherwise than contiguously, and for elements that are 0 or 1 already.
 std::vector<Candidate> zeroed_elements(const Problem& problem);
 
+// A problem on captured activations as one that stands alone: q, k and v zero but for an edit per element. nullopt for other
+// problems, and for one with more than `most` elements of q, k and v.
+std::optional<Problem> literal(const Problem& problem, Index most);
+inline constexpr Index most_shrunk_literals = 128;
+
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
 
 // Every dimension at most `most`. Around `witness` ([b, h, i] of the wrong element) where given, keeping its coordinates.

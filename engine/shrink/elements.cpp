@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "core/edit.hpp"
 #include "core/inputs.hpp"
@@ -63,6 +65,33 @@ std::vector<Candidate> zeroed_elements(const Problem& problem) {
     if (operands[i].layout == Layout::bhsd && problem.*forms[i] != Form::zero)
       zero_rows_and_elements(problem, operands[i], found);
   return found;
+}
+
+std::optional<Problem> literal(const Problem& problem, Index most) {
+  if (problem.values != Values::file) return std::nullopt;
+  const Index queries = problem.b * problem.hq * problem.lq * problem.d;
+  const Index keys = problem.b * problem.hkv * problem.lk * (problem.d + problem.dv);
+  if (queries + keys > most) return std::nullopt;
+  const Inputs inputs = materialise(problem);
+  Problem plain = problem;
+  plain.values = Values::constant;
+  plain.values_file.clear();
+  plain.q_form = plain.k_form = plain.v_form = Form::zero;
+  std::erase_if(plain.edits, [](const Edit& edit) { return edit.tensor <= Edit::Tensor::v; });
+  const std::pair<Edit::Tensor, const Tensor*> operands[] = {
+      {Edit::Tensor::q, &inputs.q}, {Edit::Tensor::k, &inputs.k}, {Edit::Tensor::v, &inputs.v}};
+  for (const auto& [name, tensor] : operands) {
+    std::array<Index, 4> n{};  // an axis that broadcasts has one element
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      n[axis] = tensor->strides()[axis] == 0 ? std::min<Index>(tensor->shape()[axis], 1) : tensor->shape()[axis];
+    for (Index b = 0; b < n[0]; ++b)
+      for (Index h = 0; h < n[1]; ++h)
+        for (Index i = 0; i < n[2]; ++i)
+          for (Index c = 0; c < n[3]; ++c)
+            if (const double x = tensor->at(b, h, i, c); x != 0 || std::signbit(x))
+              plain.edits.push_back({name, {b, h, i, c}, x});
+  }
+  return plain;
 }
 
 }  // namespace attest::engine

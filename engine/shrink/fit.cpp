@@ -42,6 +42,7 @@ void drop_lost_edits(Problem& p) {
 
 // Says the same numbers in fewer words.
 void plain_words(Problem& p) {
+  if (p.values != Values::file) p.values_file.clear();
   for (const auto& [form, tensor] : {std::pair{&p.q_form, Edit::Tensor::q}, std::pair{&p.k_form, Edit::Tensor::k},
                                      std::pair{&p.v_form, Edit::Tensor::v}}) {
     if (*form == Form::one && p.values == Values::constant && p.amplitude == 1) *form = Form::drawn;

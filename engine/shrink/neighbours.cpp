@@ -39,9 +39,9 @@ const std::vector<Ladder>& ladders() {
       {"align", steps(Align::top_left)},
       {"keep", steps(Keep::none, Keep::open, Keep::prefix, Keep::half)},
       {"keep_axes", {15}},
-      {"bias", steps(Bias::none, Bias::zero, Bias::minus_inf, Bias::normal)},
+      {"bias", steps(Bias::none, Bias::zero, Bias::minus_inf, Bias::lowest, Bias::normal)},
       {"bias_axes", {15}},
-      {"bias_type", steps(BiasType::same)},
+      {"bias_type", steps(BiasType::same, BiasType::f32)},
       {"mask_layout", steps(Layout::bhsd)},
       {"lengths", steps(Lengths::none, Lengths::full, Lengths::one)},
       {"q_layout", steps(Layout::bhsd)},
@@ -197,7 +197,7 @@ const std::vector<Dimension>& dimensions() {
   return table;
 }
 
-std::size_t steps() { return dimensions().size() + ladders().size() + 7; }
+std::size_t steps() { return dimensions().size() + ladders().size() + 8; }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
@@ -225,6 +225,9 @@ std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const Shri
         break;
       case 5:
         add_seed(out, p);
+        break;
+      case 6:
+        if (auto plain = literal(p, most_shrunk_literals)) out.add(std::move(*plain), "captured values -> literal");
         break;
       default:
         for (Candidate& zeroed : zeroed_elements(p)) out.add(std::move(zeroed.problem), std::move(zeroed.change));
