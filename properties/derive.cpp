@@ -85,7 +85,11 @@ Verdict agreement(Trial& trial, const Derived& derived, std::string_view note, c
   if (result.violation) return Verdict::fail(*result.violation);
   oracle::AttentionOracle judge(trial.contract(), derived.problem, derived.inputs);
   Verdict verdict = judge.judge(result.out, result.lse);
-  if (trial.judgement().kind != VerdictKind::fail) return noted(std::move(verdict), note);
+  if (trial.judgement().kind != VerdictKind::fail) {
+    // The evidence speaks of the trial's own problem: there the shrinker looks for what is at fault.
+    if (verdict.evidence && to_base) verdict.evidence->index = to_base(verdict.evidence->index);
+    return noted(std::move(verdict), note);
+  }
   if (auto evidence = first_departure(trial, {derived.problem, result.out, result.lse, judge, note}, to_base))
     return Verdict::fail(std::move(*evidence), verdict.counts);
   return Verdict::pass(verdict.counts);

@@ -171,7 +171,7 @@ std::string python_script(const Exported& exported) {
   if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
   code += "\n";
   if (const auto* law = properties::find_property(entry.property)) code += fmt::format("# law: {}\n", law->statement);
-  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound",
+  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound", "hull",
                                                         "fused-equals-explicit"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
