@@ -67,6 +67,10 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
   operand_mu = folds ? mu : 1;
+  const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(sigma) : 0;
+  const double most = overflow_threshold(scaling) / (1 + 2 * unit_roundoff(scaling));
+  query_overflow = most / std::max(arithmetic.fold_q ? scale_magnitude : 0, root);
+  key_overflow = most / std::max(arithmetic.fold_k ? scale_magnitude : 0, root);
   raw_overflow = std::min(overflow_score, overflow_threshold(scaling));
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
 
@@ -76,7 +80,7 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
               std::max(u_operand, narrower(operand, weights) ? unit_roundoff(operand) : 0);
   weights_round = narrow_weights || enter_rounded;
   eta_weights = (narrow_weights || flush ? eta(weights, flush) : 0) + (enter_rounded ? eta(operand, flush) : 0);
-  log_overflow_weights = std::log(std::min(overflow_threshold(weights), overflow_threshold(operand))) - c_exp;
+  log_overflow_weights = std::log(std::min(overflow_threshold(weights), overflow_threshold(operand)));
   u_pv = kappa * unit_roundoff(pv);
   eta_pv = eta(pv, flush);
   overflow_pv = overflow_threshold(pv);

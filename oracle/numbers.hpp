@@ -38,7 +38,8 @@ struct Numbers {
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
-  double underflows;  // of the D products: 2 D under flush-to-zero, else D
+  double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
+  double underflows;                    // of the D products: 2 D under flush-to-zero, else D
   // section 2
   double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy;
   bool exp2;

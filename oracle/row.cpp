@@ -10,6 +10,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+// A score next to the largest double stays one.
+double finite(double x) { return std::min(x, std::numeric_limits<double>::max()); }
+
 Dot dot(const std::vector<double>& q, const std::vector<double>& k) {
   Lanes product = fill(0), absolute = product, k_sum = product, k_max = product;
   for (std::size_t c = 0; c < q.size(); c += lane_count) {
@@ -177,7 +180,7 @@ void Row::weigh(const Call& call, double records) {
   g = z_all = 0;
   for (std::size_t t = 0; t < count; ++t) {
     g = std::max(g, z[t] + e[t] - z_max);
-    z_all = std::max(z_all, std::fabs(z[t]) + e[t]);
+    z_all = std::max(z_all, finite(std::fabs(z[t]) + e[t]));
   }
   z_top = std::fabs(z_max) + g;
   const double keys_counted = static_cast<double>(n);
@@ -188,13 +191,12 @@ void Row::weigh(const Call& call, double records) {
   d.assign(static_cast<std::size_t>(n_padded), 0);
   p.assign(static_cast<std::size_t>(n_padded), 0);
   z.resize(static_cast<std::size_t>(n_padded), -infinity);
-  const double every_exp = (2 + r) * m.c_exp * (1 + m.c_exp);
+  every_exp = (2 + r) * m.c_exp * (1 + m.c_exp);
   for (std::size_t t = 0; t < count; ++t) {
-    const double magnitude = std::fabs(z[t]) + e[t];
-    d[t] = e[t] +
-           m.u_softmax * (m.a1 * magnitude + a2 * (std::max(magnitude, z_top) + m.lazy + ln_n + 1) +
-                          m.a3 * (z_max - z[t] + e[t] + g + m.lazy)) +
-           every_exp;
+    const double magnitude = finite(std::fabs(z[t]) + e[t]);
+    d[t] = e[t] + m.u_softmax * m.a1 * magnitude +
+           m.u_softmax * a2 * finite(std::max(magnitude, z_top) + m.lazy + ln_n + 1) +
+           m.u_softmax * m.a3 * finite(z_max - z[t] + e[t] + g + m.lazy) + every_exp;
   }
   Lanes total = fill(0);
   for (std::size_t t = 0; t < p.size(); t += lane_count) {
@@ -238,14 +240,15 @@ void Row::check_overflow(const Call& call) {
       if (m.scale == 0) nonfinite_ok = true;  // an infinite difference times 0
     }
     // A weight of e^lazy, and what a rounded argument of exp2 adds to it, may be infinite once it is rounded.
-    if (m.lazy + (m.exp2 ? wrong_shift * (std::fabs(z[t]) + e[t]) : 0) >= m.log_overflow_weights) nonfinite_ok = true;
+    if (m.lazy + (m.exp2 ? wrong_shift * (std::fabs(z[t]) + e[t]) : 0) + every_exp >= m.log_overflow_weights)
+      nonfinite_ok = true;
   }
   if (wrong_shift * z_top > 80) finite_undetermined = true;
 
   const double keys_counted = static_cast<double>(n);
   const double sum_growth = 1 + compounded(keys_counted + r, m.kappa * m.u_softmax);
   const auto row_sum = [&](double z_used) {
-    return keys_counted * std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * z_used))) * sum_growth;
+    return keys_counted * std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * z_used) + every_exp)) * sum_growth;
   };
   if (row_sum(z_all) >= m.overflow_softmax) nonfinite_ok = true;
   if (row_sum(z_near) >= m.overflow_softmax) finite_undetermined = true;
@@ -274,8 +277,10 @@ const Row::Box& Row::box(const Call& call, int index) {
   box.hi.resize(p.size());
   Lanes lo_sum = fill(0), hi_sum = lo_sum;
   for (std::size_t t = 0; t < p.size(); t += lane_count) {
-    const Lanes log_weight = load(&z[t]) - z_max, width = min(load(&d[t]) + extra, fill(600.0));
-    const Lanes lo = exp(log_weight - width), hi = exp(min(log_weight + width, fill(600.0)));
+    // Between e^-600 and e^600 nothing but their order is left to say of two weights.
+    const Lanes log_weight = load(&z[t]) - z_max, width = load(&d[t]) + extra;
+    const Lanes hi = exp(min(log_weight + width, fill(600.0)));
+    const Lanes lo = min(exp(max(log_weight - width, fill(-600.0))), hi);
     store(&box.lo[t], lo);
     store(&box.hi[t], hi);
     lo_sum += lo;
@@ -312,11 +317,21 @@ int Row::combinations(const Call& call, Combination out[4]) const {
   return count;
 }
 
+// ln sum e^(z - zmax + sign d), however large d is.
+double Row::log_sum(double sign) const {
+  double top = -infinity;
+  for (std::size_t t = 0; t < d.size(); ++t) top = std::max(top, z[t] - z_max + sign * d[t]);
+  Lanes total = fill(0);
+  for (std::size_t t = 0; t < d.size(); t += lane_count) total += exp((load(&z[t]) - z_max + sign * load(&d[t])) - top);
+  return top + std::log(sum(total));
+}
+
 // Section 4b.
 Row::Lse Row::lse(const Call& call) {
   const Numbers& m = call.numbers;
+  const bool wide = *std::max_element(d.begin(), d.end()) > 500;  // past the box's own ends
   const Box& weights = box(call, 0);
-  const double lo = std::log(weights.lo_sum), hi = std::log(weights.hi_sum);
+  const double lo = wide ? log_sum(-1) : std::log(weights.lo_sum), hi = wide ? log_sum(1) : std::log(weights.hi_sum);
   const double c = std::max(std::fabs(lo), std::fabs(hi));
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
   const double a = denominator_error(m, rho, rounded);

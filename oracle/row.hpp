@@ -41,6 +41,7 @@ class Row {
   std::vector<double> z, e, d, p;  // per attended key, padded to whole lanes with weight 0; p is normalised
   double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)
   double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
+  double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)
   double rho = 0, rho_lost = 0;
   bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
@@ -75,6 +76,7 @@ class Row {
   void check_overflow(const Call& call);
   bool gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const;
   double count_records(const Call& call) const;
+  double log_sum(double sign) const;
 
   std::vector<double> query_, key_;
   enum class Lost : std::uint8_t { no, early, late };  // where the score may have overflowed: see Score

@@ -47,6 +47,7 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
   if (n.operand_rounds &&
       (query.max_abs * n.operand_mu >= n.overflow_operand || dot.k_max * n.operand_mu >= n.overflow_operand))
     score.early_overflow = true;
+  if (query.max_abs >= n.query_overflow || dot.k_max >= n.key_overflow) score.early_overflow = true;
 
   if (n.scale != 0) {
     if (n.operand_flushes)

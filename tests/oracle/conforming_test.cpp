@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/rng.hpp"
 #include "oracle/attention.hpp"
 #include "tests/oracle/draw.hpp"
 #include "tests/oracle/emulator.hpp"
@@ -16,43 +17,70 @@ std::string text(const Evidence& e) {
          hex_float(e.lo) + " .. " + hex_float(e.hi) + " ratio " + std::to_string(e.ratio) + " " + e.note;
 }
 
-class Conforming : public ::testing::TestWithParam<std::size_t> {};
+struct Tried {
+  Counts counts;
+  int alarms = 0, vacuous = 0, problems = 0;
+};
+
+// One emulated kernel that keeps a contract on `policy`; the number chooses the contract, the problem and the kernel.
+void try_one(const Policy& policy, std::uint64_t number, Tried& tried) {
+  const int declared = static_cast<int>(number % testing::contract_variants);
+  const Contract contract = testing::draw_contract(policy, declared);
+  const Problem problem = testing::draw_problem(policy[Stage::storage], number * 977);
+  const Inputs inputs = materialise(problem);
+  const emulator::Variant variant = emulator::draw_variant(contract, problem, number);
+  Tensor out = make_out(problem), lse = make_lse(problem);
+  emulator::run(inputs, contract, variant, out, lse);
+  const Verdict verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, lse);
+  tried.counts += verdict.counts;
+  ++tried.problems;
+  tried.vacuous += verdict.kind == VerdictKind::vacuous;
+  if (verdict.kind != VerdictKind::fail || ++tried.alarms > 5) return;
+  ADD_FAILURE() << to_text(policy) << " contract " << declared << " number " << number << ": " << to_text(problem)
+                << "\n  " << text(*verdict.evidence) << "\n  normalise " << static_cast<int>(variant.normalise)
+                << " scale on " << static_cast<int>(variant.scale_on) << " tile " << variant.tile << " splits "
+                << variant.splits << " merge " << static_cast<int>(variant.merge) << " exp2 " << variant.exp2 << " fma "
+                << variant.fma << " truncate " << variant.truncate_qk;
+}
+
+class Conforming : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  void expect_no_alarm(const std::string& name, const Tried& tried) {
+    EXPECT_EQ(tried.alarms, 0);
+    EXPECT_GE(tried.counts.judged, 100'000);
+    RecordProperty("judged", std::to_string(tried.counts.judged));
+    RecordProperty("undetermined", std::to_string(tried.counts.undetermined));
+    RecordProperty("vacuous", tried.vacuous);
+    std::printf("%s: judged %ld, undetermined %ld, vacuous %d of %d\n", name.c_str(),
+                static_cast<long>(tried.counts.judged), static_cast<long>(tried.counts.undetermined), tried.vacuous,
+                tried.problems);
+  }
+};
 
 TEST_P(Conforming, KernelsAreNeverFoundWrong) {
   const NamedPolicy& named = named_policies()[GetParam()];
-  const Format dtype = named.policy[Stage::storage];
-  Counts counts;
-  int alarms = 0, vacuous = 0, problems = 0;
-  const int rounds = 4200;
-  for (int n = 0; n < rounds; ++n) {
-    const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
-    const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 977 + GetParam());
-    const Inputs inputs = materialise(problem);
-    const emulator::Variant variant = emulator::draw_variant(contract, problem, static_cast<std::uint64_t>(n));
-    Tensor out = make_out(problem), lse = make_lse(problem);
-    emulator::run(inputs, contract, variant, out, lse);
-    const Verdict verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, lse);
-    counts += verdict.counts;
-    ++problems;
-    vacuous += verdict.kind == VerdictKind::vacuous;
-    if (verdict.kind == VerdictKind::fail && ++alarms <= 5)
-      ADD_FAILURE() << named.name << " contract " << n % testing::contract_variants << " problem " << n << ": "
-                    << to_text(problem) << "\n  " << text(*verdict.evidence) << "\n  normalise "
-                    << static_cast<int>(variant.normalise) << " scale on " << static_cast<int>(variant.scale_on)
-                    << " tile " << variant.tile << " splits " << variant.splits << " merge "
-                    << static_cast<int>(variant.merge) << " exp2 " << variant.exp2 << " fma " << variant.fma
-                    << " truncate " << variant.truncate_qk;
-  }
-  EXPECT_EQ(alarms, 0);
-  EXPECT_GE(counts.judged, 100'000);
-  RecordProperty("judged", std::to_string(counts.judged));
-  RecordProperty("undetermined", std::to_string(counts.undetermined));
-  RecordProperty("vacuous", vacuous);
-  std::printf("%s: judged %ld, undetermined %ld, vacuous %d of %d\n", std::string(named.name).c_str(),
-              static_cast<long>(counts.judged), static_cast<long>(counts.undetermined), vacuous, problems);
+  Tried tried;
+  for (std::uint64_t n = 0; n < 4200; ++n) try_one(named.policy, n + 10'000 * GetParam(), tried);
+  expect_no_alarm(std::string(named.name), tried);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Conforming, ::testing::Range<std::size_t>(0, 9));
+
+// Every stage in a format of its own: half of them in the storage format, the rest in any.
+TEST_F(Conforming, KernelsOfMixedPoliciesAreNeverFoundWrong) {
+  constexpr Format formats[] = {Format::f16, Format::bf16, Format::f32, Format::f64, Format::tf32};
+  Tried tried;
+  for (std::uint64_t n = 0; n < 20'000; ++n) {
+    std::uint64_t key = mix(n);
+    const auto pick = [&](std::uint64_t count) { return below(key = mix(key), count); };
+    Policy policy(formats[pick(4)]);
+    for (std::size_t stage = 1; stage < stage_count; ++stage)
+      if (pick(2) == 0) policy.set(static_cast<Stage>(stage), formats[pick(4)]);
+    if (pick(4) == 0) policy.set(Stage::operand, Format::tf32);
+    try_one(policy, n, tried);
+  }
+  expect_no_alarm("mixed policies", tried);
+}
 
 }  // namespace
 }  // namespace attest

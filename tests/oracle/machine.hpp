@@ -32,7 +32,8 @@ class Machine {
   }
   [[nodiscard]] double multiply_add(Format f, double a, double b, double c) const {
     if (f == Format::f64) return std::fma(a, b, c);
-    if (f == Format::f32 && !truncates_)
+    const bool floats = a == round_to(f, a) && b == round_to(f, b) && c == round_to(f, c);
+    if (f == Format::f32 && !truncates_ && floats)
       return round(f, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
     return accumulate(f, std::fma(a, b, c));
   }
