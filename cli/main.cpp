@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
   attest::cli::add_export(app, verb);
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);
+  attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   // CLI11 would only say that a verb is missing.
   if (argc > 1 && argv[1][0] != '-' &&

@@ -17,7 +17,7 @@
 namespace attest::cli {
 namespace {
 
-constexpr std::string_view verbs[] = {"fuzz", "check", "replay", "shrink", "export", "judge", "bound", "list"};
+constexpr std::string_view verbs[] = {"fuzz", "check", "replay", "shrink", "export", "judge", "bound", "stats", "list"};
 
 // A scalar of attest.toml as the text that the command line would take.
 std::string scalar_text(const toml::node& node, std::string_view key) {

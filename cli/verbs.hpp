@@ -17,6 +17,7 @@ void add_shrink(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_judge(CLI::App& app, Run& run);
 void add_bound(CLI::App& app, Run& run);
+void add_stats(CLI::App& app, Run& run);
 void add_list(CLI::App& app, Run& run);
 
 }  // namespace attest::cli

@@ -46,21 +46,21 @@ std::string real_name(std::size_t region) {
   return region < 4 ? first[region] : magnitudes[region - 4].second;
 }
 
+// Labels, flags and small integers one by one, other integers by octave.
 class FieldCounter {
  public:
-  explicit FieldCounter(const Field& field) : field_(field) {
-    const bool labels = field.kind == FieldKind::label || field.kind == FieldKind::flag;
-    counts_.resize(labels                             ? static_cast<std::size_t>(field.hi) + 1
-                   : field.kind == FieldKind::integer ? octave_of(field.hi) + 1
-                                                      : real_regions);
-    missing_.insert(field.edges.begin(), field.edges.end());
+  explicit FieldCounter(const Field& field)
+      : field_(field), octaves_(field.kind == FieldKind::integer && field.hi > 16) {
+    counts_.resize(field.kind == FieldKind::real ? real_regions
+                   : octaves_                    ? octave_of(field.hi) + 1
+                                                 : static_cast<std::size_t>(field.hi) + 1);
+    if (octaves_) missing_.insert(field.edges.begin(), field.edges.end());
   }
 
   void count(const Problem& problem) {
     if (field_.kind == FieldKind::real) return void(++counts_[region_of(field_.get_real(problem))]);
     const Index value = field_.get(problem);
-    if (field_.kind != FieldKind::integer) return void(++counts_[static_cast<std::size_t>(value)]);
-    ++counts_[octave_of(value)];
+    ++counts_[octaves_ ? octave_of(value) : static_cast<std::size_t>(value)];
     missing_.erase(value);
   }
 
@@ -73,19 +73,18 @@ class FieldCounter {
  private:
   [[nodiscard]] std::string name(std::size_t i) const {
     if (field_.kind == FieldKind::real) return real_name(i);
-    if (field_.kind == FieldKind::integer) return octave_name(i);
+    if (octaves_) return octave_name(i);
     return field_.labels.empty() ? std::to_string(i) : std::string(field_.labels[i]);
   }
 
   const Field& field_;
+  const bool octaves_;
   std::vector<std::uint64_t> counts_;
   std::set<Index> missing_;
 };
 
 // Drawn fields: origins belong to the shrinker, a seed has no regions.
-bool is_drawn(const Field& field) {
-  return field.kind != FieldKind::seed && !field.name.ends_with('0');
-}
+bool is_drawn(const Field& field) { return field.kind != FieldKind::seed && !field.name.ends_with('0'); }
 
 }  // namespace
 

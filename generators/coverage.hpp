@@ -27,12 +27,12 @@ struct Crossing {
 // The crossings that matter, as data.
 std::span<const Crossing> crossings();
 
-// How many problems of each region of each field of the field table: its labels; of an integer its octaves 0, 1, 2, 3..4,
-// 5..8 and so on; of a real default, 0, negative and the octaves of its magnitude in fours.
+// How many problems of each region of a field: each label; of an integer past 16 its octaves 0, 1, 2, 3..4, 5..8 and so on;
+// of a real: default, 0, negative, 1, and the positive numbers below each of some powers of two.
 struct FieldCount {
   const Field* field;
   std::vector<std::pair<std::string, std::uint64_t>> values;  // in the field's order, never drawn ones included
-  std::vector<Index> missing_edges;                           // of an integer: edge values that were not drawn
+  std::vector<Index> missing_edges;                           // of an integer past 16: edge values never drawn
 };
 
 // What a domain draws.

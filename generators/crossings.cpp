@@ -205,7 +205,7 @@ std::vector<Crossing> make_crossings() {
       {"decode x keys", decoding(), key_counts(), {}},
       {"decode x lengths", decoding(), labels("lengths"), {}},
       {"keys >= 65536 x dtype", {keys("lk>=65536", 65536, no_end), keys("lk>65536", 65537, no_end)}, dtypes(), {}},
-      {"group x k layout", groups(), layouts("k_layout"), {}},
+      {"k layout x heads per key head", layouts("k_layout"), groups(), {}},
       {"values x dtype", labels("values", {"file"}), dtypes(), {}},
       {"values x keys", labels("values", {"file"}), key_counts(), {}},
       {"scale x dtype", scales(), dtypes(), {}},

@@ -55,7 +55,7 @@ class Words(Cli):
         self.assertEqual(done.returncode, 0)
         self.assertIn("examples:", done.stdout)
         self.assertIn("exit status", done.stdout)
-        for verb in ("fuzz", "check", "replay", "shrink", "export", "list"):
+        for verb in ("fuzz", "check", "replay", "shrink", "export", "stats", "list"):
             self.assertEqual(self.attest(verb, "--help").returncode, 0)
 
     def test_version(self):
@@ -349,6 +349,39 @@ class Corpus(Cli):
         self.refused("export", path, "--to", "pdf", says=["pdf", "npz"])
         self.refused("export", path, says=["--to"])
         self.refused("export", path, "--to", "npz", says=["-o"])
+
+
+class Stats(Cli):
+    def test_says_how_often_everything_is_drawn(self):
+        done = self.attest("stats", "--cases", 3000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("3,000 problems, seed 1", "\nlk ", "\nkeep_axes ", "stride 0 x mask", "decode x keys"):
+            self.assertIn(word, done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+
+    def test_says_aloud_what_is_never_drawn(self):
+        done = self.attest("stats", "builtin:explicit", "--cases", 3000, "--policy", "f16", "--assume", "lk<64 && causal==0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        never = done.stdout.split("Never drawn")[1]
+        for region in ("values x keys: 256..4095", "diagonal x lengths of q and k: causal\n", "values x dtype: f32"):
+            self.assertIn(region, never)
+        self.assertNotIn("decode x keys: 2..15", never)
+
+    def test_json_counts_every_problem(self):
+        done = self.attest("stats", "--cases", 1000, "--seed", 9, "--json", "-")
+        told = json.loads(done.stdout)
+        self.assertEqual((told["verb"], told["subject"], told["seed"], told["cases"]), ("stats", "builtin:fused", 9, 1000))
+        for field in told["fields"]:
+            self.assertEqual(sum(value["count"] for value in field["values"]), 1000, field["name"])
+        self.assertIn({"row": "f32", "column": "f32", "count": 0, "possible": False},
+                      next(table["cells"] for table in told["tables"] if table["name"] == "bias type x dtype"))
+        self.assertTrue(told["empty"])
+
+    def test_refuses_what_it_cannot_draw(self):
+        self.refused("stats", "--cases", 0, says=("--cases",))
+        self.refused("stats", "--assume", "lk>3 && lk<2", says=("lk",))
+        self.refused("stats", "builtin:nothing", says=("builtin:nothing",))
+        self.refused("stats", "--policy", "f99", says=("f99",))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+// stats: what a campaign on a subject draws, and which regions of the domain it never reaches.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "engine/stream.hpp"
+#include "generators/coverage.hpp"
+#include "report/coverage.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+std::vector<Option> options() {
+  std::vector<Option> all{
+      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
+      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+      {"seed", "N", "0..2^64-1 (1)"},
+      {"cases", "N", "problems to draw (100000)"},
+      {"json", "FILE", "one JSON object; - is stdout"}};
+  for (const Option& option : subject_options()) all.push_back(option);
+  return all;
+}
+
+int run_stats(const Settings& settings, const std::string& subject) {
+  std::optional<OutputFile> json;
+  if (const auto path = settings.text("json")) json.emplace(*path, "--json");
+  std::optional<Policy> policy;
+  if (const auto text = settings.text("policy")) policy = policy_from_text(*text);
+  std::optional<engine::Assumption> assume;
+  if (const auto text = settings.text("assume")) assume.emplace(*text);
+  const std::uint64_t seed = settings.integer("seed", 0, std::numeric_limits<std::uint64_t>::max()).value_or(1);
+  const std::uint64_t cases = settings.integer("cases", 1, 1'000'000'000).value_or(100'000);
+
+  const auto factory = open_subject(settings, subject);
+  const Coverage coverage = cover(engine::domain_for(factory->info(), policy, assume), seed, cases);
+  if (json) {
+    nlohmann::ordered_json object{
+        {"format", 1}, {"verb", "stats"}, {"subject", subject}, {"seed", seed}, {"cases", cases}};
+    object.update(report::coverage_json(coverage));
+    write_json(*json, object);
+    if (json->is_stdout()) return 0;
+  }
+  fmt::print("What is drawn for {}: {} problems, seed {}", subject, report::grouped(cases), seed);
+  if (const auto text = settings.text("policy")) fmt::print(", policy {}", *text);
+  if (assume) fmt::print(", assuming {}", assume->text());
+  fmt::print("\n{}", report::coverage_text(coverage));
+  return 0;
+}
+
+}  // namespace
+
+void add_stats(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("stats", "how often each value of each dimension is drawn, and what never meets");
+  auto settings = std::make_shared<Settings>();
+  auto subject = std::make_shared<std::string>("builtin:fused");
+  verb->add_option("SUBJECT", *subject, subject_help())->type_name("");
+  settings->declare(*verb, options());
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("stats");
+      return run_stats(*settings, *subject);
+    };
+  });
+}
+
+}  // namespace attest::cli
