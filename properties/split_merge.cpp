@@ -33,6 +33,7 @@ Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info
   if (!info.supports.lse) return "the subject gives no log-sum-exp";
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (cut_of(p, info.supports.lk) == 0) return "no two parts of the keys that the subject takes";
+  if (p.b * p.hkv * p.lk * (p.d + p.dv) > most_elements) return "too many elements to part";
   return positional(p) ? no_explicit_mask(p, info) : std::nullopt;
 }
 

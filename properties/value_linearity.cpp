@@ -15,6 +15,7 @@ namespace {
 
 Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
+  if (p.b * p.hkv * p.lk * (p.d + p.dv) > most_elements) return "too many elements to part";
   return std::nullopt;
 }
 
