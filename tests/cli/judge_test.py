@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""judge, bound and values=file: on the command line.
+
+Usage: judge_test.py ATTEST [unittest option...]
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+from saved_tensors import Array, Call, to_half, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
+
+ATTEST = None
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.cwd = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def attest(self, *words):
+        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
+        return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True, timeout=120)
+
+    def gives(self, status, *words, says=()):
+        done = self.attest(*words)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        for word in says:
+            self.assertIn(word, done.stdout + done.stderr)
+        if status not in (0, 1):
+            self.assertTrue(done.stderr.startswith("attest: "), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done
+
+
+class Judge(Cli):
+    def setUp(self):
+        super().setUp()
+        self.call = Call()
+        write_npz(self.cwd / "in.npz", **self.call.arrays())
+        write_npz(self.cwd / "good.npz", zipfile.ZIP_DEFLATED, out=self.call.out())
+        write_npz(self.cwd / "bad.npz", out=self.call.out(scale=1))
+
+    def judge(self, status, *words, inputs="in.npz", outputs="good.npz", says=()):
+        return self.gives(status, "judge", "--inputs", inputs, "--outputs", outputs, "--policy", "f32", *words, says=says)
+
+    def test_right_and_wrong(self):
+        self.judge(0, says=["held: 24 elements"])
+        self.judge(1, outputs="bad.npz", says=["FAILED", "first      out[0,0,0,0]", "expected", "permitted", "worst", "outside"])
+        self.judge(0, "--scale", 1, outputs="bad.npz")
+        self.judge(1, "--causal")
+
+    def test_causal_and_half(self):
+        call = Call(round_to=to_half, descr="<f2", causal=True)
+        write_npz(self.cwd / "in.npz", **call.arrays())
+        write_npz(self.cwd / "out.npz", out=call.out())
+        half = ["--policy", "f16"]
+        self.judge(0, "--causal", *half, outputs="out.npz")
+        self.judge(1, *half, outputs="out.npz")
+        self.judge(1, "--causal", "--align", "bottom_right", *half, outputs="out.npz")
+
+    def test_lse_is_judged(self):
+        import math
+        c = self.call
+        lse = []
+        for head in range(c.h):
+            for i in range(c.lq):
+                s = [c.d ** -0.5 * sum(c.q[(head * c.lq + i) * c.d + x] * c.k[(head * c.lk + j) * c.d + x] for x in range(c.d))
+                     for j in range(c.lk)]
+                lse.append(math.log(sum(map(math.exp, s))))
+        for change, status in ((0, 0), (1e-3, 1)):
+            lse[4] += change
+            write_npz(self.cwd / "both.npz", out=c.out(), lse=Array((1, c.h, c.lq), lse))
+            self.judge(status, outputs="both.npz", says=["lse[0,1,1]" if status else "30 elements"])
+
+    def test_json(self):
+        object = json.loads(self.judge(1, "--json", "-", outputs="bad.npz").stdout)
+        self.assertEqual((object["verb"], object["verdict"], object["exit"]), ("judge", "fail", 1))
+        self.assertEqual(object["witness"]["tensor"], "out")
+        self.assertGreater(object["survey"]["outside"], 0)
+        object = json.loads(self.judge(0, "--json", "-").stdout)
+        self.assertEqual((object["verdict"], object["judged"], object["exit"]), ("pass", 24, 0))
+
+    def test_names_layout_and_masks(self):
+        a = self.call.arrays()
+        swapped = {n: Array((1, x.shape[2], 2, 4), [x.values[(h * x.shape[2] + i) * 4 + c] for i in range(x.shape[2])
+                                                    for h in range(2) for c in range(4)]) for n, x in a.items()}
+        out = self.call.out()
+        flat = Array((1, 3, 8), [out.values[(h * 3 + i) * 4 + c] for i in range(3) for h in range(2) for c in range(4)])
+        write_npz(self.cwd / "in.npz", Q=swapped["q"], K=swapped["k"], V=swapped["v"], m=Array((5,), [True] * 5, "|b1"))
+        write_npz(self.cwd / "out.npz", y=flat)
+        names = ["--q", "Q", "--k", "K", "--v", "V", "--out", "y", "--layout", "bshd", "--heads", 2]
+        self.judge(0, *names, "--keep", "m", outputs="out.npz", says=["keep"])
+        self.judge(2, *names, outputs="out.npz", says=["an array m that nothing asks for"])
+        self.judge(0, *names, "--ignore", "m", outputs="out.npz")
+        write_npz(self.cwd / "in.npz", Q=swapped["q"], K=swapped["k"], V=swapped["v"],
+                  m=Array((5,), [False] + [True] * 4, "|b1"))
+        self.judge(1, *names, "--keep", "m", outputs="out.npz")
+
+    def test_polygraphy(self):
+        write_polygraphy_inputs(self.cwd / "in.json", self.call.arrays())
+        write_polygraphy_outputs(self.cwd / "out.json", ort={"out": self.call.out()})
+        self.judge(0, inputs="in.json", outputs="out.json", says=["24 elements"])
+        write_polygraphy_outputs(self.cwd / "two.json", ort={"out": self.call.out()}, trt={"out": self.call.out(scale=1)})
+        self.judge(2, inputs="in.json", outputs="two.json", says=["the runners ort, trt", "--runner"])
+        self.judge(0, "--runner", "ort", inputs="in.json", outputs="two.json")
+        self.judge(1, "--runner", "trt", inputs="in.json", outputs="two.json")
+        self.judge(2, "--iteration", 1, inputs="in.json", outputs="out.json", says=["no iteration 1"])
+
+    def test_contract(self):
+        self.judge(0, "--contract", "exp_ulp=20,fold=q+k,flush_to_zero=true")
+        (self.cwd / "contract.json").write_text('{"contract": {"policy": "f16", "exp_ulp": 2}}')
+        self.judge(0, "--contract", "contract.json")
+        self.judge(2, "--contract", "exp_ulps=2", says=["no key 'exp_ulps'"])
+        self.judge(2, "--contract", "missing.json", says=["missing.json"])
+
+    def test_bad_words(self):
+        for words, word in ((["--layout", "sbhd"], "--layout sbhd"), (["--align", "left"], "--align left"),
+                            (["--scale", "one"], "--scale one"), (["--rows", "0"], "--rows 0"), (["--op", "mha"], "--op mha"),
+                            (["--policy", "f16"], "which is no f16"), (["--policy", "f99"], "f99"), (["--out", "y"], "no array y")):
+            self.judge(2, *words, says=[word])
+        self.judge(2, outputs="missing.npz", says=["missing.npz"])
+        self.judge(2, outputs=".", says=["."])
+        self.gives(2, "judge", "--inputs", "in.npz", "--outputs", "good.npz", says=["--policy is needed"])
+        self.gives(2, "judge", "--policy", "f32", "--outputs", "good.npz", says=["--inputs FILE is needed"])
+
+    def test_nothing_judged_is_no_pass(self):
+        call = Call(lk=2, d=1)
+        call.k = [1e38] * 4
+        call.q = [1e38] * 6
+        write_npz(self.cwd / "in.npz", **call.arrays())
+        write_npz(self.cwd / "nan.npz", out=Array((1, 2, 3, 1), [float("nan")] * 6))
+        self.judge(3, outputs="nan.npz", says=["nothing was judged"])
+
+    def test_damaged_files(self):
+        whole = (self.cwd / "good.npz").read_bytes()
+        for size in range(0, len(whole), 7):
+            (self.cwd / "cut.npz").write_bytes(whole[:size])
+            self.judge(2, outputs="cut.npz", says=["cut.npz"])
+
+    def test_what_export_writes_it_reads(self):
+        self.attest("check", "fault:scale-twice", "--policy", "bf16", "--cases", 300, "--jobs", 1, "--property", "policy-bound",
+                    "--assume", "keep==none && bias==none && lengths==none && causal==0 && window_left==-1 && "
+                    "window_right==-1 && softcap==0", "--corpus", "corpus")
+        entry = next(self.cwd.glob("corpus/*/*.json"))
+        self.gives(0, "export", entry, "--to", "npz", "-o", "e.npz")
+        problem = dict(item.split("=", 1) for item in json.loads(entry.read_text())["text"].split())
+        scale = ["--scale", problem["scale"]] if "scale" in problem else []
+        self.gives(1, "judge", "--inputs", "e.npz", "--outputs", "e.npz", "--policy", "bf16", *scale, says=["bf16", "FAILED"])
+
+
+class Bound(Cli):
+    PROBLEM = "b=1 hq=1 hkv=1 lq=4 lk=33 d=8 dv=8 dtype=f16 values=normal:1 seed=7"
+
+    def test_text_and_json(self):
+        self.gives(0, "bound", self.PROBLEM, "--policy", "f16",
+                   says=["radius", "median", "torch.testing.assert_close", "numpy.testing.assert_allclose", "polygraphy run"])
+        object = json.loads(self.gives(0, "bound", self.PROBLEM, "--policy", "f16", "--rtol", "1e-3", "--json", "-").stdout)
+        self.assertEqual(object["elements"], 32)
+        two, exact = object["two_kernels"], object["exact_reference"]
+        self.assertEqual(two["sum"]["rtol"], 1e-3)
+        self.assertLess(two["sum"]["atol"], two["sum_atol_alone"]["atol"])
+        self.assertLess(exact["sum_atol_alone"]["atol"], two["sum_atol_alone"]["atol"])
+        self.assertGreaterEqual(two["either"]["atol"], two["sum"]["atol"])
+        self.assertGreaterEqual(two["sum"]["blind"]["largest"], two["sum"]["blind"]["median"])
+
+    def test_a_wider_policy_is_wider(self):
+        atol = lambda policy: json.loads(self.gives(0, "bound", self.PROBLEM, "--policy", policy, "--json", "-").stdout)[
+            "two_kernels"]["sum_atol_alone"]["atol"]
+        self.assertLess(2 * atol("f16"), atol("f16-all"))
+
+    def test_bad_words(self):
+        self.gives(2, "bound", self.PROBLEM, says=["--policy is needed"])
+        self.gives(2, "bound", self.PROBLEM, "--policy", "f32", says=["dtype=f16", "storage=f32"])
+        self.gives(2, "bound", self.PROBLEM, "--policy", "f16", "--rtol", "2", says=["--rtol 2"])
+        self.gives(2, "bound", "b=0.5", "--policy", "f16", says=["b=0.5"])
+
+    def test_nothing_bounded(self):
+        self.gives(3, "bound", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:0x1p+100 seed=0", "--policy", "f32",
+                   says=["no element of out is bounded"])
+
+
+class CapturedActivations(Cli):
+    def setUp(self):
+        super().setUp()
+        write_npz(self.cwd / "act.npz", **Call(h=4, lq=7, lk=19, d=8).arrays())
+
+    def test_check_shrinks_to_a_reproducer_without_the_file(self):
+        self.gives(0, "check", "builtin:fused", "--problem", "values=file:act.npz", "--laws", "all")
+        self.gives(1, "check", "fault:scale-twice", "--problem", "values=file:act.npz", "--laws", "all", "--corpus", "corpus",
+                   says=["replay corpus/"])
+        (self.cwd / "act.npz").unlink()
+        entry = next(self.cwd.glob("corpus/*/*.json"))
+        self.assertNotIn("file:", json.loads(entry.read_text())["text"])
+        self.gives(0, "replay", "corpus", says=["1 as expected"])
+
+    def test_an_entry_on_a_file_replays_shrinks_and_exports(self):
+        self.gives(1, "check", "fault:scale-twice", "--problem", "values=file:act.npz", "--property", "policy-bound",
+                   "--corpus", "corpus", "--shrink-budget", 1)
+        entry = next(self.cwd.glob("corpus/*/*.json"))
+        self.gives(0, "replay", "corpus")
+        self.gives(1, "shrink", entry)
+        self.gives(0, "export", entry, "--to", "python", says=["import numpy"])
+        self.gives(0, "export", entry, "--to", "npz", "-o", "e.npz")
+
+    def test_a_path_comes_from_the_command_line_alone(self):
+        write_npz(self.cwd / "big.npz", **Call(h=1, lq=60, lk=60, d=64).arrays())
+        (self.cwd / "there").mkdir()
+        (self.cwd / "big.npz").rename(self.cwd / "there" / "big.npz")
+        self.gives(1, "check", "fault:scale-twice", "--problem", "values=file:there/big.npz", "--property", "policy-bound",
+                   "--corpus", "corpus", "--shrink-budget", 1)
+        entry = next(self.cwd.glob("corpus/*/*.json"))
+        if "file:" in json.loads(entry.read_text())["text"]:
+            self.assertTrue((entry.parent / "big.npz").exists())
+            self.gives(0, "replay", "corpus")
+            (entry.parent / "big.npz").rename(self.cwd / "big.npz")
+            self.gives(2, "replay", "corpus", says=["big.npz does not exist"])
+
+    def test_bad_files(self):
+        for text, word in (("values=file:missing.npz", "missing.npz does not exist"), ("values=file:act.npz lk=20", "lk=20"),
+                           ("values=file:.", "no regular file"), ("values=file:act.npz:2", "act.npz:2")):
+            self.gives(2, "check", "builtin:fused", "--problem", text, says=[word])
+
+    def test_fuzz_takes_continue_after_failure(self):
+        self.gives(0, "fuzz", "--cases", 5, "--jobs", 1, "--continue-after-failure")
+
+
+if __name__ == "__main__":
+    ATTEST = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
