@@ -96,9 +96,16 @@ bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
   return true;
 }
 
+namespace {
+
+// Whether values of masked keys may matter: one that is not finite, or not as an operand, gives NaN times a weight of 0.
+bool looks_at_masked(const Call& call, const Row& row) { return !row.facts.v_finite || call.numbers.operand_rounds; }
+
+}  // namespace
+
 void Column::read(const Call& call, const Row& row, Index b, Index h, Index column) {
   const Index kv = call.kv_head(h);
-  const bool look_at_masked = !row.facts.v_finite || call.numbers.operand_rounds;
+  const bool look_at_masked = looks_at_masked(call, row);
   const Index first = look_at_masked ? 0 : row.keys.front();
   const Index count = (look_at_masked ? call.keys : row.keys.back() + 1) - first;
   all_.resize(static_cast<std::size_t>(count));
@@ -191,7 +198,13 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
 
 Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index column) {
   Enclosure out;
-  if (fixed_by_row(call, row, out)) return out;
+  if (fixed_by_row(call, row, out)) {
+    if (row.kind == RowKind::empty && looks_at_masked(call, row)) {
+      read(call, row, b, h, column);
+      out.nonfinite_ok = out.nonfinite_ok || !masked_finite_ || beyond_operand_;
+    }
+    return out;
+  }
   const Numbers& m = call.numbers;
   read(call, row, b, h, column);
   if (!finite_) {

@@ -310,6 +310,8 @@ bool Quick::proves_not_wide(Index n) const {
   most.r = row.r_most;
   most.a2 = m.merged_a2(row.n);
   most.z_top = row.z_most;
+  most.z_all = row.z_most;
+  most.every_exp = row.d_most;
   most.ln_n = ln_most(row.n);
   most.g = row.e_most;
   most.mass = row.n;

@@ -319,6 +319,19 @@ TEST(Detection, StorageMayOverflowWhereTheOutputStageDoesNot) {
   }
 }
 
+// Scores of millions in a bf16 accumulator are off by thousands of nats, and so is their log-sum-exp: by that, and no more.
+TEST(Detection, LogSumExpsFarOffAreBoundedToo) {
+  const Problem problem = problem_from_text("lq=4 lk=6 d=32 dv=2 values=normal:1024 lse=f64 seed=3");
+  Trial run(problem, contract_for(policy_from_text("f32,qk=bf16")));
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  const oracle::Enclosure e = oracle::AttentionOracle(run.contract, problem, run.inputs).lse_enclosure(0, 0, 2);
+  EXPECT_GT(e.hi - e.lo, 2000);
+  for (const auto& [value, outside] : {std::pair{e.lo, false}, {e.hi, false}, {e.lo - 1, true}, {e.hi + 1, true}}) {
+    run.lse.set(0, 0, 2, 0, value);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, outside) << value;
+  }
+}
+
 // More keys than fit the gathered tile, and a fault in one row of many.
 TEST(Detection, LongRowsAreJudgedInTiles) {
   Problem problem;

@@ -81,6 +81,15 @@ void tiny(Tensor& small, Tensor& large, std::uint64_t seed) {
 void tiny_queries(Inputs& in, std::uint64_t seed) { tiny(in.q, in.k, seed); }
 void tiny_keys(Inputs& in, std::uint64_t seed) { tiny(in.k, in.q, seed); }
 
+void large_queries(Inputs& in, std::uint64_t) {
+  fill(in.q, [](Index, Index) { return 60000.0; });
+  fill(in.k, [](Index, Index) { return 0x1p-13; });
+}
+void large_keys(Inputs& in, std::uint64_t) {
+  fill(in.q, [](Index, Index) { return 0x1p-13; });
+  fill(in.k, [](Index, Index) { return 60000.0; });
+}
+
 void subnormal_values(Inputs& in, std::uint64_t) {
   fill(in.v, [](Index, Index) { return 0x1.3p-16; });
 }
@@ -249,6 +258,18 @@ const Freedom freedoms[] = {
      "lk=2 d=1024 dv=4 scale=0x1p-12",
      [](Variant& kernel) { kernel.scale_on = ScaleOn::square_roots; },
      tiny_queries},
+    {"fold q, overflow",
+     {"f16-scores16", R"({"fold":"q"})"},
+     {"f16-scores16", R"({"fold":"none"})"},
+     "lk=2 d=1 dv=2 scale=2",
+     [](Variant& kernel) { kernel.scale_on = ScaleOn::q; },
+     large_queries},
+    {"fold k, overflow",
+     {"f16-scores16", R"({"fold":"k"})"},
+     {"f16-scores16", R"({"fold":"none"})"},
+     "lk=2 d=1 dv=2 scale=2",
+     [](Variant& kernel) { kernel.scale_on = ScaleOn::k; },
+     large_keys},
     {"exp2",
      {"f32,scale=f64,qk=f64,score=f64", R"({"exp2":true,"lse_merge":"none"})"},
      {"f32,scale=f64,qk=f64,score=f64", R"({"exp2":false,"lse_merge":"none"})"},
