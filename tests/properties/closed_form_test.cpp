@@ -220,7 +220,8 @@ Contract propagating() {
   return contract;
 }
 
-const char* const masks[] = {"", " causal=1", " keep=half", " lengths=ragged", " bias=minus_inf", " window_left=1"};
+const char* const masks[] = {
+    "", " causal=1", " keep=half", " lengths=ragged", " bias=minus_inf", " window_left=1", " keep=some_empty"};
 
 std::string drawn(int seed, const char* options) {
   return std::string("b=3 hq=4 hkv=2 lq=5 lk=7 d=4 dv=3 dtype=f32 lse=f32 values=normal:1") + options +
