@@ -8,7 +8,7 @@
 // Preconditions, row by row on what is stored:
 // - the winner leads by more than 128 nats (800 for f64) + lazy + the rounding of scores;
 // - raw scores are finite in every format, sums of n weights and of n values too;
-// - n flushed remnants are below half an ulp.
+// - n flushed remnants are below half an ulp of the sum of weights, and of the sum of values or of the output.
 // With the exp2 trick s log2e - m log2e vanishes surely only if s is a power of two: then |sigma| must be a power of
 // four (sqrt folding), the winner without bias, and no softcap; a scale that is none is replaced where the subject
 // takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself. Needs no claim of the subject.
@@ -187,13 +187,15 @@ class Selection {
   // Sums of n weights and values are finite, and n remnants of a flushed exp round away.
   [[nodiscard]] bool room_for(double n, double largest_score) const {
     const Format softmax = contract_.policy[Stage::softmax], pv = contract_.policy[Stage::pv];
-    const double u = unit_roundoff(softmax);
+    const double u_sum = unit_roundoff(softmax), u_pv = unit_roundoff(pv);
+    const double u_out = std::max(unit_roundoff(contract_.policy[Stage::output]), unit_roundoff(problem_.dtype));
     const double shift = exp2_shift(largest_score);
     if (shift > 16) return false;
     const double grown = 8 * n * std::exp(contract_.lazy_nats() + shift);
     const double remnant = softmax == Format::f16 ? 0x1.8p-25 : smallest_normal(softmax);
-    return grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) &&
-           16 * n * remnant <= std::min(u, unit_roundoff(pv));
+    // From the sum of weights they round away; from that of values too, or else, with its roundings, from the output.
+    return grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) && 16 * n * remnant <= u_sum &&
+           (16 * n * remnant <= u_pv || 16 * n * (remnant + u_pv) <= u_out);
   }
 
   // Gives the stored q row a winner that the row may see, unless another row that shares it did: an old one, or a new
