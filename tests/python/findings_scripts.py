@@ -26,6 +26,9 @@ class Findings(unittest.TestCase):
         for name, script, expected in entries:
             with self.subTest(name):
                 printed = io.StringIO()
-                with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
-                    exec(compile(script, name, "exec"), {"__name__": name})
+                try:
+                    with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
+                        exec(compile(script, name, "exec"), {"__name__": name})
+                except SystemExit as why:  # "this processor has no ..."
+                    self.skipTest(f"{name}: {why}")
                 self.assertEqual(printed.getvalue().strip(), expected.strip())
