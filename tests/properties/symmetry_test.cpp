@@ -243,6 +243,10 @@ TEST(ValuePower, HoldsInEveryRegimeAndFormat) {
   for (const char* dtype : {"f32", "f16", "bf16"})
     expect_holds("value-power", std::string("b=1 hq=1 hkv=1 lq=3 lk=9 d=3 dv=2 values=normal:1 seed=1 dtype=") + dtype,
                  test::promise(*format_from_name(dtype)));
+  Contract narrow = test::promise(Format::f16);
+  narrow.policy = policy_from_text("f16-all");
+  expect_holds("value-power", "b=1 hq=1 hkv=1 lq=3 lk=2 d=3 dv=2 values=normal:0x1p-4 scale=0x1p-2 seed=1 dtype=f16",
+               narrow);
 }
 
 TEST(ValuePower, SkipsWhereAContributionMayVanish) {
