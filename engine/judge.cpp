@@ -8,8 +8,8 @@
 namespace attest::engine {
 namespace {
 
-// Elements times keys that a survey of a failure may cost: some ten seconds.
-constexpr Index most_survey_work = Index{1} << 26;
+// Elements times keys that a survey of a failure may cost: some seconds.
+constexpr Index most_survey_work = Index{1} << 29;
 
 class Surveyor {
  public:
