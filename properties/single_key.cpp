@@ -1,7 +1,7 @@
 // single-key: a row with one open key returns that key's value.
 //
 // The score less itself is exactly 0, its weight exp(0) = 1, the sum 1; a merge with empty splits weighs by exp(0) too.
-// So out is v, wherever the value survives the formats on its way (operand, pv, partial, output): V is rounded to all of
+// So out is v, wherever the value survives the formats on its way (storage, operand, pv, partial, output): V is rounded to all of
 // them first. With the exp2 trick z log2 e - z log2 e vanishes surely only for z = 0: there q = 0 and the finite biases
 // are 0 (equal_scores.hpp). Elsewhere scores are the problem's own, and elements that a score past some format's range
 // may have cost are undetermined. Needs no claim of the subject.
@@ -39,7 +39,7 @@ Reason not_applicable(const Problem& p, const Contract& contract, const SubjectI
 void round_values(const Policy& policy, bool flush_to_zero, Tensor& v) {
   for_each_stored(v, [&](Index b, Index h, Index j, Index c) {
     double x = v.at(b, h, j, c);
-    for (const Stage stage : {Stage::operand, Stage::pv, Stage::partial, Stage::output}) {
+    for (const Stage stage : {Stage::storage, Stage::operand, Stage::pv, Stage::partial, Stage::output}) {
       x = round_to(policy[stage], x);
       if (!std::isfinite(x)) x = 1;
       if (flush_to_zero && std::fabs(x) < smallest_normal(policy[stage])) x = 0;
