@@ -25,8 +25,9 @@ struct Dimension {
 // What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
 // exponentials and no products.
 constexpr Index most_usual_work = Index{1} << 16;
-// Elements that one problem may hold, masks along every axis included: 2^29 bytes of f64 with gaps.
-constexpr Wide most_elements = Wide{1} << 25;
+// Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all the
+// copies that laws make.
+constexpr Wide most_elements = Wide{1} << 23;
 // Multiply-adds of the rows that are judged, and the fewest rows.
 constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
 // What a score costs beside its products (mask, exponential, error bound), in multiply-adds.

@@ -73,6 +73,8 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   key_overflow = most / std::max(arithmetic.fold_k ? scale_magnitude : 0, root);
   raw_overflow = std::min(overflow_score, overflow_threshold(scaling));
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
+  // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
+  if (scale_magnitude * (exp2 ? 1.4427 : 1) >= most) raw_overflow = 0;
 
   // The weights are rounded to their own format and then to the operand's: once, if those are the same.
   const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;

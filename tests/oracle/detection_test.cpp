@@ -348,5 +348,22 @@ TEST(Detection, LongRowsAreJudgedInTiles) {
   EXPECT_EQ(run.judge().kind, VerdictKind::fail);
 }
 
+// Infinity times a score of 0 is NaN; a scale that fits leaves it 0.
+TEST(Overflow, AScaleThatItsFormatCannotHoldMakesAnythingOfAScore) {
+  const auto nan_is = [](std::string_view policy, double scale) {
+    Problem p = short_rows(Format::f16);
+    p.q_form = Form::zero;
+    p.scale = scale;
+    Trial run(p, contract_for(policy_from_text(policy)));
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(1, 1, 2, 3, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is("f16-scores16", 0x1p16), VerdictKind::fail);
+  EXPECT_NE(nan_is("f16-scores16", -0x1p40), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16-scores16", 0x1p13), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16", 0x1p16), VerdictKind::fail);
+}
+
 }  // namespace
 }  // namespace attest
