@@ -1,0 +1,60 @@
+// The widened hull holds what the enclosure holds, and every finite output of conforming kernels, judged or not.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "oracle/outcome.hpp"
+#include "tests/oracle/draw.hpp"
+#include "tests/oracle/emulator.hpp"
+
+namespace attest {
+namespace {
+
+class Hull : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(Hull, HoldsEveryFiniteOutput) {
+  const NamedPolicy& named = named_policies()[GetParam()];
+  const Format dtype = named.policy[Stage::storage];
+  std::int64_t elements = 0, unjudged = 0;
+  for (int n = 0; n < 900; ++n) {
+    const auto seed = static_cast<std::uint64_t>(n) * 37 + GetParam();
+    Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
+    if (n % 2) contract.empty_row = EmptyRow::zero;
+    Problem problem = testing::draw_problem(dtype, seed ^ 0x4a11);
+    // Scores so large that the exponent of 2^x is far off, in the narrow formats at least.
+    if (n % 3 == 0) problem.scale = problem.effective_scale() * (n % 2 ? 256 : 2048);
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), lse = make_lse(problem);
+    emulator::run(inputs, contract, emulator::draw_variant(contract, problem, seed), out, lse);
+    oracle::AttentionOracle oracle(contract, problem, inputs);
+    const oracle::Rounding round{contract.policy[Stage::output], dtype, contract.arithmetic.flush_to_zero};
+    for (Index b = 0; b < problem.b; ++b)
+      for (Index h = 0; h < problem.hq; ++h)
+        for (Index i = 0; i < problem.lq; ++i)
+          for (Index c = 0; c < problem.dv; ++c) {
+            const oracle::Enclosure wide = oracle.hull_enclosure(b, h, i, c), judged = oracle.out_enclosure(b, h, i, c);
+            if (wide.undetermined) continue;
+            ++elements;
+            if (!judged.undetermined && std::isfinite(judged.lo) && std::isfinite(judged.hi)) {
+              // Up to the rounding of the reference, which the hull has no part in.
+              const double slack = 0x1p-45 * (std::fabs(judged.lo) + std::fabs(judged.hi));
+              ASSERT_LE(wide.lo, judged.lo + slack) << to_text(problem);
+              ASSERT_GE(wide.hi, judged.hi - slack) << to_text(problem);
+            }
+            const double got = out.at(b, h, i, c);
+            if (!std::isfinite(got)) continue;
+            unjudged += judged.undetermined;
+            ASSERT_NE(judge_element(wide, round, got), oracle::Outcome::outside)
+                << got << " not in " << wide.lo << " .. " << wide.hi << ": " << to_text(problem);
+          }
+  }
+  EXPECT_GE(elements, 10'000);
+  if (named.policy[Stage::softmax] == Format::f16) {
+    EXPECT_GE(unjudged, 20);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPolicies, Hull, ::testing::Range<std::size_t>(0, 9));
+
+}  // namespace
+}  // namespace attest
