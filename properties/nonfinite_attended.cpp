@@ -6,7 +6,8 @@
 // rows, the attending one among them:
 // - NaN in q or in an attended k makes the row NaN, if the contract says that NaN propagates; infinities there leave it
 //   undetermined;
-// - NaN or infinity in an attended v makes that column of the row NaN or infinite, unless its weight may vanish.
+// - NaN or infinity in an attended v makes that column of the row NaN or infinite, unless its weight may vanish;
+// - what was finite without the element and depends on it nowhere stays finite.
 // Exact, for subjects that claim `deterministic`, is what stays as it was without the element:
 // - other samples, for q;
 // - rows that read other keys and values, for k; rows of the same head that mask the key too, where the contract says
@@ -128,10 +129,11 @@ class Reach {
   std::span<const Index> strides_;
 };
 
-// What must show: the row that attends and a few others, by the enclosures of the changed inputs.
-std::optional<Evidence> judge_rows(const Trial& trial, const Inputs& inputs, Place at, const Result& result,
-                                   Counts& counts) {
+// What must show and what must not, in the row that attends and a few others, by the enclosures of the changed inputs.
+// Whether a finite number is right is left to policy-bound.
+std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at, const Result& result, Counts& counts) {
   const Problem& p = trial.problem();
+  const Result& base = trial.base();
   oracle::AttentionOracle oracle(trial.contract(), p, inputs);
   const oracle::Rounding round = out_rounding(trial.contract(), result.out);
   const Index all = p.b * p.hq * p.lq, own = (at.b * p.hq + at.h) * p.lq + at.i;
@@ -141,9 +143,14 @@ std::optional<Evidence> judge_rows(const Trial& trial, const Inputs& inputs, Pla
     for (Index c = 0; c < p.dv; ++c) {
       const oracle::Enclosure enclosure = oracle.out_enclosure(b, h, i, c);
       const double got = result.out.at(b, h, i, c);
-      const oracle::Outcome outcome = judge_element(enclosure, round, got);
-      ++(outcome == oracle::Outcome::undetermined ? counts.undetermined : counts.judged);
-      if (outcome != oracle::Outcome::outside) continue;
+      const bool must_show = enclosure.expect != oracle::Expect::number && !enclosure.empty_row;
+      const bool may_show = enclosure.nonfinite_ok || !std::isfinite(base.out.at(b, h, i, c));
+      if (!must_show && may_show) {
+        ++counts.undetermined;
+        continue;
+      }
+      ++counts.judged;
+      if (must_show ? judge_element(enclosure, round, got) != oracle::Outcome::outside : std::isfinite(got)) continue;
       Evidence evidence = evidence_of(enclosure, round, got);
       evidence.tensor = "out";
       evidence.index = {b, h, i, c};
@@ -183,7 +190,6 @@ Verdict check(Trial& trial) {
     tensor_of(inputs.back(), plant.tensor).set(b, h, i, c, plant.value);
     calls.push_back({&inputs.back(), &p});
   }
-  if (claims_deterministic(trial.contract())) trial.base();
   std::vector<Result> results = trial.run_many(calls);
   Counts counts;
   for (std::size_t n = 0; n < plants.size(); ++n) {

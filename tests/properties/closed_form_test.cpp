@@ -277,6 +277,24 @@ TEST(NonfiniteAttended, FailsWhereANanSpreads) {
   }
 }
 
+// Twice the result, and NaN for empty rows: wrong with and without the element, and so not by this law.
+TEST(NonfiniteAttended, LeavesToOtherLawsWhatIsWrongWithoutTheElement) {
+  const test::Kernel wrong = [](const attest_attention& call) {
+    attend_propagating(call);
+    for (Index b = 0; b < call.q.shape[0]; ++b)
+      for (Index h = 0; h < call.q.shape[1]; ++h)
+        for (Index i = 0; i < call.q.shape[2]; ++i)
+          for (Index c = 0; c < call.v.shape[3]; ++c) {
+            const double y = load(call.out, b, h, i, c);
+            store(call.out, b, h, i, c, y == 0 ? nan : 2 * y);
+          }
+  };
+  Contract contract = propagating();
+  EXPECT_EQ(failures(wrong, contract), 0);
+  contract.deterministic.reset();
+  EXPECT_EQ(failures(wrong, contract), 0);
+}
+
 // 0 times a NaN at a masked key: permitted unless masked keys are never read.
 TEST(NonfiniteAttended, LeavesMaskedKeysToTheContract) {
   const test::Kernel zero_times_v = [](const attest_attention& call) {
