@@ -210,7 +210,9 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   if (!finite_) {
     const Row::Box& weights = row.box(call, 0);
     const double threshold = sure_weight(m, call.contract->policy) * weights.hi_sum;
-    for (std::size_t t = 0; t < row.keys.size(); ++t)
+    // A score that overflowed to -inf takes its key, and what is in v, along.
+    const bool keys_surely_count = !row.score_lost && !row.finite_undetermined;
+    for (std::size_t t = 0; t < row.keys.size() && keys_surely_count; ++t)
       if (!std::isfinite(v_[t]) && weights.lo[t] >= threshold) out.expect = Expect::nonfinite;
     out.y = out.lo = out.hi = nan;
     out.nonfinite_ok = true;

@@ -334,6 +334,25 @@ TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
   EXPECT_GT(failed_in_f32, 0);
 }
 
+// A score that overflows to -inf in its format takes its key along, and with it the NaN or infinity in v.
+TEST(NonfiniteAttended, LetsALostScoreTakeItsValueAlong) {
+  const test::Kernel loses = [](const attest_attention& call) {
+    attend_with_nan(call, [](const attest_attention& a, bool open, Index b, Index h, Index i, Index j) {
+      const double score = load(a.q, b, h, i, 0) * load(a.k, b, h, j, 0);
+      return open && !(score <= -65520);
+    });
+  };
+  Contract contract = propagating();
+  const std::string problem =
+      "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 scale=1 values=constant:0x1p+8 edit=q[0,0,0,0]:-0x1p+8 seed=";
+  for (int seed = 0; seed < 12; ++seed) {
+    contract.policy = policy_from_text("f16-all");
+    EXPECT_NE(run("nonfinite-attended", problem + std::to_string(seed), loses, contract).kind, VerdictKind::fail);
+    contract.policy = policy_from_text("f16");  // scores in f32
+    EXPECT_EQ(run("nonfinite-attended", problem + std::to_string(seed), loses, contract).kind, VerdictKind::fail);
+  }
+}
+
 // Memory that stride 0 shares is reached through every index.
 TEST(NonfiniteAttended, FollowsSharedMemory) {
   for (const char* options :
