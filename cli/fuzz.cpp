@@ -77,7 +77,11 @@ engine::LawChoice read_laws(const Settings& settings) {
     choice.further = std::nullopt;
   else if (const auto laws = settings.integer("laws", 0, 1000))
     choice.further = *laws;
-  choice.property_glob = settings.text("property").value_or("");
+  if (const auto glob = settings.text("property")) {
+    if (glob->empty())
+      throw usage_error(settings.origin("property") + " is empty: it must name a property, or several as in scale-*");
+    choice.property_glob = *glob;
+  }
   engine::validate(choice);
   return choice;
 }

@@ -179,6 +179,7 @@ Problem problem_from_text(std::string_view line) {
     }
     parse_value(problem, *field, value);
   }
+  if (seen.empty()) throw usage_error("problem text: it is empty: write key=value, such as lq=1 lk=2");
   if (problem.values == Values::file) take_captured_defaults(problem, seen);
   validate(problem);
   return problem;

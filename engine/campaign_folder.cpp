@@ -23,6 +23,11 @@ using nlohmann::ordered_json;
 constexpr int folder_format = 1;
 constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 
+// Paths may hold bytes that are no text; they are replaced.
+std::string text_of(const ordered_json& object, int indent = -1) {
+  return object.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 // What makes two campaigns the same: equal streams of problems, held against equal laws under equal contracts.
 ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
   ordered_json object;
@@ -93,8 +98,8 @@ CampaignFolder::~CampaignFolder() {
 
 void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info) {
   const fs::path file = folder_ / "campaign.json";
-  const ordered_json ours = identity(options, info);
-  if (!fs::exists(file)) return write_file(file, ours.dump(2) + "\n");
+  const ordered_json ours = ordered_json::parse(text_of(identity(options, info)));  // as it comes back from a file
+  if (!fs::exists(file)) return write_file(file, text_of(ours, 2) + "\n");
   ordered_json theirs;
   try {
     theirs = ordered_json::parse(read_file(file, 1 << 20));
@@ -173,7 +178,7 @@ void CampaignFolder::commit(const Summary& summary, const Triage& triage) {
     line["triage"][signature] = ordered_json::array({state.bucket, state.agreeing, state.counted});
   line["failures"] = ordered_json::object();
   for (const Finding& finding : summary.findings) line["failures"][finding.entry.bucket] = finding.failures;
-  append(progress_, line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  append(progress_, text_of(line) + "\n");
 }
 
 void CampaignFolder::raw_failure(const RawFailure& failure, std::string_view key) {
@@ -181,12 +186,12 @@ void CampaignFolder::raw_failure(const RawFailure& failure, std::string_view key
   ordered_json line{{"raw", to_text(failure.problem)}, {"case", failure.case_number}, {"key", key}};
   if (!verdict.reason.empty()) line["reason"] = verdict.reason;
   if (verdict.evidence) line["witness"] = to_json(*verdict.evidence);
-  append(findings_, line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  append(findings_, text_of(line) + "\n");
 }
 
 void CampaignFolder::better(std::uint64_t case_number, const ShrinkStep& step) {
   const ordered_json line{{"better", to_text(step.best)}, {"case", case_number}, {"calls", step.calls}};
-  append(findings_, line.dump() + "\n");
+  append(findings_, text_of(line) + "\n");
 }
 
 void CampaignFolder::finding(const Finding& f) {
@@ -194,7 +199,7 @@ void CampaignFolder::finding(const Finding& f) {
       {"bucket", f.entry.bucket},           {"case", f.case_number}, {"seconds_to_first", f.seconds_to_first},
       {"cases_to_first", f.cases_to_first}, {"also", f.also},        {"reproducer", f.reproducer},
       {"entry", to_file_text(f.entry)}};
-  append(findings_, line.dump() + "\n");
+  append(findings_, text_of(line) + "\n");
 }
 
 }  // namespace attest::engine

@@ -40,6 +40,9 @@ std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
 
+// As JSON. The command line may hold bytes that are no text: no worker has a subject of that name, and it says so.
+std::string quoted(const std::string& text) { return json(text).dump(-1, ' ', false, json::error_handler_t::replace); }
+
 }  // namespace
 
 WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject)
@@ -48,7 +51,7 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
   const auto deadline = Clock::now() + command_.limits.start;
   const std::string request =
       fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{}}})", protocol_version,
-                  Process::arena_file, json(subject).dump()) +
+                  Process::arena_file, quoted(subject)) +
       "\n";
   Process::Received state = process_.send(request, deadline);
   if (state == Process::Received::line) state = process_.receive(line_, deadline);
@@ -122,7 +125,7 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   copy_in(calls);
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",
-                  protocol_version, ++trip_, json(subject).dump(), command_.limits.call.count(), arena_.size());
+                  protocol_version, ++trip_, quoted(subject), command_.limits.call.count(), arena_.size());
   for (std::size_t c = 0; c < calls.size(); ++c) {
     if (c > 0) request += ',';
     append_call(request, calls[c], offsets_[c]);
@@ -146,7 +149,7 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
 std::string WorkerConnection::script(const std::string& subject, const attest_attention& call) {
   copy_in({&call, 1});
   std::string request = fmt::format(R"({{"protocol":{},"message":"script","subject":{},"arena_bytes":{},"call":)",
-                                    protocol_version, json(subject).dump(), arena_.size());
+                                    protocol_version, quoted(subject), arena_.size());
   append_call(request, call, offsets_.front());
   request += "}\n";
   const auto deadline = Clock::now() + command_.limits.call;
