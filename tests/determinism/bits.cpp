@@ -1,5 +1,6 @@
-// Prints what must not depend on the compiler's optimisation: problem texts, tensor bits, and how the oracle judges the
-// explicit kernel and three faults, with witnesses. determinism_test.py compares the output of two builds of this file.
+// Prints what must not depend on the compiler or its options: problem texts, tensor bits, enclosures, and how the oracle
+// judges the explicit kernel and three faults, with witnesses. The tests beside it compare the output of several builds.
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -20,6 +21,23 @@ constexpr std::uint64_t cases = 150;
 std::uint64_t hash(std::uint64_t key, const Tensor& tensor) {
   for (const std::byte byte : tensor.bytes()) key = extend(key, static_cast<std::uint64_t>(byte));
   return key;
+}
+
+// The bits of the enclosures of the first and the last element of out, and of their rows' log-sum-exp.
+std::uint64_t enclosures(const Problem& problem, const Inputs& inputs) {
+  const Contract contract = contract_for(policy_for(problem.dtype));
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  const Index last_column = problem.dv - 1;
+  std::uint64_t bits = 0;
+  if (problem.b == 0 || problem.hq == 0 || problem.lq == 0 || problem.dv == 0) return bits;
+  for (const bool last : {false, true}) {
+    const Index b = last ? problem.b - 1 : 0, h = last ? problem.hq - 1 : 0, i = last ? problem.lq - 1 : 0;
+    for (const oracle::Enclosure& e :
+         {oracle.out_enclosure(b, h, i, last ? last_column : 0), oracle.lse_enclosure(b, h, i)})
+      for (const double number : {e.y, e.lo, e.hi, e.hull_lo, e.hull_hi})
+        bits = extend(bits, std::bit_cast<std::uint64_t>(number));
+  }
+  return bits;
 }
 
 void print_verdict(const kernels::KernelEntry& kernel, const Problem& problem, const Inputs& inputs) {
@@ -47,7 +65,8 @@ int main() {
     std::uint64_t bits = 0;
     for (const Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.bias, &inputs.keep, &inputs.kv_lengths})
       bits = hash(bits, *tensor);
-    std::printf("%s\n  %016llx\n", to_text(problem).c_str(), static_cast<unsigned long long>(bits));
+    std::printf("%s\n  %016llx %016llx\n", to_text(problem).c_str(), static_cast<unsigned long long>(bits),
+                static_cast<unsigned long long>(enclosures(problem, inputs)));
     print_verdict(*kernels::find_kernel(kernels::builtin_kernels(), "explicit"), problem, inputs);
     for (const std::string_view fault : {"scale-missing", "tail-included", "qk-acc-f16"})
       print_verdict(*kernels::find_kernel(kernels::fault_kernels(), fault), problem, inputs);
