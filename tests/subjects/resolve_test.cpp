@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"fault:zzzzzzzzzzzz", Exit::usage, "there are fault:"},
                       Refused{"fused", Exit::usage, "did you mean builtin:fused"},
                       Refused{"onnxruntime:Atention", Exit::usage, "did you mean onnxruntime:Attention"},
-                      Refused{"torch:flash", Exit::usage, "it is builtin:NAME, fault:NAME"},
+                      Refused{"torhc:flash", Exit::usage, "it is builtin:NAME, fault:NAME"},
                       Refused{"", Exit::usage, "no subject ''"}, Refused{":", Exit::usage, "no subject ':'"},
                       Refused{"model.onnx", Exit::usage, "no subject 'model.onnx'"},
                       Refused{"a\nb\x1b", Exit::usage, "no subject 'a b'"},
