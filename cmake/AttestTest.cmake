@@ -4,7 +4,7 @@
 # keeps CTest's start-up cheap. Tests run in the build folder's tests/ and find files of the
 # repository through ATTEST_SOURCE_DIR (a string literal).
 set(ATTEST_TEST_LABELS
-    property faults founding corpus cli install layering determinism adapters slow)
+    property faults founding corpus cli install layering determinism threads adapters slow)
 
 function(attest_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBS;LABELS;ENV")
@@ -28,6 +28,9 @@ function(attest_test_properties name)
   attest_check_labels(${name} ${arg_LABELS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(ATTEST_SANITIZE MATCHES "thread")  # libomp tells what its threads wait for; how it does so is its own affair
+    list(APPEND arg_ENV "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
   # OpenMP threads that spin while they wait would slow down the tests beside them.
   set_tests_properties(${name} PROPERTIES
