@@ -244,6 +244,11 @@ class MultiheadAttention(unittest.TestCase):
             with self.assertRaises(Unsupported):
                 SUBJECTS["mha-weights"]().attention(c)
 
+    def test_an_infinity_of_one_column_is_not_held_against_the_others(self):
+        c = call(lq=1, lk=2, d=2, v=np.array([1.7e38, 1, 3e38, 1], "f").reshape(1, 1, 2, 2), q=np.zeros((1, 1, 1, 2), "f"))
+        with self.assertRaises(Unsupported):
+            SUBJECTS["mha-slow"]().attention(c)
+
     def test_a_nan_without_a_reason_is_told(self):
         layer = mha.layer
         mha.layer = lambda said: lambda *inputs, **options: (inputs[0] * float("nan"),)

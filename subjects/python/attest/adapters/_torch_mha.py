@@ -13,11 +13,11 @@ docstring. The sentences relied on:
 - need_weights: "Set need_weights=False to use the optimized scaled_dot_product_attention".
 Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
-The projections are rows of the identity, in which every product and sum is exact, so what goes in is what
-attention gets. NaN and infinities spread over a row in them: they are not asked, and where several heads may rightly
-give one, the others cannot be told. On the fast path one tensor must be
-query, key and value: it holds q, k and v side by side, and heads four times as wide pick theirs out; the scale of such
-a head is half that of the problem, which doubling q undoes exactly.
+The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
+NaN and infinities spread over a row in them: they are not asked, and where one head or column may rightly give one, the
+others cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by side, and
+heads four times as wide pick theirs out; the scale of such a head is half that of the problem, which doubling q undoes
+exactly.
 """
 
 from collections import OrderedDict
@@ -53,8 +53,8 @@ class MultiheadAttention:
         use_threads(call)
         said = self.say(call)
         y = heads_outside(ask(lambda: layer(said)(*said.inputs, **said.options))[0], call.out.shape)
-        if said.heads > 1 and not y.isfinite().all() and may_be_nonfinite(call, said.options):
-            raise Unsupported("a NaN that one head may have spreads over all heads in the output projection")
+        if said.heads * said.d > 1 and not y.isfinite().all() and may_be_nonfinite(call, said.options):
+            raise Unsupported("a NaN that one column may have spreads over all of them in the output projection")
         tensor(call.out, call.dtype).copy_(y)
 
     def say(self, call):
@@ -176,7 +176,7 @@ def masks(call):
 
 
 def may_be_nonfinite(call, options):
-    """Whether some head may rightly return NaN or infinity: a row without keys, or numbers large enough to overflow."""
+    """Whether some column may rightly be NaN or infinite: a row without keys, or numbers large enough to overflow."""
     keep = keep_of(call, None if call.keep is None else tensor(call.keep, "bool"))
     if keep is not None and not keep.any(-1).all():
         return True
