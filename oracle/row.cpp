@@ -208,8 +208,9 @@ void Row::weigh(const Call& call, double records) {
   for (double& weight : p) weight /= mass;
 
   const double wrong_shift = m.u_softmax * (m.a1 + a2);
-  const double lo_sum = box(call, 0).lo_sum;
-  rho = std::min(std::exp(bounded(g)) / lo_sum, std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
+  const Box& weights = box(call, 0);
+  rho = std::min(std::exp(bounded(g - weights.log_unit)) / weights.lo_sum,
+                 std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
   rho_lost = std::exp(bounded(wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp));
 }
 
@@ -275,10 +276,15 @@ const Row::Box& Row::box(const Call& call, int index) {
   const double extra = index == 1 ? call.numbers.u_weights : 0;
   box.lo.resize(p.size());
   box.hi.resize(p.size());
+  // Weights count by their ratios alone. Where the largest lower end is tiny, they are taken in its units, since a key far
+  // below the maximum may win if its own error is small.
+  double largest_lo = -infinity;
+  for (std::size_t t = 0; t < p.size(); ++t) largest_lo = std::max(largest_lo, z[t] - z_max - d[t] - extra);
+  box.log_unit = largest_lo < -500 ? std::max(largest_lo, -std::numeric_limits<double>::max()) : 0;
   Lanes lo_sum = fill(0), hi_sum = lo_sum;
   for (std::size_t t = 0; t < p.size(); t += lane_count) {
     // Between e^-600 and e^600 nothing but their order is left to say of two weights.
-    const Lanes log_weight = load(&z[t]) - z_max, width = load(&d[t]) + extra;
+    const Lanes log_weight = load(&z[t]) - z_max - box.log_unit, width = load(&d[t]) + extra;
     const Lanes hi = exp(min(log_weight + width, fill(600.0)));
     const Lanes lo = min(exp(max(log_weight - width, fill(-600.0))), hi);
     store(&box.lo[t], lo);

@@ -50,10 +50,11 @@ class Row {
   bool zero_ok = false;              // every score may be infinite and the contract's empty row is zero
   HeadFacts facts;                   // of the head that this row reads
 
-  // The box of section 3 for a combination's box index: weights between lo and hi. Made on first use.
+  // The box of section 3 for a combination's box index: weights between lo and hi, over e^(zmax + log_unit). Made on first
+  // use.
   struct Box {
     std::vector<double> lo, hi;
-    double lo_sum = 0, hi_sum = 0;
+    double lo_sum = 0, hi_sum = 0, log_unit = 0;
     bool made = false;
   };
   const Box& box(const Call& call, int index);

@@ -332,6 +332,25 @@ TEST(Detection, LogSumExpsFarOffAreBoundedToo) {
   }
 }
 
+// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
+// takes the whole weight.
+TEST(Detection, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
+  const Problem problem = problem_from_text("lq=1 lk=2 d=256 dv=1 dtype=f16 scale=1");
+  Trial run(problem, contract_for(policy_from_text("f16-acc16")), [](Inputs& in) {
+    for (Index c = 0; c < 256; ++c) {
+      in.q.set(0, 0, 0, c, 1);
+      in.k.set(0, 0, 0, c, c == 0 ? 16384 : c == 255 ? -18416 : 8);
+      in.k.set(0, 0, 1, c, c == 0 ? -1000 : 0);
+    }
+    in.v.set(0, 0, 0, 0, 1);
+    in.v.set(0, 0, 1, 0, 0);
+  });
+  EXPECT_EQ(run.out.at(0, 0, 0, 0), 0);
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  run.out.set(0, 0, 0, 0, -0.5);
+  EXPECT_EQ(run.judge().kind, VerdictKind::fail);
+}
+
 // More keys than fit the gathered tile, and a fault in one row of many.
 TEST(Detection, LongRowsAreJudgedInTiles) {
   Problem problem;
