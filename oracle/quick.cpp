@@ -211,13 +211,14 @@ bool Quick::bound(State& row, double absolute_score, double query_norm, double t
   row.r_most = m.rescalings(row.n, keys, row.n);
   const double a2 = m.merged_a2(row.n), wrong_shift = m.u_softmax * (m.a1 + a2);
   if (!(wrong_shift * row.z_most <= 80)) return false;
-  const double sum_exponent = m.lazy + wrong_shift * row.z_most + ln_most(row.n) +
+  const double every_exp = (2 + row.r_most) * m.c_exp * (1 + m.c_exp);
+  const double sum_exponent = m.lazy + wrong_shift * row.z_most + every_exp + ln_most(row.n) +
                               (row.n + row.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
   if (!(sum_exponent < log_overflow_softmax_ - 1e-6)) return false;
   row.d_most = row.e_most +
                m.u_softmax * (m.a1 * row.z_most + a2 * (row.z_most + m.lazy + ln_most(row.n) + 1) +
                               m.a3 * (4 * row.z_most + m.lazy)) +
-               (2 + row.r_most) * m.c_exp * (1 + m.c_exp) + m.u_weights;
+               every_exp + m.u_weights;
   if (!(row.d_most < 100)) return false;
   if (!call_.has_bias) return true;
   // Keys further below the maximum than `near` + 180 were left out: their errors, which grow with their bias, must not

@@ -115,6 +115,21 @@ TEST_P(Levels, AgreeOnTheEdges) {
   EXPECT_GE(totals.fails, 20);
 }
 
+// A poor exp may make the sum of the weights infinite: no level judges a finite number of such a row.
+TEST(LevelsOfARow, AgreeWhereAPoorExpMayMakeTheSumInfinite) {
+  const Problem problem = problem_from_text("lq=3 lk=100 d=4 dv=5 dtype=f16 lse=f32 values=normal:0x1p-6");
+  Contract contract = contract_for(policy_from_text("f16-softmax16"));
+  Totals totals;
+  const Inputs inputs = materialise(problem);
+  Tensor out = make_out(problem), lse = make_lse(problem);
+  emulator::run(inputs, contract, {}, out, lse);
+  expect_same(contract, problem, inputs, out, lse, totals);
+  EXPECT_EQ(totals.elements, 18);
+  contract.arithmetic.exp_ulp = 100;
+  expect_same(contract, problem, inputs, out, lse, totals);
+  EXPECT_EQ(totals.elements, 18);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Levels, ::testing::Range<std::size_t>(0, 9));
 
 }  // namespace
