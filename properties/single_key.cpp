@@ -44,6 +44,8 @@ void round_values(const Policy& policy, bool flush_to_zero, Tensor& v) {
       if (!std::isfinite(x)) x = 1;
       if (flush_to_zero && std::fabs(x) < smallest_normal(policy[stage])) x = 0;
     }
+    // A format of wider range may have rounded beyond what storage holds.
+    if (!std::isfinite(round_to(policy[Stage::storage], x))) x = 1;
     v.set(b, h, j, c, x);
   });
 }

@@ -191,6 +191,19 @@ TEST(SingleKey, LeavesAScoreAloneThatMayOverflow) {
   EXPECT_EQ(run("single-key", problem, overflowing, contract).kind, VerdictKind::fail);
 }
 
+// Rounded to bf16 on its way, the largest number of f16 is one that f16 does not have; 0 times infinity is NaN.
+TEST(SingleKey, PutsNoInfinityAtMaskedKeys) {
+  Contract contract = test::promise(Format::f16);
+  contract.policy = policy_from_text("f16,output=bf16");
+  contract.arithmetic.exp2 = false;
+  const test::Kernel reads_all = with_output([](const attest_attention& a, double y, Index b, Index, Index, Index c) {
+    for (Index j = 0; j < a.k.shape[2]; ++j) y += 0 * load(a.v, b, 0, j, c);
+    return y;
+  });
+  const std::string problem = "b=1 hq=1 hkv=1 lq=2 lk=2 d=2 dv=1 dtype=f16 causal=1 edit=v[0,0,1,0]:65504 seed=1";
+  EXPECT_EQ(run("single-key", problem, reads_all, contract).kind, VerdictKind::pass);
+}
+
 TEST(SingleKey, SkipsWithAReason) {
   EXPECT_EQ(run("single-key", small, conforming(0)).reason, "no row with a single open key");
 }
