@@ -21,7 +21,7 @@ std::optional<double> read_rtol(const Settings& settings) {
   if (!text) return std::nullopt;
   const auto value = parse_double(*text);
   if (!value || !(*value >= 0 && *value < 1))
-    throw usage_error(fmt::format("{} {}: it must be a number in 0..1", settings.origin("rtol"), *text));
+    throw usage_error(fmt::format("{} {}: it must be a number from 0 to less than 1", settings.origin("rtol"), *text));
   return value;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -115,7 +116,13 @@ int judge_files(const Settings& settings) {
   const Contract contract = read_contract(settings);
   const engine::SavedCallOptions options = read_call(settings, contract.policy);
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
-  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  if (const auto path = settings.text("json")) {
+    std::error_code missing;
+    for (const std::string& tensors : {inputs, outputs})
+      if (std::filesystem::equivalent(*path, tensors, missing))
+        throw usage_error(fmt::format("--json {}: that file holds the saved tensors: name another", *path));
+    json = std::make_unique<OutputFile>(*path, "--json");
+  }
   engine::SavedRun run;
   run.iteration = static_cast<std::size_t>(count(settings, "iteration", 0).value_or(0));
   const auto in = engine::read_saved_tensors(inputs, run);

@@ -78,7 +78,7 @@ int print(const std::string& what, const Settings& settings) {
   std::size_t width = 0;
   for (const auto& row : rows) width = std::max(width, row["name"].get_ref<const std::string&>().size());
   for (const auto& row : rows)
-    fmt::print("{:<{}}  {}\n", row["name"].get<std::string>(), width, row["doc"].get<std::string>());
+    std::cout << fmt::format("{:<{}}  {}\n", row["name"].get<std::string>(), width, row["doc"].get<std::string>());
   return 0;
 }
 

@@ -1,5 +1,10 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <new>
 #include <string>
@@ -30,6 +35,22 @@ bool bisecting(int argc, char** argv) {
 int status(attest::Exit exit, bool bisect) {
   if (bisect && (exit == attest::Exit::internal || exit == attest::Exit::no_subject)) exit = attest::Exit::cannot_test;
   return static_cast<int>(exit);
+}
+
+// A closed descriptor 0, 1 or 2 would be the next file that is opened, and take what is meant for another: hold it, so that
+// writing there still fails.
+void hold_closed_descriptors() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor)
+    if (::fcntl(descriptor, F_GETFD) == -1) ::open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+}
+
+// Whether stdout took all that was printed, or its reader had enough, as in `attest list subjects | head`.
+bool printed() {
+  std::cout.flush();
+  std::fflush(stdout);
+  if (std::cout && std::ferror(stdout) == 0) return true;
+  pollfd out{STDOUT_FILENO, 0, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 int run(int argc, char** argv) {
@@ -68,9 +89,13 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away, or a worker that died, is told by the write itself
+  hold_closed_descriptors();
   const bool bisect = bisecting(argc, argv);
   try {
-    return status(static_cast<attest::Exit>(run(argc, argv)), bisect);
+    const auto exit = static_cast<attest::Exit>(run(argc, argv));
+    if (printed()) return status(exit, bisect);
+    std::cerr << "attest: the result could not be printed whole: stdout is closed, or its disk is full\n";
+    return status(exit == attest::Exit::held ? attest::Exit::usage : exit, bisect);
   } catch (const attest::Error& error) {
     std::cerr << "attest: " << error.what() << "\n";
     return status(error.exit(), bisect);

@@ -10,6 +10,7 @@
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
+#include "core/error.hpp"
 #include "engine/replay.hpp"
 #include "report/text.hpp"
 
@@ -38,13 +39,17 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const engine::ReplayReport report = engine::replay(
       paths, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
-        if (!quiet) tell(result, std::cout);
+        if (!quiet)
+          tell(result, std::cout);
+        else if (result.outcome != engine::Replayed::as_expected)
+          tell(result, std::cerr);
       },
       settings.flag("expect-pass"));
   const Exit exit = report.exit(allow_missing);
   if (!quiet)
-    fmt::print("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n", report.entries,
-               report.as_expected, report.unexpected, report.mended, report.damaged, report.not_run);
+    std::cout << fmt::format("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n",
+                             report.entries, report.as_expected, report.unexpected, report.mended, report.damaged,
+                             report.not_run);
   if (json)
     write_json(*json, {{"entries", report.entries},
                        {"as_expected", report.as_expected},
@@ -53,6 +58,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
                        {"damaged", report.damaged},
                        {"not_run", report.not_run},
                        {"exit", static_cast<int>(exit)}});
+  if (report.entries == 0) throw usage_error("nothing was replayed: no .json file is there");
   return static_cast<int>(exit);
 }
 

@@ -17,10 +17,11 @@ namespace attest::cli {
 namespace {
 
 void print(const engine::Entry& entry, std::int64_t before) {
-  fmt::print("{} -> {} multiply-adds after {} subject calls ({})\n", before, entry.problem.multiply_adds(),
-             entry.shrink_calls, entry.minimal ? "1-minimal" : "the budget ended");
-  fmt::print("  problem  {}\n", to_text(entry.problem));
-  if (entry.evidence) fmt::print("  witness  {}\n", report::evidence_line(*entry.evidence));
+  std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before,
+                           entry.problem.multiply_adds(), entry.shrink_calls,
+                           entry.minimal ? "1-minimal" : "the budget ended");
+  std::cout << fmt::format("  problem  {}\n", to_text(entry.problem));
+  if (entry.evidence) std::cout << fmt::format("  witness  {}\n", report::evidence_line(*entry.evidence));
 }
 
 int shrink_entry(const Settings& settings, const std::string& path) {
@@ -36,7 +37,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   std::sort(laws.begin(), laws.end());
   const engine::CaseOutcome outcome = engine::check_confirmed(old.problem, old.contract, bench, laws);
   if (!outcome.reported) {
-    fmt::print("{} holds on this problem now: nothing to shrink\n", old.property);
+    std::cout << fmt::format("{} holds on this problem now: nothing to shrink\n", old.property);
     return static_cast<int>(Exit::held);
   }
   engine::ShrinkBudget budget;
@@ -51,7 +52,8 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   // <corpus>/<subject>/<file>: the corpus is two folders up.
   const std::filesystem::path corpus =
       settings.text("corpus").value_or((std::filesystem::absolute(path).parent_path().parent_path()).string());
-  if (engine::simpler(entry, old)) fmt::print("  written  {}\n", engine::write_entry(entry, corpus).string());
+  if (engine::simpler(entry, old))
+    std::cout << fmt::format("  written  {}\n", engine::write_entry(entry, corpus).string());
   return static_cast<int>(Exit::found);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <limits>
 #include <memory>
 
@@ -49,10 +50,10 @@ int run_stats(const Settings& settings, const std::string& subject) {
     write_json(*json, object);
     if (json->is_stdout()) return 0;
   }
-  fmt::print("What is drawn for {}: {} problems, seed {}", subject, report::grouped(cases), seed);
-  if (const auto text = settings.text("policy")) fmt::print(", policy {}", *text);
-  if (assume) fmt::print(", assuming {}", assume->text());
-  fmt::print("\n{}", report::coverage_text(coverage));
+  std::cout << fmt::format("What is drawn for {}: {} problems, seed {}", subject, report::grouped(cases), seed);
+  if (const auto text = settings.text("policy")) std::cout << fmt::format(", policy {}", *text);
+  if (assume) std::cout << fmt::format(", assuming {}", assume->text());
+  std::cout << fmt::format("\n{}", report::coverage_text(coverage));
   return 0;
 }
 

@@ -38,6 +38,7 @@ std::string file_name_of(std::string_view text) {
 
 std::string read_file(const fs::path& file, std::uintmax_t most) {
   std::error_code error;
+  if (file.empty()) throw usage_error("the path of a file is empty");
   if (!fs::is_regular_file(file, error)) throw usage_error(file.string() + " is no readable file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw usage_error(file.string() + " cannot be read");
@@ -46,7 +47,8 @@ std::string read_file(const fs::path& file, std::uintmax_t most) {
   while (stream.read(block, sizeof block) || stream.gcount() > 0) {
     text.append(block, static_cast<std::size_t>(stream.gcount()));
     if (text.size() > most)
-      throw usage_error(fmt::format("{} is larger than {} bytes, more than any such file of ours", file.string(), most));
+      throw usage_error(
+          fmt::format("{} is larger than {} bytes, more than any such file of ours", file.string(), most));
   }
   return text;
 }

@@ -82,6 +82,13 @@ Operand operand(const NamedArray& array, const SavedCallOptions& options, const 
   return {array, {n[0], n[1], n[2], n[3]}, order};
 }
 
+// A number of heads that was given must be that of an array with an axis for them, too.
+void require_heads(const Operand& operand, const std::optional<Index>& given, std::string_view option) {
+  if (given && operand.shape[1] != *given)
+    throw usage_error(fmt::format("{} is {}: that is {} heads, and {} says {}; is --layout right?", operand.array.name,
+                                  operand.array.described(), operand.shape[1], option, *given));
+}
+
 // Whether a value of the array is one of `format` too.
 bool belongs(Format format, double x) { return std::isnan(x) || round_to(format, x) == x; }
 
@@ -239,6 +246,8 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
                 k_operand = operand(k, options, kv_heads, "--kv-heads"),
                 v_operand = operand(v, options, kv_heads, "--kv-heads"),
                 out_operand = operand(out, options, options.heads, "--heads");
+  for (const Operand* of_queries : {&q_operand, &out_operand}) require_heads(*of_queries, options.heads, "--heads");
+  for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
   SavedCall call;
   call.problem = problem_of(q_operand, k_operand, v_operand, out_operand, options);
   const Problem& p = call.problem;

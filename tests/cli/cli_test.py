@@ -49,6 +49,30 @@ class Cli(unittest.TestCase):
         return next(self.cwd.glob("corpus/*/*.json"))
 
 
+class Stdout(Cli):
+    def into(self, redirection, *words):
+        line = 'attest="$1"; shift; "$attest" "$@" ' + redirection
+        return subprocess.run(["bash", "-c", line, "-", ATTEST, *map(str, words)], cwd=self.cwd, capture_output=True,
+                              text=True, timeout=120)
+
+    def test_what_cannot_be_printed_is_no_success(self):
+        check = ("check", "fault:scale-twice", "--cases", 50, "--jobs", 1)
+        for target in (">/dev/full", ">&-"):
+            for status, words in ((2, ("list", "faults")), (2, ("stats", "--cases", 20)), (2, ("--version",)), (1, check)):
+                done = self.into(target, *words)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn("could not be printed", done.stderr.splitlines()[-1])
+
+    def test_a_reader_that_has_enough_is_no_error(self):
+        for words in (("list", "faults"), ("stats", "--cases", 20)):
+            done = self.into("| true; exit ${PIPESTATUS[0]}", *words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_file_does_not_take_what_a_closed_stdout_would(self):
+        self.into(">&-", "list", "faults", "--json", "faults.json")
+        self.assertTrue(json.loads((self.cwd / "faults.json").read_text()))
+
+
 class Words(Cli):
     def test_help_has_examples_and_statuses(self):
         done = self.attest("--help")
@@ -329,7 +353,13 @@ class Corpus(Cli):
     def test_replay_needs_entries(self):
         self.refused("replay", "nowhere", says=["nowhere"])
         (self.cwd / "empty").mkdir()
-        self.assertEqual(self.attest("replay", "empty").returncode, 2)
+        self.refused("replay", "empty", says=["nothing was replayed"])
+
+    def test_a_damaged_entry_is_named_where_stdout_holds_json(self):
+        (self.cwd / "bad.json").write_text("{")
+        done = self.attest("replay", "bad.json", "--json", "-")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["damaged"]), (2, 1))
+        self.assertIn("bad.json", done.stderr)
 
     def test_shrink_again(self):
         path = self.reproducer()

@@ -127,9 +127,19 @@ class Judge(Cli):
                             (["--policy", "f16"], "which is no f16"), (["--policy", "f99"], "f99"), (["--out", "y"], "no array y")):
             self.judge(2, *words, says=[word])
         self.judge(2, outputs="missing.npz", says=["missing.npz"])
+        self.judge(2, outputs="", says=["path of a file is empty"])
+        self.judge(2, "--heads", 3, says=["--heads says 3"])
+        self.judge(2, "--kv-heads", 3, says=["--kv-heads says 3"])
+        self.judge(0, "--heads", 2, "--kv-heads", 2)
         self.judge(2, outputs=".", says=["."])
         self.gives(2, "judge", "--inputs", "in.npz", "--outputs", "good.npz", says=["--policy is needed"])
         self.gives(2, "judge", "--policy", "f32", "--outputs", "good.npz", says=["--inputs FILE is needed"])
+
+    def test_a_report_does_not_replace_the_tensors(self):
+        for name in ("in.npz", "good.npz"):
+            before = (self.cwd / name).read_bytes()
+            self.judge(2, "--json", f"./{name}", says=["holds the saved tensors"])
+            self.assertEqual((self.cwd / name).read_bytes(), before)
 
     def test_nothing_judged_is_no_pass(self):
         call = Call(lk=2, d=1)
@@ -179,7 +189,7 @@ class Bound(Cli):
     def test_bad_words(self):
         self.gives(2, "bound", self.PROBLEM, says=["--policy is needed"])
         self.gives(2, "bound", self.PROBLEM, "--policy", "f32", says=["dtype=f16", "storage=f32"])
-        self.gives(2, "bound", self.PROBLEM, "--policy", "f16", "--rtol", "2", says=["--rtol 2"])
+        self.gives(2, "bound", self.PROBLEM, "--policy", "f16", "--rtol", "1", says=["--rtol 1", "less than 1"])
         self.gives(2, "bound", "b=0.5", "--policy", "f16", says=["b=0.5"])
 
     def test_nothing_bounded(self):
