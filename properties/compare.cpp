@@ -187,12 +187,16 @@ std::optional<Evidence> difference_with_keys(Trial& trial, const Result& expecte
   const RowFilter with_keys = [&](Index b, Index h, Index i) {
     return (!takes_part || takes_part(b, h, i)) && masks.has_key(b, h, i) && !lost.contains({b, h, i});
   };
-  while (auto evidence = difference(expected, got, Equality::numbers, note, counts, with_keys)) {
-    const auto [b, h, i, c] = evidence->index;
-    if (evidence->wrong == Wrong::memory || !trial.oracle().out_enclosure(b, h, i, 0).nonfinite_ok) return evidence;
+  for (;;) {
+    Counts compared;  // of the last pass alone: those before it end at a row that takes no part
+    auto evidence = difference(expected, got, Equality::numbers, note, compared, with_keys);
+    const auto [b, h, i, c] = evidence ? evidence->index : std::array<Index, 4>{};
+    if (!evidence || evidence->wrong == Wrong::memory || !trial.oracle().out_enclosure(b, h, i, 0).nonfinite_ok) {
+      counts += compared;
+      return evidence;
+    }
     lost.insert({b, h, i});
   }
-  return std::nullopt;
 }
 
 Verdict within_enclosures(Trial& trial, const Tensor& out, const Tensor& lse, std::string_view other_name) {

@@ -269,6 +269,23 @@ TEST(MaskedContents, LeavesRowsAloneThatAverageAllValues) {
   }
 }
 
+// Scores of 2^16 overflow f16: such a row may hold anything, and counts for nothing however often it was looked at.
+TEST(MaskedContents, CountsNoRowThatMayHaveLostItsKeys) {
+  Contract contract = test::promise(Format::f16);
+  contract.empty_row = EmptyRow::unspecified;
+  const test::Kernel last_value = [](const attest_attention& call) {
+    for (Index i = 0; i < call.out.shape[2]; ++i) store(call.out, 0, 0, i, 0, load(call.v, 0, 0, 1, 0));
+  };
+  const char* const problem =
+      "b=1 hq=1 hkv=1 lq=4 lk=2 d=1 dv=1 dtype=f16 scale=1 lengths=one values=constant:0x1p+8 seed=1";
+  contract.policy = policy_from_text("f16-all");
+  const Verdict verdict = run("masked-contents", problem, last_value, contract);
+  EXPECT_EQ(verdict.kind, VerdictKind::pass);
+  EXPECT_EQ(verdict.counts.judged, 0);
+  contract.policy = policy_from_text("f16");  // scores in f32
+  EXPECT_EQ(run("masked-contents", problem, last_value, contract).kind, VerdictKind::fail);
+}
+
 TEST(MaskedContents, DoesNotTouchWhatARowReads) {
   for (const char* mask :
        {"causal=1", "causal=1 align=bottom_right", "window_left=1 window_right=0", "keep=half keep_axes=9",
