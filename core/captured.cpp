@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,7 @@ void check_finite(const NamedArray& array, const std::string& path) {
 Captured read(const std::string& path) {
   constexpr std::string_view blanks = " \t\n\v\f\r";
   if (path.empty()) reject(path, "it names no file");
-  if (path.find_first_of(blanks) != std::string::npos)
+  if (std::filesystem::path(path).filename().string().find_first_of(blanks) != std::string::npos)
     reject(path, "its name holds a blank, which the text of a problem cannot: rename or link it");
   std::vector<NamedArray> arrays = load_npz(path);
   Captured captured{take(arrays, path, "q"), take(arrays, path, "k"), take(arrays, path, "v")};

@@ -106,16 +106,17 @@ TEST_F(CapturedActivations, OfALargeEntryLieBesideIt) {
   const std::string big = (folder.path() / "big.npz").string();
   attest::test::write_npz(big, {{"q", {1, 1, 100, 32}, 0}, {"k", {1, 1, 100, 32}, 1}, {"v", {1, 1, 100, 32}, 2}});
   const Entry entry = entry_of(problem_from_text("values=file:" + big));
-  const auto file = write_entry(entry, folder.path() / "corpus");
+  const auto corpus = folder.path() / "my corpus";  // blanks are the folder's affair
+  const auto file = write_entry(entry, corpus);
   const auto beside = file.parent_path() / "big.npz";
   EXPECT_EQ(read_entry(file).problem.values_file, beside.string());
   EXPECT_EQ(read_file(file, 1 << 20).find(folder.path().string()), std::string::npos)
       << "a path is nobody else's business";
   // Written again from what was read: the same file.
-  EXPECT_EQ(write_entry(read_entry(file), folder.path() / "corpus"), file);
+  EXPECT_EQ(write_entry(read_entry(file), corpus), file);
   // Another file of that name there is not overwritten.
   write_file(beside, "something else");
-  EXPECT_THROW(write_entry(entry, folder.path() / "corpus"), Error);
+  EXPECT_THROW(write_entry(entry, corpus), Error);
   std::filesystem::remove(beside);
   write_entry(entry, folder.path() / "elsewhere");
   std::filesystem::rename(file, folder.path() / "alone.json");
