@@ -8,20 +8,19 @@
 namespace attest::engine {
 namespace {
 
-// Elements times keys that a survey of a failure may cost: some seconds.
-constexpr Index most_survey_work = Index{1} << 29;
-
 class Surveyor {
  public:
   Surveyor(const SavedCall& call, const Contract& contract)
       : call_(call), contract_(contract), oracle_(contract, call.problem, call.inputs) {}
 
-  Survey run() {
+  // `first` is the element at which the verdict ended: the rows surveyed may not have it.
+  Survey run(const Evidence& first, Index work) {
+    survey_.worst = first;
     const Problem& p = call_.problem;
     Problem sample = p;
     const Index row_work = std::max<Index>((p.dv + 1) * std::max<Index>(p.lk, 1), 1);
     const auto judged = static_cast<Index>(judged_rows(p).size());
-    sample.rows = std::min(judged, std::max<Index>(most_survey_work / row_work, 64));
+    sample.rows = std::min(judged, std::max<Index>(work / row_work, 64));
     const std::vector<Index> rows = judged_rows(sample);
     survey_.rows = static_cast<Index>(rows.size());
     survey_.all_rows = p.b * p.hq * p.lq;
@@ -53,7 +52,8 @@ class Surveyor {
         break;
     }
     Evidence evidence = oracle::evidence_of(enclosure, round, got);
-    if (survey_.outside++ > 0 && !(evidence.ratio > survey_.worst.ratio)) return;
+    ++survey_.outside;
+    if (!(evidence.ratio > survey_.worst.ratio)) return;
     evidence.tensor = tensor;
     evidence.index = index;
     survey_.worst = std::move(evidence);
@@ -67,10 +67,11 @@ class Surveyor {
 
 }  // namespace
 
-Judgement judge(const SavedCall& call, const Contract& contract) {
+Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work) {
   Judgement judgement;
   judgement.verdict = oracle::AttentionOracle(contract, call.problem, call.inputs).judge(call.out, call.lse);
-  if (judgement.verdict.kind == VerdictKind::fail) judgement.survey = Surveyor(call, contract).run();
+  if (judgement.verdict.kind == VerdictKind::fail)
+    judgement.survey = Surveyor(call, contract).run(judgement.verdict.evidence.value(), survey_work);
   return judgement;
 }
 

@@ -11,7 +11,7 @@ namespace attest::engine {
 struct Survey {
   Index rows = 0, all_rows = 0;
   std::int64_t inside = 0, outside = 0, undetermined = 0;
-  Evidence worst;  // the element outside with the largest ratio
+  Evidence worst;  // the element outside with the largest ratio, the first of the verdict among them
 };
 
 struct Judgement {
@@ -19,7 +19,10 @@ struct Judgement {
   std::optional<Survey> survey;  // of a failure
 };
 
+// Elements times keys that the survey of a failure may cost, though 64 rows at least: some seconds.
+inline constexpr Index most_survey_work = Index{1} << 29;
+
 // Whether a kernel that keeps `contract` could have returned the outputs of `call`.
-Judgement judge(const SavedCall& call, const Contract& contract);
+Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work = most_survey_work);
 
 }  // namespace attest::engine

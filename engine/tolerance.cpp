@@ -15,11 +15,13 @@ namespace {
 
 void add(Spread& spread, const oracle::Enclosure& e, const oracle::Rounding& round) {
   ++spread.elements;
-  if (e.nonfinite_ok || e.expect != oracle::Expect::number) ++spread.nonfinite;
+  const bool nonfinite = e.nonfinite_ok || e.expect != oracle::Expect::number;
+  if (nonfinite) ++spread.nonfinite, ++spread.unsafe;
   if (e.expect != oracle::Expect::number) return;
   OutputRange range{e.y, round(e.lo), round(e.hi)};
   if (e.undetermined || !std::isfinite(range.y) || !std::isfinite(range.lo) || !std::isfinite(range.hi)) {
     ++spread.undetermined;
+    if (!nonfinite) ++spread.unsafe;
     return;
   }
   if (oracle::is_wide(e)) ++spread.wide;

@@ -19,6 +19,7 @@ struct Spread {
   std::int64_t elements = 0;
   std::int64_t undetermined = 0;  // the bound permits any finite value
   std::int64_t nonfinite = 0;     // NaN or infinities are permitted, or nothing else is
+  std::int64_t unsafe = 0;        // either of the two: no tolerance holds all that is correct
   std::int64_t wide = 0;          // the range holds every mean of the values
   Format output = Format::f32;
 };

@@ -101,9 +101,9 @@ std::string bound_text(const BoundReport& r, const Problem& problem, const Contr
       number(r.kernels_either.atol), number(r.kernels_either.rtol));
   text += "\none correct kernel against the exact result (float64) as `expected`\n";
   text += "  " + row(r.exact_sum_atol_alone) + "\n  " + row(r.exact_sum) + "\n\n";
-  if (s.undetermined + s.nonfinite > 0)
+  if (s.unsafe > 0)
     text += fmt::format("of {} elements no tolerance is safe: a correct kernel may return anything, or NaN, there\n",
-                        grouped(static_cast<std::uint64_t>(s.undetermined + s.nonfinite)));
+                        grouped(static_cast<std::uint64_t>(s.unsafe)));
   text += "these numbers are for the values of this problem alone; a fault that stays below them passes\n";
   return text;
 }

@@ -192,6 +192,11 @@ class Bound(Cli):
         self.gives(2, "bound", self.PROBLEM, "--policy", "f16", "--rtol", "1", says=["--rtol 1", "less than 1"])
         self.gives(2, "bound", "b=0.5", "--policy", "f16", says=["b=0.5"])
 
+    def test_an_element_that_is_undetermined_and_may_be_nan_counts_once(self):
+        done = self.gives(0, "bound", "b=1 hq=1 hkv=1 lq=16 lk=4 d=4 dv=4 dtype=f16 keep=some_empty seed=3", "--policy", "f16")
+        self.assertIn("64 of out: 32 (50 %) undetermined, 0 (0 %) wide, 32 (50 %) may be NaN", done.stdout)
+        self.assertIn("of 32 elements no tolerance is safe", done.stdout)
+
     def test_nothing_bounded(self):
         self.gives(3, "bound", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:0x1p+100 seed=0", "--policy", "f32",
                    says=["no element of out is bounded"])

@@ -75,6 +75,25 @@ constexpr const char* texts[] = {
     "b=2 hq=4 hkv=2 lq=5 lk=9 d=8 dv=6 dtype=f16 causal=1 align=bottom_right lse=f32 values=normal:1 seed=3",
     "b=1 hq=1 hkv=1 lq=3 lk=40 d=16 dv=16 dtype=f32 scale=0x1p-1 keep=half values=normal:1 seed=4"};
 
+TEST(Judge, TellsTheFirstElementOutsideThoughTheRowsSurveyedLackIt) {
+  Saved s = saved("b=1 hq=1 hkv=1 lq=200 lk=2 d=1 dv=1 dtype=f32 values=normal:1 seed=3", "builtin:fused");
+  const std::vector<std::byte> right = s.outputs[0].bytes;
+  int missed = 0;
+  for (std::size_t row = 0; row < 200; ++row) {
+    s.outputs[0].bytes = right;
+    const float wrong = 1000;
+    std::memcpy(s.outputs[0].bytes.data() + row * sizeof wrong, &wrong, sizeof wrong);
+    const Judgement j =
+        judge(saved_call(s.inputs, s.outputs, s.options), contract_for(s.options.policy), /*survey_work=*/1);
+    ASSERT_EQ(j.verdict.kind, VerdictKind::fail);
+    EXPECT_EQ(j.survey->rows, 64);
+    EXPECT_EQ(j.survey->worst.index[2], static_cast<Index>(row));
+    EXPECT_EQ(j.survey->worst.got, 1000);
+    missed += j.survey->outside == 0;
+  }
+  EXPECT_EQ(missed, 200 - 64);
+}
+
 TEST(Judge, HoldsWhatConformingKernelsReturn) {
   for (const char* text : texts)
     for (const char* subject : {"builtin:fused", "builtin:explicit"}) {
