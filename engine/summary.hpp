@@ -36,7 +36,8 @@ struct PropertyCounts {
 // What a campaign did, in the words of interfaces.md, "Machine-readable".
 struct Summary {
   std::string verb, subject, subject_version, policy;  // policy: as given, empty if drawn per problem
-  bool policy_declared = true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
+  bool policy_declared =
+      true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
   std::uint64_t seed = 0;
   std::string shard;  // "i/n", empty if whole
   std::uint64_t cases = 0, executed = 0, judged = 0, judged_long = 0;

@@ -92,7 +92,9 @@ class Host {
 
  private:
   bool refuse(const std::string& sentence) {
-    channel_.reply(json{{"protocol", attest::protocol_version}, {"message", "error"}, {"error", attest::one_line(sentence)}}.dump());
+    channel_.reply(
+        json{{"protocol", attest::protocol_version}, {"message", "error"}, {"error", attest::one_line(sentence)}}
+            .dump());
     return false;
   }
 
