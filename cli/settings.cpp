@@ -116,7 +116,8 @@ void Settings::read_toml(std::string_view verb, std::string_view text) {
 void Settings::complete(std::string_view verb) {
   constexpr std::uintmax_t largest_file = 1 << 20;
   const char* params = std::getenv("ATTEST_PARAMS");
-  const bool file = std::filesystem::exists("attest.toml");
+  std::error_code error;  // of a folder that cannot be searched: read_file says so
+  const bool file = std::filesystem::exists("attest.toml", error) || error;
   complete(verb, params == nullptr ? "" : params, file ? engine::read_file("attest.toml", largest_file) : "");
 }
 

@@ -85,7 +85,8 @@ std::string headline(const Summary& summary) {
     verdict = fmt::format("{} {} of failures", fresh, fresh == 1 ? "bucket" : "buckets");
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
-  if (const std::string empty = summary.emptiness(); !empty.empty()) verdict = empty;
+  if (const std::string empty = summary.emptiness(); !empty.empty())
+    verdict = summary.findings.empty() ? empty : verdict + "; nothing else was tested";
   return fmt::format("{}: {}\n", summary.subject, verdict);
 }
 

@@ -140,6 +140,10 @@ class Words(Cli):
 
 
 class Sources(Cli):
+    def test_a_file_of_settings_that_cannot_be_reached(self):
+        (self.cwd / "attest.toml").symlink_to("attest.toml")
+        self.refused("list", "ops", says=["attest.toml"])
+
     def test_command_line_over_environment_over_file(self):
         (self.cwd / "attest.toml").write_text("seed = 5\n[check]\ncases = 7\njobs = 1\n")
         summary = lambda *words, **how: json.loads(

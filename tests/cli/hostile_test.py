@@ -57,6 +57,14 @@ class Hostile(unittest.TestCase):
             with self.subTest(name):
                 self.refused("check", f"{WORKER}:{HOSTILE[name]}")
 
+    def test_a_subject_that_answers_no_call_has_failed(self):
+        with open(os.path.join(self.cwd, "dies"), "w") as script:
+            script.write(f"#!/bin/sh\nexec {sys.executable} {WORKER} wrong-status\n")
+        os.chmod(script.name, 0o755)
+        done = self.attest("check", "./dies", "--cases", "3", "--jobs", "1")
+        self.assertEqual(done.returncode, 1, done.stderr[-600:])
+        self.assertIn(b"./dies: 1 bucket of failures; nothing else was tested", done.stdout)
+
     def test_files_whose_names_are_no_text(self):
         words = ("fault:scale-twice", "--seed", "1", "--cases", "20", "--jobs", "1")
         for run in range(2):  # the second goes on with the folder of the first
