@@ -32,7 +32,7 @@ chmod +x "$2/bin/attest"''',
 if [[ $1 == -m && $2 == venv ]]; then
   mkdir -p "$4/bin"
   printf '#!/bin/bash\necho "pip $*" >>"$HOUSE/pip-calls"\n' >"$4/bin/python"
-  printf '[[ ! -e $HOUSE/pip-fails && ( ! -e $HOUSE/no-cpu-index || $* != *index-url* ) ]]\n' >>"$4/bin/python"
+  printf '[[ ! -e $HOUSE/pip-fails ]]\n' >>"$4/bin/python"
   chmod +x "$4/bin/python"
 fi''',
 }
@@ -202,19 +202,12 @@ class RunScript(unittest.TestCase):
     def test_a_large_package_is_announced_with_its_size(self):
         status, out, err, _ = self.call("fuzz", "torch:flash")
         self.assertEqual((status, out.splitlines()[1]), (7, f"python {self.house}/build/.venv/bin/python"), err)
-        self.assertIn("0.3 GB to download", err)
-        self.assertNotIn("CUDA", err)
-        self.assertRegex(self.pip_calls(), r"/whl/cpu -r .*requirements-torch.txt torch==1\+cpu\n")
+        self.assertIn("3.0 GB to download, 5.5 GB installed", err)
+        self.assertIn("--python EXE", err)
+        self.assertRegex(self.pip_calls(), r"-r .*requirements-torch.txt\n")
         self.assertEqual(self.call("fuzz", "torch:math")[2], "")
         self.assertIn("80 MB to download", self.call("fuzz", "openvino:sdpa")[2])
         self.assertIn("requirements-openvino.txt", self.pip_calls())
-
-    def test_without_the_cpu_index_torch_comes_with_cuda_and_this_is_said(self):
-        (self.house / "no-cpu-index").touch()
-        status, _, err, _ = self.call("fuzz", "torch:flash")
-        self.assertEqual(status, 7)
-        self.assertIn("3.0 GB to download", err)
-        self.assertNotIn("index-url", self.pip_calls().splitlines()[-1])
 
     def test_torch_is_no_part_of_the_tests(self):
         self.call("test")
