@@ -35,10 +35,13 @@ Outcome judge_element(const Enclosure& enclosure, const Rounding& round, double 
       break;
   }
   const bool exact = enclosure.lo == enclosure.hi;  // an empty row's log-sum-exp is -inf
-  if (!std::isfinite(got) && !(exact && got == enclosure.lo))
-    return enclosure.nonfinite_ok ? Outcome::undetermined : Outcome::outside;
-  if (enclosure.undetermined || (enclosure.zero_ok && got == 0)) return Outcome::undetermined;
   const Edges edges = rounded(enclosure, round);
+  if (!std::isfinite(got) && !(exact && got == enclosure.lo)) {
+    // A log-sum-exp may round to an infinity of its own tensor's type.
+    const bool reached = std::isinf(got) && got >= edges.lo && got <= edges.hi;
+    return enclosure.nonfinite_ok || reached ? Outcome::undetermined : Outcome::outside;
+  }
+  if (enclosure.undetermined || (enclosure.zero_ok && got == 0)) return Outcome::undetermined;
   return got >= edges.lo && got <= edges.hi ? Outcome::inside : Outcome::outside;
 }
 

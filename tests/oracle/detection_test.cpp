@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/attention.hpp"
+#include "oracle/outcome.hpp"
 #include "tests/oracle/draw.hpp"
 #include "tests/oracle/emulator.hpp"
 
@@ -334,6 +335,17 @@ TEST(Detection, LogSumExpsFarOffAreBoundedToo) {
 
 // 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
 // takes the whole weight.
+TEST(Detection, ALogSumExpMayRoundToAnInfinityOfItsOwnType) {
+  oracle::Enclosure lse;
+  lse.lo = -1.1e300;
+  lse.hi = -1e300;
+  const oracle::Rounding to_f32{Format::f64, Format::f32, false}, to_f64{Format::f64, Format::f64, false};
+  EXPECT_EQ(judge_element(lse, to_f32, -infinity), oracle::Outcome::undetermined);
+  EXPECT_EQ(judge_element(lse, to_f32, infinity), oracle::Outcome::outside);
+  EXPECT_EQ(judge_element(lse, to_f32, nan), oracle::Outcome::outside);
+  EXPECT_EQ(judge_element(lse, to_f64, -infinity), oracle::Outcome::outside);
+}
+
 TEST(Detection, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
   const Problem problem = problem_from_text("lq=1 lk=2 d=256 dv=1 dtype=f16 scale=1");
   Trial run(problem, contract_for(policy_from_text("f16-acc16")), [](Inputs& in) {
