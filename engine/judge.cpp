@@ -4,6 +4,7 @@
 
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
+#include "properties/compare.hpp"
 
 namespace attest::engine {
 namespace {
@@ -24,16 +25,14 @@ class Surveyor {
     const std::vector<Index> rows = judged_rows(sample);
     survey_.rows = static_cast<Index>(rows.size());
     survey_.all_rows = p.b * p.hq * p.lq;
-    const Format output = contract_.policy[Stage::output];
-    const bool flush = contract_.arithmetic.flush_to_zero;
     for (const Index row : rows) {
       const Index b = row / p.lq / p.hq, h = row / p.lq % p.hq, i = row % p.lq;
       for (Index c = 0; c < p.dv; ++c)
-        add(oracle_.out_enclosure(b, h, i, c), {output, format_of(call_.out.dtype()), flush}, call_.out.at(b, h, i, c),
+        add(oracle_.out_enclosure(b, h, i, c), properties::out_rounding(contract_, call_.out), call_.out.at(b, h, i, c),
             "out", {b, h, i, c});
       if (!call_.lse.present()) continue;
-      const Format format = format_of(call_.lse.dtype());
-      add(oracle_.lse_enclosure(b, h, i), {format, format, flush}, call_.lse.at(b, h, i), "lse", {b, h, i, 0});
+      add(oracle_.lse_enclosure(b, h, i), properties::lse_rounding(contract_, call_.lse), call_.lse.at(b, h, i), "lse",
+          {b, h, i, 0});
     }
     return survey_;
   }

@@ -151,20 +151,22 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
 // Section 3: the largest (sign 1) or smallest (sign -1) weighted mean over the box, by Dinkelbach's iteration from y.
 double Column::box_extreme(const Row::Box& box, double y, double sign) const {
   for (int step = 0; step < 64; ++step) {
+    // A value within rounding of y counts as passed: at its upper weight it would hide what lies beyond.
+    const double rounding = 1e-15 * (std::fabs(y) + 1e-300);
     Lanes moment = fill(0), weight = moment;
     for (std::size_t t = 0; t < v_.size(); t += lane_count) {
       const Lanes away = load(&v_[t]) - y;
-      const Lanes w = select(sign * away > 0.0, load(&box.hi[t]), load(&box.lo[t]));
+      const Lanes w = select(sign * away > rounding, load(&box.hi[t]), load(&box.lo[t]));
       moment += w * away;
       weight += w;
     }
     const double total = sum(weight);
     if (!(total > 0)) return nan;
     const double move = sum(moment) / total;
-    if (!(sign * move > 1e-15 * (std::fabs(y) + 1e-300))) break;
+    if (!(sign * move > rounding)) return y;
     y += move;
   }
-  return y;
+  return sign > 0 ? hull_hi_ * unit_ : hull_lo_ * unit_;  // no mean lies further out
 }
 
 Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index column) {

@@ -5,11 +5,12 @@
 // part of the reference's own error, for which the bounds leave room.
 namespace attest::oracle {
 
-// exp(x) for x <= 709, at most 1 ulp off; 0 below -708. Taylor polynomial of degree 13 on [-ln2/2, ln2/2] after
+// exp(x) for x <= 709, at most 1 ulp off; 0 where it would be subnormal. Taylor polynomial of degree 13 on [-ln2/2, ln2/2] after
 // subtraction of a multiple of ln 2 held in two parts.
 ATTEST_LANE_FN Lanes exp(Lanes x) {
-  const LaneBits under = x < -708.0;
-  x = max(x, fill(-708.0));
+  const double smallest = -708.396;  // less than eps0 below the smallest normal number's logarithm
+  const LaneBits under = x < smallest;
+  x = max(x, fill(smallest));
   const double shifter = 0x1.8p52;
   const Lanes shifted = x * 0x1.71547652b82fep0 + shifter;
   const Lanes multiple = shifted - shifter;

@@ -66,11 +66,14 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
   const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
-  operand_mu = folds ? mu : 1;
-  const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(sigma) : 0;
+  unit = exp2 && folds ? 1.4427 : 1;
+  const double factor = scale_magnitude * unit;
+  overflow_mu = std::max(1.0, factor);
+  operand_mu = folds ? overflow_mu : 1;
+  const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(factor) : 0;
   const double most = overflow_threshold(scaling) / (1 + 2 * unit_roundoff(scaling));
-  query_overflow = most / std::max(arithmetic.fold_q ? scale_magnitude : 0, root);
-  key_overflow = most / std::max(arithmetic.fold_k ? scale_magnitude : 0, root);
+  query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
+  key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
   raw_overflow = std::min(overflow_score, overflow_threshold(scaling));
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.

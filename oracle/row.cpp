@@ -119,7 +119,7 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     }
     if (!finite || !(bias < infinity)) keys_finite = false;
     // A bias that rounds to -inf may exclude the key and its NaN.
-    if (bias > -numbers.overflow_score) nan = nan || query_nan || (!finite && has_nan(key_));
+    if (bias * numbers.unit > -numbers.overflow_score) nan = nan || query_nan || (!finite && has_nan(key_));
     const Score score = score_of(numbers, norms, qk, bias);
     keys.push_back(j);
     z.push_back(score.z);
@@ -283,10 +283,9 @@ const Row::Box& Row::box(const Call& call, int index) {
   box.log_unit = largest_lo < -500 ? std::max(largest_lo, -std::numeric_limits<double>::max()) : 0;
   Lanes lo_sum = fill(0), hi_sum = lo_sum;
   for (std::size_t t = 0; t < p.size(); t += lane_count) {
-    // Between e^-600 and e^600 nothing but their order is left to say of two weights.
     const Lanes log_weight = load(&z[t]) - z_max - box.log_unit, width = load(&d[t]) + extra;
-    const Lanes hi = exp(min(log_weight + width, fill(600.0)));
-    const Lanes lo = min(exp(max(log_weight - width, fill(-600.0))), hi);
+    const Lanes hi = exp(min(log_weight + width, fill(600.0)));  // the largest lower end is at least e^-500
+    const Lanes lo = min(exp(log_weight - width), hi);
     store(&box.lo[t], lo);
     store(&box.hi[t], hi);
     lo_sum += lo;

@@ -26,7 +26,7 @@ void add_bias(const Numbers& n, double bias, double s, Score& score) {
     score.z = bias;
     return;
   }
-  if (std::fabs(s) + score.e + std::fabs(bias) >= n.overflow_score)
+  if ((std::fabs(s) + score.e + std::fabs(bias)) * n.unit >= n.overflow_score)
     (n.softcap_before_bias ? score.late_overflow : score.early_overflow) = true;
   if (n.u_bias > 0) score.e += n.u_bias * std::fabs(bias) + n.eta_score;
   score.z += bias;
@@ -38,12 +38,12 @@ void add_bias(const Numbers& n, double bias, double s, Score& score) {
 
 Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias) {
   const double s = dot.qk * n.scale, s1 = dot.abs_qk * n.scale_magnitude;
-  const double raw = std::max(dot.abs_qk, s1);
+  const double raw = dot.abs_qk * n.overflow_mu;
   Score score{s, 0, false, false, dot.qk, raw * n.e_acc_overflow};
   double& e = score.e;
 
-  score.early_overflow =
-      raw * (1 + n.e_acc_overflow) >= n.overflow_acc || std::fabs(dot.qk) * n.mu + score.raw_error >= n.raw_overflow;
+  score.early_overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
+                         std::fabs(dot.qk) * n.overflow_mu + score.raw_error >= n.raw_overflow;
   if (n.operand_rounds &&
       (query.max_abs * n.operand_mu >= n.overflow_operand || dot.k_max * n.operand_mu >= n.overflow_operand))
     score.early_overflow = true;
@@ -57,7 +57,7 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
     e += n.relative_scale * (s1 + e) + n.folded_eta * (dot.k_sum + query.sum_abs) + 2 * n.eta_scale * n.mu;
     e += n.u_score * (std::fabs(s) + e) + n.eta_score * n.mu;
   }
-  if (std::fabs(s) + e >= n.overflow_score) score.early_overflow = true;
+  if ((std::fabs(s) + e) * n.unit >= n.overflow_score) score.early_overflow = true;
 
   if (n.softcap > 0 && n.softcap_before_bias) apply_softcap(n, score);
   add_bias(n, bias, s, score);

@@ -47,6 +47,7 @@ struct Trial {
     emulator::run(inputs, contract, variant, out, lse);
   }
   Verdict judge() const { return oracle::AttentionOracle(contract, problem, inputs).judge(out, lse); }
+  Verdict judge_slowly() const { return oracle::AttentionOracle(contract, problem, inputs).judge_slowly(out, lse); }
 
   Problem problem;
   Contract contract;
@@ -333,8 +334,6 @@ TEST(Detection, LogSumExpsFarOffAreBoundedToo) {
   }
 }
 
-// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
-// takes the whole weight.
 TEST(Detection, ALogSumExpMayRoundToAnInfinityOfItsOwnType) {
   oracle::Enclosure lse;
   lse.lo = -1.1e300;
@@ -346,6 +345,8 @@ TEST(Detection, ALogSumExpMayRoundToAnInfinityOfItsOwnType) {
   EXPECT_EQ(judge_element(lse, to_f64, -infinity), oracle::Outcome::outside);
 }
 
+// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
+// takes the whole weight.
 TEST(Detection, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
   const Problem problem = problem_from_text("lq=1 lk=2 d=256 dv=1 dtype=f16 scale=1");
   Trial run(problem, contract_for(policy_from_text("f16-acc16")), [](Inputs& in) {
@@ -361,6 +362,80 @@ TEST(Detection, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
   EXPECT_NE(run.judge().kind, VerdictKind::fail);
   run.out.set(0, 0, 0, 0, -0.5);
   EXPECT_EQ(run.judge().kind, VerdictKind::fail);
+}
+
+// One query of 1 and as many keys as scores, with a scale of 1; a bias, where there is one, of -9984.
+Trial scored(const std::string& text, const char* policy, const std::vector<double>& scores,
+             const std::vector<double>& values) {
+  const Problem p = problem_from_text("lq=1 d=1 dv=1 scale=1 lk=" + std::to_string(scores.size()) + " " + text);
+  return Trial(p, contract_for(policy_from_text(policy)), [&](Inputs& in) {
+    in.q.set(0, 0, 0, 0, 1);
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      in.k.set(0, 0, static_cast<Index>(j), 0, scores[j]);
+      in.v.set(0, 0, static_cast<Index>(j), 0, values[j]);
+      if (in.bias.present()) in.bias.set(0, 0, 0, static_cast<Index>(j), -9984);
+    }
+  });
+}
+
+// Beside a bias of -9984 bf16 forgets 37 nats, and both keys may weigh the same. The second key's 1e-16 rounds the mean to
+// a number past the first key's value, where the search for the lower end starts.
+TEST(Detection, AKeyThatNobodySeesMayWeighAsMuchAsTheFirst) {
+  Trial run = scored("dtype=bf16 bias=minus_1e4", "bf16-all", {24.625, -12.25}, {6.75, 6.03125});
+  Arithmetic& how = run.contract.arithmetic;
+  how.exp2 = how.normalise_before = how.sum_of_rounded = false;
+  how.lse_merge = LseMerge::none;
+  how.kv_tile_min = 64;
+  for (const auto& [out, outside] : {std::pair{6.75, false}, {6.375, false}, {5.5, true}}) {
+    run.out.set(0, 0, 0, 0, out);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, outside) << out;
+    EXPECT_EQ(run.judge_slowly().kind == VerdictKind::fail, outside) << out;
+  }
+}
+
+// Weights next to the smallest normal double are judged as any other, and a kernel may flush smaller ones.
+TEST(Detection, TheSmallestWeightsAreNumbers) {
+  const auto kind = [](double score, double out) {
+    Trial run = scored("dtype=f64", "f64", {0, score}, {0, 1});
+    run.contract.arithmetic.normalise_after = run.contract.arithmetic.normalise_lse = false;  // the tightest way
+    run.out.set(0, 0, 0, 0, out);
+    return run.judge().kind;
+  };
+  for (const double score : {-600.5, -650.0, -707.0, -708.3125, -708.75, -740.0}) {
+    const double weight = std::exp(score);
+    EXPECT_NE(kind(score, weight), VerdictKind::fail) << score;
+    EXPECT_NE(kind(score, weight < 0x1p-1022 ? 0 : weight * (1 - 1e-13)), VerdictKind::fail) << score;
+    EXPECT_EQ(kind(score, weight * (1 + 1e-11) + 0x1p-1017), VerdictKind::fail) << score;
+  }
+}
+
+// A score whose e^x errs by more than a little, 650 nats below the maximum: its own interval, not a point.
+TEST(Detection, SmallWeightsMayBeFarOff) {
+  Trial run = scored("dtype=f64", "f64,qk=f32,score=f32,scale=f32", {0x1p20, 0x1p20 - 650}, {0, 1});
+  for (const double factor : {0.98, 1.0, 1.02}) {
+    run.out.set(0, 0, 0, 0, factor * std::exp(-650.0));
+    EXPECT_NE(run.judge().kind, VerdictKind::fail) << factor;
+  }
+  run.out.set(0, 0, 0, 0, 3 * std::exp(-650.0));
+  EXPECT_EQ(run.judge().kind, VerdictKind::fail);
+}
+
+// A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
+TEST(Overflow, ComesSoonerWhereLog2EIsFoldedIn) {
+  const auto nan_is = [](bool exp2, bool fold_q, double score) {
+    Trial run = scored("dtype=f16", "f16-scores16", {score, score}, {1, 2});
+    Arithmetic& how = run.contract.arithmetic;
+    how.exp2 = exp2;
+    how.fold_q = fold_q;
+    how.fold_k = how.fold_sqrt = false;
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(0, 0, 0, 0, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is(true, true, 50000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(true, true, 40000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(true, false, 50000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(false, true, 50000), VerdictKind::fail);
 }
 
 // More keys than fit the gathered tile, and a fault in one row of many.

@@ -115,3 +115,13 @@ def battery(dtype, **more):
         if rows:  # the query dimension written out: where it is not, onnxruntime refuses the mask (ort-attention-1)
             c.keep = np.ascontiguousarray(c.keep)
         yield problem, c
+
+
+def script_output(code, c):
+    """`got` of an exported script run on the tensors of c; a script takes bf16 as the float32 numbers it stands for."""
+    scope = {"np": np, "scale": c.scale, "keep": c.keep, "kv_lengths": c.kv_lengths}
+    for name in ("q", "k", "v", "bias"):
+        tensor = getattr(c, name)
+        scope[name] = values(tensor, "bf16").astype(np.float32) if c.dtype == "bf16" and tensor is not None else tensor
+    exec(code, scope)
+    return scope["got"]

@@ -20,7 +20,7 @@ import openvino
 from attest import Refused, Unsupported
 from attest.adapters import _openvino_sdpa as sdpa
 from attest.adapters.openvino import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, values
+from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
 
 LENGTHS = np.array([1, 3], np.int32)
 
@@ -175,12 +175,7 @@ class Scripts(unittest.TestCase):
             subject.attention(c)
         except Unsupported:
             return
-        plain = lambda n: getattr(c, n) if n in ("keep", "kv_lengths") or getattr(c, n) is None or c.dtype != "bf16" \
-            else values(getattr(c, n), "bf16").astype(np.float32)
-        scope = {"np": np, "scale": c.scale,
-                 **{n: plain(n) for n in ("q", "k", "v", "bias", "keep", "kv_lengths")}}
-        exec(code, scope)
-        np.testing.assert_array_equal(scope["got"], values(c.out, c.dtype))
+        np.testing.assert_array_equal(script_output(code, c), values(c.out, c.dtype))
 
 
 class Declarations(unittest.TestCase):

@@ -21,7 +21,7 @@ from attest import Refused, Unsupported
 from attest.adapters import _torch_mha as mha
 from attest.adapters._torch_call import TYPES, tensor
 from attest.adapters.torch import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, battery, call, far, reference, stored, values
+from attention_calls import BOTTOM_RIGHT, battery, call, far, reference, script_output, stored, values
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
@@ -293,12 +293,7 @@ class Scripts(unittest.TestCase):
             subject.attention(c)
         except Unsupported:
             return
-        plain = lambda n: getattr(c, n) if n in ("keep", "kv_lengths") or getattr(c, n) is None or c.dtype != "bf16" \
-            else values(getattr(c, n), "bf16").astype(np.float32)
-        scope = {"np": np, "scale": c.scale,
-                 **{n: plain(n) for n in ("q", "k", "v", "bias", "keep", "kv_lengths")}}
-        exec(code, scope)
-        np.testing.assert_array_equal(scope["got"], values(c.out, c.dtype))
+        np.testing.assert_array_equal(script_output(code, c), values(c.out, c.dtype))
 
 
 class Declarations(unittest.TestCase):
