@@ -34,6 +34,8 @@ int bound_problem(const Settings& settings, const std::string& text) {
   if (problem.dtype != contract.policy[Stage::storage])
     throw usage_error(fmt::format("the problem says dtype={} and the policy storage={}: they must be the same",
                                   name(problem.dtype), name(contract.policy[Stage::storage])));
+  if (problem.b * problem.hq * problem.lq * problem.dv == 0)
+    throw usage_error("out has no elements: give b, hq, lq and dv of the problem a size of 1 or more");
   const report::BoundReport bound = report::bound_report(engine::spread_of(problem, contract), rtol);
   const Exit exit = bound.spread.ranges.empty() ? Exit::internal : Exit::held;
   if (!json || !json->is_stdout()) std::cout << "attest bound\n" << report::bound_text(bound, problem, contract);

@@ -129,6 +129,7 @@ int judge_files(const Settings& settings) {
   run.runner = settings.text("runner");
   const auto out = engine::read_saved_tensors(outputs, run);
   const engine::SavedCall call = engine::saved_call(in, out, options);
+  if (call.out.size() == 0) throw usage_error(outputs + ": out has no elements: there is nothing to judge");
   const engine::Judgement judgement = engine::judge(call, contract);
   const Exit exit = exit_of(judgement.verdict);
   if (!json || !json->is_stdout())

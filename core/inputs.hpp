@@ -43,4 +43,12 @@ Placement place(Layout layout, const std::array<Index, 4>& shape);
 // The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` spread evenly.
 std::vector<Index> judged_rows(const Problem& problem);
 
+// A query row [b, h, i], and the one that a flat index over [B,Hq,Lq] means.
+struct RowIndex {
+  Index b, h, i;
+};
+constexpr RowIndex row_index(const Problem& problem, Index flat) noexcept {
+  return {flat / problem.lq / problem.hq, flat / problem.lq % problem.hq, flat % problem.lq};
+}
+
 }  // namespace attest

@@ -125,8 +125,8 @@ struct Edit {
 struct Problem {
   Index b = 1, hq = 1, hkv = 1, lq = 1, lk = 1, d = 1, dv = 1;
   Format dtype = Format::f32;
-  std::optional<double> scale;  // absent: the default 1/sqrt(d), and the call says so
-  double softcap = 0;           // 0 = none
+  std::optional<double> scale{};  // absent: the default 1/sqrt(d), and the call says so
+  double softcap = 0;             // 0 = none
   bool causal = false;
   Align align = Align::top_left;
   Index window_left = -1, window_right = -1;  // -1 = unbounded
@@ -141,14 +141,14 @@ struct Problem {
   LseOutput lse = LseOutput::none;
   Index threads = 0;
   Values values = Values::normal;
-  std::string values_file;  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
+  std::string values_file{};  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
   double amplitude = 1;
   Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;
   Index rows = 0;  // how many rows of out are judged, spread evenly; 0 = all
-  std::vector<Edit> edits;
+  std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;
 

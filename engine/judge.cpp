@@ -26,7 +26,7 @@ class Surveyor {
     survey_.rows = static_cast<Index>(rows.size());
     survey_.all_rows = p.b * p.hq * p.lq;
     for (const Index row : rows) {
-      const Index b = row / p.lq / p.hq, h = row / p.lq % p.hq, i = row % p.lq;
+      const auto [b, h, i] = row_index(p, row);
       for (Index c = 0; c < p.dv; ++c)
         add(oracle_.out_enclosure(b, h, i, c), properties::out_rounding(contract_, call_.out), call_.out.at(b, h, i, c),
             "out", {b, h, i, c});

@@ -127,8 +127,13 @@ std::vector<NamedArray> read_polygraphy(std::string_view text, const std::string
 std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, const SavedRun& run) {
   const std::string text = read_file(file, most_array_bytes), name = file.string();
   const auto bytes = std::as_bytes(std::span(text));
-  if (text.starts_with("PK")) return read_npz(bytes, name);
-  if (text.starts_with("\x93NUMPY")) {
+  const bool zip = text.starts_with("PK"), array = text.starts_with("\x93NUMPY");
+  if ((zip || array) && (run.runner || run.iteration > 0))
+    throw usage_error(
+        fmt::format("{}: an {} holds one run alone: --runner and --iteration choose from Polygraphy's JSON", name,
+                    zip ? ".npz" : ".npy"));
+  if (zip) return read_npz(bytes, name);
+  if (array) {
     std::vector<NamedArray> arrays{read_npy(bytes, name)};
     arrays.front().name = file.stem().string();
     return arrays;

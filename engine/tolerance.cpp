@@ -52,11 +52,10 @@ Spread spread_of(const Problem& problem, const Contract& contract) {
   spread.output =
       narrower(contract.policy[Stage::output], problem.dtype) ? contract.policy[Stage::output] : problem.dtype;
   const oracle::Rounding round{contract.policy[Stage::output], problem.dtype, contract.arithmetic.flush_to_zero};
-  for (const Index row : judged_rows(problem))
-    for (Index c = 0; c < problem.dv; ++c)
-      add(spread,
-          judge.out_enclosure(row / problem.lq / problem.hq, row / problem.lq % problem.hq, row % problem.lq, c),
-          round);
+  for (const Index row : judged_rows(problem)) {
+    const auto [b, h, i] = row_index(problem, row);
+    for (Index c = 0; c < problem.dv; ++c) add(spread, judge.out_enclosure(b, h, i, c), round);
+  }
   return spread;
 }
 

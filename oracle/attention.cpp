@@ -118,17 +118,14 @@ bool add_lse(State& state, Tally& tally, const Results& results, const RowIndex&
                    {r.b, r.h, r.i, 0});
 }
 
-RowIndex row_index(const Call& call, Index flat) {
-  return {flat / call.rows / call.heads, flat / call.rows % call.heads, flat % call.rows};
-}
-
 // Rows from `next` on that read one key/value head, at most `most`.
-std::size_t take_block(const Call& call, const std::vector<Index>& rows, std::size_t next, Index most,
+std::size_t take_block(const Problem& problem, const std::vector<Index>& rows, std::size_t next, Index most,
                        std::vector<RowIndex>& block) {
   block.clear();
   for (; next < rows.size() && static_cast<Index>(block.size()) < most; ++next) {
-    const RowIndex row = row_index(call, rows[next]);
-    if (!block.empty() && (row.b != block[0].b || call.kv_head(row.h) != call.kv_head(block[0].h))) break;
+    const RowIndex row = row_index(problem, rows[next]);
+    const Index group = problem.group();
+    if (!block.empty() && (row.b != block[0].b || row.h / group != block[0].h / group)) break;
     block.push_back(row);
   }
   return next;
@@ -178,7 +175,7 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
   const Results results(call.numbers, out, lse);
   Tally tally;
   for (const Index flat : judged_rows(state_->problem)) {
-    const RowIndex r = row_index(call, flat);
+    const RowIndex r = row_index(state_->problem, flat);
     for (Index c = 0; c < call.dv; ++c)
       if (!add_out(*state_, tally, results, r, c)) return tally.verdict();
     if (results.has_lse && !add_lse(*state_, tally, results, r)) return tally.verdict();
@@ -195,7 +192,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) {
   std::vector<RowIndex> block;
   const std::vector<Index> rows = judged_rows(state_->problem);
   for (std::size_t next = 0; next < rows.size();) {
-    next = take_block(call, rows, next, quick.max_rows(), block);
+    next = take_block(state_->problem, rows, next, quick.max_rows(), block);
     quick.load(block, results.out, results.lse);
     if (quick.head_finite()) {
       state_->facts = {};

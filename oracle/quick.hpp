@@ -7,11 +7,6 @@
 
 namespace attest::oracle {
 
-// One judged row.
-struct RowIndex {
-  Index b, h, i;
-};
-
 // Levels 1 and 2 of docs/bounds.md: accept what a smaller and cheaper interval inside the exact one already holds. They
 // never reject; what is not accepted goes to the full formulas, so that their own rounding cannot change a verdict.
 class Quick {

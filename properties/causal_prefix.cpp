@@ -92,7 +92,7 @@ Verdict check(Trial& trial) {
                                            fmt::format("only keys behind what row {} may see changed", t), counts,
                                            [t](Index, Index, Index i) { return i <= t; }))
     return Verdict::fail(std::move(*evidence), counts);
-  return Verdict::pass(counts);
+  return held(counts);
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ std::optional<Evidence> difference(const Result& expected, const Result& got, Eq
                                    Counts& counts, const RowFilter& takes_part = {});
 
 // The same as numbers, for a law whose calls differ only in what a row without keys may take in: values, or keys that
-// the row does not attend to. Such a row takes part only if the contract's empty row depends on no value (zero or NaN);
-// elsewhere a row is taken for empty too where every score may have overflowed.
+// the row does not attend to. Such a row takes part only if the contract's empty row depends on no value (zero or NaN).
+// Elsewhere every score of a row may have overflowed, and the row is as good as empty: its elements that differ are counted
+// as undetermined where the enclosure leaves them so, or permits what is not finite in one of them.
 std::optional<Evidence> difference_with_keys(Trial& trial, const Result& expected, const Result& got,
                                              std::string_view note, Counts& counts, const RowFilter& takes_part = {});
 
@@ -77,6 +78,9 @@ std::optional<Evidence> first_departure(Trial& trial, const Other& other, const 
 
 // One verdict of two: the first failure, else pass if one of them is; the counts of both.
 Verdict joined(Verdict one, Verdict two);
+
+// What a law says that found no difference: pass, or vacuous if no element was judged.
+Verdict held(const Counts& counts);
 
 // The verdict with a note on its evidence.
 Verdict noted(Verdict verdict, std::string_view note);

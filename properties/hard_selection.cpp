@@ -202,7 +202,7 @@ class Selection {
   // one while there are free columns. A column serves two winners, by sign.
   void place_winner(Index row) {
     const Problem& p = problem_;
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    const auto [b, h, i] = row_index(p, row);
     const auto shared = [](const Tensor& tensor, std::size_t axis, Index index) {
       return tensor.strides()[axis] == 0 ? 0 : index;
     };
@@ -256,16 +256,17 @@ Verdict check(Trial& trial) {
   Selection selection(trial, *choose_scale(p, trial.contract(), trial.subject().info().supports));
   if (!selection.build()) return Verdict::skip("no powers of two give such scores in these formats");
   std::vector<std::pair<Index, Index>> rows;  // row and its winner
-  for (const Index row : selection.rows())
-    if (const Index key = selection.winner(row / (p.hq * p.lq), row / p.lq % p.hq, row % p.lq); key >= 0)
-      rows.emplace_back(row, key);
+  for (const Index row : selection.rows()) {
+    const auto [b, h, i] = row_index(p, row);
+    if (const Index key = selection.winner(b, h, i); key >= 0) rows.emplace_back(row, key);
+  }
   if (rows.empty()) return Verdict::skip("no row in which a key can win clearly");
 
   const Result result = trial.run(selection.inputs(), selection.problem());
   if (result.violation) return Verdict::fail(*result.violation);
   Counts counts;
   for (const auto& [row, key] : rows) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    const auto [b, h, i] = row_index(p, row);
     for (Index c = 0; c < p.dv; ++c) {
       ++counts.judged;
       const double got = result.out.at(b, h, i, c), expected = selection.inputs().v.at(b, h / p.group(), key, c);

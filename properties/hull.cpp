@@ -54,7 +54,7 @@ Verdict check(Trial& trial) {
   const oracle::Rounding round = out_rounding(trial.contract(), base.out);
   Counts counts;
   for (const Index row : judged_rows(p)) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    const auto [b, h, i] = row_index(p, row);
     const Hull hull(trial.inputs(), masks, b, h, i);
     for (Index c = 0; c < p.dv; ++c) {
       const double got = base.out.at(b, h, i, c);
@@ -82,7 +82,7 @@ Verdict check(Trial& trial) {
       return Verdict::fail(std::move(evidence), counts);
     }
   }
-  return counts.judged > 0 ? Verdict::pass(counts) : Verdict::vacuous("undetermined", counts);
+  return held(counts);
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ Verdict check(Trial& trial) {
   Counts counts;
   std::vector<Index> open;
   for (const Index row : judged_rows(p)) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq, kv = h / p.group();
+    const auto [b, h, i] = row_index(p, row);
+    const Index kv = h / p.group();
     open.clear();
     for (Index j = 0; j < p.lk; ++j)
       if (masks.part(b, h, i, j) == Part::attended) open.push_back(j);

@@ -73,9 +73,10 @@ Verdict check(Trial& trial) {
   const bool own_scores = !contract.arithmetic.exp2;
   const Masks own_masks(trial.inputs(), contract);
   std::vector<std::pair<Index, Index>> rows;  // row and its key
-  for (const Index row : judged_rows(p))
-    if (const Index key = single_key(own_masks, row / (p.hq * p.lq), row / p.lq % p.hq, row % p.lq, p.lk); key >= 0)
-      rows.emplace_back(row, key);
+  for (const Index row : judged_rows(p)) {
+    const auto [b, h, i] = row_index(p, row);
+    if (const Index key = single_key(own_masks, b, h, i, p.lk); key >= 0) rows.emplace_back(row, key);
+  }
   if (rows.empty()) return Verdict::skip("no row with a single open key");
 
   Inputs inputs = own_scores ? trial.inputs().clone() : with_vanishing_scores(trial);
@@ -84,7 +85,7 @@ Verdict check(Trial& trial) {
   if (result.violation) return Verdict::fail(*result.violation);
   Counts counts;
   for (const auto& [row, key] : rows) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    const auto [b, h, i] = row_index(p, row);
     for (Index c = 0; c < p.dv; ++c) {
       const double got = result.out.at(b, h, i, c), expected = inputs.v.at(b, h / p.group(), key, c);
       if (got != expected && own_scores && undetermined(trial, b, h, i, c)) {
@@ -98,8 +99,7 @@ Verdict check(Trial& trial) {
           counts);
     }
   }
-  if (counts.judged == 0) return Verdict::vacuous("undetermined", counts);
-  return Verdict::pass(counts);
+  return held(counts);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ Verdict check(Trial& trial) {
   oracle::AttentionOracle* const oracles[] = {&first, &second};
   const oracle::Rounding round = out_rounding(trial.contract(), trial.base().out);
   for (const Index row : judged_rows(p)) {
-    const Index b = row / (p.hq * p.lq), h = row / p.lq % p.hq, i = row % p.lq;
+    const auto [b, h, i] = row_index(p, row);
     for (Index c = 0; c < p.dv; ++c)
       if (auto evidence = departure({trial.base().out.at(b, h, i, c), trial.oracle().out_enclosure(b, h, i, c), round},
                                     sum_of(trial.contract(), results.data(), oracles, b, h, i, c), "out", {b, h, i, c},

@@ -113,6 +113,8 @@ class Judge(Cli):
         self.judge(0, "--runner", "ort", inputs="in.json", outputs="two.json")
         self.judge(1, "--runner", "trt", inputs="in.json", outputs="two.json")
         self.judge(2, "--iteration", 1, inputs="in.json", outputs="out.json", says=["no iteration 1"])
+        for option in (["--runner", "ort"], ["--iteration", 1]):
+            self.judge(2, *option, says=["an .npz holds one run alone"])
 
     def test_contract(self):
         self.judge(0, "--contract", "exp_ulp=20,fold=q+k,flush_to_zero=true")
@@ -196,6 +198,9 @@ class Bound(Cli):
         done = self.gives(0, "bound", "b=1 hq=1 hkv=1 lq=16 lk=4 d=4 dv=4 dtype=f16 keep=some_empty seed=3", "--policy", "f16")
         self.assertIn("64 of out: 32 (50 %) undetermined, 0 (0 %) wide, 32 (50 %) may be NaN", done.stdout)
         self.assertIn("of 32 elements no tolerance is safe", done.stdout)
+
+    def test_no_elements(self):
+        self.gives(2, "bound", "lq=0 lk=4 dtype=f16", "--policy", "f16", says=["out has no elements", "lq"])
 
     def test_nothing_bounded(self):
         self.gives(3, "bound", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:0x1p+100 seed=0", "--policy", "f32",

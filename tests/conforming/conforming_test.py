@@ -2,8 +2,9 @@
 """No conforming kernel is blamed: builtin:fused under every named policy, every variant under every policy and, on a fifth
 of the problems, under mixtures of them.
 
-Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--laws K] [--json F]. Prints, per policy, what was drawn and
-judged and what became of the rest; fails on any finding, and where too few problems are judged for the test to mean anything.
+Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--laws K] [--seed S] [--json F]. Prints, per policy, what
+was drawn and judged and what became of the rest; fails on any finding, and where too few problems are judged for the test to
+mean anything.
 """
 import argparse
 import collections
@@ -23,8 +24,8 @@ def names(attest, what):
     return [row["name"] for row in json.loads(subprocess.check_output([attest, "list", what, "--json", "-"]))]
 
 
-def check(attest, subject, policy, cases, laws):
-    words = ["check", subject, "--policy", policy, "--cases", cases, "--laws", laws, "--seed", 1,
+def check(attest, subject, policy, cases, laws, seed):
+    words = ["check", subject, "--policy", policy, "--cases", cases, "--laws", laws, "--seed", seed,
              "--continue-after-failure", "--json", "-"]
     done = subprocess.run([attest, *map(str, words)], capture_output=True, text=True)
     if not done.stdout:
@@ -66,6 +67,7 @@ def main():
     parser.add_argument("--cases", type=int, default=50_000, help="problems per named policy (%(default)s)")
     parser.add_argument("--variant-cases", type=int, default=5_000, help="problems per variant and policy (%(default)s)")
     parser.add_argument("--laws", default=2, help="laws a problem beside the policy bound (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of every campaign (%(default)s)")
     parser.add_argument("--json", type=Path, help="write the sums there")
     arguments = parser.parse_args()
     policies, variants = names(arguments.attest, "policies"), names(arguments.attest, "subjects")
@@ -80,7 +82,7 @@ def main():
         for policy in policies:
             total = Total()
             for subject in subjects:
-                summary = check(arguments.attest, subject, policy, cases, arguments.laws)
+                summary = check(arguments.attest, subject, policy, cases, arguments.laws, arguments.seed)
                 total.add(subject, policy, summary)
                 everything.add(subject, policy, summary)
             total.line(policy)

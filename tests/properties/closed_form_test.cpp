@@ -325,7 +325,8 @@ TEST(NonfiniteAttended, LeavesMaskedKeysToTheContract) {
   EXPECT_EQ(failures(zero_times_v, contract), 0);
 }
 
-// The lowest f32 is -inf once it is rounded to scores in f16: such a key, and its NaN, may be masked.
+// The lowest f32 is -inf once it is rounded to scores in f16: such a key, and its NaN, may be masked. So it is in f32 where
+// scores may be multiplied by log2 e.
 TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
   const test::Kernel closes = [](const attest_attention& call) {
     attend_with_nan(call, [](const attest_attention& a, bool open, Index b, Index h, Index i, Index j) {
@@ -333,7 +334,7 @@ TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
     });
   };
   Contract contract = propagating();
-  int failed = 0, failed_in_f32 = 0;
+  int failed = 0, failed_in_f32 = 0, failed_in_f32_with_exp2 = 0;
   for (int seed = 0; seed < 12; ++seed) {
     const std::string problem =
         "b=1 hq=1 hkv=1 lq=2 lk=1 d=2 dv=1 dtype=f16 bias=lowest bias_type=f32 values=normal:1 seed=" +
@@ -341,9 +342,13 @@ TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
     contract.policy = policy_from_text("f16-all");
     failed += run("nonfinite-attended", problem, closes, contract).kind == VerdictKind::fail;
     contract.policy = policy_from_text("f16");
+    failed_in_f32_with_exp2 += run("nonfinite-attended", problem, closes, contract).kind == VerdictKind::fail;
+    contract.arithmetic.exp2 = false;
     failed_in_f32 += run("nonfinite-attended", problem, closes, contract).kind == VerdictKind::fail;
+    contract.arithmetic.exp2 = true;
   }
   EXPECT_EQ(failed, 0);
+  EXPECT_EQ(failed_in_f32_with_exp2, 0);
   EXPECT_GT(failed_in_f32, 0);
 }
 
