@@ -45,20 +45,12 @@ def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **o
     return SimpleNamespace(**made)
 
 
-def reference(c):
-    """The output in float64, by the order of meaning of attest_attention; an empty row is 0."""
+def open_keys(c):
+    """bool [B, Hq, Lq, Lk]: whether a key takes part in a row and is above a bias of -inf."""
     lq, lk = c.q.shape[2], c.k.shape[2]
-    group = c.q.shape[1] // c.k.shape[1]
-    q = values(c.q, c.dtype)
-    k, v = (np.repeat(values(x, c.dtype), group, 1) for x in (c.k, c.v))
-    score = c.scale * (q @ k.swapaxes(2, 3))
-    if c.softcap > 0:
-        score = c.softcap * np.tanh(score / c.softcap)
-    if c.bias is not None:
-        score = score + values(c.bias, c.bias_dtype)
-    lengths = np.full(len(q), lk) if c.kv_lengths is None else c.kv_lengths
+    lengths = np.full(len(c.q), lk) if c.kv_lengths is None else c.kv_lengths
     i, j = np.arange(lq)[:, None], np.arange(lk)
-    part = np.broadcast_to(j < lengths[:, None, None, None], score.shape).copy()
+    part = np.broadcast_to(j < lengths[:, None, None, None], (*c.q.shape[:3], lk)).copy()
     if c.keep is not None:
         part &= c.keep
     diagonal = i + (lengths - lq if c.align == BOTTOM_RIGHT else np.zeros_like(lengths))[:, None, None, None]
@@ -68,7 +60,20 @@ def reference(c):
         part &= j >= diagonal - c.window_left
     if c.window_right >= 0:
         part &= j <= diagonal + c.window_right
-    score = np.where(part, score, -np.inf)
+    return part if c.bias is None else part & ~np.isneginf(values(c.bias, c.bias_dtype))
+
+
+def reference(c):
+    """The output in float64, by the order of meaning of attest_attention; an empty row is 0."""
+    group = c.q.shape[1] // c.k.shape[1]
+    q = values(c.q, c.dtype)
+    k, v = (np.repeat(values(x, c.dtype), group, 1) for x in (c.k, c.v))
+    score = c.scale * (q @ k.swapaxes(2, 3))
+    if c.softcap > 0:
+        score = c.softcap * np.tanh(score / c.softcap)
+    if c.bias is not None:
+        score = score + values(c.bias, c.bias_dtype)
+    score = np.where(open_keys(c), score, -np.inf)
     top = score.max(-1, keepdims=True)
     weight = np.exp(score - np.where(np.isneginf(top), 0, top))
     total = weight.sum(-1, keepdims=True)

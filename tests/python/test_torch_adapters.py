@@ -19,9 +19,10 @@ import torch
 
 from attest import Refused, Unsupported
 from attest.adapters import _torch_mha as mha
+from attest.adapters import _torch_call as torch_call
 from attest.adapters._torch_call import TYPES, tensor
 from attest.adapters.torch import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, battery, call, far, reference, script_output, stored, values
+from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, reference, script_output, stored, values
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
@@ -81,6 +82,24 @@ class Agreement(unittest.TestCase):
             score = c.scale * (values(c.q, dtype) @ values(c.k, dtype).swapaxes(2, 3))
             score[..., np.arange(5) > np.arange(3)[:, None]] = -np.inf
             self.assertTrue(np.allclose(c.lse, np.log(np.exp(score).sum(-1)), atol=tolerance, rtol=0), dtype)
+
+    def test_lse_of_a_row_without_keys(self):
+        bias = np.array([[-np.inf, 0, -np.inf], [-np.inf, 0, 0]], "f")
+        c = call(b=2, hq=2, kv_lengths=LENGTHS, bias=bias, keep=np.array([[1, 1, 1], [1, 0, 1]], bool),
+                 lse=np.full((2, 2, 2), np.nan, "f"))
+        SUBJECTS["flash-lse"]().attention(c)
+        expected = np.where(open_keys(c).any(-1), np.isfinite(c.lse), np.isneginf(c.lse))
+        self.assertTrue(expected.all(), c.lse)
+        self.assertEqual(np.isfinite(c.lse).sum(), 4)
+
+    def test_open_keys(self):
+        closed, low = 0, np.array([[0, -np.inf, 1], [np.nan, np.finfo("f").min, -np.inf]], "f")
+        every = [c for _, c in problems("f32")] + [call(b=2, hq=2, kv_lengths=LENGTHS, bias=low, causal=True)]
+        for c in every:
+            got = torch_call.open_keys(c).expand(*c.q.shape[:3], c.k.shape[2]).numpy()
+            np.testing.assert_array_equal(got, open_keys(c))
+            closed += (~got).any()
+        self.assertGreater(closed, 10)
 
     def test_threads(self):
         for threads in (1, 2, 0):
@@ -249,15 +268,42 @@ class MultiheadAttention(unittest.TestCase):
         with self.assertRaises(Unsupported):
             SUBJECTS["mha-slow"]().attention(c)
 
-    def test_a_nan_without_a_reason_is_told(self):
+    def attention_of_nan(self, c, rows=slice(None)):
+        """What the subject makes of NaN in those rows."""
         layer = mha.layer
-        mha.layer = lambda said: lambda *inputs, **options: (inputs[0] * float("nan"),)
+
+        def broken(said):
+            out = torch.zeros(said.inputs[0].shape, dtype=said.dtype)
+            out[:, rows] = float("nan")
+            return lambda *inputs, **options: (out,)
+        mha.layer = broken
         try:
-            c = call(hq=2, lq=3, lk=3)
             SUBJECTS["mha"]().attention(c)
         finally:
             mha.layer = layer
-        self.assertTrue(np.isnan(c.out).all())
+        self.assertTrue(np.isnan(c.out[:, :, rows]).all())
+
+    def test_a_nan_without_a_reason_is_told(self):
+        self.attention_of_nan(call(hq=2, lq=3, lk=3))
+        lowest = np.finfo("f").min
+        for one in (-np.inf, lowest):
+            self.attention_of_nan(call(hq=2, lk=4, bias=np.array([0, one, 0, 0], "f")))
+        self.attention_of_nan(call(hq=2, lk=4, keep=np.array([1, 0, 1, 1], bool), bias=np.array([0, one, -np.inf, 0], "f")))
+
+    def test_a_nan_of_a_row_without_keys_is_left(self):
+        inf, lowest = np.inf, np.finfo("f").min
+        for options in (dict(bias=np.full(4, -inf, "f")), dict(bias=np.array([-inf, 0, -inf, lowest], "f"),
+                                                               keep=np.array([1, 0, 1, 1], bool)),
+                        dict(bias=np.array([-inf, 0, 0, 0], "f"), kv_lengths=np.array([1], np.int32)),
+                        dict(bias=np.array([0, inf, 0, 0], "f")), dict(bias=np.array([0, np.nan, 0, 0], "f"))):
+            with self.assertRaises(Unsupported, msg=options):
+                self.attention_of_nan(call(hq=2, lk=4, **options))
+
+    def test_a_row_without_keys_is_no_reason_for_a_nan_in_another(self):
+        keep = np.array([[0, 0, 0, 0], [1, 1, 1, 1]], bool)
+        with self.assertRaises(Unsupported):
+            self.attention_of_nan(call(hq=2, lq=2, lk=4, keep=keep), rows=slice(0, 1))
+        self.attention_of_nan(call(hq=2, lq=2, lk=4, keep=keep), rows=slice(1, 2))
 
     def test_kept_layers_are_bounded(self):
         for d in range(1, mha._KEPT_LAYERS + 5):

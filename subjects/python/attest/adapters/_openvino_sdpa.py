@@ -15,8 +15,8 @@ pages of the release before the one that is pinned, which cites them. The senten
 - precision: "In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type";
   inference_precision "allows you to specify the exact precision the user wants" and "the value provided is not
   guaranteed to be used by Runtime (mainly in cases where the current device does not have the required hardware
-  capabilities)". So float32 is float32 in ACCURACY mode; under the hint bf16 every step may be bfloat16; of 16-bit
-  tensors nothing more is promised.
+  capabilities)". So float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under the hint bf16
+  every step between tensors of any type may be bfloat16, float16 ones included.
 Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
 """
 
@@ -47,7 +47,8 @@ class ScaledDotProductAttention:
         self.static, self.precision = static, precision
 
     def describe(self):
-        f32 = "f32" if self.precision is None else f"*={self.precision},storage=f32,output=f32"
+        policy = {"f32": "f32"} if self.precision is None else {
+            dtype: f"*={self.precision},storage={dtype},output={dtype}" for dtype in TYPES}
         # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
         flushes = {"bf16": True} if self.precision is None else True
         return {
@@ -57,7 +58,7 @@ class ScaledDotProductAttention:
                 "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
                 "lse": False, "stages": [], "scale": "any", "strides": "any",
             },
-            "contract": {"policy": {"f32": f32}, "flush_to_zero": flushes},
+            "contract": {"policy": policy, "flush_to_zero": flushes},
         }
 
     def attention(self, call):

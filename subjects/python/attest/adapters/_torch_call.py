@@ -91,6 +91,15 @@ def keep_of(call, keep):
     return parts[0] if parts else None
 
 
+def open_keys(call, least=float("-inf")):
+    """bool, broadcastable to [B, Hq, Lq, Lk]: the keys that the masks, the key lengths and a bias above `least` leave to
+    each query. A bias that is NaN leaves its key."""
+    keep = keep_of(call, None if call.keep is None else narrowed(tensor(call.keep, "bool")))
+    if keep is None:
+        keep = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
+    return keep if call.bias is None else keep & ~(narrowed(tensor(call.bias, call.bias_dtype)).double() <= least)
+
+
 def use_threads(call):
     """torch.set_num_threads where it changes something; 0 leaves PyTorch its own number."""
     wanted = call.threads or _own_threads

@@ -15,9 +15,9 @@ Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
 The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
 NaN and infinities spread over a row in them: they are not asked, and where one head or column may rightly give one, the
-others cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by side, and
-heads four times as wide pick theirs out; the scale of such a head is half that of the problem, which doubling q undoes
-exactly.
+others of that query cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by
+side, and heads four times as wide pick theirs out; the scale of such a head is half that of the problem, which doubling q
+undoes exactly.
 """
 
 from collections import OrderedDict
@@ -28,7 +28,7 @@ from attest import Unsupported
 
 from . import _torch_script as script
 from ._torch_call import (
-    NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, keep_of, lengths_as_keep, narrowed, said_by_is_causal, tensor,
+    NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
     use_threads, version, windowed,
 )
 
@@ -53,7 +53,8 @@ class MultiheadAttention:
         use_threads(call)
         said = self.say(call)
         y = heads_outside(ask(lambda: layer(said)(*said.inputs, **said.options))[0], call.out.shape)
-        if said.heads * said.d > 1 and not y.isfinite().all() and may_be_nonfinite(call, said.options):
+        nonfinite = ~y.isfinite().all(3).all(1)  # [B, Lq]
+        if said.heads * said.d > 1 and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
             raise Unsupported("a NaN that one column may have spreads over all of them in the output projection")
         tensor(call.out, call.dtype).copy_(y)
 
@@ -175,17 +176,17 @@ def masks(call):
     return padding, mask.expand(b, heads, lq, lk).reshape(b * heads, lq, lk)
 
 
-def may_be_nonfinite(call, options):
-    """Whether some column may rightly be NaN or infinite: a row without keys, or numbers large enough to overflow."""
-    keep = keep_of(call, None if call.keep is None else tensor(call.keep, "bool"))
-    if keep is not None and not keep.any(-1).all():
-        return True
-    if any(not mask.isfinite().all() for name, mask in options.items() if name.endswith("mask")):
-        return True  # a bias of -inf may leave a row without keys
-    q, k, v = (tensor(x, call.dtype).double().abs().max() for x in (call.q, call.k, call.v))
-    bias = 0 if call.bias is None else tensor(call.bias, call.dtype).double().abs().max()
+def may_be_nonfinite(call):
+    """bool, broadcastable to [B, Lq]: whether a head of that query may rightly have a NaN or an infinity, since numbers may
+    overflow or no key is left: closed, or by a bias so low that every score may be -inf."""
+    q, k, v = (tensor(x, call.dtype).double().abs().max().item() for x in (call.q, call.k, call.v))
     largest = torch.finfo(TYPES[call.dtype]).max / 16
-    return bool(max(q * k * call.q.shape[3] + bias, v * call.k.shape[2]) > largest)
+    product = q * k * call.q.shape[3]
+    may = ~open_keys(call, least=product - largest).any(-1)
+    if call.bias is not None:
+        bias = narrowed(tensor(call.bias, call.dtype)).double()
+        may = may | (open_keys(call) & ~(bias <= largest - product)).any(-1)
+    return may.any(1) | (not max(product, v * call.k.shape[2]) <= largest)
 
 
 def added(left_out, bias, dtype):

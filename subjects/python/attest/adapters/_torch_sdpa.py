@@ -28,7 +28,7 @@ from attest import Unsupported
 
 from . import _torch_script as script
 from ._torch_call import (
-    NO_PROMISE, TYPES, ask, describe, keep_of, narrowed, said_by_is_causal, tensor, use_threads, version,
+    NO_PROMISE, TYPES, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal, tensor, use_threads, version,
 )
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
@@ -100,7 +100,8 @@ class Flash(Sdpa):
 
 class FlashLse(Flash):
     """The operator behind it, which gives the log-sum-exp too and which no document describes. Nothing checks what it is
-    given: it is asked what the public function would ask it."""
+    given: it is asked what the public function would ask it. The log-sum-exp of a row without keys is 0 there
+    (torch-flash-1), where nothing is promised; attest's word for such a row, -inf, is written by this adapter."""
 
     supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
 
@@ -110,7 +111,7 @@ class FlashLse(Flash):
         out, lse = ask(lambda: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(**inputs))
         tensor(call.out, call.dtype).copy_(out)
         if call.lse is not None:
-            torch.from_numpy(call.lse).copy_(lse)
+            torch.from_numpy(call.lse).copy_(lse.masked_fill(~open_keys(call).any(-1), float("-inf")))
 
     def inputs(self, call):
         inputs = super().inputs(call)

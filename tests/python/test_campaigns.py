@@ -1,0 +1,51 @@
+"""Short campaigns of attest against shipped adapters hold where no finding stands, and fail under a promise that was not made.
+
+Usage: test_campaigns.py ATTEST PACKAGE. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where PACKAGE is
+not installed there.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from need_package import need
+
+ATTEST, PACKAGE = os.path.abspath(sys.argv[1]), sys.argv[2]
+need(PACKAGE, f"it is never part of ./run test, ./run fuzz {PACKAGE}: installs it")
+
+
+class Campaigns(unittest.TestCase):
+    def ends(self, status, subject, predicate, *words, cases=80):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([ATTEST, "check", f"{PACKAGE}:{subject}", "--python", sys.executable, "--assume", predicate,
+                                   "--cases", str(cases), "--jobs", "1", "--timeout", "60s", "--corpus", folder, *words],
+                                  capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, status, done.stdout[-4000:] + done.stderr)
+
+
+class Torch(Campaigns):
+    def test_rows_without_keys(self):
+        """Nothing is promised of them: torch-flash-1, torch-mha-1."""
+        rows = "(keep==some_empty || keep==closed || bias==empty_inf) && hq<=4 && scale>0"
+        for subject, law in (("flash-lse", "lse"), ("mha", "policy-bound"), ("mha-weights", "policy-bound")):
+            with self.subTest(subject):
+                self.ends(0, subject, rows, "--property", law)
+
+
+class Openvino(Campaigns):
+    def test_under_the_hint_every_type_may_be_bfloat16_in_every_step(self):
+        self.ends(0, "sdpa-bf16", "dtype==f16", "--property", "single-key")
+        self.ends(0, "sdpa-bf16", "dtype!=f32 || d<16")  # openvino-sdpa-1
+
+    def test_it_does_not_keep_what_the_hint_gives_up(self):
+        import openvino
+        if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            self.skipTest("this processor has no instructions for bfloat16")
+        self.ends(1, "sdpa-bf16", "d<16", "--policy", "f16-all", "--property", "single-key", "--shrink-budget", "10")
+
+
+if __name__ == "__main__":
+    del sys.argv[1:3]
+    unittest.main(defaultTest=PACKAGE.capitalize())
