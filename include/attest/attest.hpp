@@ -36,17 +36,20 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// IEEE binary16 and bfloat16 as 16 bits. From float: to nearest, ties to even. To float: exact.
+// IEEE binary16 and bfloat16 as 16 bits. From a number: to nearest, ties to even, once (an integer counts as a double). To
+// float: exact.
 struct f16 {
   std::uint16_t bits;
   f16() = default;
-  explicit f16(float value) : bits(attest_f16_store(value)) {}
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  explicit f16(Number value) : bits(attest_f16_store(attest_float_to_odd(static_cast<double>(value)))) {}
   operator float() const { return attest_f16_load(bits); }
 };
 struct bf16 {
   std::uint16_t bits;
   bf16() = default;
-  explicit bf16(float value) : bits(attest_bf16_store(value)) {}
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  explicit bf16(Number value) : bits(attest_bf16_store(attest_float_to_odd(static_cast<double>(value)))) {}
   operator float() const { return attest_bf16_load(bits); }
 };
 
@@ -114,7 +117,7 @@ class TensorView {
     return packed || expected == 0;  // no element, no stride
   }
 
-  // A floating-point element as double, and back, through float for the 16-bit types: slow, and blind to the type.
+  // A floating-point element as double, and back, rounded once: slow, and blind to the type.
   double load(std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) const {
     return attest_load(tensor_, i0, i1, i2, i3);
   }

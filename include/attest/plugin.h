@@ -198,6 +198,19 @@ static inline uint16_t attest_bf16_store(float value) {
   return (uint16_t)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
 }
 
+/* A float that rounds to every 16-bit type as the double does: a last bit of 1 stands for whatever was cut off (rounding to
+   odd: Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Transactions on Computers 57, 2008). */
+static inline float attest_float_to_odd(double value) {
+  float nearest = (float)value;
+  uint32_t word;
+  if ((double)nearest == value || value != value) return nearest;
+  memcpy(&word, &nearest, sizeof word);
+  if ((nearest < 0 ? -(double)nearest : (double)nearest) > (value < 0 ? -value : value)) --word;
+  word |= 1u;
+  memcpy(&nearest, &word, sizeof nearest);
+  return nearest;
+}
+
 /* Any floating-point element as double. */
 static inline double attest_load(const attest_tensor* t, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
   const void* p = attest_at(t, i0, i1, i2, i3);
@@ -216,12 +229,12 @@ static inline double attest_load(const attest_tensor* t, int64_t i0, int64_t i1,
   return value;
 }
 
-/* Stores through float for the 16-bit types: round a double to float first only if that is what you mean. */
+/* Rounds once, to nearest, ties to even. */
 static inline void attest_store(const attest_tensor* t, int64_t i0, int64_t i1, int64_t i2, int64_t i3, double value) {
   void* p = attest_at(t, i0, i1, i2, i3);
   if (t->dtype.bits == 16) {
-    const uint16_t half =
-        t->dtype.code == ATTEST_BFLOAT ? attest_bf16_store((float)value) : attest_f16_store((float)value);
+    const float odd = attest_float_to_odd(value);
+    const uint16_t half = t->dtype.code == ATTEST_BFLOAT ? attest_bf16_store(odd) : attest_f16_store(odd);
     memcpy(p, &half, sizeof half);
   } else if (t->dtype.bits == 32) {
     const float single = (float)value;

@@ -90,6 +90,24 @@ TEST(Element, HalvesRoundToNearestEven) {
   EXPECT_EQ(attest::bf16(257.0F), 256.0F);
   EXPECT_EQ(attest::bf16(259.0F), 260.0F);
   EXPECT_EQ(attest::f16(65520.0F), std::numeric_limits<float>::infinity());
+  // Once: a double just above a tie is no tie, though as a float it is one.
+  EXPECT_EQ(attest::f16(2049 + 0x1p-40), 2050.0F);
+  EXPECT_EQ(attest::bf16(257 + 0x1p-40), 258.0F);
+  EXPECT_EQ(attest::f16(3), 3.0F);
+}
+
+TEST(TensorView, StoresADoubleRoundedOnce) {
+  std::uint16_t bits = 0;
+  attest_tensor tensor{};
+  tensor.data = &bits;
+  tensor.ndim = 1;
+  tensor.shape[0] = tensor.strides[0] = 1;
+  for (const std::uint8_t code : {ATTEST_FLOAT, ATTEST_BFLOAT}) {
+    tensor.dtype = {code, 16, 1};
+    const double tie = code == ATTEST_FLOAT ? 2049 : 257;
+    attest::TensorView(tensor).store(tie + 0x1p-40, 0);
+    EXPECT_EQ(attest::TensorView(tensor).load(0), tie + 1);
+  }
 }
 
 int call(const attest::Plugin& plugin, std::size_t index, char* message, std::size_t size) {
