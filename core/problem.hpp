@@ -66,6 +66,10 @@ enum class Bias : std::uint8_t {
 inline constexpr std::size_t bias_count = 11;
 
 // The bias in q's dtype or in one of its own.
+// Whether it may exclude a key: an element of it may be -inf.
+constexpr bool may_exclude(Bias bias) noexcept {
+  return bias == Bias::minus_inf || bias == Bias::padding || bias == Bias::empty_inf;
+}
 enum class BiasType : std::uint8_t { same, f32, f16, bf16, f64 };
 inline constexpr std::size_t bias_type_count = 5;
 

@@ -27,9 +27,7 @@ Regions labels(
 bool windowed(const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }
 bool biased(const Problem& p) { return p.bias != Bias::none; }
 bool kept(const Problem& p) { return p.keep != Keep::none; }
-bool bias_inf(const Problem& p) {
-  return p.bias == Bias::minus_inf || p.bias == Bias::padding || p.bias == Bias::empty_inf;
-}
+bool bias_inf(const Problem& p) { return may_exclude(p.bias); }
 bool bias_low(const Problem& p) {
   return p.bias == Bias::lowest || p.bias == Bias::minus_1e4 || p.bias == Bias::empty_lowest;
 }

@@ -12,7 +12,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // The smallest weight that no stage can flush to zero, so that it surely carries a NaN or an infinity of v along.
-double sure_weight(const Numbers&, const Policy& policy) {
+double sure_weight(const Policy& policy) {
   return std::max({0x1p-100, smallest_normal(policy[Stage::softmax]), smallest_normal(policy[Stage::weights]),
                    smallest_normal(policy[Stage::operand])});
 }
@@ -119,7 +119,7 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
       const double value = all_[static_cast<std::size_t>(j)];
       const bool takes_part = attended != row.keys.end() && *attended == j;
       if (takes_part) ++attended;
-      if (!takes_part && call.unread(b, j)) continue;
+      if (!takes_part && !row.may_read(call, b, j)) continue;
       if (call.numbers.operand_rounds && std::fabs(value) >= call.numbers.overflow_operand) beyond_operand_ = true;
       if (!takes_part && !std::isfinite(value)) masked_finite_ = false;
     }
@@ -211,7 +211,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   read(call, row, b, h, column);
   if (!finite_) {
     const Row::Box& weights = row.box(call, 0);
-    const double threshold = sure_weight(m, call.contract->policy) * weights.hi_sum;
+    const double threshold = sure_weight(call.contract->policy) * weights.hi_sum;
     // A score that overflowed to -inf takes its key, and what is in v, along.
     const bool keys_surely_count = !row.score_lost && !row.finite_undetermined;
     for (std::size_t t = 0; t < row.keys.size() && keys_surely_count; ++t)

@@ -67,6 +67,7 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
+  u_bias_unit = unit > 1 ? u_score + unit_roundoff(scaling) : 0;
   const double factor = scale_magnitude * unit;
   overflow_mu = std::max(1.0, factor);
   operand_mu = folds ? overflow_mu : 1;

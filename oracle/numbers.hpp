@@ -40,6 +40,7 @@ struct Numbers {
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
   double unit;         // of a score where overflow counts: log2 e, if exp2's factor may be folded in with the scale
   double overflow_mu;  // max(1, |scale| unit)
+  double u_bias_unit;  // rounding of a bias that is brought to that unit, relative to it
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
   double underflows;                    // of the D products: 2 D under flush-to-zero, else D
   // section 2

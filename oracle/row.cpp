@@ -54,6 +54,7 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
   nonfinite_ok = score_lost = finite_undetermined = zero_ok = false;
   boxes_[0].made = boxes_[1].made = false;
   keys.clear();
+  closed_by_bias.clear();
   z.clear();
   e.clear();
   lost_.clear();
@@ -108,7 +109,7 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     if (!call.kept(b, h, i, j)) continue;
     const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, j) : 0;
     const bool excluded = bias == -infinity && !cap_last;
-    if (excluded && call.unread(b, j)) continue;
+    if (excluded) closed_by_bias.push_back(j);
     read_row(call.k, b, kv, j, call.d, key_.data());
     const Dot qk = dot(query_, key_);
     const bool finite = qk.k_sum < infinity || all_finite(key_);
@@ -136,13 +137,17 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
   }
 }
 
+bool Row::may_read(const Call& call, Index b, Index j) const {
+  return !call.unread(b, j) || std::ranges::binary_search(closed_by_bias, j);
+}
+
 // NaN or infinity in a key that takes no part, but that the kernel may read.
 bool Row::masked_nonfinite(const Call& call, Index b, Index h) {
   auto attended = keys.begin();
   for (Index j = 0; j < call.keys; ++j) {
     if (attended != keys.end() && *attended == j) {
       ++attended;
-    } else if (!call.unread(b, j)) {
+    } else if (may_read(call, b, j)) {
       read_row(call.k, b, call.kv_head(h), j, call.d, key_.data());
       if (!all_finite(key_)) return true;
     }

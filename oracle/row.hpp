@@ -36,7 +36,10 @@ class Row {
   void evaluate(const Call& call, const HeadFacts& head, Index b, Index h, Index i);
 
   RowKind kind = RowKind::ordinary;
-  std::vector<Index> keys;  // attended, ascending
+  std::vector<Index> keys;            // attended, ascending
+  std::vector<Index> closed_by_bias;  // only a bias of -inf excludes them: ascending
+  // Whether the kernel may look at key j, be it masked: a bias of -inf is added to a score.
+  [[nodiscard]] bool may_read(const Call& call, Index b, Index j) const;
   Index n = 0, n_padded = 0;
   std::vector<double> z, e, d, p;  // per attended key, padded to whole lanes with weight 0; p is normalised
   double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)

@@ -29,6 +29,7 @@ void add_bias(const Numbers& n, double bias, double s, Score& score) {
   if ((std::fabs(s) + score.e + std::fabs(bias)) * n.unit >= n.overflow_score)
     (n.softcap_before_bias ? score.late_overflow : score.early_overflow) = true;
   if (n.u_bias > 0) score.e += n.u_bias * std::fabs(bias) + n.eta_score;
+  if (n.u_bias_unit > 0) score.e += n.u_bias_unit * std::fabs(bias) + n.eta_score;
   score.z += bias;
   if (std::fabs(bias) < n.smallest_bias) score.e += std::fabs(bias);  // flushed as it is read
   score.e += n.u_score * (std::fabs(score.z) + score.e) + n.eta_score;

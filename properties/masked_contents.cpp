@@ -30,8 +30,11 @@ namespace {
 constexpr Index most_scores = Index{1} << 24;
 
 Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+  const bool edited = std::ranges::any_of(p.edits, [](const Edit& edit) {
+    return edit.tensor == Edit::Tensor::bias && edit.value == -std::numeric_limits<double>::infinity();
+  });
   const bool masks = p.causal || p.window_left >= 0 || p.window_right >= 0 || p.keep != Keep::none ||
-                     p.lengths != Lengths::none || p.bias == Bias::minus_inf || p.bias == Bias::padding;
+                     p.lengths != Lengths::none || may_exclude(p.bias) || edited;
   if (!masks) return "no mask";
   if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to look for masked keys";
   return needs_deterministic(p, contract, info);

@@ -8,7 +8,8 @@
 //
 // Rows are judged where n, counted in the row's own masks, is a power of two that fits; needs no claim of the subject.
 // Not where n keys may be normalised by parts or otherwise than by a division: merged splits (unless all keys are one
-// tile), weights exp(z - lse), a division that may be off by more than half an ulp. Catches keys too many or too few,
+// tile), weights exp(z - lse), a division that may be off by more than half an ulp; nor where 1/n may be flushed to zero.
+// Catches keys too many or too few,
 // lost counts in the sum, and accumulators narrower than declared.
 #include <algorithm>
 #include <bit>
@@ -47,6 +48,15 @@ double largest_sum(const Policy& policy) {
   return std::ldexp(1.0, std::min(precision(policy[Stage::pv]), precision(policy[Stage::softmax])));
 }
 
+// What a weight of 1/n and its product with a value of 1 may fall to before they are flushed to zero; 0 if nothing is.
+double smallest_kept(const Contract& contract, Format dtype) {
+  if (!contract.arithmetic.flush_to_zero) return 0;
+  double least = smallest_normal(dtype);
+  for (const Stage stage : {Stage::softmax, Stage::weights, Stage::operand, Stage::pv, Stage::output})
+    least = std::max(least, smallest_normal(contract.policy[stage]));
+  return least;
+}
+
 // M: small, and no larger than leaves all Lk keys their exact sum.
 Index largest_value(const Problem& p, double sum) {
   return static_cast<Index>(std::clamp(sum / static_cast<double>(p.lk), 1.0, 8.0));
@@ -73,6 +83,7 @@ Verdict check(Trial& trial) {
   const bool merges = trial.contract().arithmetic.lse_merge != LseMerge::none;
   const Format partial = merges ? trial.contract().policy[Stage::partial] : Format::f64;
 
+  const double least = smallest_kept(trial.contract(), p.dtype);
   std::optional<Result> result;
   Counts counts;
   std::vector<Index> open;
@@ -82,7 +93,8 @@ Verdict check(Trial& trial) {
     open.clear();
     for (Index j = 0; j < p.lk; ++j)
       if (masks.part(b, h, i, j) == Part::attended) open.push_back(j);
-    if (!std::has_single_bit(open.size()) || !(static_cast<double>(open.size()) * static_cast<double>(most) <= sum_max))
+    const auto count = static_cast<double>(open.size());
+    if (!std::has_single_bit(open.size()) || !(count * static_cast<double>(most) <= sum_max) || !(count * least <= 1))
       continue;
     if (!result) {
       result = trial.run(inputs, p);
@@ -92,7 +104,7 @@ Verdict check(Trial& trial) {
     for (Index c = 0; c < p.dv; ++c) {
       double sum = 0;
       for (const Index j : open) sum += inputs.v.at(b, kv, j, c);
-      const double quotient = sum / static_cast<double>(open.size());
+      const double quotient = sum / count;
       if (round_to(partial, quotient) != quotient) continue;
       ++counts.judged;
       const double got = result->out.at(b, h, i, c), expected = round(quotient);

@@ -135,27 +135,33 @@ std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at,
   const Problem& p = trial.problem();
   const Result& base = trial.base();
   oracle::AttentionOracle oracle(trial.contract(), p, inputs);
-  const oracle::Rounding round = out_rounding(trial.contract(), result.out);
+  const auto judge = [&](const oracle::Enclosure& enclosure, const oracle::Rounding& round, double got, double before,
+                         const char* tensor, std::array<Index, 4> index) -> std::optional<Evidence> {
+    const bool must_show = enclosure.expect != oracle::Expect::number && !enclosure.empty_row;
+    const bool may_show = enclosure.nonfinite_ok || !std::isfinite(before);
+    if (!must_show && may_show) {
+      ++counts.undetermined;
+      return std::nullopt;
+    }
+    ++counts.judged;
+    if (must_show ? judge_element(enclosure, round, got) != oracle::Outcome::outside : std::isfinite(got))
+      return std::nullopt;
+    Evidence evidence = evidence_of(enclosure, round, got);
+    evidence.tensor = tensor;
+    evidence.index = index;
+    return evidence;
+  };
   const Index all = p.b * p.hq * p.lq, own = (at.b * p.hq + at.h) * p.lq + at.i;
   for (Index n = 0; n < std::min(all, rows_judged); ++n) {
-    const Index row = (own + n * std::max<Index>(all / rows_judged, 1)) % all;
-    const auto [b, h, i] = row_index(p, row);
-    for (Index c = 0; c < p.dv; ++c) {
-      const oracle::Enclosure enclosure = oracle.out_enclosure(b, h, i, c);
-      const double got = result.out.at(b, h, i, c);
-      const bool must_show = enclosure.expect != oracle::Expect::number && !enclosure.empty_row;
-      const bool may_show = enclosure.nonfinite_ok || !std::isfinite(base.out.at(b, h, i, c));
-      if (!must_show && may_show) {
-        ++counts.undetermined;
-        continue;
-      }
-      ++counts.judged;
-      if (must_show ? judge_element(enclosure, round, got) != oracle::Outcome::outside : std::isfinite(got)) continue;
-      Evidence evidence = evidence_of(enclosure, round, got);
-      evidence.tensor = "out";
-      evidence.index = {b, h, i, c};
+    const auto [b, h, i] = row_index(p, (own + n * std::max<Index>(all / rows_judged, 1)) % all);
+    for (Index c = 0; c < p.dv; ++c)
+      if (auto evidence = judge(oracle.out_enclosure(b, h, i, c), out_rounding(trial.contract(), result.out),
+                                result.out.at(b, h, i, c), base.out.at(b, h, i, c), "out", {b, h, i, c}))
+        return evidence;
+    if (!result.lse.present()) continue;
+    if (auto evidence = judge(oracle.lse_enclosure(b, h, i), lse_rounding(trial.contract(), result.lse),
+                              result.lse.at(b, h, i), base.lse.at(b, h, i), "lse", {b, h, i, 0}))
       return evidence;
-    }
   }
   return std::nullopt;
 }

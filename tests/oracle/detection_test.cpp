@@ -420,6 +420,38 @@ TEST(Detection, SmallWeightsMayBeFarOff) {
   EXPECT_EQ(run.judge().kind, VerdictKind::fail);
 }
 
+// Added to a NaN or an infinity, a bias of -inf makes NaN; a key that the mask closes is not looked at.
+TEST(Detection, ABiasOfMinusInfinityIsAddedToAScoreThatIsRead) {
+  for (const bool by_bias : {true, false}) {
+    const Problem p = problem_from_text(std::string("lq=1 lk=2 d=1 dv=1 scale=1 dtype=f32 seed=1 ") +
+                                        (by_bias ? "bias=zero" : "keep=open"));
+    Contract contract = contract_for(policy_for(Format::f32));
+    contract.masked_unread = MaskedUnread::yes;
+    Trial run(p, contract, [&](Inputs& in) {
+      by_bias ? in.bias.set(0, 0, 0, 0, -infinity) : in.keep.set(0, 0, 0, 0, 0);
+      in.k.set(0, 0, 0, 0, infinity);
+      in.v.set(0, 0, 0, 0, infinity);
+    });
+    run.out.set(0, 0, 0, 0, nan);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, !by_bias);
+  }
+}
+
+// Brought to units of 1/log2 e in the score's format, a bias of 528 may be off by 528 u and by the factor's rounding.
+TEST(Detection, ABiasMayBeRoundedOnItsWayToExp2) {
+  const auto width = [](bool fold) {
+    Trial run = scored("dtype=f16 bias=zero lse=f32", "f16-scores16", {0}, {1});
+    run.inputs.bias.set(0, 0, 0, 0, 528);
+    Arithmetic& how = run.contract.arithmetic;
+    how.fold_q = fold;
+    how.fold_k = how.fold_sqrt = false;
+    const oracle::Enclosure lse = oracle::AttentionOracle(run.contract, run.problem, run.inputs).lse_enclosure(0, 0, 0);
+    return lse.hi - lse.lo;
+  };
+  EXPECT_GE(width(true), width(false) + 2 * 2 * 528 * unit_roundoff(Format::f16));
+  EXPECT_LE(width(true), width(false) + 2.1 * 2 * 528 * unit_roundoff(Format::f16));
+}
+
 // A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
 TEST(Overflow, ComesSoonerWhereLog2EIsFoldedIn) {
   const auto nan_is = [](bool exp2, bool fold_q, double score) {

@@ -208,9 +208,26 @@ TEST(SingleKey, SkipsWithAReason) {
   EXPECT_EQ(run("single-key", small, conforming(0)).reason, "no row with a single open key");
 }
 
+// 1/32768 is subnormal in f16: a kernel that normalises weights first, and flushes such numbers, gives 0.
+TEST(Mean, LeavesWeightsAloneThatMayBeFlushed) {
+  const test::Kernel flushing = with_output([](const attest_attention& call, double y, Index, Index, Index, Index) {
+    return 1.0 / static_cast<double>(call.k.shape[2]) < smallest_normal(Format::f16) ? 0 : y;
+  });
+  Contract contract = test::promise(Format::f16);
+  contract.arithmetic.lse_merge = LseMerge::none;
+  const auto kind = [&](Index lk) {
+    return run("mean", "b=1 hq=1 hkv=1 lq=1 d=1 dv=8 dtype=f16 seed=3 lk=" + std::to_string(lk), flushing, contract)
+        .kind;
+  };
+  EXPECT_EQ(kind(32768), VerdictKind::fail);
+  contract.arithmetic.flush_to_zero = true;
+  EXPECT_EQ(kind(32768), VerdictKind::skip);
+  EXPECT_EQ(kind(8192), VerdictKind::pass);
+}
+
 // --- nonfinite-attended
 
-// attend(), but that a row with a NaN among its scores is NaN.
+// attend(), but that a row with a NaN among its scores is NaN, its log-sum-exp too.
 void attend_with_nan(const attest_attention& call, decltype(test::Steps::open) open) {
   std::set<std::array<Index, 3>> rows;
   test::attend(call, {.score =
@@ -223,6 +240,8 @@ void attend_with_nan(const attest_attention& call, decltype(test::Steps::open) o
                           [&](const attest_attention&, double y, Index b, Index h, Index i, Index) {
                             return rows.contains({b, h, i}) ? nan : y;
                           }});
+  if (!attest_present(&call.lse)) return;
+  for (const auto& [b, h, i] : rows) store(call.lse, b, h, i, 0, nan);
 }
 
 void attend_propagating(const attest_attention& call) { attend_with_nan(call, {}); }
@@ -272,6 +291,17 @@ TEST(NonfiniteAttended, FailsWhereANanIsLost) {
   Contract silent = propagating();
   silent.nan = NanRule::unspecified;
   EXPECT_GT(failures(cleaned, silent), 60);
+}
+
+TEST(NonfiniteAttended, FailsWhereALogSumExpLosesANan) {
+  const test::Kernel cleaned = [](const attest_attention& call) {
+    attend_propagating(call);
+    for (Index b = 0; b < call.q.shape[0]; ++b)
+      for (Index h = 0; h < call.q.shape[1]; ++h)
+        for (Index i = 0; i < call.q.shape[2]; ++i)
+          if (std::isnan(load(call.out, b, h, i, 0))) store(call.lse, b, h, i, 0, 0);
+  };
+  EXPECT_GT(failures(cleaned, propagating()), 20);
 }
 
 TEST(NonfiniteAttended, FailsWhereANanSpreads) {

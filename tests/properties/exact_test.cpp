@@ -325,6 +325,13 @@ TEST(MaskedContents, DoesNotTouchWhatARowReads) {
     }
 }
 
+TEST(MaskedContents, KnowsEveryBiasThatExcludesKeys) {
+  for (const char* bias : {"minus_inf", "padding", "empty_inf", "zero edit=bias[0,0,0,1]:-inf"})
+    EXPECT_EQ(run("masked-contents", std::string(plain) + " bias_axes=8 bias=" + bias, conforming(0)).kind,
+              VerdictKind::pass)
+        << bias;
+}
+
 TEST(MaskedContents, SkipsWhereNothingIsMasked) {
   EXPECT_EQ(run("masked-contents", plain, conforming(0)).reason, "no mask");
   EXPECT_EQ(run("masked-contents", std::string(plain) + " keep=open", conforming(0)).reason,
