@@ -50,6 +50,19 @@ json object_of_file(const std::string& path) {
   return object.contains("contract") ? object["contract"] : object;
 }
 
+// A contract may state its policy, as text or as an object from dtype to text: not another one than --policy.
+void require_same_policy(const json& object, const Policy& policy) {
+  auto stated = object.find("policy");
+  if (stated == object.end()) return;
+  const std::string dtype(name(policy[Stage::storage]));
+  json text = *stated;
+  if (text.is_object()) text = text.value(dtype, json());
+  if (!text.is_string() || policy_from_text(text.get<std::string>()) != policy)
+    throw usage_error(
+        fmt::format("--contract: its policy {} is not --policy {}: leave it out, or give the same to both", text.dump(),
+                    to_text(policy)));
+}
+
 }  // namespace
 
 std::vector<Option> contract_options() {
@@ -64,7 +77,9 @@ Contract read_contract(const Settings& settings) {
   const auto text = settings.text("contract");
   if (!text) return contract_for(formats);
   const bool file = text->find('=') == std::string::npos;
-  return contract_from_json(file ? object_of_file(*text) : object_of_items(*text), formats);
+  const json object = file ? object_of_file(*text) : object_of_items(*text);
+  if (object.is_object()) require_same_policy(object, formats);
+  return contract_from_json(contract_for_dtype(object, formats[Stage::storage]), formats);
 }
 
 }  // namespace attest::cli

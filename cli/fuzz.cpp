@@ -24,6 +24,7 @@
 #include "engine/campaign.hpp"
 #include "engine/corpus.hpp"
 #include "engine/failure.hpp"
+#include "engine/file.hpp"
 #include "engine/stream.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
@@ -225,7 +226,12 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
 
 // check --problem: one problem, as given, with every law that was asked for; shrunk and stored only under --corpus.
 int run_problem(const Settings& settings, const std::string& subject_text, const std::string& text) {
+  for (const char* key : {"assume", "seed", "cases", "time", "shard", "output", "events"})
+    if (settings.text(key) && settings.origin(key).starts_with("--"))
+      throw usage_error(fmt::format(
+          "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));
   const Outputs outputs(settings);
+  if (const auto corpus = settings.text("corpus")) engine::require_writable(*corpus);
   engine::CampaignOptions options;
   options.verb = "check";
   options.subject = subject_text;
@@ -244,6 +250,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
   summary.subject = subject_text;
   summary.subject_version = info.version;
   summary.policy = options.policy_text;
+  summary.policy_declared = options.policy || info.policy_declared;
   summary.seed = problem.seed;
   summary.add(problem, outcome);
   if (const engine::LawVerdict* law = outcome.finding()) {
@@ -262,9 +269,11 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
                             {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
+    finding.known = options.known.contains(finding.entry.bucket);
     summary.findings.push_back(std::move(finding));
   }
-  if (!outputs.stdout_taken()) std::cout << report::summary_text(summary);
+  if (!outputs.stdout_taken())
+    std::cout << (summary.policy_declared ? "" : report::undeclared_policy) << report::summary_text(summary);
   return finish(summary, outputs);
 }
 

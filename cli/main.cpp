@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
     std::cerr << "attest: " << error.what() << "\n";
     return status(error.exit(), bisect);
   } catch (const std::bad_alloc&) {
-    std::cerr << "attest: out of memory; choose smaller dimensions with --assume or fewer --jobs\n";
+    std::cerr << "attest: out of memory; choose smaller dimensions, fewer --jobs, or smaller files\n";
   } catch (const std::exception& error) {
     std::cerr << "attest: internal error: " << error.what() << "\n";
   }

@@ -68,6 +68,9 @@ struct Contract {
 // The `contract` object of describe (interfaces.md), without its policy when `policy` is given for one dtype.
 // Keys that are absent keep their defaults. Throws Error(usage) naming an unknown key or a wrong value.
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
+// The object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it leaves out keeps the
+// default. The policy stays as it is. Throws Error(usage) for what is no dtype.
+nlohmann::json contract_for_dtype(const nlohmann::json& object, Format dtype);
 // What contract_from_json reads back, policy included as text.
 nlohmann::ordered_json to_json(const Contract& contract);
 

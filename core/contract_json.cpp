@@ -208,6 +208,21 @@ Contract contract_from_json(const json& object, const Policy& policy) {
   return contract;
 }
 
+json contract_for_dtype(const json& object, Format dtype) {
+  if (!object.is_object()) return object;
+  json read = json::object();
+  for (const auto& [key, value] : object.items()) {
+    if (key == "policy" || !value.is_object() || value.empty()) {
+      read[key] = value;
+      continue;
+    }
+    for (const auto& [text, number] : value.items())
+      if (!format_from_name(text)) throw usage_error(fmt::format("contract.{}: '{}' is no dtype", key, text));
+    if (const auto found = value.find(name(dtype)); found != value.end()) read[key] = *found;
+  }
+  return read;
+}
+
 ordered_json to_json(const Contract& contract) {
   ordered_json object;
   object["policy"] = to_text(contract.policy);

@@ -38,8 +38,11 @@ void check_size(const Problem& p) {
     return saturating_multiply(saturating_multiply(batch, heads), length);
   };
   const Index queries = rows(p.b, p.hq, p.lq), keys = rows(p.b, p.hkv, p.lk);
-  const Index work = saturating_multiply(saturating_multiply(queries, p.lk), std::max<Index>(p.d + p.dv, 1));
-  if (work > most_work) reject("it needs " + std::to_string(work) + " multiply-adds, past the limit of 2^36");
+  const Index judged = p.rows == 0 ? queries : std::min(p.rows, queries);
+  const Index work = saturating_multiply(saturating_multiply(judged, p.lk), std::max<Index>(p.d + p.dv, 1));
+  if (work > most_work)
+    reject("it needs " + std::to_string(work) +
+           " multiply-adds, past the limit of 2^36: choose smaller dimensions, or fewer rows to judge (rows)");
   if (queries > most_rows || keys > most_rows)
     reject("it has " + std::to_string(std::max(queries, keys)) + " rows of q or k, past the limit of 2^28");
 }

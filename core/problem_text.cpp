@@ -107,8 +107,12 @@ void take_captured_defaults(Problem& problem, const std::set<std::string_view>& 
   const Problem whole = problem_of(captured);
   for (const auto& [dimension, origin] : captured_origins) {
     const Field& field = *find_field(dimension);
-    if (!given.contains(dimension))
-      field.set(problem, std::max<Index>(field.get(whole) - find_field(origin)->get(problem), 0));
+    if (given.contains(dimension)) continue;
+    const Index first = find_field(origin)->get(problem), there = field.get(whole);
+    if (first > 0 && first >= there)
+      throw usage_error(fmt::format("{}={} leaves nothing of the {} that {} holds along {}", origin, first, there,
+                                    problem.values_file, dimension));
+    field.set(problem, there - first);
   }
   if (!given.contains("dtype")) problem.dtype = whole.dtype;
 }

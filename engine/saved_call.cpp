@@ -271,6 +271,10 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
     if (format_of(array->type) != storage)
       call.notes.push_back(fmt::format("{} is saved as {}; every value of it is {}, so it is taken as that",
                                        array->name, name(array->type), name(storage)));
+  if (const Format stage = options.policy[Stage::output]; narrower(format_of(out.type), stage))
+    call.notes.push_back(
+        fmt::format("{} is saved as {}, and the policy's output is {}: what that rounded away is not judged", out.name,
+                    name(out.type), name(stage)));
   for (const std::string& name : results.unused())
     if (std::ranges::find(in, name, &NamedArray::name) == in.end())
       call.notes.push_back(fmt::format("the outputs hold an array {} that is not judged", name));

@@ -5,6 +5,7 @@
 #include "engine/evidence.hpp"
 #include "report/judge.hpp"
 #include "report/text.hpp"
+#include "subjects/message.hpp"
 
 namespace attest::report {
 namespace {
@@ -58,7 +59,10 @@ std::string judgement_text(const SavedCall& call, const Contract& contract, cons
   std::string text =
       fmt::format("  call       b={} hq={} hkv={} lq={} lk={} d={} dv={} {}, {}\n  policy     {}\n", p.b, p.hq, p.hkv,
                   p.lq, p.lk, p.d, p.dv, name(p.dtype), options_text(call), to_text(contract.policy));
-  for (const std::string& note : call.notes) text += "  note       " + note + "\n";
+  if (p.rows > 0)
+    text += fmt::format("  rows       {} of {}, spread evenly\n", grouped(judged_rows(p).size()),
+                        grouped(static_cast<std::uint64_t>(p.b * p.hq * p.lq)));
+  for (const std::string& note : call.notes) text += "  note       " + one_line(note) + "\n";
   text += verdict_text(judgement);
   if (judgement.verdict.evidence) text += "  first      " + evidence_line(*judgement.verdict.evidence) + "\n";
   if (judgement.survey) {
@@ -86,6 +90,8 @@ nlohmann::ordered_json judgement_json(const SavedCall& call, const Contract& con
   object["options"] = options_text(call);
   object["policy"] = to_text(contract.policy);
   object["contract"] = to_json(contract);
+  object["rows"] = judged_rows(p).size();
+  object["all_rows"] = p.b * p.hq * p.lq;
   object["verdict"] = name(v.kind);
   if (!v.reason.empty()) object["reason"] = v.reason;
   object["judged"] = v.counts.judged;

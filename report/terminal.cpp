@@ -24,8 +24,7 @@ class Terminal : public engine::Observer {
     line += fmt::format(", {} {}", campaign.jobs, campaign.jobs == 1 ? "job" : "jobs");
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     say(line + "\n");
-    if (!info.policy_declared && !campaign.policy)
-      say("it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n");
+    if (!info.policy_declared && !campaign.policy) say(std::string(undeclared_policy));
   }
 
   void on_progress(const engine::Progress& progress) override {

@@ -22,6 +22,10 @@ std::string shell_quoted(std::string_view word);
 // "out[0,0,3,1] = 1.25, expected 0.731, permitted 0.7309 .. 0.7312 (1,700 x the permitted distance)".
 std::string evidence_line(const Evidence& evidence);
 
+// Said aloud wherever a subject without a policy is tested under none.
+inline constexpr std::string_view undeclared_policy =
+    "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
+
 // The object that --json writes.
 nlohmann::ordered_json summary_json(const engine::Summary& summary);
 

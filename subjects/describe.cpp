@@ -203,28 +203,20 @@ void read_policies(const json& contract, SubjectInfo& info) {
   }
 }
 
-// The contract as it reads for one dtype: a number may be an object from dtype to number, absent ones at their default.
-json contract_for_dtype(const json& contract, const std::vector<Format>& dtypes, Format dtype) {
-  if (!contract.is_object()) return contract;
-  json read = json::object();
+void check_dtypes(const json& contract, const std::vector<Format>& dtypes) {
+  if (!contract.is_object()) return;
   for (const auto& [key, value] : contract.items()) {
-    if (key == "policy" || !value.is_object() || value.empty()) {
-      read[key] = value;
-      continue;
-    }
+    if (key == "policy" || !value.is_object()) continue;
     for (const auto& [text, number] : value.items())
       if (!format_from_name(text) || !std::count(dtypes.begin(), dtypes.end(), *format_from_name(text)))
         throw usage_error(
             fmt::format("'contract.{}' speaks of dtype '{}', which the subject does not offer", key, text));
-    if (const auto found = value.find(name(dtype)); found != value.end()) read[key] = *found;
   }
-  return read;
 }
-
-// Everything but the policies: numbers may differ between dtypes, semantics may not.
 void read_contract(const json& contract, SubjectInfo& info) {
+  check_dtypes(contract, info.dtypes);
   for (const Format dtype : info.dtypes) {
-    Contract of_dtype = contract_from_json(contract_for_dtype(contract, info.dtypes, dtype), most_generous(dtype));
+    Contract of_dtype = contract_from_json(contract_for_dtype(contract, dtype), most_generous(dtype));
     info.arithmetic.push_back(of_dtype.arithmetic);
     of_dtype.policy = most_generous(info.dtypes.front());
     of_dtype.arithmetic = info.arithmetic.front();

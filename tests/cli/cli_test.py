@@ -200,6 +200,36 @@ class Campaigns(Cli):
         self.assertEqual(again.returncode, 1, again.stderr)
         self.assertEqual(self.attest("check", "builtin:fused", "--problem", PROBLEM).returncode, 0)
 
+    def test_one_problem_takes_no_options_of_random_ones(self):
+        problem = ("check", "fault:scale-twice", "--problem", PROBLEM)
+        for option in (["--assume", "lq>5"], ["--seed", 3], ["--cases", 9], ["--time", "1s"], ["--shard", "1/2"],
+                       ["-o", "out"], ["--events", "e.jsonl"]):
+            self.refused(*problem, *option, says=["--problem", "leave one of them out"])
+        self.refused(*problem, "--corpus", "/proc/nowhere", says=["/proc/nowhere"])
+        found = json.loads(self.attest(*problem, "--corpus", "known", "--json", "-").stdout)
+        self.assertFalse(found["findings"][0].get("known"))
+        bucket = found["findings"][0]["bucket"]
+        done = self.attest("check", "fault:scale-twice", "--problem", found["findings"][0]["problem"], "--known", "known",
+                           "--json", "-")
+        again = json.loads(done.stdout)["findings"][0]
+        self.assertEqual((again["bucket"], again["known"], done.returncode), (bucket, True, 0))
+
+    def test_a_contract_agrees_with_the_policy(self):
+        bound = ("bound", "b=1 hq=1 hkv=1 lq=4 lk=40 d=4 dv=4 dtype=f32 seed=3", "--policy", "f32")
+        self.refused(*bound, "--contract", "policy=bf16,exp_ulp=2", says=["policy", "bf16", "--policy f32"])
+        radius = {}
+        for promise in ({"exp_ulp": 1}, {"exp_ulp": {"f32": 40}}, {"exp_ulp": {"f16": 40}},
+                        {"policy": {"f32": "f32", "f16": "f16"}, "exp_ulp": 40}):
+            (self.cwd / "c.json").write_text(json.dumps({"contract": promise}))
+            done = self.attest(*bound, "--contract", "c.json", "--json", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            radius[json.dumps(promise)] = json.loads(done.stdout)["radius"]["median"]
+        one, wide, other_dtype, with_policy = radius.values()
+        self.assertGreater(wide, one)
+        self.assertEqual((other_dtype, with_policy), (one, wide))
+        (self.cwd / "c.json").write_text('{"exp_ulp": {"f17": 2}}')
+        self.refused(*bound, "--contract", "c.json", says=["exp_ulp", "f17"])
+
     def test_fuzz_stores_what_fails_and_goes_on_where_it_stopped(self):
         words = ("fuzz", "fault:batch-leak", "--seed", 3, "--cases", 60, "--jobs", 2, "-o", "out")
         first = self.attest(*words, "--json", "first.json")

@@ -97,6 +97,7 @@ TEST_F(CapturedFile, RefusesWhatItDoesNotCover) {
   EXPECT_NE(refusal("values=file:" + (folder / "unfit.npz").string()).find("do not fit"), std::string::npos);
   write_npz((folder / "nan.npz").string(), {{"q", {1, 1, 1, 1}, 0}, {"k", {1, 1, 1, 1}, NAN}, {"v", {1, 1, 1, 1}, 0}});
   EXPECT_NE(refusal("values=file:" + (folder / "nan.npz").string()).find("finite"), std::string::npos);
+  EXPECT_NE(refusal("values=file:" + path + " lk0=1000").find("lk0=1000 leaves nothing of the"), std::string::npos);
 }
 
 TEST_F(CapturedFile, IsTakenFromTheFolderOfTheJsonAlone) {

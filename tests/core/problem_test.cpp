@@ -105,6 +105,12 @@ TEST(Problem, ErrorsNameTheKeyAndTheRemedy) {
   EXPECT_NE(message_of("edit=k[0,0]:1").find("TENSOR[b,h,i,j]:VALUE"), std::string::npos);
 }
 
+TEST(Problem, CountsTheRowsThatAreJudged) {
+  const std::string large = "b=1 hq=32 hkv=32 lq=4096 lk=4096 d=128 dv=128 dtype=f16";
+  EXPECT_THROW(problem_from_text(large), Error);
+  EXPECT_EQ(problem_from_text(large + " rows=4").rows, 4);
+}
+
 TEST(Problem, MultiplyAddsSaturate) {
   Problem problem;
   problem.lk = 2;

@@ -119,8 +119,12 @@ TEST_F(CapturedActivations, OfALargeEntryLieBesideIt) {
   EXPECT_THROW(write_entry(entry, corpus), Error);
   std::filesystem::remove(beside);
   write_entry(entry, folder.path() / "elsewhere");
-  std::filesystem::rename(file, folder.path() / "alone.json");
-  EXPECT_THROW(read_entry(folder.path() / "alone2.json"), Error);
+  const auto alone = folder.path() / "alone" / "entry.json";  // without the file that should lie beside it
+  std::filesystem::create_directory(alone.parent_path());
+  std::filesystem::rename(file, alone);
+  EXPECT_THROW(read_entry(alone), Error);
+  std::filesystem::copy(big, alone.parent_path());
+  EXPECT_NO_THROW(read_entry(alone));
 }
 
 }  // namespace

@@ -75,6 +75,23 @@ constexpr const char* texts[] = {
     "b=2 hq=4 hkv=2 lq=5 lk=9 d=8 dv=6 dtype=f16 causal=1 align=bottom_right lse=f32 values=normal:1 seed=3",
     "b=1 hq=1 hkv=1 lq=3 lk=40 d=16 dv=16 dtype=f32 scale=0x1p-1 keep=half values=normal:1 seed=4"};
 
+TEST(Judge, SaysSoWhereOutWasSavedInLessThanThePolicyPromises) {
+  Saved s = saved(texts[1], "builtin:fused");
+  EXPECT_TRUE(saved_call(s.inputs, s.outputs, s.options).notes.empty());
+  NamedArray& out = s.outputs[0];
+  std::vector<std::byte> halves;
+  for (Index n = 0; n < out.size(); ++n) {
+    const std::uint16_t half = encode_f16(out.at(n));
+    const auto* const from = reinterpret_cast<const std::byte*>(&half);
+    halves.insert(halves.end(), from, from + sizeof half);
+  }
+  out.type = NamedArray::Type::f16;
+  out.bytes = halves;
+  const auto notes = saved_call(s.inputs, s.outputs, s.options).notes;
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_NE(notes[0].find("out is saved as f16, and the policy's output is f32"), std::string::npos);
+}
+
 TEST(Judge, TellsTheFirstElementOutsideThoughTheRowsSurveyedLackIt) {
   Saved s = saved("b=1 hq=1 hkv=1 lq=200 lk=2 d=1 dv=1 dtype=f32 values=normal:1 seed=3", "builtin:fused");
   const std::vector<std::byte> right = s.outputs[0].bytes;
