@@ -5,6 +5,7 @@ Usage: install_test.py SOURCE BUILD [unittest option...]   BUILD is configured, 
 """
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -307,6 +308,20 @@ class Readme(Installed):
         folder = self.scratch("python", my_kernel__py=text, wrong__py=self.broken(text, "* np.float32(scale)", ""))
         self.ends(0, "every property held", self.attest, "check", folder / "my_kernel.py", "--cases", 300)
         self.ends(1, "rerun", self.attest, "check", folder / "wrong.py", "--cases", 300)
+
+        # The line on captured tensors, with a file of the shape that it names.
+        line = re.search(r"^\./run (check my_kernel\.py --problem '.*?')", (SOURCE / "README.md").read_text(), re.MULTILINE)[1]
+        verb, kernel, *words = shlex.split(line)
+        field = dict(word.split("=", 1) for word in words[1].split())
+        shape = lambda heads, length, width: tuple(int(field[name]) for name in ("b", heads, length, width))
+        dtype = {"f16": "float16", "f32": "float32"}[field["dtype"]]
+        saved = {"q": shape("hq", "lq", "d"), "k": shape("hkv", "lk", "d"), "v": shape("hkv", "lk", "dv")}
+        self.ok(os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import numpy as np; np.savez('act.npz', **{name: "
+                f"np.random.default_rng(1).standard_normal(shape).astype('{dtype}') for name, shape in {saved}.items()}})",
+                cwd=self.folder)
+        self.assertEqual(field["values"], "file:act.npz")
+        self.ends(0, "every property held", self.attest, verb, folder / kernel, *words)
+        self.ends(1, "rerun", self.attest, verb, folder / "wrong.py", *words)
 
     def test_c_plugin(self):
         compiler = re.search(r"^cc .*$", (SOURCE / "README.md").read_text(), re.MULTILINE)[0]
