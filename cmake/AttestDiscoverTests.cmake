@@ -2,10 +2,15 @@
 cmake_policy(PUSH)
 cmake_policy(VERSION 3.25)
 
-# Without an answer, or for a glob that matches nothing, the glob itself becomes a test, which fails and says why.
+# Without the program, or for a glob that matches nothing, the glob itself becomes a test, which fails and says why. A program
+# that gives no answer is an error. ATTEST_PARAMS speaks to the tests: `list` has no key of theirs.
 set(known "")
-execute_process(COMMAND "${attest}" list properties --json - OUTPUT_VARIABLE list RESULT_VARIABLE status ERROR_QUIET)
-if(status EQUAL 0)
+if(EXISTS "${attest}")
+  execute_process(COMMAND "${cmake}" -E env --unset=ATTEST_PARAMS "${attest}" list properties --json -
+                  OUTPUT_VARIABLE list ERROR_VARIABLE message RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "the tests of ${name} are unknown: `${attest} list properties` ended with ${status}: ${message}")
+  endif()
   string(JSON last LENGTH "${list}")
   math(EXPR last "${last} - 1")
   foreach(index RANGE ${last})

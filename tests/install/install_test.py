@@ -244,6 +244,28 @@ class Consumer(Installed):
         self.ok(*self.configure(project, project / "build"))
         self.assertEqual(self.results(project / "build"), {"fake.guards": PASSED, "fake.policy-bound": FAILED}, self.output)
 
+    def test_params_for_the_tests_leave_their_names_alone(self):
+        project = self.project("params", "find_package(attest CONFIG REQUIRED)\n"
+                                         "attest_add_property_tests(builtin:fused PROPERTIES single-* CASES 20 TEST_PREFIX p:)\n")
+        self.ok(*self.configure(project, project / "build"))
+        done = run("ctest", "--test-dir", project / "build", env={"ATTEST_PARAMS": "timeout=20s"})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"p:builtin:fused\.single-key \.+ +Passed")
+        done = run("ctest", "--test-dir", project / "build", "-V", env={"ATTEST_PARAMS": "timeouts=20s"})
+        self.assertEqual(done.returncode, 8, done.stdout)
+        self.assertIn("no key 'timeouts'", done.stdout)
+
+    def test_a_program_that_gives_no_answer_is_told(self):
+        prefix = self.folder / "dumb"
+        shutil.copytree(self.prefix, prefix)
+        project = self.project("no-answer", "find_package(attest CONFIG REQUIRED)\n"
+                                            "attest_add_property_tests(kernel.so PROPERTIES scale-*)\n")
+        self.ok(*self.configure(project, project / "build", prefix=prefix))
+        (prefix / "bin/attest").write_text("#!/bin/sh\n[ $1 = check ] || { echo not today >&2; exit 9; }\n")
+        done = run("ctest", "--test-dir", project / "build")
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn("ended with 9: not today", " ".join(done.stdout.split()))
+
     def test_without_the_program_nothing_passes(self):
         prefix = self.folder / "without"
         shutil.copytree(self.prefix, prefix)
