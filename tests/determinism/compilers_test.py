@@ -2,6 +2,7 @@
 """The same bits from other compilers, optimisation levels and instruction sets.
 
 Usage: compilers_test.py SOURCE_FOLDER BUILD_FOLDER BITS [unittest option...]
+Exits with 125 where a compiler is missing and nothing failed.
 """
 import os
 import shutil
@@ -58,6 +59,16 @@ class Compilers(unittest.TestCase):
         self.compare("clang++")
 
 
+class Missing(unittest.TestCase):
+    def test_a_compiler_that_is_missing_is_no_pass(self):
+        for test in ("native_instructions", "clang"):
+            done = subprocess.run([sys.executable, __file__, SOURCE, BUILD, BITS, f"Compilers.test_{test}"],
+                                  env={**os.environ, "PATH": ""}, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 125, done.stderr)
+            self.assertIn("its bits are not compared", done.stderr)
+
+
 if __name__ == "__main__":
     SOURCE, BUILD, BITS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
-    unittest.main(verbosity=2)
+    result = unittest.main(verbosity=2, exit=False).result
+    sys.exit(125 if result.wasSuccessful() and result.skipped else not result.wasSuccessful())
