@@ -4,6 +4,7 @@
 Usage: judge_test.py ATTEST [unittest option...]
 """
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from saved_tensors import Array, Call, to_half, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
+from saved_tensors import Array, Call, to_half, to_single, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
 
 ATTEST = None
 
@@ -67,7 +68,6 @@ class Judge(Cli):
         self.judge(1, "--causal", "--align", "bottom_right", *half, outputs="out.npz")
 
     def test_lse_is_judged(self):
-        import math
         c = self.call
         lse = []
         for head in range(c.h):
@@ -117,9 +117,23 @@ class Judge(Cli):
             self.judge(2, *option, says=["an .npz holds one run alone"])
 
     def test_contract(self):
-        self.judge(0, "--contract", "exp_ulp=20,fold=q+k,flush_to_zero=true")
-        (self.cwd / "contract.json").write_text('{"contract": {"policy": "f16", "exp_ulp": 2}}')
-        self.judge(0, "--contract", "contract.json")
+        """Outputs that hold under the wider promise and not without it."""
+        rough = lambda x: math.exp(x) * (1 + (1000 if int(x * 64) % 2 else -1000) * 2.0**-23)
+        write_npz(self.cwd / "rough.npz", out=self.call.out(exp=rough))
+        self.judge(1, outputs="rough.npz", says=["FAILED"])
+        self.judge(1, "--contract", "exp_ulp=20,fold=q+k", outputs="rough.npz", says=["FAILED"])
+        self.judge(0, "--contract", "exp_ulp=2048,fold=q+k", outputs="rough.npz", says=["held: 24 elements"])
+        (self.cwd / "contract.json").write_text('{"contract": {"exp_ulp": 2048}}')
+        self.judge(0, "--contract", "contract.json", outputs="rough.npz", says=["held: 24 elements"])
+
+        subnormal = Call()  # in the last column of v, and 0 in that of the output
+        subnormal.v = [to_single(x * 1e-41) if i % 4 == 3 else x for i, x in enumerate(subnormal.v)]
+        write_npz(self.cwd / "in.npz", **subnormal.arrays())
+        write_npz(self.cwd / "zero.npz", out=Array((1, 2, 3, 4), [0.0 if i % 4 == 3 else x
+                                                                  for i, x in enumerate(subnormal.out().values)]))
+        self.judge(1, outputs="zero.npz", says=["out[0,0,0,3] = 0"])
+        self.judge(0, "--contract", "flush_to_zero=true", outputs="zero.npz", says=["held: 24 elements"])
+
         self.judge(2, "--contract", "exp_ulps=2", says=["no key 'exp_ulps'"])
         self.judge(2, "--contract", "missing.json", says=["missing.json"])
 
@@ -221,27 +235,40 @@ class CapturedActivations(Cli):
         self.assertNotIn("file:", json.loads(entry.read_text())["text"])
         self.gives(0, "replay", "corpus", says=["1 as expected"])
 
-    def test_an_entry_on_a_file_replays_shrinks_and_exports(self):
-        self.gives(1, "check", "fault:scale-twice", "--problem", "values=file:act.npz", "--property", "policy-bound",
+    def entry_on_a_file(self):
+        """An entry of a fault that takes more than 64 keys to show: too many numbers to be literal. The file lay elsewhere."""
+        (self.cwd / "there").mkdir()
+        write_npz(self.cwd / "there/big.npz", **Call(h=1, lq=4, lk=100, d=64).arrays())
+        self.gives(1, "check", "fault:tail-dropped", "--problem", "values=file:there/big.npz", "--property", "policy-bound",
                    "--corpus", "corpus", "--shrink-budget", 1)
+        (self.cwd / "there/big.npz").unlink()
         entry = next(self.cwd.glob("corpus/*/*.json"))
-        self.gives(0, "replay", "corpus")
-        self.gives(1, "shrink", entry)
-        self.gives(0, "export", entry, "--to", "python", says=["import numpy"])
+        self.assertIn("values=file:big.npz ", json.loads(entry.read_text())["text"])
+        self.assertNotIn("there", entry.read_text())
+        return entry
+
+    def test_an_entry_on_a_file_replays_shrinks_and_exports(self):
+        entry = self.entry_on_a_file()
+        self.gives(0, "replay", "corpus", says=["1 as expected"])
         self.gives(0, "export", entry, "--to", "npz", "-o", "e.npz")
+        self.gives(1, "judge", "--inputs", "e.npz", "--outputs", "e.npz", "--policy", "f32", says=["FAILED"])
+        self.gives(1, "shrink", entry)
 
     def test_a_path_comes_from_the_command_line_alone(self):
-        write_npz(self.cwd / "big.npz", **Call(h=1, lq=60, lk=60, d=64).arrays())
-        (self.cwd / "there").mkdir()
-        (self.cwd / "big.npz").rename(self.cwd / "there" / "big.npz")
-        self.gives(1, "check", "fault:scale-twice", "--problem", "values=file:there/big.npz", "--property", "policy-bound",
-                   "--corpus", "corpus", "--shrink-budget", 1)
-        entry = next(self.cwd.glob("corpus/*/*.json"))
-        if "file:" in json.loads(entry.read_text())["text"]:
-            self.assertTrue((entry.parent / "big.npz").exists())
-            self.gives(0, "replay", "corpus")
-            (entry.parent / "big.npz").rename(self.cwd / "big.npz")
-            self.gives(2, "replay", "corpus", says=["big.npz does not exist"])
+        beside = self.entry_on_a_file().parent / "big.npz"
+        moved = beside.rename(self.cwd / "big.npz")  # where replay is started
+        self.refuses(f"{beside.relative_to(self.cwd)} does not exist")
+        beside.symlink_to(moved)
+        self.refuses("big.npz is a symbolic link")
+        beside.unlink()
+        moved.rename(beside)
+        self.gives(0, "replay", "corpus", says=["1 as expected"])
+
+    def refuses(self, reason):
+        done = self.attest("replay", "corpus")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn(reason, done.stdout)
+        self.assertIn("0 as expected", done.stdout)
 
     def test_bad_files(self):
         for text, word in (("values=file:missing.npz", "missing.npz does not exist"), ("values=file:act.npz lk=20", "lk=20"),
