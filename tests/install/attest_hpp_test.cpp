@@ -97,16 +97,12 @@ TEST(Element, HalvesRoundToNearestEven) {
 }
 
 TEST(TensorView, StoresADoubleRoundedOnce) {
-  std::uint16_t bits = 0;
-  attest_tensor tensor{};
-  tensor.data = &bits;
-  tensor.ndim = 1;
-  tensor.shape[0] = tensor.strides[0] = 1;
   for (const std::uint8_t code : {ATTEST_FLOAT, ATTEST_BFLOAT}) {
-    tensor.dtype = {code, 16, 1};
+    const Owned owned(code, 16, {1, 1, 1, 1}, {1, 1, 1, 1});
+    const attest::TensorView tensor(owned.tensor);
     const double tie = code == ATTEST_FLOAT ? 2049 : 257;
-    attest::TensorView(tensor).store(tie + 0x1p-40, 0);
-    EXPECT_EQ(attest::TensorView(tensor).load(0), tie + 1);
+    tensor.store(tie + 0x1p-40, 0);
+    EXPECT_EQ(tensor.load(0), tie + 1);
   }
 }
 
