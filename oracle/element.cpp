@@ -177,7 +177,7 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   read(call, row, b, h, column);
   const EmptyRow empty = call.contract->empty_row;
   const bool fixed = empty == EmptyRow::zero || empty == EmptyRow::nan;
-  if (!finite_ || !masked_finite_ || (row.finite_undetermined && !fixed)) return out;
+  if (!finite_ || !masked_finite_ || (row.finite_undetermined && !fixed) || !(row.rho_lost < infinity)) return out;
   const double lo = hull_lo_ * unit_, hi = hull_hi_ * unit_;
   double spread = 0;
   Combination ways[4];
@@ -262,7 +262,8 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   const double edge = std::max(std::fabs(lo), std::fabs(hi)) / unit_;
   out.lo = (row.score_lost ? lost_lo : lo) / unit_;
   out.hi = (row.score_lost ? lost_hi : hi) / unit_;
-  out.undetermined = !proper || !(out.lo <= out.hi) || row.finite_undetermined || !masked_finite_;
+  out.undetermined = !proper || !(out.lo <= out.hi) || row.finite_undetermined || !masked_finite_ ||
+                     (row.score_lost && !(row.rho_lost < infinity));
 
   const double keys = static_cast<double>(row.n);
   const double wrong_shift = m.u_softmax * (m.a1 + row.a2);

@@ -216,7 +216,9 @@ void Row::weigh(const Call& call, double records) {
   const Box& weights = box(call, 0);
   rho = std::min(std::exp(bounded(g - weights.log_unit)) / weights.lo_sum,
                  std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
-  rho_lost = std::exp(bounded(wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp));
+  // Weights that small keep no bits, even in f64.
+  const double lost_exponent = wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp;
+  rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
 }
 
 // exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is.
@@ -350,7 +352,7 @@ Row::Lse Row::lse(const Call& call) {
   const double a = denominator_error(m, rho, rounded);
   double radius = growth(bounded(a * (1 + m.u_softmax))) +
                   m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (z_top + c + m.lazy) + 2 * c) +
-                  0x1p-48 * (z_top + c);
+                  0x1p-48 * (z_top + c) + 4 * (static_cast<double>(n) + 8) * 0x1p-53;
   if (rounded) radius += m.u_weights;
   if (m.arithmetic.lse_merge == LseMerge::chain)
     radius += m.u_softmax * 3 * (m.splits(static_cast<double>(n)) - 1) * (z_top + c + 1);

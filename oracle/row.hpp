@@ -46,7 +46,7 @@ class Row {
   double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)
-  double rho = 0, rho_lost = 0;
+  double rho = 0, rho_lost = 0;  // rho_lost is infinite where the weights may lose every bit
   bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
   bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)

@@ -54,6 +54,31 @@ TEST_P(Hull, HoldsEveryFiniteOutput) {
   }
 }
 
+// With scores of -10^19 a fused multiply-add makes 2^-1000 of the maximum's own weight, even in f64: the products with v are
+// then subnormal, and the mean of equal values is not that value.
+TEST(HullOfARow, IsNotAskedWhereWeightsMayLoseEveryBit) {
+  constexpr double log2_e = 0x1.71547652b82fep0;
+  double score = -1e19, exponent = 0;
+  for (; !(exponent < -1000 && exponent > -1020); score -= 4096) exponent = std::fma(score, log2_e, -(score * log2_e));
+  score += 4096;
+  const double weight = std::exp2(exponent);
+  const auto mean = [&](double v) { return (weight * v + weight * v) / (weight + weight); };
+  double v = 1e-15;
+  while (!(mean(v) > v * (1 + 1e-10))) v *= 1.0009765625;
+  const double got = mean(v);
+  Problem problem = problem_from_text("lq=1 lk=2 d=1 dv=1 dtype=f64 bias=zero values=constant:1 q_form=zero");
+  for (Index j = 0; j < 2; ++j) {
+    problem.edits.push_back({Edit::Tensor::bias, {0, 0, 0, j}, score});
+    problem.edits.push_back({Edit::Tensor::v, {0, 0, j, 0}, v});
+  }
+  Contract contract = contract_for(policy_from_text("f64"));
+  contract.empty_row = EmptyRow::zero;
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  const oracle::Enclosure wide = oracle.hull_enclosure(0, 0, 0, 0);
+  EXPECT_NE(judge_element(wide, {Format::f64, Format::f64, false}, got), oracle::Outcome::outside);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Hull, ::testing::Range<std::size_t>(0, 9));
 
 }  // namespace
