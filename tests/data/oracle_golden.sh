@@ -8,12 +8,14 @@ trap 'rm -rf "$work"' EXIT
 # An f16 exp that is off by exp_ulp is off by that many whole subnormals near zero; the other program allows 3/4 of one.
 # A sum of weights is at most as many times e^lazy as there are keys, but for what a wrong argument of exp adds.
 largest_sum='std::exp(P.lazy)*std::min(L*std::exp(cl(G)),n*std::exp(cl(std::min(600.0,um*(a1+a2)*Zall)+(2+R)*ce*(1+ce))))'
+# The logarithm of a sum near 1 is off by what the sum is.
 # Scores are log2 e larger where exp2's factor is folded in with the scale, and a bias is rounded once it is multiplied by it.
 l2='(P.exp2\&\&P.fold?1.4427:1)'
 sed -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
   -e "s/P\.fold?mu:1/P.fold?std::max(1.0,as*$l2):1/g" \
   -e "s/std::fabs(s)+er\(+std::fabs(m)\)\?>=/(std::fabs(s)+er\1)*$l2>=/g" \
   -e "s/zz+=m;/zz+=m; if(P.exp2\&\&P.fold) er+=(us+ut)*std::fabs(m)+P.eta(P.score);/" \
+  -e 's/0x1p-48\*(Zm+c)/&+4*(n+8)*0x1p-53/' \
   -e 's/1\.5\*0x1p-25/2*std::max(P.exp_ulp,.75)*0x1p-25/' -e "s/L\*std::exp(cl(P.lazy+G))/$largest_sum/" \
   "$1/core.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
