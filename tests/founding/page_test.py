@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""The console blocks of a page are true: each command is run and its output compared with what the page prints.
+
+Usage: page_test.py ATTEST PAGE. In a block ```console a line `$ attest ...` is a command, `[N]` its exit status (0 if left out),
+and all between is its output: a line of `...` stands for any lines, `...` within a line for any text. Commands run in a folder
+of their own, beside a copy of corpus/.
+"""
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+def blocks(page):
+    return re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S)
+
+
+def commands(block):
+    """(command, lines of output, exit status) for each command of a block."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append([line[2:], [], 0])
+        elif not found:
+            raise SystemExit(f"a console block starts with output: {line}")
+        elif re.fullmatch(r"\[\d+\]", line):
+            found[-1][2] = int(line[1:-1])
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def matches(expected, got):
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
+                      for line in expected)
+    return re.fullmatch(pattern, got) is not None
+
+
+def main():
+    attest, path = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    found = [command for block in blocks(path.read_text()) for command in commands(block)]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(SOURCE / "corpus", Path(folder) / "corpus")
+        for text, expected, status in found:
+            words = shlex.split(text)
+            if words[0] != "attest":
+                raise SystemExit(f"{path}: not a command of attest: {text}")
+            done = subprocess.run([attest, *words[1:]], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True)
+            if done.returncode == status and matches(expected, done.stdout):
+                continue
+            failures += 1
+            print(f"FAILED $ {text}\nthe page says, with status {status}:\n" + "\n".join(expected)
+                  + f"\nattest says, with status {done.returncode}:\n{done.stdout}")
+    if not found:
+        raise SystemExit(f"{path} has no commands")
+    print(f"{path.name}: {len(found) - failures} of {len(found)} commands give what the page prints")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
