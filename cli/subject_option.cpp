@@ -22,8 +22,12 @@ ResolveOptions read_options(const Settings& settings) {
 
 nlohmann::ordered_json rows_of(const std::vector<ListedSubject>& subjects, std::size_t drop_prefix = 0) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const ListedSubject& subject : subjects)
-    rows.push_back({{"name", subject.name.substr(drop_prefix)}, {"doc", subject.doc}});
+  for (const ListedSubject& subject : subjects) {
+    nlohmann::ordered_json& row =
+        rows.emplace_back(nlohmann::ordered_json{{"name", subject.name.substr(drop_prefix)}, {"doc", subject.doc}});
+    if (!subject.report.empty()) row["report"] = subject.report;
+    if (!subject.parent.empty()) row["parent"] = subject.parent;
+  }
   return rows;
 }
 

@@ -79,7 +79,8 @@ class BuiltinFactory : public SubjectFactory {
 std::vector<ListedSubject> listed(std::string_view prefix, std::span<const KernelEntry> kernels) {
   std::vector<ListedSubject> subjects;
   for (const KernelEntry& kernel : kernels)
-    subjects.push_back({std::string(prefix) + std::string(kernel.name), std::string(kernel.doc)});
+    subjects.push_back({std::string(prefix) + std::string(kernel.name), std::string(kernel.doc),
+                        std::string(kernel.report), std::string(kernel.parent)});
   return subjects;
 }
 

@@ -5,13 +5,15 @@ namespace {
 
 struct Steps : CleanSteps {
   template <class Real>
+  static void rescale_total(const Call&, Real, Real&) {}
+  template <class Real>
   static void rescale_output(const Call&, Real, Real*) {}
 };
 
 }  // namespace
 
 extern constexpr KernelEntry rescale_missing = fault<CleanSteps, Steps>(
-    "rescale-missing", "the output so far is not rescaled when a later tile raises the maximum", "aprender#2753",
-    "fused");
+    "rescale-missing", "row sum and output so far are not rescaled when a later tile raises the maximum",
+    "aprender#2753", "fused");
 
 }  // namespace attest::kernels::faults

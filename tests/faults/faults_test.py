@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Each planted fault is found by the default campaign, shrunk small, and its clean parent is not blamed.
+"""Each planted fault is found by the default campaign and shrunk small; the kernel it departs from is not blamed.
 
 Usage: faults_test.py ATTEST --seeds N. Prints, per fault, the problems to the first failure over seeds 1..N (median,
-worst), the seconds, the size W of the reproducer and the subject calls of shrinking.
+worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
+shrinking.
 """
 import argparse
 import json
@@ -12,14 +13,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST_PROBLEMS = 10_000
+MOST_PROBLEMS = 20_000
 MEDIAN_PROBLEMS = 300
 MEDIAN_CALLS = 60
-SMALLEST = {"batch-leak": 8, "scale-twice": 8, "scale-on-value": 8, "batch-path": 16}  # multiply-adds
+# Found later than others, because the domain rightly holds few such problems.
+LATE = {"sum-overflow-f16"}  # rows of more than 65,504 keys
+CLEAN_PROBLEMS = 300
+# Ends that shrinking has reached and must keep reaching.
+REACHED = {"batch-leak": 8, "scale-twice": 8, "scale-on-value": 8, "batch-path": 16, "sum-overflow-f16": 131_040}
 
 
 def run(attest, *words):
     return subprocess.run([attest, *map(str, words)], capture_output=True, text=True)
+
+
+def smallest_possible():
+    lines = (Path(__file__).parent / "smallest.txt").read_text().splitlines()
+    rows = [line.split(None, 2) for line in lines if not line.startswith("#")]
+    return {fault: int(size) for fault, size, reason in rows}
 
 
 def first_finding(attest, fault, seed, folder):
@@ -38,17 +49,42 @@ def first_finding(attest, fault, seed, folder):
     return finding
 
 
+def unfair(fault, problems, sizes, smallest):
+    """What is wrong with the findings of one fault, as sentences."""
+    if fault not in LATE and statistics.median(problems) > MEDIAN_PROBLEMS:
+        yield f"{fault}: a median of {statistics.median(problems)} problems, above {MEDIAN_PROBLEMS}"
+    if max(sizes) > REACHED.get(fault, max(sizes)):
+        yield f"{fault}: W = {max(sizes)}, above {REACHED[fault]}"
+    if min(sizes) < smallest:
+        yield f"{fault}: W = {min(sizes)}, below the smallest possible {smallest} of smallest.txt"
+
+
+def blamed_parents(attest, parents):
+    for parent in parents:
+        clean = run(attest, "check", f"builtin:{parent}", "--cases", CLEAN_PROBLEMS, "--jobs", 1)
+        if clean.returncode != 0:
+            yield f"the clean parent {parent} is blamed:\n{clean.stdout}"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("attest")
     parser.add_argument("--seeds", type=int, required=True)
+    parser.add_argument("--faults", help="these alone, separated by commas")
     arguments = parser.parse_args()
     attest = arguments.attest
-    failures, all_calls = [], []
-    faults = [row["name"] for row in json.loads(run(attest, "list", "faults", "--json", "-").stdout)]
-    print(f"{'fault':<20}{'problems':>16}{'seconds':>10}{'W':>12}{'calls':>12}   property")
+    rows = json.loads(run(attest, "list", "faults", "--json", "-").stdout)
+    smallest = smallest_possible()
+    failures = [f"{fault} is in one of smallest.txt and attest list faults alone"
+                for fault in smallest.keys() ^ {row["name"] for row in rows}]
+    if arguments.faults:
+        rows = [row for row in rows if row["name"] in arguments.faults.split(",")]
+    if not rows:
+        failures.append("there are no faults")
+    all_calls, shares = [], []
+    print(f"{'fault':<22}{'problems':>16}{'seconds':>9}{'W':>16}{'least':>8}{'calls':>12}   property")
     with tempfile.TemporaryDirectory() as folder:
-        for fault in faults:
+        for fault in (row["name"] for row in rows if row["name"] in smallest):
             try:
                 found = [first_finding(attest, fault, seed, folder) for seed in range(1, arguments.seeds + 1)]
             except AssertionError as error:
@@ -58,22 +94,20 @@ def main():
             sizes = [f["multiply_adds"] for f in found]
             calls = [f["subject_calls"] for f in found]
             all_calls += calls
-            print(f"{fault:<20}{statistics.median(problems):>9.0f}/{max(problems):<6}"
-                  f"{statistics.median(f['seconds_to_first'] for f in found):>10.2f}"
-                  f"{statistics.median(sizes):>7.0f}/{max(sizes):<5}{statistics.median(calls):>6.0f}/{max(calls):<5}   "
-                  + ", ".join(sorted({f['property'] for f in found})))
-            if statistics.median(problems) > MEDIAN_PROBLEMS:
-                failures.append(f"{fault}: a median of {statistics.median(problems)} problems, above {MEDIAN_PROBLEMS}")
-            if max(sizes) > SMALLEST.get(fault, max(sizes)):
-                failures.append(f"{fault}: W = {max(sizes)}, above {SMALLEST[fault]}")
+            shares.append(statistics.median(sizes) / smallest[fault])
+            print(f"{fault:<22}{statistics.median(problems):>9.0f}/{max(problems):<6}"
+                  f"{statistics.median(f['seconds_to_first'] for f in found):>9.2f}"
+                  f"{statistics.median(sizes):>9.0f}/{max(sizes):<6}{smallest[fault]:>8}"
+                  f"{statistics.median(calls):>7.0f}/{max(calls):<4}   "
+                  + ", ".join(sorted({f['property'] for f in found})), flush=True)
+            failures += unfair(fault, problems, sizes, smallest[fault])
     if all_calls and statistics.median(all_calls) > MEDIAN_CALLS:
         failures.append(f"shrinking: a median of {statistics.median(all_calls)} subject calls, above {MEDIAN_CALLS}")
-    clean = run(attest, "check", "builtin:fused", "--cases", 500)
-    if clean.returncode != 0:
-        failures.append("the clean parent is blamed:\n" + clean.stdout)
-    if not faults:
-        failures.append("there are no faults")
-    print(f"median subject calls of shrinking: {statistics.median(all_calls) if all_calls else 'none'}")
+    failures += blamed_parents(attest, sorted({row["parent"] for row in rows}))
+    if shares:
+        print(f"median subject calls of shrinking: {statistics.median(all_calls)}")
+        print(f"of {len(shares)} faults the median W is the smallest possible in {sum(s <= 1 for s in shares)}, "
+              f"at most twice that in {sum(s <= 2 for s in shares)}")
     for failure in failures:
         print("FAILED", failure)
     return 1 if failures else 0

@@ -40,7 +40,7 @@ LAWS = {
     "window-mask": ("window-off-by-one", "fused-split"),
     "length-mask": ("kv-length-ignored", "fused-exp2"),
     "heads-expanded": ("gqa-modulo", "fused-split"),
-    "constant-value": ("rescale-missing", "fused-exp2"),
+    "constant-value": ("rescale-sum-only", "fused-exp2"),
     "hull": ("scale-on-value", "fused-exp2"),
     "key-permutation": ("padding-right-only", "fused-split"),
     "score-shift": ("max-init-zero", "fused-exp2"),

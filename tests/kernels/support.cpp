@@ -97,7 +97,7 @@ Problem random_problem(std::uint64_t seed, Format dtype) {
 }
 
 Result run(const KernelEntry& kernel, const Problem& problem, const Contract& contract) {
-  const Inputs inputs = materialise(problem);
+  const Inputs inputs = materialise(problem), before = inputs.clone();
   const Tensor out = make_out(problem), lse = make_lse(problem);
   kernel.run(inputs.call(out, lse), contract);
   Result result;
@@ -113,6 +113,9 @@ Result run(const KernelEntry& kernel, const Problem& problem, const Contract& co
         result.intact &= !lse.is_poison(b, h, i);
       }
   result.intact &= out.damage() == Tensor::Damage::none && (!lse.present() || lse.damage() == Tensor::Damage::none);
+  for (const auto tensor : {&Inputs::q, &Inputs::k, &Inputs::v, &Inputs::bias, &Inputs::keep, &Inputs::kv_lengths})
+    result.intact &=
+        !(inputs.*tensor).present() || std::ranges::equal((inputs.*tensor).bytes(), (before.*tensor).bytes());
   return result;
 }
 
@@ -165,7 +168,9 @@ double distance(const std::vector<double>& x, const std::vector<double>& y) {
   return largest;
 }
 
-bool same(const Result& x, const Result& y) { return distance(x.out, y.out) == 0 && distance(x.lse, y.lse) == 0; }
+bool same(const Result& x, const Result& y) {
+  return x.intact == y.intact && distance(x.out, y.out) == 0 && distance(x.lse, y.lse) == 0;
+}
 
 const KernelEntry& builtin(std::string_view name) {
   const KernelEntry* found = find_kernel(builtin_kernels(), name);

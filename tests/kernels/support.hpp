@@ -13,7 +13,7 @@ Problem random_problem(std::uint64_t seed, Format dtype);
 
 struct Result {
   std::vector<double> out, lse;  // row-major [B,Hq,Lq,Dv] and [B,Hq,Lq]; lse is empty where none was asked for
-  bool intact = true;            // nothing written outside out and lse, every element written
+  bool intact = true;            // every element written, and nothing outside out and lse, inputs included
 };
 
 // The problem under the contract of `kernel` for `policy`.
@@ -25,7 +25,7 @@ Result naive(const Problem& problem, const Contract& contract);
 
 // The largest |x - y| over (1 + |y|), infinite where one is NaN or infinite and the other is not the same.
 double distance(const std::vector<double>& x, const std::vector<double>& y);
-// Equal as numbers, NaN equal to NaN.
+// Equal as numbers, NaN equal to NaN, and both intact or neither.
 bool same(const Result& x, const Result& y);
 
 const KernelEntry& builtin(std::string_view name);

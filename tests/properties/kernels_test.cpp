@@ -122,6 +122,14 @@ TEST(Faults, AreFoundByTheLawsMadeForThem) {
       {"scale-on-value", "single-key"},
       {"tail-included", "single-key"},
       {"tail-included", "mean"},
+      {"oob-write", "guards"},
+      {"input-modified", "guards"},
+      {"layout-swapped", "layout"},
+      {"alignment-assumed", "layout"},
+      {"mask-multiply", "masked-contents"},
+      {"no-max-subtraction", "score-shift"},
+      {"rescale-sum-only", "constant-value"},
+      {"max-first-tile", "hard-selection"},
   };
   for (const auto& [name, law_name] : expected) {
     const kernels::KernelEntry& fault = kernel_named(kernels::fault_kernels(), name);

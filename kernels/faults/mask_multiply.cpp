@@ -1,0 +1,18 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct Steps : CleanSteps {
+  template <class Real>
+  static void mask(const Call& call, const Piece& piece, Real* s) {
+    apply_mask(call, piece, Real{0}, s);
+  }
+};
+
+}  // namespace
+
+extern constexpr KernelEntry mask_multiply = fault<CleanSteps, Steps>(
+    "mask-multiply", "masked scores are multiplied by 0 instead of set to -inf", "openxla/xla#11444", "fused");
+
+}  // namespace attest::kernels::faults

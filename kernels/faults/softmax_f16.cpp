@@ -1,0 +1,17 @@
+#include "kernels/faults/fault.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+void run(const attest_attention& attention, const Contract& contract) {
+  Contract narrow = contract;
+  narrow.policy.set(Stage::softmax, Format::f16);
+  fused_attention<CleanSteps>(attention, narrow);
+}
+
+}  // namespace
+
+extern constexpr KernelEntry softmax_f16{
+    "softmax-f16", "maximum, exp and sum are computed in f16", "TRT#2674", "fused", fused_contract<CleanSteps>, run};
+
+}  // namespace attest::kernels::faults
