@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""The records of smallest.txt: each fault shows on a problem of its size, and on none of the smaller ones drawn.
+
+Usage: smallest_test.py ATTEST --cases N. All laws are asked. Prints, per fault, the problems of exactly that size until the
+first failure, and how many smaller ones passed.
+"""
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+WORK = "b*hq*lq*lk*(d+dv)"
+NOT_EMPTY = "b>=1 && hq>=1 && lq>=1 && lk>=1 && d>=1 && dv>=1"
+LEAST = 2  # W where every dimension is 1
+# Larger ones are rare among those drawn; faults_test.py shrinks to them.
+MOST = 1000
+
+
+def records():
+    lines = (Path(__file__).parent / "smallest.txt").read_text().splitlines()
+    return [line.split(None, 2) for line in lines if not line.startswith("#")]
+
+
+def check(attest, fault, predicate, cases):
+    words = [attest, "check", f"fault:{fault}", "--assume", f"{predicate} && {NOT_EMPTY}", "--laws", "all", "--cases",
+             str(cases), "--jobs", "1", "--shrink-budget", "1", "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if not done.stdout:
+        sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("attest")
+    parser.add_argument("--cases", type=int, required=True)
+    parser.add_argument("--faults", help="these alone, separated by commas")
+    arguments = parser.parse_args()
+    failures = []
+    print(f"{'fault':<22}{'W':>6}{'problems':>10}{'smaller':>9}")
+    for fault, size, reason in records():
+        size = int(size)
+        if size > MOST or arguments.faults and fault not in arguments.faults.split(","):
+            continue
+        at = check(arguments.attest, fault, f"{WORK} == {size}", arguments.cases)
+        first = at["findings"][0]["cases_to_first"] if at["findings"] else None
+        if first is None:
+            failures.append(f"{fault}: no problem of W = {size} fails, of {at['cases']}")
+        below = check(arguments.attest, fault, f"{WORK} < {size}", arguments.cases) if size > LEAST else None
+        if below and below["findings"]:
+            failures.append(f"{fault}: W is less than {size} in {below['findings'][0]['problem']}")
+        print(f"{fault:<22}{size:>6}{first or '-':>10}{below['cases'] if below else '-':>9}", flush=True)
+    for failure in failures:
+        print("FAILED", failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
