@@ -13,7 +13,8 @@ from pathlib import Path
 
 FAULTS = {
     "S3": ["batch-leak", "batch-path", "batch-split"],
-    "S4": ["scale-on-value", "scale-missing", "scale-twice", "scale-default-kept"],
+    "S4": ["scale-on-value", "scale-missing", "scale-twice", "scale-sqrt-once", "scale-default-kept", "scale-embed-dim",
+           "scale-after-mask"],
 }
 POLICIES = ["f32", "f16"]
 PROBLEMS = 5000
