@@ -158,6 +158,14 @@ void add_seed(Collector& out, const Problem& p) {
   out.add(std::move(changed), "seed -> 0");
 }
 
+// A mask that leaves a row one key cannot go, nor can the keys that it closes, while the other stays.
+void add_single_key(Collector& out, const Problem& p) {
+  Problem changed = reset(p, Group::masks);
+  if (p.lk < 2 || changed == p) return;
+  changed.lk = 1;
+  out.add(std::move(changed), "masks and all keys but one");
+}
+
 void add_edits(Collector& out, const Problem& p) {
   // Zeros stay: they are as simple as an element can be, and what zeroed_elements() aims for.
   std::vector<Edit> others;
@@ -197,7 +205,7 @@ const std::vector<Dimension>& dimensions() {
   return table;
 }
 
-std::size_t steps() { return dimensions().size() + ladders().size() + 8; }
+std::size_t steps() { return dimensions().size() + ladders().size() + 9; }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
@@ -227,6 +235,9 @@ std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const Shri
         add_seed(out, p);
         break;
       case 6:
+        add_single_key(out, p);
+        break;
+      case 7:
         if (auto plain = literal(p, most_shrunk_literals)) out.add(std::move(*plain), "captured values -> literal");
         break;
       default:
