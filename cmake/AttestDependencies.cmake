@@ -1,7 +1,7 @@
 # Third-party libraries, all of them Debian 12 packages (docs/dependencies.md says what each is for).
 #
 # Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus  ZLIB::ZLIB
-#       OpenMP::OpenMP_CXX  attest_deps::rapidcheck
+#       OpenMP::OpenMP_CXX  attest_deps::rapidcheck  attest_deps::arb (certify/ alone)
 #       in tests GTest::gtest, in bench benchmark::benchmark  Eigen3::Eigen
 
 find_package(Threads REQUIRED)
@@ -16,6 +16,8 @@ find_package(ZLIB REQUIRED)
 # instead of a linker flag.
 find_package(rapidcheck REQUIRED)
 add_library(attest_deps::rapidcheck ALIAS rapidcheck)
+
+find_package(Arb REQUIRED)
 
 if(ATTEST_BUILD_TESTS)
   find_package(GTest REQUIRED)

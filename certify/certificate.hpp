@@ -1,0 +1,62 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/contract.hpp"
+#include "core/problem.hpp"
+
+namespace attest::certify {
+
+// What a reproducer says that a kernel returned.
+struct Claim {
+  enum class Tensor : std::uint8_t { out, lse };
+  Tensor tensor = Tensor::out;
+  std::array<Index, 4> index{};  // [b, h, i, column]; lse uses the first three
+  double value = 0;
+  // Asks the law `hull` in place of the interval: is the value a weighted mean of the attended values, however weighted?
+  bool hull = false;
+};
+
+enum class Answer : std::uint8_t {
+  stands,     // proven: no implementation that keeps the contract can return the value
+  falls,      // the bound permits the value, or anything
+  undecided,  // not even with the most bits
+};
+std::string_view name(Answer answer) noexcept;
+
+// A number of the proof to 20 digits, named as in docs/bounds.md.
+struct Figure {
+  std::string name, text;
+};
+
+struct Certificate {
+  Answer answer = Answer::undecided;
+  std::string why;                        // one clause
+  std::string exact, lo, hi;              // of the element; empty where it is not a number that is asked for
+  double rounded_lo = 0, rounded_hi = 0;  // the ends in the tensor's type
+  Format stage = Format::f32,
+         tensor = Format::f32;  // what a result is rounded to: the output stage, then the tensor's type
+  std::int64_t bits = 0;        // in which it was decided
+  std::string library;
+  std::vector<Figure> constants, row;
+  struct Key {
+    Index key;
+    std::string z, e, d;  // score, its error, that of ln of the weight
+  };
+  std::vector<Key> keys;
+  struct Way {
+    std::string name, t, x, g;
+  };
+  std::vector<Way> ways;  // that the contract permits of making an output
+};
+
+inline constexpr std::int64_t first_bits = 256, most_bits = 8192;
+
+// Judges the claim by the interval of docs/bounds.md in ball arithmetic, first in `first_bits` and, while the answer is
+// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor or a value that is
+// no number of its type, and what materialise() throws.
+Certificate certify(const Contract& contract, const Problem& problem, const Claim& claim);
+
+}  // namespace attest::certify

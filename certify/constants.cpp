@@ -1,0 +1,144 @@
+#include "certify/constants.hpp"
+
+#include <cmath>
+
+namespace attest::certify {
+namespace {
+
+// log2 e rounded up: how much larger a number may be that the factor of 2^x has been folded into.
+constexpr double folded_log2_e = 1.4427;
+
+Ball underflow(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
+
+}  // namespace
+
+bool loses(Format to, Format from) { return precision(to) < precision(from) || min_exponent(to) > min_exponent(from); }
+
+Unit::Unit(Format the_format, bool flush)
+    : format(the_format),
+      u(unit_roundoff(the_format)),
+      eta(underflow(the_format, flush)),
+      overflow(overflow_threshold(the_format)) {}
+
+Constants::Constants(const Contract& contract, const Inputs& inputs, double own_errors)
+    : how(contract.arithmetic),
+      flush(how.flush_to_zero),
+      exp2(how.exp2),
+      merges(how.lse_merge != LseMerge::none),
+      softcap_first(contract.softcap_before_bias),
+      float64_errors(own_errors),
+      sigma(inputs.scale),
+      softcap(inputs.softcap),
+      d(inputs.q.shape()[3]),
+      operand(contract.policy[Stage::operand], flush),
+      scale(contract.policy[Stage::scale], flush),
+      acc(contract.policy[Stage::qk], flush),
+      score(contract.policy[Stage::score], flush),
+      cap(contract.policy[Stage::softcap], flush),
+      softmax(contract.policy[Stage::softmax], flush),
+      weights(contract.policy[Stage::weights], flush),
+      pv(contract.policy[Stage::pv], flush),
+      partial(contract.policy[Stage::partial], flush),
+      storage(contract.policy[Stage::storage]),
+      output(contract.policy[Stage::output]) {
+  const Ball magnitude = std::fabs(sigma);
+  operand_rounds = operand.format != storage;
+  const bool operand_narrower = precision(operand.format) < precision(storage);
+  u_operand = operand_narrower ? operand.u : Ball(0);
+  eta_operand = flush ? max(operand.eta, smallest_normal(storage)) : operand.eta;
+  mu = max(1, magnitude);
+  const Ball u_acc = how.kappa * acc.u;
+  e_acc = compounded(d, u_acc);
+  relative_scale =
+      sigma == 0 ? Ball(0) : compounded(4, scale.u) + max(scale.eta, exp2 ? softmax.eta : Ball(0)) / magnitude;
+  folds = how.fold_q || how.fold_k || (how.fold_sqrt && sigma > 0);
+  folded_eta = folds ? scale.eta * max(1, sqrt(magnitude)) : Ball(0);
+  const bool has_bias = inputs.bias.present();
+  bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
+  smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;
+
+  unit = exp2 && folds ? folded_log2_e : 1;
+  overflow_mu = max(1, magnitude * unit);
+  e_acc_overflow = compounded(d + 4, u_acc);
+  raw_overflow = min(score.overflow, scale.overflow);
+  if (exp2) raw_overflow = min(raw_overflow, softmax.overflow);
+  // From here on a factor that is rounded to the scale's format, twice at most, may be infinite.
+  largest_factor = scale.overflow / (1 + 2 * scale.u);
+  // The scale itself may be: then any score may be NaN.
+  if (may_reach(magnitude * (exp2 ? folded_log2_e : 1), largest_factor)) raw_overflow = 0;
+  const Ball root = how.fold_sqrt && sigma > 0 ? sqrt(magnitude * unit) : Ball(0);
+  query_factor = how.fold_q ? max(magnitude * unit, root) : root;
+  key_factor = how.fold_k ? max(magnitude * unit, root) : root;
+
+  lazy = contract.lazy_nats();
+  a1 = exp2 ? 2 : 0;
+  a2 = (exp2 ? 2 : 0) + (how.lse_merge == LseMerge::flat ? 3 : 0);
+  a3 = exp2 ? 5 : 2;
+  // A relative error is that of the function; its result is rounded once more.
+  c_exp = how.exp_rel ? *how.exp_rel + softmax.u * (1 + Ball(*how.exp_rel)) : 2 * how.exp_ulp * softmax.u;
+
+  // Weights are rounded to their own format and then to the operand's, which may be one.
+  const bool narrow_weights = loses(weights.format, softmax.format);
+  const bool enter_rounded = loses(operand.format, weights.format) || operand_narrower;
+  weights_round = narrow_weights || enter_rounded;
+  u_weights = precision(weights.format) < precision(softmax.format) ? weights.u : Ball(0);
+  if (operand_narrower || precision(operand.format) < precision(weights.format)) u_weights += operand.u;
+  eta_weights = narrow_weights || flush ? weights.eta : Ball(0);
+  if (enter_rounded) eta_weights += operand.eta;
+  u_pv = how.kappa * pv.u;
+  pv_narrower = loses(pv.format, softmax.format);
+  u_final = max(pv.u, softmax.u);
+  c_div = 2 * Ball(how.div_ulp);
+  u_partial = merges ? partial.u : Ball(0);
+  // A tiny exp: f16 keeps subnormals, where an ulp is twice eta and at least one and a half eta may be lost; other formats may
+  // flush what is below their smallest normal, give or take the error of exp itself.
+  const bool keeps_subnormals = softmax.format == Format::f16 && !flush;
+  eps0 = Ball(1.01) *
+         (keeps_subnormals ? max(2 * Ball(how.exp_ulp), 1.5) * softmax.eta : Ball(smallest_normal(softmax.format)));
+  eps1 = pv_narrower ? max(eps0, pv.eta) : eps0;
+  eta_final = pv_narrower ? pv.eta : softmax.eta;
+  // out lies in memory in q's format: what the output stage rounds up may be infinite there.
+  overflow_out = overflow_threshold(output);
+  if (output != storage)
+    overflow_out = min(overflow_out, overflow_threshold(storage) / (1 + Ball(unit_roundoff(output))));
+}
+
+std::vector<Figure> Constants::figures() const {
+  std::vector<Figure> list;
+  const auto add = [&list](const char* name, const Ball& value) { list.push_back({name, value.text()}); };
+  add("sigma", sigma);
+  add("softcap", softcap);
+  add("kappa", how.kappa);
+  add("lazy", lazy);
+  add("u_opd", u_operand);
+  add("eta_opd", eta_operand);
+  add("u_acc", acc.u);
+  add("eta_acc", acc.eta);
+  add("E(D, kappa u_acc)", e_acc);
+  add("u_sct", scale.u);
+  add("eta_sct", scale.eta);
+  add("u_score", score.u);
+  add("eta_score", score.eta);
+  add("u_cap", cap.u);
+  add("eta_cap", cap.eta);
+  add("u_sm", softmax.u);
+  add("eta_sm", softmax.eta);
+  add("a1", a1);
+  add("a2", a2);
+  add("a3", a3);
+  add("c_e", c_exp);
+  add("u_P", u_weights);
+  add("eta_P", eta_weights);
+  add("u_pv", u_pv);
+  add("eta_pv", pv.eta);
+  add("u_f", u_final);
+  add("c_d", c_div);
+  add("u_partial", u_partial);
+  add("eta_partial", partial.eta);
+  add("eps0", eps0);
+  add("eps1", eps1);
+  add("eta_fin", eta_final);
+  return list;
+}
+
+}  // namespace attest::certify

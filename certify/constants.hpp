@@ -1,0 +1,60 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "certify/ball.hpp"
+#include "certify/certificate.hpp"
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+
+namespace attest::certify {
+
+// What docs/bounds.md writes as u_X, eta_X and OVF(X).
+struct Unit {
+  Unit(Format the_format, bool flush);
+  Format format;
+  Ball u, eta, overflow;
+};
+
+// The contract's numbers as balls, docs/bounds.md section 0, with what depends on D, the scale and the softcap alone.
+struct Constants {
+  // `float64_errors`: how many times the terms that docs/bounds.md adds for the oracle's own rounding are counted. 0 for a
+  // proof, which makes no such error; tests use others to hold the oracle's interval between two of these.
+  Constants(const Contract& contract, const Inputs& inputs, double float64_errors);
+
+  Arithmetic how;
+  bool flush, exp2, merges, softcap_first;
+  double float64_errors;
+  double sigma, softcap;
+  Index d;
+  Unit operand, scale, acc, score, cap, softmax, weights, pv, partial;
+  Format storage, output;
+
+  // Section 1.
+  bool operand_rounds;   // its format differs from storage
+  Ball u_operand;        // 0 unless it is narrower than storage
+  Ball eta_operand;      // under flush-to-zero of storage too: inputs may be flushed as they are read
+  Ball mu;               // max(1, |sigma|)
+  Ball e_acc;            // E(D, kappa u_acc)
+  Ball relative_scale;   // E(4, u_sct), and the underflow of the unscaled score over |sigma|
+  Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
+  bool bias_rounds;      // the bias is of a finer type than the score
+  double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none
+  // Section 5, per key. log2 e may be folded in with the scale under exp2: then all of these count times `unit`.
+  Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, query_factor, key_factor;
+  bool folds;
+  // Section 2.
+  Ball lazy, a1, a2, a3, c_exp;
+  // Section 4.
+  Ball u_weights, eta_weights, u_pv, u_final, c_div, u_partial, eps0, eps1, eta_final, overflow_out;
+  bool weights_round, pv_narrower;
+
+  // The fields above that the interval is made of, by the names of docs/bounds.md.
+  [[nodiscard]] std::vector<Figure> figures() const;
+};
+
+// Whether rounding from one format to another can lose bits or underflow sooner.
+bool loses(Format to, Format from);
+
+}  // namespace attest::certify

@@ -1,0 +1,319 @@
+#include "certify/enclosure.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace attest::certify {
+namespace {
+
+// A column of v as the row sees it.
+struct Column {
+  Column(const Constants& c, const Inputs& inputs, const Row& row, std::array<Index, 4> place) {
+    const auto [b, h, i, column] = place;
+    const Index kv = h / (inputs.q.shape()[1] / inputs.v.shape()[1]);
+    const auto past_operand = [&](double x) {
+      return c.operand_rounds && std::fabs(x) >= overflow_threshold(c.operand.format);
+    };
+    for (const Index j : row.keys) {
+      const double x = inputs.v.at(b, kv, j, column);
+      values.push_back(x);
+      finite = finite && std::isfinite(x);
+      beyond_operand = beyond_operand || past_operand(x);
+    }
+    for (std::size_t j = 0; j < row.masked_but_read.size(); ++j) {
+      if (!row.masked_but_read[j]) continue;
+      const double x = inputs.v.at(b, kv, static_cast<Index>(j), column);
+      masked_finite = masked_finite && std::isfinite(x);
+      beyond_operand = beyond_operand || past_operand(x);
+    }
+    if (!finite || values.empty()) return;
+    const auto [least, most] = std::ranges::minmax(values);
+    hull_lo = least;
+    hull_hi = most;
+    largest = std::max(std::fabs(least), std::fabs(most));
+    for (const double x : values) sum_abs += std::fabs(x);
+  }
+
+  std::vector<double> values;  // of the keys that take part
+  bool finite = true, masked_finite = true, beyond_operand = false;
+  double hull_lo = 0, hull_hi = 0, largest = 0;
+  Ball sum_abs;
+};
+
+// Section 3: each weight lies between e^(z - zmax - d) and e^(z - zmax + d). A mean over such a box is largest where the keys above some value have their upper weights and the others their lower ones, so
+// that of all n + 1 cuts through the sorted values one attains it.
+struct Weights {
+  Weights(const Row& row, const Ball& extra) {
+    for (std::size_t t = 0; t < row.scores.size(); ++t) {
+      const Ball middle = row.scores[t].z - row.z_max, width = row.d[t] + extra;
+      lo.push_back(exp(middle - width));
+      hi.push_back(exp(middle + width));
+    }
+  }
+  std::vector<Ball> lo, hi;
+};
+
+struct Box : Weights {
+  Box(const Row& row, const Ball& extra, const Column& column) : Weights(row, extra), values(column.values) {
+    most = extreme(1, column.hull_hi);
+    least = extreme(-1, column.hull_lo);
+    Ball heavy, lo_sum;
+    for (std::size_t t = 0; t < values.size(); ++t) {
+      heavy += hi[t] * std::fabs(values[t]);
+      lo_sum += lo[t];
+    }
+    mean_abs = tighter(column.largest, heavy / lo_sum);
+  }
+
+  // sign 1: the largest mean, -1: the least. `end` of the hull where the weights cannot be told.
+  [[nodiscard]] Ball extreme(int sign, double end) const {
+    std::vector<std::size_t> order(values.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return sign * values[a] > sign * values[b]; });
+    Ball moment, weight;
+    for (const std::size_t t : order) {
+      moment += lo[t] * values[t];
+      weight += lo[t];
+    }
+    Ball best = moment / weight;
+    for (const std::size_t t : order) {
+      moment += (hi[t] - lo[t]) * values[t];
+      weight += hi[t] - lo[t];
+      const Ball mean = moment / weight;
+      best = sign > 0 ? max(best, mean) : min(best, mean);
+    }
+    if (!best.is_finite()) return end;
+    return sign > 0 ? min(best, end) : max(best, end);  // no mean lies further out
+  }
+
+  const std::vector<double>& values;
+  Ball least, most, mean_abs;
+};
+
+// ln of the most that a wrong argument of exp, and exp itself, may make of a weight of 1.
+Ball excess(const Row& row) { return row.wrong_argument * row.z_all + row.every_exp; }
+
+// How a kernel may turn the weights into an output.
+struct Combination {
+  const char* name;
+  Ball t;                 // relative errors that numerator and denominator do not share
+  bool sum_of_rounded;    // the sum is taken over the rounded weights
+  bool normalised_first;  // the weights are divided by the sum before they are rounded
+  Ball extra;             // what goes into every d
+};
+
+// N of section 4, and u_opd for v.
+Ball shared_rounding(const Constants& c, const Row& row) {
+  const Ball rescaled = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings);
+  Ball t = (row.n + rescaled + 2) * c.u_pv + 4 * c.u_final * c.c_div + c.u_operand;
+  if (c.how.lse_merge == LseMerge::flat) t += c.u_partial;
+  if (c.how.lse_merge == LseMerge::chain)
+    t += row.splits * (2 * c.u_pv + 2 * c.u_final * c.c_div + 3 * c.softmax.u + c.u_partial);
+  if (c.merges && c.how.merge_weights == MergeWeights::lse) {
+    const Ball merges = c.how.lse_merge == LseMerge::chain ? Ball(row.splits) - 1 : Ball(1);
+    t += merges * (c.softmax.u * (2 * (row.z_top + c.lazy + row.ln_n + 1) + 2 * (row.ln_n + 1)) +
+                   2 * c.c_exp * (1 + c.c_exp)) +
+         row.splits * c.softmax.u;
+  }
+  return t;
+}
+
+std::vector<Combination> combinations(const Constants& c, const Row& row) {
+  const Ball t = shared_rounding(c, row);
+  std::vector<Combination> ways;
+  if (c.how.normalise_after && c.how.sum_of_unrounded)
+    ways.push_back({"after, sum of unrounded", c.u_weights + t, false, false, 0});
+  if (c.how.normalise_after && c.how.sum_of_rounded)
+    ways.push_back({"after, sum of rounded", t, true, false, c.weights_round ? c.u_weights : Ball(0)});
+  if (c.how.normalise_before) ways.push_back({"before", c.u_weights + t + 2 * c.c_div * c.softmax.u, false, true, 0});
+  if (c.how.normalise_lse) {
+    const Ball argument = (2 + (c.exp2 ? 4 : 0)) * (row.z_top + c.lazy + row.ln_n + 1) + c.a3 * (row.ln_n + 1);
+    ways.push_back({"exp(z - lse)",
+                    c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp),
+                    false, true, 0});
+  }
+  return ways;
+}
+
+// aL of section 4: the relative error of the denominator alone.
+Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
+  // How large the sum may be, and so how far its reciprocal may underflow.
+  const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
+  const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
+  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.how.kappa * c.softmax.u + 3 * c.c_div * c.u_final +
+           3 * row.n * c.eps0 * rho + c.eta_final * largest_sum;
+  if (sum_of_rounded) a += row.n * c.eta_weights * rho;
+  if (c.flush) a += 3 * row.n * c.softmax.eta * rho;
+  return a;
+}
+
+// x and g of section 4. `magnitude` is Abar.
+Way widened(const Constants& c, const Row& row, const Column& column, const Combination& how, const Ball& magnitude,
+            const Ball& rho) {
+  const Ball n = row.n, products = (c.flush ? 2 : 1) * n;
+  Ball absolute;
+  if (how.normalised_first) {
+    absolute = column.sum_abs * (c.eta_weights + c.softmax.eta + c.eps0 * rho) + (products + 2) * c.pv.eta;
+  } else {
+    const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) + Ball(2.2) * n * column.largest * c.eps1 +
+                            (products + 2 * Ball(row.rescalings) + 6) * c.pv.eta;
+    absolute = underflows * rho + 4 * c.pv.eta;
+  }
+  if (c.operand_rounds || c.flush) absolute += 2 * c.eta_operand;
+  if (c.merges) absolute += 2 * c.partial.eta;
+  if (c.flush) absolute += 2 * c.pv.eta + c.partial.eta;
+  const Ball own = c.float64_errors * 4 * (n + 8) * 0x1p-53 * magnitude;
+  return {how.name, how.t, expm1(how.t * (1 + c.u_final)) * magnitude + absolute + own,
+          expm1(denominator_error(c, row, rho, how.sum_of_rounded) * (1 + c.softmax.u))};
+}
+
+Ball reach(const Way& way, const Ball& top) { return way.x + way.g * (top + way.x); }
+
+// The least weight that no stage can flush to zero, so that it surely carries a NaN or an infinity of v along.
+double sure_weight(const Constants& c) {
+  return std::max({0x1p-100, smallest_normal(c.softmax.format), smallest_normal(c.weights.format),
+                   smallest_normal(c.operand.format)});
+}
+
+// The rule of the row alone, where its values do not matter. False if they do.
+bool decided_by_row(const Contract& contract, const Row& row, Enclosure& out) {
+  out.nonfinite = row.nonfinite;
+  out.undetermined = row.undetermined;
+  out.zero_ok = row.zero_ok;
+  out.empty_row = row.kind == RowKind::empty;
+  if (row.kind == RowKind::must_be_nan) out.expect = Expect::nan;
+  if (row.kind == RowKind::must_be_nan || row.kind == RowKind::undetermined) return true;
+  if (row.kind == RowKind::ordinary || !row.keys.empty()) return false;
+  // Without keys lo = hi = 0 stands.
+  if (contract.empty_row == EmptyRow::nan) out.expect = Expect::nan;
+  if (contract.empty_row == EmptyRow::unspecified || contract.empty_row == EmptyRow::mean_v) {
+    const char* why = "no key is open in this row, and the contract says nothing of such rows";
+    out.undetermined.give(why);
+    out.nonfinite.give(why);
+  }
+  return true;
+}
+
+// Section 5: where an element may overflow although no score does.
+void permit_overflow(const Constants& c, const Row& row, const Column& column, const Ball& edge,
+                     Permission& nonfinite) {
+  const Ball rescaled = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings);
+  const Ball grown = 1 + compounded(row.n + rescaled + 2, c.u_pv);
+  const Ball shift = exp(c.lazy + excess(row) + c.u_weights);
+  if (may_reach(min(column.sum_abs, row.n * Ball(column.largest)) * grown * shift, c.pv.overflow) ||
+      may_reach((grown + c.u_weights) * column.largest, c.pv.overflow))
+    nonfinite.give("the sum of weighted values may overflow");
+  if (may_reach(edge, c.overflow_out)) nonfinite.give("the interval reaches the overflow threshold of out");
+  if (c.merges &&
+      (may_reach(edge, c.partial.overflow) || may_reach((grown + c.u_weights) * column.largest, c.partial.overflow)))
+    nonfinite.give("a partial result may overflow");
+}
+
+}  // namespace
+
+Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
+                        std::array<Index, 4> place) {
+  Enclosure out;
+  const bool decided = decided_by_row(contract, row, out);
+  if (decided && row.kind != RowKind::empty) return out;
+  const Column column(c, inputs, row, place);
+  if (column.beyond_operand) out.nonfinite.give("a value is past the range of the operand format");
+  if (!column.masked_finite) out.nonfinite.give("a masked value is not finite, and may be read");
+  if (decided) return out;
+  if (!column.masked_finite) out.undetermined.give("a masked value is not finite, and may be read");
+  if (!column.finite) {
+    out.nonfinite.give("an attended value is not finite");
+    const Weights weights(row, 0);
+    Ball hi_sum;
+    for (const Ball& hi : weights.hi) hi_sum += hi;
+    const Ball least = sure_weight(c) * hi_sum;
+    const bool keys_surely_count = !row.score_lost && !row.undetermined;
+    for (std::size_t t = 0; t < column.values.size(); ++t)
+      if (keys_surely_count && !std::isfinite(column.values[t]) && certainly_less(least, weights.lo[t]))
+        out.expect = Expect::nonfinite;
+    if (out.expect == Expect::number) out.undetermined.give("an attended value is not finite, and may weigh nothing");
+    return out;
+  }
+
+  Ball moment;
+  for (std::size_t t = 0; t < column.values.size(); ++t) moment += exp(row.scores[t].z - row.z_max) * column.values[t];
+  out.y = moment / row.mass;
+  Ball lo = column.hull_lo, hi = column.hull_hi, lost = 0;
+  bool first = true;
+  for (const Combination& how : combinations(c, row)) {
+    const Box box(row, how.extra, column);
+    out.ways.push_back(widened(c, row, column, how, box.mean_abs, row.rho));
+    const Ball spread = reach(out.ways.back(), max(abs(box.least), abs(box.most)));
+    lo = first ? box.least - spread : min(lo, box.least - spread);
+    hi = first ? box.most + spread : max(hi, box.most + spread);
+    first = false;
+    if (row.score_lost)
+      lost = max(lost, reach(widened(c, row, column, how, column.largest, row.rho_lost), column.largest));
+  }
+  permit_overflow(c, row, column, max(abs(lo), abs(hi)), out.nonfinite);
+  // The survivors need not include the maximum: all that is left is that they are weighted somehow.
+  out.lo = row.score_lost ? column.hull_lo - lost : lo;
+  out.hi = row.score_lost ? column.hull_hi + lost : hi;
+  return out;
+}
+
+Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
+                         std::array<Index, 4> place) {
+  Enclosure out;
+  out.nonfinite.give("the law asks for finite numbers only");
+  if (row.kind != RowKind::ordinary) {
+    out.undetermined.give("the row has no keys, or inputs that are not finite");
+    return out;
+  }
+  const Column column(c, inputs, row, place);
+  const bool fixed = contract.empty_row == EmptyRow::zero || contract.empty_row == EmptyRow::nan;
+  if (!column.finite || !column.masked_finite) out.undetermined.give("a value is not finite");
+  if (row.undetermined && !fixed) out.undetermined = row.undetermined;
+  if (out.undetermined) return out;
+  Ball spread;
+  for (const Combination& how : combinations(c, row)) {
+    out.ways.push_back(widened(c, row, column, how, column.largest, row.rho_lost));
+    spread = max(spread, reach(out.ways.back(), column.largest));
+  }
+  out.y = column.hull_lo;
+  out.lo = column.hull_lo - spread;
+  out.hi = column.hull_hi + spread;
+  if (row.undetermined || row.zero_ok) {
+    out.lo = min(out.lo, 0);
+    out.hi = max(out.hi, 0);
+  }
+  return out;
+}
+
+Enclosure lse_enclosure(const Constants& c, const Row& row) {
+  Enclosure out;
+  out.nonfinite = row.nonfinite;
+  out.undetermined = row.undetermined;
+  out.empty_row = row.kind == RowKind::empty;
+  if (row.kind == RowKind::empty) out.expect = Expect::minus_infinity;
+  if (row.kind == RowKind::must_be_nan) out.expect = Expect::nan;
+  if (row.kind != RowKind::ordinary) return out;
+  Ball lower, upper;
+  for (std::size_t t = 0; t < row.scores.size(); ++t) {
+    lower += exp(row.scores[t].z - row.z_max - row.d[t]);
+    upper += exp(row.scores[t].z - row.z_max + row.d[t]);
+  }
+  lower = log(lower);
+  upper = log(upper);
+  const bool rounded = c.how.sum_of_rounded && c.weights_round;
+  const Ball magnitude = max(abs(lower), abs(upper)), a = denominator_error(c, row, row.rho, rounded);
+  const Ball base = 2 + (c.exp2 ? 3 : 0) + (c.merges ? 3 : 0);
+  Ball radius = expm1(a * (1 + c.softmax.u)) + c.softmax.u * (base * (row.z_top + magnitude + c.lazy) + 2 * magnitude) +
+                c.float64_errors * (0x1p-48 * (row.z_top + magnitude) + 4 * (Ball(row.n) + 8) * 0x1p-53);
+  if (rounded) radius += c.u_weights;
+  if (c.how.lse_merge == LseMerge::chain)
+    radius += c.softmax.u * 3 * (Ball(row.splits) - 1) * (row.z_top + magnitude + 1);
+  out.y = row.z_max + log(row.mass);
+  out.lo = row.z_max + lower - radius;
+  out.hi = row.z_max + upper + radius;
+  if (row.score_lost) out.undetermined.give("a score that matters may overflow");
+  return out;
+}
+
+}  // namespace attest::certify

@@ -1,0 +1,36 @@
+#pragma once
+#include "certify/row.hpp"
+
+namespace attest::certify {
+
+// What a number must be, whatever its size.
+enum class Expect : std::uint8_t { number, nan, nonfinite, minus_infinity };
+
+// One permitted way of making an output of the weights (docs/bounds.md, section 4), and what it adds around the box.
+struct Way {
+  const char* name;
+  Ball t, x, g;
+};
+
+// What one element could be if the kernel keeps its contract, before it is rounded to the tensor's type.
+struct Enclosure {
+  Ball y, lo, hi;  // the exact value; a finite one that conforms lies in [lo, hi]
+  Expect expect = Expect::number;
+  Permission nonfinite;     // NaN and infinities are permitted too
+  Permission undetermined;  // a finite value is not judged
+  bool zero_ok = false;     // 0 is permitted too
+  bool empty_row = false;
+  std::vector<Way> ways;
+};
+
+// Element [b, h, i, column] of out: sections 3 to 5.
+Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
+                        std::array<Index, 4> place);
+// What holds a finite value whatever became of the row's weights: the hull of the attended values widened by section 4, with
+// 0 where the sum of the weights may be infinite or every key lost. NaN and infinities are permitted.
+Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
+                         std::array<Index, 4> place);
+// The row's log-sum-exp: section 4b.
+Enclosure lse_enclosure(const Constants& c, const Row& row);
+
+}  // namespace attest::certify

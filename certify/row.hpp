@@ -1,0 +1,63 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "certify/score.hpp"
+#include "core/problem.hpp"
+
+namespace attest::certify {
+
+// How an element of a row is to be judged.
+enum class RowKind : std::uint8_t {
+  ordinary,
+  empty,         // no key takes part: the contract's rule; with keys where that is the mean of all values
+  must_be_nan,   // NaN in q or in an attended k, and the contract says that it propagates
+  undetermined,  // infinities in the inputs, or a maximum past the range of double
+};
+
+// Something that section 5 of docs/bounds.md permits, and the first reason why: one clause.
+struct Permission {
+  std::string why;
+  void give(const char* reason) {
+    if (why.empty()) why = reason;
+  }
+  explicit operator bool() const { return !why.empty(); }
+};
+
+// What every column of one query row shares: sections 1, 2 and 5 of docs/bounds.md. Plain data once made.
+struct Row {
+  // Row [b, h, i] of the call. Keeps no reference.
+  Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place);
+
+  RowKind kind = RowKind::ordinary;
+  std::vector<Index> keys;            // that take part, ascending
+  std::vector<Score> scores;          // of these
+  std::vector<Ball> d;                // how far ln of each weight can be off
+  std::vector<bool> masked_but_read;  // by key: takes no part, and the contract does not say that it is never read
+
+  // Section 2, once there are keys. The maximum is exact, so that several keys may have it.
+  Index n = 0, rescalings = 0, splits = 1;
+  Ball z_max, g, z_top, z_all, ln_n, a2;
+  Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
+  Ball wrong_argument;  // u_sm (a1 + a2): how far off a wrong argument of 2^x is, per unit of the score
+  Ball mass;            // sum exp(z - zmax)
+  Ball lo_sum;          // sum exp(z - zmax - d)
+  Ball rho, rho_lost;   // section 4: the row's scale for underflows; where scores may be lost
+
+  Permission nonfinite;     // NaN or infinity is permitted in any column
+  Permission undetermined;  // a finite value is not judged
+  bool score_lost = false;  // a score that matters may have become infinite: the hull decides
+  bool zero_ok = false;     // every score may be infinite, and the contract's empty row is zero
+
+ private:
+  void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place);
+  void take_mean(const Inputs& inputs, Index b);
+  void weigh(const Constants& c, Index all_keys);
+  void leave_undetermined(const char* reason);
+  void check_overflow(const Constants& c, EmptyRow empty_row);
+  [[nodiscard]] Index count_records(KeyOrder order) const;
+  [[nodiscard]] bool gap_overflows(const Constants& c, std::size_t t) const;
+};
+
+}  // namespace attest::certify
