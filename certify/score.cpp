@@ -21,6 +21,13 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
   return e;
 }
 
+// Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end: beyond 20
+// caps tanh is 1 to the last bit of any format.
+bool softcap_overflows(const Constants& c, const Score& score) {
+  return may_reach(20 * Ball(c.softcap), c.cap.overflow) &&
+         (may_reach(c.softcap, c.cap.overflow) || may_reach(abs(score.z) + score.e, c.cap.overflow));
+}
+
 // Step 5: converting s, dividing by a rounded cap, tanh, the product with the cap, storing it.
 void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
   const Ball cap = c.softcap, flushed = c.cap.eta * (1 + cap);
@@ -28,6 +35,7 @@ void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
     score.z = -cap;
     score.e = 0;
   } else {
+    if (softcap_overflows(c, score)) score.early = true;
     score.e = min(score.e + 4 * c.cap.u * (abs(score.z) + score.e) + flushed, 2 * cap);
     score.z = cap * tanh(score.z / cap);
   }

@@ -58,6 +58,13 @@ TEST(Certificate, NotFiniteStandsOnlyWhereNothingCanOverflow) {
   const char* products = "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p-16 values=constant:0x1p+8";
   EXPECT_EQ(answer(products, "f16", nan), Answer::stands);
   EXPECT_EQ(answer(products, "f16-acc16", nan), Answer::falls);
+  // A softcap, or a score that it does not bring to its end, past the range of its own stage.
+  const char* capped = "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=1 softcap=100000 values=constant:1";
+  EXPECT_EQ(answer(capped, "f16", nan), Answer::stands);
+  EXPECT_EQ(answer(capped, "f16-softmax16", nan), Answer::falls);
+  const char* large = "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=1 softcap=30000 values=constant:512 v_form=one";
+  EXPECT_EQ(answer(large, "f16", nan), Answer::stands);
+  EXPECT_EQ(answer(large, "f16-softmax16", nan), Answer::falls);
   // A value that out's own type may round to infinity.
   EXPECT_EQ(answer("lq=1 lk=1 d=1 dv=1 dtype=f16 values=constant:1 edit=v[0,0,0,0]:65504", "f16-acc16", infinity),
             Answer::falls);
