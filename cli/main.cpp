@@ -21,9 +21,10 @@ examples:
   attest check kernel.py --cases 2000            bounded and deterministic, for CI
   attest replay corpus/                          every stored reproducer gives what it expects
   attest export corpus/x/y.json --to python      a script that shows the failure without attest
+  attest certify corpus/x/y.json                 its proof once more, in ball arithmetic
 
 exit status: 0 held, 1 a property failed, 2 usage or a damaged file, 3 attest itself failed,
-             4 the subject could not be started, 125 cannot test here (--bisect))";
+             4 the subject could not be started, 125 cannot test here (--bisect), or certify cannot decide)";
 
 bool bisecting(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
@@ -65,6 +66,7 @@ int run(int argc, char** argv) {
   attest::cli::add_check(app, verb);
   attest::cli::add_replay(app, verb);
   attest::cli::add_shrink(app, verb);
+  attest::cli::add_certify(app, verb);
   attest::cli::add_export(app, verb);
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);

@@ -14,6 +14,7 @@ void add_fuzz(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_shrink(CLI::App& app, Run& run);
+void add_certify(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_judge(CLI::App& app, Run& run);
 void add_bound(CLI::App& app, Run& run);

@@ -1,0 +1,235 @@
+#include "certify/certificate.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "engine/corpus.hpp"
+#include "engine/evidence.hpp"
+#include "properties/property.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+using certify::Answer;
+using certify::Certificate;
+using certify::Claim;
+using nlohmann::ordered_json;
+
+// What a reproducer's law claims of the numbers that its witness names.
+enum class Kind : std::uint8_t {
+  element,      // no conforming result of this element rounds to `got`
+  hull,         // nor does any weighted mean of what the row attends to
+  pair,         // `got` and `expected` are results of one element, and not both can be right
+  not_covered,  // something that an interval cannot prove
+};
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+Kind kind_of(const engine::Entry& entry) {
+  const auto& witness = entry.evidence;
+  if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return Kind::not_covered;
+  if (witness->tensor != "out" && witness->tensor != "lse") return Kind::not_covered;
+  if (is_one_of(entry.property, {"policy-bound", "result-class", "lse"})) return Kind::element;
+  if (entry.property == "hull") return Kind::hull;
+  // The laws that hold two results of the very same element against one enclosure.
+  if (is_one_of(entry.property,
+                {"batch-bounded", "fused-equals-explicit", "heads-expanded", "layout", "length-mask", "window-mask"}))
+    return Kind::pair;
+  return Kind::not_covered;
+}
+
+std::string why_not_covered(const engine::Entry& entry) {
+  if (entry.seen != VerdictKind::fail)
+    return fmt::format("the file reports {} and no wrong number: there is nothing that an interval could prove",
+                       name(entry.seen));
+  const properties::Property* law = properties::find_property(entry.property);
+  if (!entry.evidence || entry.evidence->wrong == Wrong::memory || (law && law->kind == properties::Kind::guard))
+    return "the finding is about memory, and no claim about a number: replay shows it";
+  if (law && law->kind == properties::Kind::exact)
+    return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
+           "replay";
+  return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "
+         "shows it";
+}
+
+std::string element_text(const engine::Entry& entry) {
+  const auto& i = entry.evidence->index;
+  return entry.evidence->tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
+                                         : fmt::format("out[{},{},{},{}]", i[0], i[1], i[2], i[3]);
+}
+
+// The certificate of the number that decides, and which that is.
+struct Result {
+  Certificate certificate;
+  double value;
+};
+
+Result certify_entry(const engine::Entry& entry, Kind kind, const std::string& path) {
+  Claim claim;
+  claim.tensor = entry.evidence->tensor == "lse" ? Claim::Tensor::lse : Claim::Tensor::out;
+  claim.index = entry.evidence->index;
+  claim.hull = kind == Kind::hull;
+  const auto judge = [&](double value) {
+    claim.value = value;
+    return Result{certify::certify(entry.contract, entry.problem, claim), value};
+  };
+  try {
+    Result got = judge(entry.evidence->got);
+    if (kind != Kind::pair || got.certificate.answer == Answer::stands) return got;
+    Result other = judge(entry.evidence->expected);
+    // Both may be right only if neither answer is open.
+    const bool take_other = other.certificate.answer == Answer::stands ||
+                            (other.certificate.answer == Answer::undecided && got.certificate.answer == Answer::falls);
+    return take_other ? other : got;
+  } catch (const Error& error) {
+    throw Error(error.exit(), fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+std::string sentence(const engine::Entry& entry, Kind kind, const Result& result) {
+  const std::string element = element_text(entry), value = report::number(result.value);
+  std::string text;
+  switch (result.certificate.answer) {
+    case Answer::stands:
+      text = kind == Kind::hull
+                 ? fmt::format("no weighting of the values that the row attends to can give {} = {}", element, value)
+                 : fmt::format("no implementation that keeps this contract can give {} = {}", element, value);
+      break;
+    case Answer::falls:
+      text = fmt::format("the bound does not exclude {} = {}", element, value);
+      break;
+    case Answer::undecided:
+      text = fmt::format("{} = {} is too near to an end of the interval", element, value);
+      break;
+  }
+  if (kind == Kind::pair)
+    text += fmt::format(", one of the two results {} and {} of this element", report::number(entry.evidence->got),
+                        report::number(entry.evidence->expected));
+  return text + ": " + result.certificate.why;
+}
+
+std::string_view outcome_text(Answer answer) {
+  constexpr std::array<std::string_view, 3> texts{"stands", "does not stand", "undecided"};
+  return texts[static_cast<std::size_t>(answer)];
+}
+
+void print(const engine::Entry& entry, Kind kind, const Result& result) {
+  const Certificate& made = result.certificate;
+  std::cout << fmt::format("{:<15} {}\n", outcome_text(made.answer), sentence(entry, kind, result));
+  if (!made.lo.empty()) {
+    std::cout << fmt::format("  interval      {} .. {}\n", made.lo, made.hi);
+    std::cout << fmt::format("  rounded       {} .. {} in {}\n", report::number(made.rounded_lo),
+                             report::number(made.rounded_hi), name(made.tensor));
+    if (kind != Kind::hull) std::cout << fmt::format("  exact value   {}\n", made.exact);
+  }
+  std::cout << fmt::format("  value         {} = {}, as the file states it\n", report::number(result.value),
+                           hex_float(result.value));
+  std::cout << fmt::format("  policy        {}\n", to_text(entry.contract.policy));
+  std::cout << fmt::format("  decided       in {} bits, {}\n", made.bits, made.library);
+}
+
+ordered_json figures(const std::vector<certify::Figure>& list) {
+  ordered_json object = ordered_json::object();
+  for (const certify::Figure& figure : list) object[figure.name] = figure.text;
+  return object;
+}
+
+ordered_json proof_json(const Result& result) {
+  const Certificate& made = result.certificate;
+  ordered_json object;
+  object["value"] = engine::real_to_json(result.value);
+  object["value_hex"] = hex_float(result.value);
+  if (!made.lo.empty()) {
+    object["exact"] = made.exact;
+    object["lo"] = made.lo;
+    object["hi"] = made.hi;
+    object["rounded_lo"] = engine::real_to_json(made.rounded_lo);
+    object["rounded_hi"] = engine::real_to_json(made.rounded_hi);
+  }
+  object["rounded_to"] = {name(made.stage), name(made.tensor)};
+  object["bits"] = made.bits;
+  object["library"] = made.library;
+  object["constants"] = figures(made.constants);
+  object["row"] = figures(made.row);
+  object["keys"] = ordered_json::array();
+  for (const auto& key : made.keys)
+    object["keys"].push_back({{"key", key.key}, {"z", key.z}, {"e", key.e}, {"d", key.d}});
+  object["ways"] = ordered_json::array();
+  for (const auto& way : made.ways)
+    object["ways"].push_back({{"name", way.name}, {"t", way.t}, {"x", way.x}, {"g", way.g}});
+  return object;
+}
+
+ordered_json head_json(const engine::Entry& entry, const std::string& path) {
+  ordered_json object;
+  object["format"] = 1;
+  object["verb"] = "certify";
+  object["file"] = path;
+  object["subject"] = entry.subject;
+  object["property"] = entry.property;
+  object["problem"] = to_text(engine::portable_problem(entry.problem));
+  object["contract"] = to_json(entry.contract);
+  return object;
+}
+
+int certify_file(const Settings& settings, const std::string& path) {
+  std::unique_ptr<OutputFile> json;
+  if (const auto file = settings.text("json")) json = std::make_unique<OutputFile>(*file, "--json");
+  const bool quiet = json && json->is_stdout();
+  const engine::Entry entry = engine::read_entry(path);
+  const Kind kind = kind_of(entry);
+  ordered_json object = head_json(entry, path);
+  Exit exit = Exit::cannot_test;
+  if (kind == Kind::not_covered) {
+    const std::string why = why_not_covered(entry);
+    if (!quiet) std::cout << fmt::format("{:<15} {}: {}\n", "not covered", entry.property, why);
+    object["outcome"] = "not_covered";
+    object["why"] = why;
+  } else {
+    const Result result = certify_entry(entry, kind, path);
+    const Answer answer = result.certificate.answer;
+    if (answer != Answer::undecided) exit = answer == Answer::stands ? Exit::held : Exit::found;
+    if (!quiet) print(entry, kind, result);
+    constexpr std::array<std::string_view, 3> kinds{"element", "hull", "pair"};
+    object["outcome"] = name(answer);
+    object["why"] = sentence(entry, kind, result);
+    object["claim"] = kinds[static_cast<std::size_t>(kind)];
+    object["tensor"] = entry.evidence->tensor;
+    object["index"] = entry.evidence->index;
+    object.update(proof_json(result));
+  }
+  object["exit"] = static_cast<int>(exit);
+  if (json) write_json(*json, object);
+  return static_cast<int>(exit);
+}
+
+}  // namespace
+
+void add_certify(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("certify", "prove a corpus file's finding once more, in ball arithmetic");
+  auto file = std::make_shared<std::string>();
+  auto settings = std::make_shared<Settings>();
+  verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
+  settings->declare(*verb, {{"json", "FILE", "the proof with its constants as one JSON object; - is stdout"}});
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("certify");
+      return certify_file(*settings, *file);
+    };
+  });
+}
+
+}  // namespace attest::cli
