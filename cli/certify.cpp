@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -53,8 +54,9 @@ Kind kind_of(const engine::Entry& entry) {
 
 std::string why_not_covered(const engine::Entry& entry) {
   if (entry.seen != VerdictKind::fail)
-    return fmt::format("the file reports {} and no wrong number: there is nothing that an interval could prove",
-                       name(entry.seen));
+    return fmt::format(
+        "the finding is of kind '{}' and names no wrong number: there is nothing that an interval could prove",
+        name(entry.seen));
   const properties::Property* law = properties::find_property(entry.property);
   if (!entry.evidence || entry.evidence->wrong == Wrong::memory || (law && law->kind == properties::Kind::guard))
     return "the finding is about memory, and no claim about a number: replay shows it";
@@ -135,8 +137,8 @@ void print(const engine::Entry& entry, Kind kind, const Result& result) {
                              report::number(made.rounded_hi), name(made.tensor));
     if (kind != Kind::hull) std::cout << fmt::format("  exact value   {}\n", made.exact);
   }
-  std::cout << fmt::format("  value         {} = {}, as the file states it\n", report::number(result.value),
-                           hex_float(result.value));
+  const std::string hex = std::isfinite(result.value) ? " = " + hex_float(result.value) : "";
+  std::cout << fmt::format("  value         {}{}, as the file states it\n", report::number(result.value), hex);
   std::cout << fmt::format("  policy        {}\n", to_text(entry.contract.policy));
   std::cout << fmt::format("  decided       in {} bits, {}\n", made.bits, made.library);
 }

@@ -90,7 +90,7 @@ class Certify(Cli):
             self.assertEqual(proof["outcome"], "not_covered")
             self.assertIn(says, text)
         file = next(ROOT.glob("docs/findings/ort-attention-4.json"))
-        self.assertIn("reports error", self.certify(file, 125, "not covered ")[0])
+        self.assertIn("kind 'error'", self.certify(file, 125, "not covered ")[0])
 
     def test_bad_files(self):
         file = self.entry("fault_scale-twice/policy-bound*")
