@@ -67,8 +67,9 @@ void Row::collect(const Constants& c, const Contract& contract, const Inputs& in
     const bool unread = never_read_if_masked(contract, inputs, b, j), open = is_open(inputs, b, h, i, j);
     const double bias = open && inputs.bias.present() ? inputs.bias.at(b, h, i, j) : 0;
     const bool excluded = open && bias == -infinity && !cap_last, takes_part = open && !excluded;
-    masked_but_read.push_back(!takes_part && !unread);
-    if (!takes_part && unread) continue;
+    const bool read_anyway = !unread || excluded;  // a bias of -inf is added to a score
+    masked_but_read.push_back(!takes_part && read_anyway);
+    if (!takes_part && !read_anyway) continue;
     const Vector key(read(inputs.k, b, kv, j));
     if (!takes_part) {
       if (!key.finite) masked_finite = false;

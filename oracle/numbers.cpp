@@ -41,6 +41,7 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   eta_scale = eta(scaling, flush);
   u_cap = unit_roundoff(capping);
   eta_cap = eta(capping, flush);
+  overflow_cap = overflow_threshold(capping);
   tanh_relative = (2 * arithmetic.tanh_ulp + 2) * u_cap;
   tanh_absolute = arithmetic.tanh == TanhError::absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
   underflows = (flush ? 2 : 1) * d;

@@ -34,7 +34,7 @@ struct Numbers {
   bool operand_rounds;   // the operand format differs from storage
   bool operand_flushes;  // that, or flush-to-zero: absolute errors arise on entering a product
   double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
-      tanh_absolute;
+      tanh_absolute, overflow_cap;
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;

@@ -12,6 +12,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // c tanh(s/c): converting s and c, the division, tanh itself, the product, the stored result.
 void apply_softcap(const Numbers& n, Score& score) {
   const double c = n.softcap, s = score.z;
+  // Its own format may make an infinity of the cap, or of a score that tanh does not bring to its end: beyond 20 caps it is 1 to
+  // the last bit of any format.
+  if (20 * c >= n.overflow_cap && (c >= n.overflow_cap || std::fabs(s) + score.e >= n.overflow_cap))
+    score.early_overflow = true;
   score.e = std::min(score.e + 4 * n.u_cap * (std::fabs(s) + score.e) + n.eta_cap * (1 + c), 2 * c);
   if (s == -infinity) score.e = 0;  // tanh(-inf) is exactly -1
   score.z = c * tanh(fill(std::fabs(s) < infinity ? s / c : std::copysign(40.0, s)))[0];

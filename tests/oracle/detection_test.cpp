@@ -452,6 +452,19 @@ TEST(Detection, ABiasMayBeRoundedOnItsWayToExp2) {
   EXPECT_LE(width(true), width(false) + 2.1 * 2 * 528 * unit_roundoff(Format::f16));
 }
 
+// A softcap of 100000 is infinite in f16, and infinity times tanh(0) is NaN.
+TEST(Overflow, ASoftcapThatItsFormatCannotHoldMakesAnythingOfAScore) {
+  const auto nan_is = [](const char* policy, const char* softcap) {
+    Trial run = scored(std::string("dtype=f16 softcap=") + softcap, policy, {0, 1}, {1, 2});
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(0, 0, 0, 0, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is("f16-all", "100000"), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16-all", "100"), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16", "100000"), VerdictKind::fail);
+}
+
 // A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
 TEST(Overflow, ComesSoonerWhereLog2EIsFoldedIn) {
   const auto nan_is = [](bool exp2, bool fold_q, double score) {
