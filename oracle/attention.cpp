@@ -1,6 +1,8 @@
 #include "oracle/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "oracle/call.hpp"
@@ -8,6 +10,7 @@
 #include "oracle/outcome.hpp"
 #include "oracle/quick.hpp"
 #include "oracle/row.hpp"
+#include "oracle/statistical.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -65,22 +68,34 @@ struct AttentionOracle::State {
   Row row;
   Column column;
   HeadFacts facts;
-  Index facts_of = -1, row_of = -1;
+  RowSpread spread;
+  Index facts_of = -1, row_of = -1, spread_of = -1;
 
   [[nodiscard]] Index head_number(Index b, Index h) const { return b * call.kv_heads + call.kv_head(h); }
+  [[nodiscard]] Index row_number(const RowIndex& r) const { return (r.b * call.heads + r.h) * call.rows + r.i; }
 
   Row& at(const RowIndex& r) {
     if (facts_of != head_number(r.b, r.h)) {
       facts = head_facts(call, r.b, call.kv_head(r.h));
       facts_of = head_number(r.b, r.h);
     }
-    const Index number = (r.b * call.heads + r.h) * call.rows + r.i;
+    const Index number = row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
     row_of = number;
     return row;
   }
   Enclosure out(const RowIndex& r, Index c) { return column.evaluate(call, at(r), r.b, r.h, c); }
   Enclosure lse(const RowIndex& r) { return lse_enclosure_of(call, at(r)); }
+  // Evaluates an element for the statistical tier: false if that says nothing of it.
+  bool prepare_spread(const RowIndex& r, Index c, Enclosure& rigorous) {
+    rigorous = out(r, c);
+    if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
+        !statistical_refusal(*call.contract).empty())
+      return false;
+    if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
+    spread_of = row_of;
+    return true;
+  }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
     const Row& the_row = at(r);
@@ -166,6 +181,29 @@ Enclosure AttentionOracle::out_enclosure(Index b, Index h, Index i, Index column
 
 Enclosure AttentionOracle::hull_enclosure(Index b, Index h, Index i, Index column) {
   return state_->column.hull(state_->call, state_->at({b, h, i}), b, h, column);
+}
+
+StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, Index i, Index column, double lambda) {
+  State& at = *state_;
+  Enclosure rigorous;
+  if (!at.prepare_spread({b, h, i}, column, rigorous)) return {};
+  const Spread spread = at.spread.of(at.call, at.row, at.column, rigorous.y);
+  const RowSpread::Interval interval = at.spread.interval(at.row, at.column, rigorous.y, spread, lambda);
+  return {true,
+          at.spread.by_box,
+          spread.s,
+          spread.bias,
+          std::max(interval.lo, rigorous.lo),
+          std::min(interval.hi, rigorous.hi)};
+}
+
+double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {
+  State& at = *state_;
+  Enclosure rigorous;
+  if (!at.prepare_spread({b, h, i}, column, rigorous)) return std::numeric_limits<double>::quiet_NaN();
+  const Spread spread = at.spread.of(at.call, at.row, at.column, rigorous.y);
+  const Rounding round{at.call.numbers.output, tensor, false};
+  return at.spread.least_lambda(at.row, at.column, rigorous.y, spread, round, got);
 }
 
 Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return state_->lse({b, h, i}); }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string_view>
 
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
@@ -22,6 +23,19 @@ struct Enclosure {
   bool zero_ok = false;       // 0 is permitted too: the row may have lost every key
   bool empty_row = false;
 };
+
+// Where the elements of conforming kernels lie as a rule (docs/bounds.md, section 7): y +- (1.05 lambda s + bias), before
+// rounding. A finding outside is improbable, not impossible.
+struct StatisticalEnclosure {
+  bool applies = false;  // false: nothing is said, and the rigorous enclosure alone decides
+  bool by_box =
+      false;  // errors of the weights are too large to act linearly: a box takes the place of part of lambda s
+  double s = 0, bias = 0;
+  double lo = 0, hi = 0;  // never wider than the rigorous enclosure
+};
+
+// Why the statistical tiers do not speak of a contract, as one clause; empty if they do.
+std::string_view statistical_refusal(const Contract& contract);
 
 // The float64 reference and the proven bounds of docs/bounds.md for one problem. Judges what a kernel returned.
 class AttentionOracle {
@@ -46,6 +60,11 @@ class AttentionOracle {
   // with 0 where the sum of the weights may be infinite or every key lost. `undetermined` where nothing is known of it:
   // rows without keys, values or masked values that are not finite, and an empty row's value that is not fixed.
   Enclosure hull_enclosure(Index b, Index h, Index i, Index column);
+  // Tier two of an element of out.
+  StatisticalEnclosure statistical_enclosure(Index b, Index h, Index i, Index column, double lambda);
+  // The least lambda whose enclosure, rounded to `tensor`, holds `got`: 0 at least, infinite above 2^20, NaN where the
+  // tier does not apply.
+  double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got);
 
  private:
   struct State;

@@ -11,9 +11,14 @@ class Column {
   // What AttentionOracle::hull_enclosure says.
   Enclosure hull(const Call& call, Row& row, Index b, Index h, Index column);
 
+  // Of the element last evaluated: the attended values, in units of 1/unit(), padded to whole lanes.
+  [[nodiscard]] const std::vector<double>& values() const noexcept { return v_; }
+  [[nodiscard]] double unit() const noexcept { return unit_; }
+  // The largest (sign 1) or smallest (sign -1) mean of values() over a box of weights; y is the reference, in the same unit.
+  [[nodiscard]] double box_extreme(const Row::Box& box, double y, double sign) const;
+
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
-  double box_extreme(const Row::Box& box, double y, double sign) const;
 
   std::vector<double> all_, v_;
   double unit_ = 1, sum_abs_ = 0, max_abs_ = 0, hull_lo_ = 0, hull_hi_ = 0;

@@ -59,13 +59,21 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
                              : 2 * arithmetic.exp_ulp * u_softmax;
   near = softmax == Format::f64 ? 760 : 120;
 
-  const double u_acc = kappa * unit_roundoff(acc);
+  u_acc = kappa * unit_roundoff(acc);
+  u_scale = unit_roundoff(scaling);
   e_operand = compounded(2, u_operand);
   e_acc = compounded(d, u_acc);
   e_acc_overflow = compounded(d + 4, u_acc);
-  e_scale = compounded(4, unit_roundoff(scaling));
+  e_scale = compounded(4, u_scale);
   relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
-  const bool folds = arithmetic.fold_q || arithmetic.fold_k || (arithmetic.fold_sqrt && sigma > 0);
+  const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
+  scaled_queries = arithmetic.fold_q || folds_root;
+  scaled_keys = arithmetic.fold_k || folds_root;
+  const bool folds = scaled_queries || scaled_keys;
+  const int operand_bits = std::min(precision(operand), precision(storage));
+  const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
+  inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(acc);
+  inexact_pv = std::min(precision(weights), precision(operand)) + operand_bits > precision(pv);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
   u_bias_unit = unit > 1 ? u_score + unit_roundoff(scaling) : 0;

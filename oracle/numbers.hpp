@@ -31,8 +31,9 @@ struct Numbers {
   bool softcap_before_bias;
   // section 1
   double u_operand, eta_operand, overflow_operand;
-  bool operand_rounds;   // the operand format differs from storage
-  bool operand_flushes;  // that, or flush-to-zero: absolute errors arise on entering a product
+  bool operand_rounds;    // the operand format differs from storage
+  bool operand_flushes;   // that, or flush-to-zero: absolute errors arise on entering a product
+  double u_acc, u_scale;  // u_acc and, below, u_pv: times kappa
   double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
       tanh_absolute, overflow_cap;
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
@@ -43,6 +44,8 @@ struct Numbers {
   double u_bias_unit;  // rounding of a bias that is brought to that unit, relative to it
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
   double underflows;                    // of the D products: 2 D under flush-to-zero, else D
+  bool scaled_queries, scaled_keys;     // the scale may be folded into them
+  bool inexact_qk, inexact_pv;          // the product of two operands may not fit the accumulator
   // section 2
   double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy;
   bool exp2;

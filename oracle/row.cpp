@@ -278,19 +278,22 @@ void Row::check_overflow(const Call& call) {
 
 const Row::Box& Row::box(const Call& call, int index) {
   Box& box = boxes_[index];
-  if (box.made) return box;
+  if (!box.made) fill_box(box, d, index == 1 ? call.numbers.u_weights : 0);
+  return box;
+}
+
+void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) const {
   box.made = true;
-  const double extra = index == 1 ? call.numbers.u_weights : 0;
   box.lo.resize(p.size());
   box.hi.resize(p.size());
   // Weights count by their ratios alone. Where the largest lower end is tiny, they are taken in its units, since a key far
   // below the maximum may win if its own error is small.
   double largest_lo = -infinity;
-  for (std::size_t t = 0; t < p.size(); ++t) largest_lo = std::max(largest_lo, z[t] - z_max - d[t] - extra);
+  for (std::size_t t = 0; t < p.size(); ++t) largest_lo = std::max(largest_lo, z[t] - z_max - widths[t] - extra);
   box.log_unit = largest_lo < -500 ? std::max(largest_lo, -std::numeric_limits<double>::max()) : 0;
   Lanes lo_sum = fill(0), hi_sum = lo_sum;
   for (std::size_t t = 0; t < p.size(); t += lane_count) {
-    const Lanes log_weight = load(&z[t]) - z_max - box.log_unit, width = load(&d[t]) + extra;
+    const Lanes log_weight = load(&z[t]) - z_max - box.log_unit, width = load(&widths[t]) + extra;
     const Lanes hi = exp(min(log_weight + width, fill(600.0)));  // the largest lower end is at least e^-500
     const Lanes lo = min(exp(log_weight - width), hi);
     store(&box.lo[t], lo);
@@ -300,7 +303,6 @@ const Row::Box& Row::box(const Call& call, int index) {
   }
   box.lo_sum = sum(lo_sum);
   box.hi_sum = sum(hi_sum);
-  return box;
 }
 
 double Row::denominator_error(const Numbers& m, double rho_used, bool sum_of_rounded) const {

@@ -61,6 +61,8 @@ class Row {
     bool made = false;
   };
   const Box& box(const Call& call, int index);
+  // Weights e^(z - zmax -+ (width + extra)), one width per key.
+  void fill_box(Box& box, const std::vector<double>& width, double extra) const;
 
   struct Lse {
     double y, lo, hi;

@@ -1,0 +1,62 @@
+#pragma once
+#include <vector>
+
+#include "oracle/element.hpp"
+#include "oracle/outcome.hpp"
+#include "oracle/row.hpp"
+
+namespace attest::oracle {
+
+// How far from the reference a conforming kernel's element tends to lie: within lambda s of it, and `bias` more for
+// errors that all point one way. Both before output rounding, in the units of v.
+struct Spread {
+  double s = 0, bias = 0;
+};
+
+// What docs/bounds.md, section 7, says of one row, for an ordinary row whose scores did not overflow.
+class RowSpread {
+ public:
+  void evaluate(const Call& call, const Row& row, Index b, Index h, Index i);
+
+  // Of the element that `column` last evaluated; y is its reference.
+  [[nodiscard]] Spread of(const Call& call, const Row& row, const Column& column, double y) const;
+  // The interval at `lambda`, before output rounding.
+  struct Interval {
+    double lo, hi;
+  };
+  Interval interval(const Row& row, const Column& column, double y, Spread spread, double lambda);
+  // The least lambda whose interval holds `got` once its ends are rounded; infinite above 2^20.
+  double least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round, double got);
+
+  // Errors of the weights so large that they do not act linearly: the interval is a box of section 3, widened.
+  bool by_box = false;
+  std::vector<double> tau, tau1;  // of ln of each key's weight: one's own, and what keys share; padded with 0
+
+ private:
+  // One element, by keys.
+  struct Element {
+    const std::vector<double>& v;
+    double y, unit;                      // v and y are in units of 1/unit
+    std::vector<double> moved, carried;  // p (v - y), p v
+  };
+  [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
+  [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
+  [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e) const;
+  [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e) const;
+  template <class Term>
+  double binned(Term&& term) const;
+  void sort_into_bins(const Numbers& m, const Row& row);
+  void widen(const Row& row, double lambda);
+
+  double rescales_ = 0;         // Rs
+  double sum_coherence_ = 1;    // of the row sum
+  double smallest_weight_ = 0;  // below it a weight may be lost
+  double weight_unit_ = 1;      // of a weight as it is rounded, over that of p
+  double weight_squares_ = 0, weight_prefixes_ = 0;
+  std::vector<double> query_, keys_;     // keys_ row by row, padded(d) apart
+  std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order
+  std::vector<double> width_;
+  Row::Box box_;
+};
+
+}  // namespace attest::oracle

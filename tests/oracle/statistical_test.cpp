@@ -1,0 +1,155 @@
+// Tier two against an independent implementation of the same page (tests/data/statistical_golden.sh), and its rules.
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/inputs.hpp"
+#include "oracle/attention.hpp"
+
+namespace attest {
+namespace {
+
+// The numbers of a line after its first word.
+std::vector<double> numbers_of(std::ifstream& file) {
+  std::string line, word;
+  std::getline(file, line);
+  std::istringstream in(line);
+  in >> word;
+  std::vector<double> numbers;
+  while (in >> word) numbers.push_back(parse_double(word).value());
+  return numbers;
+}
+
+void fill(Tensor& tensor, const std::vector<double>& values, Index columns) {
+  for (std::size_t n = 0; n < values.size(); ++n)
+    tensor.set(0, 0, static_cast<Index>(n) / columns, static_cast<Index>(n) % columns, values[n]);
+}
+
+void expect_near(double got, double expected, double scale) {
+  EXPECT_LE(std::fabs(got - expected), 1e-9 * scale) << "got " << got << ", expected " << expected;
+}
+
+struct Checked {
+  int elements = 0, boxes = 0;
+};
+
+// Reads and checks one case; false at the end of the file.
+bool check_next(std::ifstream& file, Checked& checked) {
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  SCOPED_TRACE(line);
+  char policy[32];
+  long lk = 0, d = 0, dv = 0;
+  int biased = 0;
+  double scale = 0;
+  EXPECT_EQ(std::sscanf(line.c_str(), "case %31s lk=%ld d=%ld dv=%ld bias=%d scale=%la", policy, &lk, &d, &dv, &biased,
+                        &scale),
+            6);
+  const Policy parsed = policy_from_text(policy);
+  const Contract contract = contract_from_json(nlohmann::json::parse(line.substr(line.find('{'))), parsed);
+  Problem problem;
+  problem.lq = 1;
+  problem.lk = lk;
+  problem.d = d;
+  problem.dv = dv;
+  problem.dtype = parsed[Stage::storage];
+  problem.scale = scale;
+  problem.values = Values::constant;
+  if (biased != 0) problem.bias = Bias::zero;
+  Inputs inputs = materialise(problem);
+  fill(inputs.q, numbers_of(file), d);
+  fill(inputs.k, numbers_of(file), d);
+  fill(inputs.v, numbers_of(file), dv);
+  const std::vector<double> bias = numbers_of(file);
+  if (biased != 0) fill(inputs.bias, bias, lk);
+
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  for (Index c = 0; c < dv; ++c) {
+    const std::vector<double> expected = numbers_of(file);
+    const oracle::Enclosure rigorous = oracle.out_enclosure(0, 0, 0, c);
+    const oracle::StatisticalEnclosure e = oracle.statistical_enclosure(0, 0, 0, c, 5);
+    if (!e.applies) continue;
+    expect_near(e.s, expected[0], expected[0]);
+    expect_near(e.bias, expected[1], expected[0]);
+    const double size = std::fabs(rigorous.y) * 1e-6 + 5 * expected[0];
+    expect_near(e.lo, std::max(expected[2], rigorous.lo), size);
+    expect_near(e.hi, std::min(expected[3], rigorous.hi), size);
+    ++checked.elements;
+    checked.boxes += e.by_box;
+  }
+  return true;
+}
+
+TEST(StatisticalGolden, SpreadsAgreeWithAnIndependentImplementation) {
+  std::ifstream file(ATTEST_SOURCE_DIR "/tests/data/statistical_golden.txt");
+  ASSERT_TRUE(file);
+  Checked checked;
+  while (check_next(file, checked)) {
+  }
+  EXPECT_GE(checked.elements, 400);
+  EXPECT_GE(checked.boxes, 10);
+}
+
+Problem short_rows() {
+  Problem p;
+  p.b = p.hq = p.hkv = 1;
+  p.lq = 2;
+  p.lk = 12;
+  p.d = 8;
+  p.dv = 4;
+  p.dtype = Format::f16;
+  p.seed = 5;
+  return p;
+}
+
+TEST(Statistical, ErrorsThatPointOneWayAreLeftToTheRigorousTier) {
+  const Problem problem = short_rows();
+  const Inputs inputs = materialise(problem);
+  const Policy policy = policy_for(Format::f16);
+  const auto contract = [&](const char* text) { return contract_from_json(nlohmann::json::parse(text), policy); };
+  for (const auto& [text, applies] :
+       {std::pair{"{}", true}, std::pair{R"({"kappa":3})", false}, std::pair{R"({"flush_to_zero":true})", false}}) {
+    const Contract promised = contract(text);
+    EXPECT_EQ(oracle::statistical_refusal(promised).empty(), applies) << text;
+    oracle::AttentionOracle oracle(promised, problem, inputs);
+    EXPECT_EQ(oracle.statistical_enclosure(0, 0, 1, 2, 4).applies, applies) << text;
+    EXPECT_EQ(std::isnan(oracle.lambda_needed(0, 0, 1, 2, Format::f16, 0)), !applies) << text;
+  }
+}
+
+// The lambda that a value needs is the least whose rounded interval holds it.
+TEST(Statistical, LambdaNeededIsWhereTheRoundedIntervalEnds) {
+  Problem problem = short_rows();
+  int checked = 0;
+  for (const char* policy : {"f16", "f16-softmax16", "f32"})
+    for (const double amplitude : {1.0, 8.0}) {
+      const Policy parsed = policy_from_text(policy);
+      const Format type = problem.dtype = parsed[Stage::storage];
+      problem.amplitude = amplitude;
+      const Contract contract = contract_for(parsed);
+      const Inputs inputs = materialise(problem);
+      oracle::AttentionOracle oracle(contract, problem, inputs);
+      const oracle::Enclosure rigorous = oracle.out_enclosure(0, 0, 1, 2);
+      const auto needed = [&](double got) { return oracle.lambda_needed(0, 0, 1, 2, type, got); };
+      EXPECT_EQ(needed(round_to(type, rigorous.y)), 0);
+      EXPECT_GT(needed(6e4), 1000);
+      for (const double lambda : {1.0, 4.0}) {
+        const oracle::StatisticalEnclosure e = oracle.statistical_enclosure(0, 0, 1, 2, lambda);
+        ASSERT_TRUE(e.applies);
+        if (e.hi == rigorous.hi) continue;  // cut to the rigorous enclosure
+        const double edge = round_to(type, e.hi), ulp = 2 * unit_roundoff(type) * std::fabs(edge);
+        EXPECT_LE(needed(edge), lambda * (1 + 1e-6)) << policy;
+        EXPECT_GT(needed(round_to(type, edge + ulp)), lambda * (1 - 1e-6)) << policy;
+        ++checked;
+      }
+    }
+  EXPECT_GE(checked, 8);
+}
+
+}  // namespace
+}  // namespace attest
