@@ -94,7 +94,7 @@ struct AttentionOracle::State {
       return false;
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;
-    return true;
+    return spread.applies;
   }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {

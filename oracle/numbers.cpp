@@ -128,10 +128,7 @@ double Numbers::merged_a2(double n) const {
   return a2 + (arithmetic.lse_merge == LseMerge::chain ? 3 * (splits(n) - 1) : 0);
 }
 
-double Numbers::shared_rounding(double n, double r, double z_top) const {
-  const double adds = n + (pv_narrower ? 2 : 1) * r + 2;
-  double t = adds * u_pv + 4 * u_final * c_div + u_operand;
-  if (arithmetic.lse_merge == LseMerge::flat) t += u_partial;
+double Numbers::with_merges(double t, double n, double z_top) const {
   if (arithmetic.lse_merge == LseMerge::chain)
     t += splits(n) * (2 * u_pv + 2 * u_final * c_div + 3 * u_softmax + u_partial);
   if (merges && arithmetic.merge_weights == MergeWeights::lse) {
@@ -141,6 +138,13 @@ double Numbers::shared_rounding(double n, double r, double z_top) const {
          splits(n) * u_softmax;
   }
   return t;
+}
+
+double Numbers::shared_rounding(double n, double r, double z_top) const {
+  const double adds = n + (pv_narrower ? 2 : 1) * r + 2;
+  double t = adds * u_pv + 4 * u_final * c_div + u_operand;
+  if (arithmetic.lse_merge == LseMerge::flat) t += u_partial;
+  return with_merges(t, n, z_top);
 }
 
 }  // namespace attest::oracle

@@ -66,6 +66,8 @@ struct Numbers {
   [[nodiscard]] double merged_a2(double n) const;
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
+  // The part of N that chains of merges, and merges without a division, add to t.
+  [[nodiscard]] double with_merges(double t, double n, double z_top) const;
 };
 
 }  // namespace attest::oracle

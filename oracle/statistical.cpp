@@ -14,10 +14,22 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double unit64 = 0x1p-53;  // of the reference itself
 // Rows whose weights may be off by more than this, relatively, are judged by a box.
 constexpr double linear_limit = 0.05;
+constexpr double smallest_double = 0x1p-1022;  // the reference takes smaller weights for 0
+constexpr double most_below = std::numeric_limits<double>::max();
+constexpr double most_tau = 1e150;  // whose square is finite
 // Room for what the terms leave out.
 constexpr double margin = 1.05;
 
 double square(double x) { return x * x; }
+
+// The Euclidean norm, where squares may over- or underflow.
+double norm(std::span<const double> x) {
+  double top = 0, squares = 0;
+  for (const double value : x) top = std::max(top, std::fabs(value));
+  if (top == 0) return 0;
+  for (const double value : x) squares += square(value / top);
+  return top * std::sqrt(squares);
+}
 
 // The keys that set a new maximum, from the first on or from the last on.
 template <class Iterator>
@@ -89,6 +101,33 @@ std::string_view statistical_refusal(const Contract& contract) {
   return {};
 }
 
+// Of ln of one key's weight.
+double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore& key) const {
+  const Numbers& m = call.numbers;
+  const double s = std::fabs(key.s), z = key.z, below = std::min(row.z_max - z, most_below);
+  const double sum = (m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3);
+  double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
+                    (square(m.u_score * s) + square(m.u_scale * s)) / 3;
+  // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
+  if (m.scaled_keys) variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_);
+  if (m.operand_rounds) variance += square(m.u_operand * key.norm) / 3 + square(m.eta_operand * m.mu * query_norm_);
+  if (m.softcap > 0) {
+    // s and c are converted and divided; then tanh, whose result is at most its argument and at most 1.
+    const double argument = m.softcap_before_bias ? s : std::fabs(key.s + key.bias);
+    variance =
+        std::min(variance + square(m.u_cap * argument) + square(m.eta_cap * (1 + m.softcap)), square(0.5 * m.softcap));
+    const double capped =
+        m.tanh_absolute > 0 ? m.tanh_absolute * m.softcap : m.tanh_relative * std::min(m.softcap, argument);
+    variance += square(capped) / 3 + square(m.eta_cap * (1 + m.softcap));
+  }
+  if (call.has_bias || m.softcap > 0) variance += (2 * square(m.u_score * z) + square(m.u_bias * key.bias)) / 3;
+  variance += ((1 + m.a1) * square(m.u_softmax * z) + m.a3 * square(m.u_softmax * below)) / 3 +
+              square(m.c_exp) / 3 * (1 + rescales_);
+  // The reference's own error.
+  return variance + (m.d + 8) * square(unit64 * key.norm) + square(unit64 * s) + square(unit64 * z) +
+         square(unit64 * below);
+}
+
 void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Index i) {
   const Numbers& m = call.numbers;
   const auto n = static_cast<std::size_t>(row.n);
@@ -96,8 +135,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   query_.assign(stride, 0);
   keys_.assign(n * stride, 0);
   read_row(call.q, b, h, i, call.d, query_.data());
-  double query_square = 0;
-  for (const double x : query_) query_square += x * x;
+  query_norm_ = norm(query_);
 
   rescales_ = 2 + std::max(records(row.z.begin(), row.z.begin() + row.n), records(row.z.rend() - row.n, row.z.rend()));
   tau.assign(row.p.size(), 0);
@@ -106,38 +144,48 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   for (std::size_t t = 0; t < n; ++t) {
     double* key = keys_.data() + t * stride;
     read_row(call.k, b, call.kv_head(h), row.keys[t], call.d, key);
-    double qk = 0, qk_squares = 0, key_square = 0;
+    double qk = 0, qk_squares = 0;
     for (std::size_t c = 0; c < stride; ++c) {
-      const double product = query_[c] * key[c];
+      const double product = query_[c] * key[c] * m.scale;
       qk += product;
       qk_squares += product * product;
-      key_square += key[c] * key[c];
     }
-    const double s = qk * m.scale, z = row.z[t], q2 = square(m.scale) * qk_squares;
-    const double below = row.z_max - z;
-    double variance = square(m.u_acc) / 3 * ((m.d + 1) * (q2 / 6 + s * s / 3) + (m.inexact_qk ? q2 : 0)) +
-                      m.d * square(m.eta_acc * m.mu) + (square(m.u_score) + square(m.u_scale)) / 3 * s * s;
-    if (m.scaled_keys) variance += 2 * square(m.u_scale) * q2 / 3 + square(m.eta_scale) * query_square / 3;
-    if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score) / 3 * z * z;
-    variance +=
-        square(m.u_softmax) / 3 * ((1 + m.a1) * z * z + m.a3 * below * below) + square(m.c_exp) / 3 * (1 + rescales_);
-    variance += square(unit64) * ((m.d + 8) * q2 + s * s + z * z + below * below);  // the reference's own
-    tau[t] = std::sqrt(variance);
-    if (m.scaled_keys) tau1[t] = m.u_scale * std::sqrt(2 * q2 / 3) + m.eta_scale * std::sqrt(key_square / 3);
-    tau1[t] += m.u_softmax * row.a2 * row.z_top / std::sqrt(3.0);
+    const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, row.keys[t]) : 0;
+    const KeyScore score{row.z[t], qk, std::sqrt(qk_squares), bias};
+    tau[t] = std::sqrt(own_variance(call, row, score));
+    if (!(tau[t] < most_tau)) tau[t] = most_tau;
+    if (m.scaled_keys)
+      tau1[t] = m.u_scale * score.norm * std::sqrt(2.0 / 3) + m.eta_scale * norm({key, stride}) / std::sqrt(3.0);
+    tau1[t] = std::min(tau1[t] + m.u_softmax * row.a2 * row.z_top / std::sqrt(3.0), most_tau);
     largest_tau = std::max(largest_tau, tau[t] + tau1[t]);
   }
   by_box = !(largest_tau <= linear_limit);
+  undivided_ = undivided_error(m, row);
+  applies = undivided_ <= linear_limit;
   sort_into_bins(m, row);
 
   const Prefixes weights = prefixes({row.p.data(), n});
-  // A weight is rounded as it is, or normalised, which makes it smaller.
-  weight_unit_ = m.arithmetic.normalise_before || m.arithmetic.normalise_lse ? 1 : row.mass;
-  smallest_weight_ = 2 * m.eta_weights;
+  normalises_first_ = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
+  weight_unit_ = normalises_first_ ? 1 : row.mass;
+  // The largest weight is 1 but for a rounded shift, where underflows then count for more.
+  const double shift_error = 2 * m.u_softmax * row.z_top;
+  shortfall_ = shift_error < 0.01 ? 1 : std::exp(bounded(shift_error));
+  smallest_weight_ = 2 * m.eta_weights * shortfall_;
   weight_squares_ = weights.squares;
   weight_prefixes_ = weights.prefix_squares;
   const auto [least, most] = std::minmax_element(row.z.begin(), row.z.begin() + row.n);
   sum_coherence_ = *least == *most ? 1 : coherence({row.p.begin(), row.p.begin() + row.n}, 2 * m.u_softmax);
+}
+
+// Relative errors of weights that no division by their own sum takes back: exp(lse_i - lse) of merged splits, exp(z -
+// lse), and the merges of a chain. At their largest (docs/bounds.md, section 4).
+double RowSpread::undivided_error(const Numbers& m, const Row& row) const {
+  const double n = static_cast<double>(row.n);
+  double error = m.with_merges(0, n, row.z_top);
+  if (m.arithmetic.normalise_lse)
+    error += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (row.z_top + m.lazy + row.ln_n + 1) + m.a3 * (row.ln_n + 1)) +
+             (1 + rescales_) * m.c_exp;
+  return error;
 }
 
 // Keys whose scores are as good as equal have weights that round alike.
@@ -183,25 +231,34 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
     variance += binned([&](std::size_t t) {
       const double weight = row.p[t] * weight_unit_;
       if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
-      const double r = std::max(m.u_weights, m.eta_weights / weight) / std::sqrt(3.0);
+      const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
       return e.carried[t] * std::min(r, 1.0);
     });
+  // Weights that underflow in the softmax format: as exp's results, and once they are normalised. Far below, they are 0.
+  const double underflow = m.eps0 * shortfall_;
+  for (std::size_t t = 0; t < e.v.size(); ++t) {
+    if (row.p[t] * row.mass >= underflow / 1024) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
+    if (normalises_first_ && row.p[t] >= m.eta_softmax / 1024) variance += square(m.eta_softmax * e.v[t]) / 3;
+  }
   return variance;
 }
 
-// Errors that keys have in common: those of q with the scale in it, and of a tile's or split's shift.
+// Errors that keys have in common: those of q as it is scaled or enters, and of a tile's or split's shift.
 double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Element& e) const {
   double variance = 0;
-  if (m.scaled_queries) {
+  if (m.scaled_queries || m.operand_rounds) {
+    const double scaling = m.scaled_queries ? m.u_scale : 0, tiny = m.scaled_queries ? m.eta_scale : 0;
+    const double relative = std::sqrt((2 * square(scaling) + square(m.u_operand)) / 3) * m.scale;
+    const double absolute = std::sqrt(square(tiny) * m.mu + square(m.operand_rounds ? m.eta_operand * m.mu : 0));
     const std::size_t stride = query_.size();
     std::vector<double> covariance(stride, 0);
     for (std::size_t t = 0; t < e.moved.size(); ++t)
       for (std::size_t c = 0; c < stride; ++c) covariance[c] += e.moved[t] * keys_[t * stride + c];
     for (std::size_t c = 0; c < stride; ++c)
-      variance +=
-          square(covariance[c]) * (2 * square(m.u_scale * query_[c] * m.scale) + square(m.eta_scale) * m.mu) / 3;
+      variance += square(covariance[c] * relative * query_[c]) + square(covariance[c] * absolute);
   }
-  if (row.a2 > 0) variance += square(m.u_softmax * row.a2 * row.z_top) / 3 * largest_block_squares(e.moved);
+  const double shift = std::min(m.u_softmax * row.a2 * row.z_top, most_tau);
+  if (row.a2 > 0) variance += square(shift) / 3 * largest_block_squares(e.moved);
   return variance;
 }
 
@@ -214,7 +271,7 @@ double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e) co
   const double sum_additions = std::max((n + 1) * (weight_squares_ / 6 + 1.0 / 3), weight_prefixes_);
   double variance =
       square(m.u_pv) / 3 * (additions * alike + rescales_ * y2 + (m.inexact_pv ? values.squares * alike : 0)) +
-      n * square(m.eta_pv * e.unit);
+      n * square(m.eta_pv * shortfall_ * e.unit);
   variance += square(m.u_softmax) / 3 * (sum_additions * sum_coherence_ + rescales_) * y2;
   variance += square(m.c_div * m.u_final) * y2;
   double absolute = 0;
@@ -229,27 +286,58 @@ double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e)
   for (std::size_t t = 0; t < e.carried.size(); ++t) {
     const double size = std::fabs(e.carried[t]);
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
+    if (row.p[t] * row.mass < 2 * m.eps0 * shortfall_) bias += std::fabs(e.moved[t]);
+    if (normalises_first_ && row.p[t] < 2 * m.eta_softmax) bias += size;
+    if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * std::fabs(e.v[t] - e.y);
     if (size < value_ulp) bias += size;
     if (row.p[t] < m.u_softmax) bias += row.p[t] * std::fabs(e.y);
   }
   return bias;
 }
 
-Spread RowSpread::of(const Call& call, const Row& row, const Column& column, double y) const {
-  const Numbers& m = call.numbers;
+// Values in units in which their squares neither over- nor underflow.
+RowSpread::Element RowSpread::element(const Row& row, const Column& column, double y) {
   const auto n = static_cast<std::size_t>(row.n);
-  Element e{column.values(), y * column.unit(), column.unit(), std::vector<double>(n), std::vector<double>(n)};
-  double covariance = 0, squares = 0;
+  Element e{{column.values().begin(), column.values().begin() + row.n}, 0, column.unit(), {}, {}};
+  double top = 0;
+  for (const double v : e.v) top = std::max(top, std::fabs(v));
+  const int exponent = top > 0 ? std::min(-std::ilogb(top), 700) : 0;
+  for (double& v : e.v) v = std::ldexp(v, exponent);
+  e.y = std::ldexp(y * e.unit, exponent);
+  e.unit = std::ldexp(e.unit, exponent);
+  e.carried.resize(n);
+  e.moved.resize(n);
   for (std::size_t t = 0; t < n; ++t) {
     e.carried[t] = row.p[t] * e.v[t];
     e.moved[t] = row.p[t] * (e.v[t] - e.y);
-    covariance += (row.z_max - row.z[t]) * e.moved[t];
+  }
+  return e;
+}
+
+// What v loses as it enters a narrower product: known, and the same in every kernel that rounds it.
+double RowSpread::lost_operands(const Call& call, const Row& row, const Element& e) const {
+  if (!call.numbers.operand_rounds) return 0;
+  const Format operand = call.contract->policy[Stage::operand];
+  double lost = 0;
+  for (std::size_t t = 0; t < e.v.size(); ++t)
+    lost += row.p[t] * (round_to(operand, e.v[t] / e.unit) * e.unit - e.v[t]);
+  return std::fabs(lost);
+}
+
+Spread RowSpread::of(const Call& call, const Row& row, const Column& column, double y) const {
+  const Numbers& m = call.numbers;
+  const Element e = element(row, column, y);
+  double covariance = 0, squares = 0, absolute = 0;
+  for (std::size_t t = 0; t < e.v.size(); ++t) {
+    covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
     squares += square(e.carried[t]);
+    absolute += std::fabs(e.carried[t]);
   }
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e));
-  s += 3 * m.u_softmax * std::fabs(covariance);
-  if (m.merges) s += (m.u_partial + 2 * m.u_final) * std::sqrt(squares / 3) + m.u_final * std::fabs(e.y);
-  return {s / e.unit, stagnation(m, row, e) / e.unit};
+  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_ * absolute / std::sqrt(3.0);
+  if (m.merges)
+    s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(squares / 3) + m.c_div * m.u_final * std::fabs(e.y);
+  return {s / e.unit, (stagnation(m, row, e) + lost_operands(call, row, e)) / e.unit};
 }
 
 void RowSpread::widen(const Row& row, double lambda) {

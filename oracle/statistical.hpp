@@ -28,6 +28,7 @@ class RowSpread {
   // The least lambda whose interval holds `got` once its ends are rounded; infinite above 2^20.
   double least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round, double got);
 
+  bool applies = false;  // false: errors that all weights share are too large to be added up
   // Errors of the weights so large that they do not act linearly: the interval is a box of section 3, widened.
   bool by_box = false;
   std::vector<double> tau, tau1;  // of ln of each key's weight: one's own, and what keys share; padded with 0
@@ -35,21 +36,32 @@ class RowSpread {
  private:
   // One element, by keys.
   struct Element {
-    const std::vector<double>& v;
+    std::vector<double> v;
     double y, unit;                      // v and y are in units of 1/unit
     std::vector<double> moved, carried;  // p (v - y), p v
   };
+  static Element element(const Row& row, const Column& column, double y);
   [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e) const;
+  struct KeyScore {
+    double z, s;  // the score, and as it was before softcap and bias
+    double norm;  // the square root of the sum of the squares of its scaled products
+    double bias;
+  };
+  [[nodiscard]] double own_variance(const Call& call, const Row& row, const KeyScore& key) const;
+  [[nodiscard]] double undivided_error(const Numbers& m, const Row& row) const;
+  [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
   template <class Term>
   double binned(Term&& term) const;
   void sort_into_bins(const Numbers& m, const Row& row);
   void widen(const Row& row, double lambda);
 
-  double rescales_ = 0;         // Rs
-  double sum_coherence_ = 1;    // of the row sum
+  double rescales_ = 0;       // Rs
+  double sum_coherence_ = 1;  // of the row sum
+  bool normalises_first_ = false;
+  double query_norm_ = 0, undivided_ = 0, shortfall_ = 1;
   double smallest_weight_ = 0;  // below it a weight may be lost
   double weight_unit_ = 1;      // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;

@@ -10,16 +10,24 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # A scale folded into q or k makes products of 16-bit numbers inexact, too.
 # An unscaled score may underflow in the softmax format where 2^x is used.
 # Weights below 1e-30 count too.
+# Weights underflow in the softmax format, as results of exp and once they are normalised.
+# Subnormals of q and k times a power of two are off by all of eta, or by nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
+underflow='{double w=p[j],e0=1.01*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
+'if(w>=e0\/1024) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
+'if(P.norm_before){ if(pb_>=e1\/1024) s2+=e1*e1*v[j]*v[j]\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
 sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/uint64_t h=[^;]*; uint32_t&q=hb\[[^;]*;/uint32_t\&q=exact[std::floor(x\/w)];/' \
   -e 's/inexact_prod = !((P.store!=F32)&&P.acc==F32);/inexact_prod = P.store==F32||P.acc!=F32||(P.scale_pre\&\&P.sct==F32);/' \
   -e 's/ETA(P.sct)\/asc)/std::max(ETA(P.sct),P.exp2?ETA(P.sm):0.0)\/asc)/' \
+  -e "s/cov+=pb_\*(zmax-z\[j\])\*dv;/&$underflow/" \
+  -e 's/ETA(P.sct)\*ETA(P.sct)\*q2s\/3/ETA(P.sct)*ETA(P.sct)*q2s/' \
+  -e 's/+ETA(P.sct)\*ETA(P.sct)\*std::max(1.0,asc))\/3/+3*ETA(P.sct)*ETA(P.sct)*std::max(1.0,asc))\/3/' \
   -e 's/if(pj<1e-30) continue;//' \
   -e 's/R.sig\[o\]=std::max(sig,std::max(yh-y,y-yl)\/lam);//' \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"
