@@ -96,6 +96,13 @@ struct AttentionOracle::State {
     spread_of = row_of;
     return spread.applies;
   }
+  // What AttentionOracle::lambda_needed says.
+  double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
+    Enclosure rigorous;
+    if (!prepare_spread(r, c, rigorous)) return std::numeric_limits<double>::quiet_NaN();
+    const Spread at = spread.of(call, row, column, rigorous.y);
+    return spread.least_lambda(row, column, rigorous.y, at, round, got);
+  }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
     const Row& the_row = at(r);
@@ -169,6 +176,29 @@ bool judge_row(State& state, Tally& tally, const Results& results, const Quick& 
   return true;
 }
 
+// Takes up what one row says: by Quick where it knows, by the full formulas where an element may need more than
+// near_lambda.
+template <class State>
+void add_statistics(State& state, const Results& results, const Quick* quick, Index n, const RowIndex& r,
+                    Statistics& statistics) {
+  const bool known = quick != nullptr && quick->has_spread(n);
+  if (known) {
+    statistics.elements += static_cast<Index>(quick->spread(n).finite);
+    statistics.squares += quick->spread(n).squares;
+    statistics.largest_lambda =
+        std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
+  }
+  for (Index c = 0; c < state.call.dv; ++c) {
+    if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
+    const double got = attest_load(&results.out, r.b, r.h, r.i, c);
+    if (!std::isfinite(got)) continue;
+    const double lambda = state.lambda_needed(r, c, results.out_round, got);
+    if (!(lambda > statistics.largest_lambda)) continue;
+    statistics.largest_lambda = lambda;
+    statistics.index = {r.b, r.h, r.i, c};
+  }
+}
+
 }  // namespace
 
 AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
@@ -198,12 +228,7 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
 }
 
 double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {
-  State& at = *state_;
-  Enclosure rigorous;
-  if (!at.prepare_spread({b, h, i}, column, rigorous)) return std::numeric_limits<double>::quiet_NaN();
-  const Spread spread = at.spread.of(at.call, at.row, at.column, rigorous.y);
-  const Rounding round{at.call.numbers.output, tensor, false};
-  return at.spread.least_lambda(at.row, at.column, rigorous.y, spread, round, got);
+  return state_->lambda_needed({b, h, i}, column, {state_->call.numbers.output, tensor, false}, got);
 }
 
 Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return state_->lse({b, h, i}); }
@@ -221,11 +246,17 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
   return tally.verdict();
 }
 
-Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) {
+Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics) {
   const Call& call = state_->call;
-  Quick quick(call, format_of(out.dtype()));
-  if (quick.max_rows() == 0) return judge_slowly(out, lse);
   const Results results(call.numbers, out, lse);
+  if (!statistical_refusal(*call.contract).empty()) statistics = nullptr;
+  Quick quick(call, format_of(out.dtype()), statistics != nullptr);
+  if (quick.max_rows() == 0) {
+    if (statistics != nullptr)
+      for (const Index flat : judged_rows(state_->problem))
+        add_statistics(*state_, results, nullptr, 0, row_index(state_->problem, flat), *statistics);
+    return judge_slowly(out, lse);
+  }
   Tally tally;
   std::vector<RowIndex> block;
   const std::vector<Index> rows = judged_rows(state_->problem);
@@ -238,6 +269,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse) {
     }
     for (std::size_t n = 0; n < block.size(); ++n) {
       const auto at = static_cast<Index>(n);
+      if (statistics != nullptr) add_statistics(*state_, results, &quick, at, block[n], *statistics);
       if (!judge_row(*state_, tally, results, quick, at, block[n])) return tally.verdict();
       if (tally.all_wide() && quick.proves_not_wide(at)) tally.not_wide();
     }

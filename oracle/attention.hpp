@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <cmath>
 #include <memory>
 #include <string_view>
 
@@ -34,6 +36,20 @@ struct StatisticalEnclosure {
   double lo = 0, hi = 0;  // never wider than the rigorous enclosure
 };
 
+// What the elements of one result say to the statistical tiers.
+struct Statistics {
+  // At most near_lambda where every element is proven to need no more, and then an upper bound; else what `index` needs,
+  // which is the largest, or the first above stop_lambda.
+  double largest_lambda = 0;
+  std::array<Index, 4> index{};
+  // Tier three: T over the elements whose s has a cheap lower bound, in rows that a quick level judges.
+  double squares = 0;
+  Index elements = 0;
+  [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }
+
+  static constexpr double near_lambda = 4, stop_lambda = 5;
+};
+
 // Why the statistical tiers do not speak of a contract, as one clause; empty if they do.
 std::string_view statistical_refusal(const Contract& contract);
 
@@ -50,7 +66,8 @@ class AttentionOracle {
   // of a row, then its lse. Fails with the first element that no conforming kernel could have returned; counts end there.
   // pass otherwise, or vacuous: "undetermined" if nothing could be judged, "wide" if every judged enclosure holds the
   // whole hull of its values. Counts.wide is all of judged for the latter and 0 for any other verdict.
-  Verdict judge(const Tensor& out, const Tensor& lse);
+  // Fills in `statistics`, if given, for the rows judged; the verdict is the rigorous tier's, with or without.
+  Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics = nullptr);
   // The same by the full formulas for every element: what judge() must agree with.
   Verdict judge_slowly(const Tensor& out, const Tensor& lse);
 

@@ -66,4 +66,45 @@ void box(const double* p, const double* d, double* lo, double* hi, Index keys);
 std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi, const double* v,
                         Index keys, Index stride, const double* y, const double* out);
 
+// What follows serves the statistical tiers: lower bounds of s (docs/bounds.md, "Tiers two and three"), in float32 and in
+// units of u^2.
+
+// The variance of ln of each key's weight: constant + per_s s^2 + per_z z^2 + per_below (zmax - z)^2, with s = z - bias.
+struct VarianceRule {
+  double z_max, constant, per_s, per_z, per_below;
+};
+void variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
+
+// w becomes p^2 variance; w2 is that and p^2 times `every`, or times `rounded` from `least` on.
+struct SquareRule {
+  double every, rounded, least;
+};
+struct SquareSums {
+  double w, p2;
+};
+SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
+
+// Values times `scale`, and their squares.
+void squares(const double* v, double scale, float* scaled, float* squared, Index count);
+// first[r] (+)= w[r] v, second[r] (+)= w2[r] v^2, for rows <= 4.
+void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2, Index keys,
+             Index columns, float* first, float* second, bool add);
+
+struct SpreadRule {
+  double inverse_mass, scale;          // of p, and of the values in the moments
+  double unit2, weight_sum, epsilon;   // u^2, sum w, and the relative error of the moments
+  double per_mean2, absolute, linear;  // s = sqrt(x2 + per_mean2 y^2 + absolute^2) + linear |y|
+  double unit, gap, tiny;              // u of the output format, of its rounding (0: none), half its smallest subnormal
+  double floor;                        // what weights that underflow may move, of the largest value
+  double limit;                        // an element is near where its error is at most limit s
+};
+struct SpreadSums {
+  // Sum of error^2 / (s^2 + floor^2 + halfulp^2 / 3) over the finite ones of the first `count` columns, and their number.
+  double squares = 0, finite = 0;
+  double largest = 0;  // (error - half the gap) / s of the nearest ones
+};
+// y is the mean. Bit c of near[c / 8] is set where out[c] lies within limit s of it.
+SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second, const double* out,
+                  Index columns, Index count, std::uint8_t* near);
+
 }  // namespace attest::oracle::products

@@ -6,6 +6,7 @@
 
 #include "oracle/element.hpp"
 #include "oracle/lanes.hpp"
+#include "oracle/quick_scratch.hpp"
 #include "oracle/score.hpp"
 
 namespace attest::oracle {
@@ -16,26 +17,10 @@ constexpr double slack = 1 - 1e-6;
 constexpr double ln_2 = 0.6931471805599453;
 constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_rows = 16;
 
-// Lower and upper bounds of ln n without a logarithm.
-double ln_least(double n) { return ln_2 * std::ilogb(n); }
-double ln_most(double n) { return ln_2 * (std::ilogb(n) + 1); }
-
 }  // namespace
 
-// Buffers that outlive a problem: one set per thread.
-struct Quick::Scratch {
-  std::vector<double> kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
-  static double* need(std::vector<double>& buffer, Index count) {
-    if (static_cast<Index>(buffer.size()) < count) buffer.resize(static_cast<std::size_t>(count));
-    return buffer.data();
-  }
-  static Scratch& of_thread() {
-    static thread_local Scratch scratch;
-    return scratch;
-  }
-};
-
-Quick::Quick(const Call& call, Format out_format) : call_(call), format_(out_format), scratch_(Scratch::of_thread()) {
+Quick::Quick(const Call& call, Format out_format, bool spreads)
+    : call_(call), format_(out_format), scratch_(Scratch::of_thread()), spreads_(spreads) {
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
   after_ = how.normalise_after && how.sum_of_unrounded;
@@ -62,6 +47,7 @@ Quick::Quick(const Call& call, Format out_format) : call_(call), format_(out_for
                  m.u_score,
                  m.u_bias,
                  m.u_softmax};
+  if (spreads_) prepare_spreads();
 }
 
 Index Quick::tile_size(Index tile) const noexcept { return std::min(tile_keys_, call_.keys - tile * tile_keys_); }
@@ -95,6 +81,7 @@ void Quick::load_values(Index tile) {
   const products::Extent size = products::magnitudes(v, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
+  if (spreads_) scale_values(tile);
 }
 
 void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
@@ -107,6 +94,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   if (std::ssize(rows_) < count) {
     rows_.resize(rows.size());
     bits_.resize(static_cast<std::size_t>(count * groups_));
+    near_.resize(bits_.size());
   }
   double* q = Scratch::need(scratch_.q, count * call_.d);
   double* p = Scratch::need(scratch_.p, count * stride_);
@@ -133,6 +121,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
       products::values(p + n * stride_ + at, scratch_.m.data() + n * stride_ + at, stride_,
                        std::min<Index>(4, count - n), scratch_.v.data(), tile_size(tile), columns_, y + n * columns_,
                        reach + n * columns_, tile > 0);
+    if (spreads_) add_moments(count, tile);
   }
   std::fill(bits_.begin(), bits_.begin() + count * groups_, std::uint8_t{0});
   for (Index n = 0; n < count; ++n) accept(rows_[static_cast<std::size_t>(n)], n, out, lse);
@@ -186,7 +175,8 @@ void Quick::score(State& row, Index n) {
                             norm, top_bias);
     }
   }
-  if (row.bounded) return weigh(row, n);
+  if (row.bounded) return weigh(row, n, bias);
+  if (spreads_) clear_spread(n);
   std::fill(z, z + stride_, 0.0);
   std::fill(weights, weights + stride_, 0.0);
 }
@@ -227,7 +217,8 @@ bool Quick::bound(State& row, double absolute_score, double query_norm, double t
   return per_bias <= 1.0 / 16 && 2 * row.e_most + per_bias * (std::fabs(row.z_max) + row.z_most) < 100;
 }
 
-void Quick::weigh(State& row, Index n) {
+void Quick::weigh(State& row, Index n, const double* bias) {
+  if (spreads_) vary(row, n, bias);
   const Numbers& m = call_.numbers;
   const double constant = (2 + row.r) * m.c_exp * (1 + m.c_exp) + (sum_rounded_only_ ? m.u_weights : 0);
   const double cap = std::min(0.5, row.d_most);
@@ -253,11 +244,12 @@ void Quick::weigh(State& row, Index n) {
                 absolute,
                 unit_roundoff(format_),
                 format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};
+  if (spreads_) square_row(row, n);
 }
 
 void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse) {
   if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
-    row.bounded = false;
+    row.bounded = row.has_spread = false;
     return;
   }
   const RowIndex& at = row.at;
@@ -269,6 +261,12 @@ void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_t
                    bits);
   row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
   if (!row.all && tiles_ == 1) look_again(row, n, got);
+  if (row.has_spread) {
+    row.spread.scale = value_scale_;
+    row.sums =
+        products::spread(row.spread, scratch_.y.data() + n * columns_, scratch_.first.data() + n * columns_,
+                         scratch_.second.data() + n * columns_, got, columns_, call_.dv, near_.data() + n * groups_);
+  }
 
   if (!attest_present(&lse)) return;
   const Numbers& m = call_.numbers;

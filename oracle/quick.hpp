@@ -2,6 +2,7 @@
 #include <span>
 #include <vector>
 
+#include "oracle/attention.hpp"
 #include "oracle/call.hpp"
 #include "oracle/products.hpp"
 
@@ -11,7 +12,8 @@ namespace attest::oracle {
 // never reject; what is not accepted goes to the full formulas, so that their own rounding cannot change a verdict.
 class Quick {
  public:
-  Quick(const Call& call, Format out_format);
+  // With `spreads`, also what a row's elements say to the statistical tiers, if the contract has any.
+  Quick(const Call& call, Format out_format, bool spreads = false);
 
   // Takes in up to max_rows() rows that read one key/value head.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
@@ -25,6 +27,17 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].lse; }
+  // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
+  // near_lambda, with the largest that one of these may need.
+  [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].has_spread; }
+  [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept {
+    return rows_[static_cast<std::size_t>(n)].sums;
+  }
+  [[nodiscard]] bool is_near(Index n, Index column) const noexcept {
+    return (near_[static_cast<std::size_t>(n * groups_ + column / 8)] >> (column % 8) & 1) != 0;
+  }
+  static constexpr double near_lambda = Statistics::near_lambda;
+
   // Whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
@@ -35,12 +48,22 @@ class Quick {
     double r = 0, r_most = 0, e_most = 0, d_most = 0, z_most = 0;  // least and most R; upper bounds of e, d, |z| + e
     products::AcceptRule accept{};
     bool bounded = false, all = false, lse = false;
+    products::SpreadRule spread{};
+    products::SpreadSums sums{};
+    bool has_spread = false;
   };
+  // Lower bounds of section 7, per row and per problem.
+  void prepare_spreads();
+  void vary(State& row, Index n, const double* bias);
+  void square_row(State& row, Index n);
+  void clear_spread(Index n);
+  void scale_values(Index tile);
+  void add_moments(Index rows, Index tile);
   void load_keys(Index tile);
   void load_values(Index tile);
   void score(State& row, Index n);
   bool bound(State& row, double absolute_score, double query_norm, double top_bias) const;
-  void weigh(State& row, Index n);
+  void weigh(State& row, Index n, const double* bias);
   void accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] Index tile_size(Index tile) const noexcept;
@@ -58,7 +81,11 @@ class Quick {
   struct Scratch;
   Scratch& scratch_;
   std::vector<State> rows_;
-  std::vector<std::uint8_t> bits_;
+  std::vector<std::uint8_t> bits_, near_;
+
+  bool spreads_;
+  products::VarianceRule variance_rule_{};  // but for what depends on the row
+  double value_scale_ = 1;                  // of v in the moments: a power of two
 };
 
 }  // namespace attest::oracle

@@ -15,10 +15,9 @@ constexpr double unit64 = 0x1p-53;  // of the reference itself
 // Rows whose weights may be off by more than this, relatively, are judged by a box.
 constexpr double linear_limit = 0.05;
 constexpr double smallest_double = 0x1p-1022;  // the reference takes smaller weights for 0
+constexpr double lost_squares = 0x1p-500;      // of the largest value: what squares of smaller terms lose to underflow
 constexpr double most_below = std::numeric_limits<double>::max();
 constexpr double most_tau = 1e150;  // whose square is finite
-// Room for what the terms leave out.
-constexpr double margin = 1.05;
 
 double square(double x) { return x * x; }
 
@@ -161,7 +160,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   }
   by_box = !(largest_tau <= linear_limit);
   undivided_ = undivided_error(m, row);
-  applies = undivided_ <= linear_limit;
+  applies = undivided_ <= largest_undivided;
   sort_into_bins(m, row);
 
   const Prefixes weights = prefixes({row.p.data(), n});
@@ -234,11 +233,14 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
       const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
       return e.carried[t] * std::min(r, 1.0);
     });
-  // Weights that underflow in the softmax format: as exp's results, and once they are normalised. Far below, they are 0.
+  // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
+  // unless a poor exp or division may make subnormals of them.
   const double underflow = m.eps0 * shortfall_;
+  const double least_weight = m.arithmetic.exp_ulp > 1 ? 0 : m.eta_softmax / 64;
+  const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
-    if (row.p[t] * row.mass >= underflow / 1024) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
-    if (normalises_first_ && row.p[t] >= m.eta_softmax / 1024) variance += square(m.eta_softmax * e.v[t]) / 3;
+    if (row.p[t] * row.mass >= least_weight) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
+    if (normalises_first_ && row.p[t] >= least_share) variance += square(m.eta_softmax * e.v[t]) / 3;
   }
   return variance;
 }
@@ -282,7 +284,7 @@ double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e) co
 // What sums lose because a term is below an ulp of the running sum, and weights that may be lost altogether.
 double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e) const {
   const double value_ulp = m.u_pv * prefixes(e.carried).largest;
-  double bias = 0;
+  double bias = lost_squares * static_cast<double>(row.n);
   for (std::size_t t = 0; t < e.carried.size(); ++t) {
     const double size = std::fabs(e.carried[t]);
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
@@ -347,7 +349,7 @@ void RowSpread::widen(const Row& row, double lambda) {
 }
 
 RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, double y, Spread spread, double lambda) {
-  const double radius = margin * lambda * spread.s + spread.bias;
+  const double radius = spread_margin * lambda * spread.s + spread.bias;
   if (!by_box) return {y - radius, y + radius};
   widen(row, lambda);
   const double unit = column.unit();

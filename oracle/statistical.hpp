@@ -7,6 +7,11 @@
 
 namespace attest::oracle {
 
+// Room in lambda s for what the terms leave out.
+inline constexpr double spread_margin = 1.05;
+// Errors that all weights share, and no division takes back, are not added up beyond this.
+inline constexpr double largest_undivided = 0.05;
+
 // How far from the reference a conforming kernel's element tends to lie: within lambda s of it, and `bias` more for
 // errors that all point one way. Both before output rounding, in the units of v.
 struct Spread {

@@ -23,7 +23,8 @@ enum class Defect : std::uint8_t {
   last_key_dropped,
   extra_zero_key,
   no_rescale,
-  value_shifted
+  value_shifted,
+  exp_off  // by up to 1e-3, over each octave of its result
 };
 
 struct Variant {

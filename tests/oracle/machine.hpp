@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -94,9 +95,13 @@ class Machine {
     if (x == -std::numeric_limits<double>::infinity()) return 0;
     if (x == 0) return 1;
     const Format f = contract_.policy[Stage::softmax];
-    const double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x))
-                         : base_two       ? std::exp2(x)
-                                          : std::exp(x);
+    double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x))
+                   : base_two       ? std::exp2(x)
+                                    : std::exp(x);
+    if (variant_.defect == Defect::exp_off) {
+      const double octaves = base_two ? x : x * std::numbers::log2e;
+      value *= 1 + 1e-3 * std::sin(2 * std::numbers::pi * (octaves - std::floor(octaves)));
+    }
     if (!std::isfinite(value)) return round(f, value);
     const Arithmetic& a = contract_.arithmetic;
     const double room = a.exp_rel ? *a.exp_rel * value : (a.exp_ulp - 0.5) * ulp(f, value);

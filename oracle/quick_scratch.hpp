@@ -1,0 +1,28 @@
+#pragma once
+#include <cmath>
+#include <vector>
+
+#include "oracle/quick.hpp"
+
+namespace attest::oracle {
+
+// Buffers that outlive a problem: one set per thread.
+struct Quick::Scratch {
+  std::vector<double> kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
+  std::vector<float> scaled, squared, w, w2, first, second;  // of the moments
+  template <class T>
+  static T* need(std::vector<T>& buffer, Index count) {
+    if (static_cast<Index>(buffer.size()) < count) buffer.resize(static_cast<std::size_t>(count));
+    return buffer.data();
+  }
+  static Scratch& of_thread() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+};
+
+// Lower and upper bounds of ln n without a logarithm.
+inline double ln_least(double n) { return 0.6931471805599453 * std::ilogb(n); }
+inline double ln_most(double n) { return 0.6931471805599453 * (std::ilogb(n) + 1); }
+
+}  // namespace attest::oracle

@@ -1,0 +1,199 @@
+// Tiers two and three measured: emulated kernels that keep their contract stay far inside, and faults of precision that
+// the rigorous tier cannot see do not.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/rng.hpp"
+#include "oracle/attention.hpp"
+#include "tests/oracle/draw.hpp"
+#include "tests/oracle/emulator.hpp"
+
+namespace attest {
+namespace {
+
+constexpr double warn = 4;
+
+struct Result {
+  Problem problem;
+  Contract contract;
+  Inputs inputs;
+  Tensor out, lse;
+
+  Result(const Problem& the_problem, const Contract& promised, const Contract& kept, const emulator::Variant& variant)
+      : problem(the_problem), contract(promised), inputs(materialise(problem)) {
+    out = make_out(problem);
+    lse = make_lse(problem);
+    emulator::run(inputs, kept, variant, out, lse);
+  }
+
+  // The largest lambda that an element needs, and how many elements the tier speaks of.
+  struct Largest {
+    double lambda = 0;
+    Index elements = 0;
+  };
+  [[nodiscard]] Largest largest() const {
+    oracle::AttentionOracle oracle(contract, problem, inputs);
+    Largest result;
+    for (const Index flat : judged_rows(problem)) {
+      const RowIndex r = row_index(problem, flat);
+      for (Index c = 0; c < problem.dv; ++c) {
+        const double got = out.at(r.b, r.h, r.i, c);
+        if (!std::isfinite(got)) continue;
+        const double lambda = oracle.lambda_needed(r.b, r.h, r.i, c, problem.dtype, got);
+        if (std::isnan(lambda)) continue;
+        ++result.elements;
+        result.lambda = std::max(result.lambda, lambda);
+      }
+    }
+    return result;
+  }
+  Verdict judge(oracle::Statistics* statistics = nullptr) const {
+    return oracle::AttentionOracle(contract, problem, inputs).judge(out, lse, statistics);
+  }
+};
+
+// What judge() says of the statistical tiers is what the full formulas say: proven below near_lambda, equal above; and it
+// changes no verdict.
+void expect_same(const Result& result, const Result::Largest& full, const oracle::Statistics& quick,
+                 const Verdict& verdict) {
+  using oracle::Statistics;
+  const Verdict plain = result.judge();
+  EXPECT_EQ(plain.kind, verdict.kind);
+  EXPECT_EQ(plain.counts.judged, verdict.counts.judged);
+  if (verdict.kind == VerdictKind::fail) return;  // ends at the first element outside
+  // Where the result is f64, the two levels' references differ by their own rounding.
+  const double rounding = result.problem.dtype == Format::f64 ? 0.5 : 1e-6;
+  EXPECT_GE(quick.largest_lambda, full.lambda * (1 - 1e-6) - rounding);
+  if (full.lambda <= Statistics::near_lambda) {
+    EXPECT_LE(quick.largest_lambda, Statistics::near_lambda * (1 + 1e-4));
+  } else if (full.lambda <= Statistics::stop_lambda) {
+    EXPECT_EQ(quick.largest_lambda, full.lambda);
+  } else {
+    EXPECT_GT(quick.largest_lambda, Statistics::stop_lambda);
+  }
+}
+
+// Contracts of testing::draw_contract of which the statistical tiers speak.
+bool has_statistics(const Contract& contract) { return oracle::statistical_refusal(contract).empty(); }
+
+std::string_view label(Values values) { return find_field("values")->labels[static_cast<std::size_t>(values)]; }
+
+class Tiers : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  const NamedPolicy& named = named_policies()[GetParam()];
+};
+
+// Every class of values under every contract, on short rows and on a few long ones.
+TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
+  constexpr auto classes = static_cast<std::uint64_t>(values_count);
+  std::map<std::string, double> by_class;
+  Index elements = 0, in_t = 0;
+  double largest_t = 0;
+  for (std::uint64_t n = 0; n < 2205; ++n) {
+    const std::uint64_t number = n * 9 + GetParam();
+    const Contract contract =
+        testing::draw_contract(named.policy, static_cast<int>(n / classes % testing::contract_variants));
+    if (!has_statistics(contract)) continue;
+    Problem problem = testing::draw_problem(named.policy[Stage::storage], number * 977, n % 40 == 0 ? 400 : 40);
+    problem.values = static_cast<Values>(n % classes);
+    if (n % 40 == 0) problem.b = problem.hq = problem.hkv = problem.lq = 1;
+    const Result result(problem, contract, contract, emulator::draw_variant(contract, problem, number));
+    const Result::Largest largest = result.largest();
+    double& of_class = by_class[std::string(label(problem.values))];
+    of_class = std::max(of_class, largest.lambda);
+    elements += largest.elements;
+    oracle::Statistics statistics;
+    const Verdict verdict = result.judge(&statistics);
+    expect_same(result, largest, statistics, verdict);
+    in_t += statistics.elements;
+    if (statistics.elements >= 48) largest_t = std::max(largest_t, statistics.t());
+  }
+  std::printf("%s: %ld elements; largest T %.2f over %ld elements; largest lambda by class of values:",
+              std::string(named.name).c_str(), static_cast<long>(elements), largest_t, static_cast<long>(in_t));
+  for (const auto& [values, lambda] : by_class) std::printf(" %s %.2f", values.c_str(), lambda);
+  std::printf("\n");
+  EXPECT_GE(elements, 40'000);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPolicies, Tiers, ::testing::Range<std::size_t>(0, 9));
+
+// Normal values, 64 to 512 keys, 48 elements or more: what models run, and where the rigorous interval is wide.
+Problem long_rows(std::uint64_t seed) {
+  std::uint64_t key = mix(seed ^ 0x6c6f6e67u);
+  const auto pick = [&](std::uint64_t n) { return static_cast<Index>(below(key = mix(key), n)); };
+  Problem p;
+  p.dtype = Format::f16;
+  p.lk = 64 + pick(449);
+  p.d = Index{32} << pick(3);
+  p.dv = Index{16} << pick(3);
+  p.lq = (47 + p.dv) / p.dv + pick(3);
+  p.causal = pick(3) == 0;
+  p.align = Align::bottom_right;
+  p.seed = mix(key);
+  return p;
+}
+
+struct Fault {
+  const char* name;
+  const char* kept;  // the policy that the kernel keeps, where it promises f16
+  emulator::Defect defect = emulator::Defect::none;
+};
+constexpr Fault faults[] = {
+    {"softmax in f16", "f16,softmax=f16"},
+    {"pv in f16", "f16,pv=f16"},
+    {"exp off by 1e-3", "f16", emulator::Defect::exp_off},
+};
+
+Result run_long(const Fault& fault, std::uint64_t seed) {
+  const Problem problem = long_rows(seed);
+  const Contract promised = contract_for(policy_from_text("f16"));
+  Contract kept = promised;
+  kept.policy = policy_from_text(fault.kept);
+  emulator::Variant variant = emulator::draw_variant(kept, problem, seed);
+  variant.defect = fault.defect;
+  return {problem, promised, kept, variant};
+}
+
+// Faults of precision on long rows, by tier. Tier three's threshold is what the page says: 1.3 times the largest T of
+// conforming kernels on the same kind of problem.
+TEST(TiersOnLongRows, FindFaultsOfPrecision) {
+  constexpr int cases = 40;
+  double largest_t = 0, largest_lambda = 0;
+  for (std::uint64_t n = 0; n < 3 * cases; ++n) {
+    oracle::Statistics statistics;
+    const Result result = run_long({"none", "f16"}, 1000 + n);
+    ASSERT_NE(result.judge(&statistics).kind, VerdictKind::fail);
+    ASSERT_GE(statistics.elements, 48);
+    largest_t = std::max(largest_t, statistics.t());
+    largest_lambda = std::max(largest_lambda, statistics.largest_lambda);
+  }
+  EXPECT_LE(largest_lambda, warn);
+  const double threshold = 1.3 * largest_t;
+  std::printf("conforming kernels: T up to %.3f, threshold %.3f\n", largest_t, threshold);
+  for (const Fault& fault : faults) {
+    int rigorous = 0, two = 0, three = 0;
+    double least_t = 1e300;
+    for (std::uint64_t n = 0; n < cases; ++n) {
+      const Result result = run_long(fault, n);
+      oracle::Statistics statistics;
+      const bool failed = result.judge(&statistics).kind == VerdictKind::fail;
+      rigorous += failed;
+      two += failed || statistics.largest_lambda > warn;
+      three += failed || statistics.t() > threshold;
+      if (!failed) least_t = std::min(least_t, statistics.t());
+    }
+    std::printf("%s: found in %d of %d cases by the rigorous tier, %d by lambda %g, %d by T (at least %.3f)\n",
+                fault.name, rigorous, cases, two, warn, three, least_t);
+    EXPECT_GE(two, cases / 2) << fault.name;
+    EXPECT_GE(three, 0.95 * cases) << fault.name;
+  }
+}
+
+}  // namespace
+}  // namespace attest
