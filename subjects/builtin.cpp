@@ -80,7 +80,8 @@ std::vector<ListedSubject> listed(std::string_view prefix, std::span<const Kerne
   std::vector<ListedSubject> subjects;
   for (const KernelEntry& kernel : kernels)
     subjects.push_back({std::string(prefix) + std::string(kernel.name), std::string(kernel.doc),
-                        std::string(kernel.report), std::string(kernel.parent)});
+                        kernel.parent.empty() ? "" : std::string(builtin_prefix) + std::string(kernel.parent),
+                        std::string(kernel.report)});
   return subjects;
 }
 

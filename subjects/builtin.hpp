@@ -12,8 +12,8 @@ namespace attest {
 struct ListedSubject {
   std::string name;  // what the command line takes
   std::string doc;
+  std::string parent{};  // of a fault: the kernel it departs from, likewise
   std::string report{};  // of a fault: the public report behind it
-  std::string parent{};  // of a fault: the kernel builtin:PARENT that it departs from
 };
 
 std::vector<ListedSubject> builtin_subjects();  // builtin:NAME, the plain ones first

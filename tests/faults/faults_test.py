@@ -61,7 +61,7 @@ def unfair(fault, problems, sizes, smallest):
 
 def blamed_parents(attest, parents):
     for parent in parents:
-        clean = run(attest, "check", f"builtin:{parent}", "--cases", CLEAN_PROBLEMS, "--jobs", 1)
+        clean = run(attest, "check", parent, "--cases", CLEAN_PROBLEMS, "--jobs", 1)
         if clean.returncode != 0:
             yield f"the clean parent {parent} is blamed:\n{clean.stdout}"
 

@@ -1,0 +1,117 @@
+// grade: how much attest detects, on planted faults, beside the rules that others use.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "core/glob.hpp"
+#include "engine/grade/grade.hpp"
+#include "report/grade.hpp"
+#include "subjects/builtin.hpp"
+
+namespace attest::cli {
+namespace {
+
+const std::vector<Option>& options() {
+  static const std::vector<Option> all{
+      {"faults", "GLOB", "which faults of `attest list faults` (all)"},
+      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
+      {"seeds", "N", "default campaigns per fault, from the seeds 1..N (5)"},
+      {"cases", "N", "problems that such a campaign may draw (20000)"},
+      {"paired", "N", "problems that every law and every rule is tried on (300; 0: none)"},
+      {"clean", "N", "problems of the campaign of each conforming kernel and policy (60; 0: none)"},
+      {"property", "GLOB", "the laws that the matrix has (all)"},
+      {"jobs", "N", "threads (all cores)"},
+      {"json", "FILE", "one JSON object; - is stdout"},
+      {"svg", "FILE", "the matrix as a picture; - is stdout"},
+  };
+  return all;
+}
+
+std::vector<engine::GradedFault> read_faults(const Settings& settings) {
+  const std::string glob = settings.text("faults").value_or("*");
+  std::vector<engine::GradedFault> faults;
+  for (const ListedSubject& fault : fault_subjects())
+    if (glob_matches(glob, std::string_view(fault.name).substr(std::string_view("fault:").size())))
+      faults.push_back({fault.name, fault.parent, fault.report});
+  if (faults.empty())
+    throw usage_error(
+        fmt::format("{} {} matches no fault: `attest list faults` names them", settings.origin("faults"), glob));
+  return faults;
+}
+
+engine::GradeOptions read_options(const Settings& settings) {
+  engine::GradeOptions grade;
+  grade.open = builtin_subject;
+  grade.faults = read_faults(settings);
+  for (const ListedSubject& kernel : builtin_subjects()) grade.conforming.push_back(kernel.name);
+  grade.reference = "builtin:explicit";
+  if (const auto policy = settings.text("policy")) {
+    grade.policy = policy_from_text(*policy);
+    grade.policy_text = *policy;
+  }
+  grade.property_glob = settings.text("property").value_or("");
+  grade.seeds = settings.integer("seeds", 1, 1000).value_or(grade.seeds);
+  grade.cases = settings.integer("cases", 1, 1'000'000'000).value_or(grade.cases);
+  grade.paired = settings.integer("paired", 0, 1'000'000).value_or(grade.paired);
+  grade.clean = settings.integer("clean", 0, 1'000'000'000).value_or(grade.clean);
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  grade.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  return grade;
+}
+
+// A live line where stderr is a terminal; else one per part.
+void tell_progress(std::string_view what, std::size_t done, std::size_t of) {
+  std::cerr << fmt::format("{}grading {} ({} of {}){}", progress_is_live() ? "\r\033[K" : "", what, done + 1, of,
+                           progress_is_live() ? "" : "\n")
+            << std::flush;
+}
+
+int run_grade_verb(const Settings& settings) {
+  std::unique_ptr<OutputFile> json, svg;
+  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  if (const auto path = settings.text("svg")) svg = std::make_unique<OutputFile>(*path, "--svg");
+  if (json && svg && json->is_stdout() && svg->is_stdout())
+    throw usage_error("--json - and --svg - cannot share stdout: give one of them a file");
+  engine::GradeOptions grade_options = read_options(settings);
+  grade_options.progress = tell_progress;
+  const engine::Grade grade = engine::run_grade(grade_options);
+  if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
+  if (json) {
+    auto object = report::grade_json(grade, grade_options);
+    object["exit"] = static_cast<int>(grade.exit());
+    write_json(*json, object);
+  }
+  if (svg) {
+    svg->stream() << report::grade_svg(grade, grade_options) << std::flush;
+    if (!svg->stream()) throw usage_error("--svg: the file could not be written whole; check the space on its disk");
+  }
+  if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) std::cout << report::grade_text(grade, grade_options);
+  return static_cast<int>(grade.exit());
+}
+
+}  // namespace
+
+void add_grade(CLI::App& app, Run& run) {
+  auto* verb =
+      app.add_subcommand("grade", "the fault catalogue against the laws, and against the rules that others use");
+  auto settings = std::make_shared<Settings>();
+  settings->declare(*verb, options());
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("grade");
+      return run_grade_verb(*settings);
+    };
+  });
+}
+
+}  // namespace attest::cli

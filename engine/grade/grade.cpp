@@ -1,0 +1,95 @@
+#include "engine/grade/grade.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "engine/check.hpp"
+#include "engine/grade/parts.hpp"
+
+namespace attest::engine {
+namespace {
+
+void require(const GradeOptions& options) {
+  if (options.faults.empty()) throw usage_error("there is no fault to grade");
+  if (options.seeds < 1 || options.cases < 1) throw usage_error("grade needs at least one seed and one problem");
+  if (options.jobs < 1) throw usage_error("--jobs must be at least 1");
+  validate({.further = std::nullopt, .property_glob = options.property_glob});
+}
+
+std::vector<double> problems_of(const Grade& grade) {
+  std::vector<double> problems;
+  for (const FaultGrade& fault : grade.faults)
+    for (const Hunt& hunt : fault.hunts)
+      problems.push_back(hunt.found ? static_cast<double>(hunt.drawn) : std::numeric_limits<double>::infinity());
+  return problems;
+}
+
+std::vector<std::optional<Policy>> clean_policies(const GradeOptions& options) {
+  if (options.policy) return {options.policy};
+  std::vector<std::optional<Policy>> policies;
+  for (const NamedPolicy& named : named_policies()) policies.emplace_back(named.policy);
+  return policies;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::ranges::sort(values);
+  return values[(values.size() - 1) / 2];
+}
+
+std::vector<std::string> Grade::missed() const {
+  std::vector<std::string> names;
+  for (const FaultGrade& fault : faults)
+    if (!std::ranges::all_of(fault.hunts, &Hunt::found)) names.push_back(fault.fault.name);
+  return names;
+}
+
+double Grade::median_problems() const { return median(problems_of(*this)); }
+
+double Grade::worst_problems() const { return std::ranges::max(problems_of(*this)); }
+
+Exit Grade::exit() const noexcept {
+  const bool blamed =
+      !clean.alarms.empty() || std::ranges::any_of(rules, [](const RuleTable& table) { return !table.alarms.empty(); });
+  const bool all_found = std::ranges::all_of(
+      faults, [](const FaultGrade& fault) { return std::ranges::all_of(fault.hunts, &Hunt::found); });
+  return blamed || !all_found ? Exit::found : Exit::held;
+}
+
+Grade run_grade(const GradeOptions& options) {
+  require(options);
+  const auto start = std::chrono::steady_clock::now();
+  const auto tell = [&](std::string_view what, std::size_t done, std::size_t of) {
+    if (options.progress) options.progress(what, done, of);
+  };
+  Grade grade;
+  const auto peer = options.open(options.reference, std::nullopt);
+  for (const GradedFault& fault : options.faults) {
+    tell(fault.name, grade.faults.size(), options.faults.size());
+    const auto factory = options.open(fault.name, options.policy);
+    FaultGrade& graded = grade.faults.emplace_back(FaultGrade{fault, {}, {}});
+    for (std::uint64_t seed = 1; seed <= options.seeds; ++seed)
+      graded.hunts.push_back(hunt(*factory, *peer, fault.name, options, seed));
+    if (options.paired > 0) graded.laws = law_powers(*factory, *peer, options);
+  }
+  if (options.paired > 0)
+    for (const bool plain : {true, false}) {
+      tell("rules", plain ? 0 : 1, 2);
+      grade.rules.push_back(rule_table(options, plain));
+    }
+  const auto policies = clean_policies(options);
+  if (options.clean > 0)
+    for (const std::string& name : options.conforming) {
+      tell(name, grade.clean.campaigns, options.conforming.size() * policies.size());
+      for (const auto& policy : policies)
+        run_clean(*options.open(name, policy), *peer, name, policy, options, grade.clean);
+    }
+  grade.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return grade;
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,137 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/policy.hpp"
+#include "core/subject.hpp"
+#include "engine/shrink/shrink.hpp"
+
+// How much attest detects, measured on planted faults: by the campaign that users run, by each law alone, and beside the
+// tolerance rules that others use.
+namespace attest::engine {
+
+struct GradedFault {
+  std::string name;    // as on the command line
+  std::string parent;  // the conforming kernel it departs from, likewise
+  std::string report;  // the public report behind it
+};
+
+struct GradeOptions {
+  // A kernel by its name on the command line, computing in the given policy if there is one.
+  std::function<std::unique_ptr<SubjectFactory>(const std::string&, const std::optional<Policy>&)> open;
+  std::vector<GradedFault> faults;
+  std::vector<std::string> conforming;  // the parents of all faults among them; all take the same problems
+  std::string reference;         // explicit attention: the peer of laws, and what the rules of others compare with
+  std::optional<Policy> policy;  // absent: drawn per problem, and all named policies for the conforming kernels
+  std::string policy_text;       // as given
+  std::string property_glob;     // which laws the matrix has; empty: all
+  std::uint64_t seeds = 5;       // a default campaign per fault from each of the seeds 1..seeds
+  std::uint64_t cases = 20'000;  // problems that such a campaign may draw
+  std::uint64_t paired = 300;    // problems that every law and every rule is tried on; 0: no matrix, no rules
+  std::uint64_t clean = 60;      // problems of the campaign of each conforming kernel and policy; 0: none
+  int jobs = 1;
+  ShrinkBudget shrink;
+  std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
+};
+
+// One default campaign against a fault, which ends at the first failing case.
+struct Hunt {
+  std::uint64_t seed = 0;
+  std::uint64_t drawn = 0;  // problems, the failing one included
+  bool found = false;
+  double seconds = 0;              // to the failure
+  std::string law;                 // under which it is reported
+  std::string credited;            // the policy bound if it failed on the same problem, else `law`
+  std::int64_t multiply_adds = 0;  // of the reproducer
+  std::int64_t subject_calls = 0;  // of shrinking
+  bool minimal = false;            // no neighbour of the reproducer fails
+  std::string problem;             // the reproducer
+};
+
+// One law on every paired problem. Counts are of problems; a first is a problem's place in their order, from 1.
+struct LawPower {
+  std::size_t law = 0;  // position in properties::properties()
+  std::uint64_t judged = 0, failed = 0;
+  std::uint64_t beyond_bound = 0;  // failed where the policy bound did not: what the law itself contributes
+  std::optional<std::uint64_t> first{}, first_beyond_bound{};
+};
+
+struct FaultGrade {
+  GradedFault fault;
+  std::vector<Hunt> hunts;
+  std::vector<LawPower> laws;
+};
+
+// A way to judge one call by its output: attest's own, or a rule of others (engine/grade/rules.hpp).
+struct RuleColumn {
+  std::string name, doc;
+  bool own = false;
+  std::uint64_t false_alarms = 0;  // conforming cases it objects to, as published
+  // Of a rule of others, by format of out: the least multiple of its tolerance at which it objects to none of the conforming
+  // cases; infinite where no multiple is enough.
+  std::map<Format, double> multiple{};
+};
+
+// What one column made of one fault. Counts are of cases in which the fault acts.
+struct RulePower {
+  std::uint64_t detected = 0, detected_at_zero = 0;  // as published; at the multiple without a false alarm
+  std::uint64_t beyond = 0;                          // detected at zero false alarms where no own column objects
+  std::optional<std::uint64_t> first, first_at_zero;
+};
+
+struct FaultRules {
+  std::string fault;
+  std::uint64_t acts = 0;  // problems on which its result differs from its parent's in any bit
+  std::vector<RulePower> columns;
+};
+
+// The rules over one set of paired cases: the same problems on every fault and on the conforming kernels.
+struct RuleTable {
+  std::string set, doc;
+  std::uint64_t problems = 0, conforming_cases = 0;
+  std::uint64_t widening_cases = 0;  // of them those that the rules of others are set by
+  std::vector<RuleColumn> columns;   // own ones first
+  std::vector<FaultRules> faults;
+  std::vector<std::string> alarms;  // of own columns on conforming kernels: "SUBJECT: PROBLEM"
+};
+
+// Default campaigns of conforming kernels.
+struct CleanRecord {
+  std::uint64_t campaigns = 0, problems = 0;
+  std::int64_t elements = 0, undetermined = 0;
+  struct Alarm {
+    std::string subject, policy, law, problem;
+  };
+  std::vector<Alarm> alarms;
+};
+
+struct Grade {
+  std::vector<FaultGrade> faults;
+  std::vector<RuleTable> rules;
+  CleanRecord clean;
+  double seconds = 0;
+
+  // Faults that some seed did not find, by name.
+  [[nodiscard]] std::vector<std::string> missed() const;
+  // Problems to the first detection, of all hunts; a hunt that found nothing counts as infinite.
+  [[nodiscard]] double median_problems() const;
+  [[nodiscard]] double worst_problems() const;
+  // 0 if every fault was found from every seed and no conforming kernel was blamed, else 1.
+  [[nodiscard]] Exit exit() const noexcept;
+};
+
+// Does it all. Apart from times, the result depends on the options alone, for kernels that keep no state from call to call;
+// of those that do, on `jobs` too. Throws Error(usage) for options that leave nothing to grade.
+Grade run_grade(const GradeOptions& options);
+
+// Smaller of the two middle values of an even number; NaN of none. Infinities are the largest.
+double median(std::vector<double> values);
+
+}  // namespace attest::engine

@@ -1,0 +1,291 @@
+// The rules of others beside attest's own verdict, on the same outputs: of faults, of the kernels they depart from, and of
+// others that conform.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/inputs.hpp"
+#include "core/rng.hpp"
+#include "engine/check.hpp"
+#include "engine/grade/parts.hpp"
+#include "engine/grade/rules.hpp"
+#include "engine/stream.hpp"
+#include "generators/draw.hpp"
+#include "properties/property.hpp"
+#include "properties/trial.hpp"
+
+#include <omp.h>
+
+namespace attest::engine {
+namespace {
+
+constexpr std::uint64_t paired_seed = 0x7061697265640001;  // apart from the seeds of campaigns
+constexpr Index most_multiply_adds = Index{1} << 20, most_numbers = Index{1} << 22;
+
+// Elements in logical order.
+std::vector<double> elements(const Tensor& tensor) {
+  std::vector<double> values;
+  if (!tensor.present()) return values;
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::ranges::copy(tensor.shape(), n.begin());
+  values.reserve(static_cast<std::size_t>(tensor.size()));
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d) values.push_back(tensor.at(a, b, c, d));
+  return values;
+}
+
+bool same_number(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
+
+Tensor in_f64(const Tensor& tensor) {
+  Tensor wide(DType::f64, tensor.shape());
+  const auto n = wide.shape();
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d) wide.set(a, b, c, d, tensor.at(a, b, c, d));
+  return wide;
+}
+
+// The policy of explicit attention as a framework runs it on tensors of `type`: each operation accumulates in f32 and rounds
+// its result to the type, scores and weights among them.
+Policy framework_policy(Format type) {
+  Policy policy = policy_for(type);
+  if (type == Format::f16 || type == Format::bf16)
+    for (const Stage stage : {Stage::scale, Stage::score, Stage::softcap}) policy.set(stage, type);
+  return policy;
+}
+
+// What users of the rules compare with, for one thread.
+class References {
+ public:
+  explicit References(const GradeOptions& options) : options_(options) {}
+
+  std::vector<double> exact(const Inputs& inputs, const Problem& problem) {
+    Inputs wide = inputs.clone();
+    wide.q = in_f64(inputs.q);
+    wide.k = in_f64(inputs.k);
+    wide.v = in_f64(inputs.v);
+    Tensor out(DType::f64, std::array<Index, 4>{problem.b, problem.hq, problem.lq, problem.dv});
+    return run(policy_for(Format::f64), wide, std::move(out));
+  }
+  std::vector<double> low(const Inputs& inputs, const Problem& problem) {
+    return run(framework_policy(problem.dtype), inputs, make_out(problem));
+  }
+
+ private:
+  std::vector<double> run(const Policy& policy, const Inputs& inputs, Tensor out) {
+    std::unique_ptr<Subject>& subject = subjects_[to_text(policy)];
+    if (!subject) {
+      factories_.push_back(options_.open(options_.reference, policy));
+      subject = factories_.back()->open();
+    }
+    const attest_attention call = inputs.call(out, Tensor());
+    const CallResult result = subject->run({&call, 1}).front();
+    if (result.status != CallStatus::done)
+      throw internal_error("grade: the reference kernel failed: " + result.message);
+    return elements(out);
+  }
+
+  const GradeOptions& options_;
+  std::vector<std::unique_ptr<SubjectFactory>> factories_;
+  std::map<std::string, std::unique_ptr<Subject>> subjects_;  // by policy
+};
+
+// A kernel of the table: conforming ones first, then the faults.
+struct Kernel {
+  std::string name;
+  std::unique_ptr<SubjectFactory> factory;
+  std::size_t parent = 0;  // of a fault
+};
+
+// What a kernel's output is to each column, and whether it differs from that of its parent.
+struct Shot {
+  std::vector<double> multiples;  // of an own column: 0 holds, infinite objects
+  bool acts = false;
+};
+
+// The laws that look at nothing but the call itself and run on every problem of a campaign.
+bool attest_objects(properties::Trial& trial, std::span<const std::size_t> laws) {
+  const auto all = properties::properties();
+  return std::ranges::any_of(laws, [&](std::size_t law) {
+    return !all[law].not_applicable(trial.problem(), trial.contract(), trial.subject().info()) &&
+           is_finding(all[law].check(trial).kind);
+  });
+}
+
+// Rounding to nearest, no flush to zero, an exp within an ulp: what a rule must accept though it is told nothing.
+bool ordinary(const Contract& contract) {
+  const Arithmetic& a = contract.arithmetic;
+  return a.kappa == 1 && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= 1;
+}
+
+// Where no kernel could set the rule, it takes anything.
+double least_multiple(const RuleColumn& column, Format type) {
+  const auto found = column.multiple.find(type);
+  return found == column.multiple.end() ? any_multiple : found->second;
+}
+
+class PairedRun {
+ public:
+  PairedRun(const GradeOptions& options, bool plain)
+      : options_(options), plain_(plain), conforming_(options.conforming.size()) {
+    for (const std::string& name : options.conforming) kernels_.push_back({name, options.open(name, options.policy)});
+    for (const GradedFault& fault : options.faults) {
+      const auto parent = std::ranges::find(options.conforming, fault.parent);
+      if (parent == options.conforming.end())
+        throw internal_error("grade: " + fault.name + " departs from " + fault.parent +
+                             ", which is not among the kernels");
+      kernels_.push_back({fault.name, options.open(fault.name, options.policy),
+                          static_cast<std::size_t>(parent - options.conforming.begin())});
+    }
+    for (int i = 0; i < options.jobs; ++i) threads_.emplace_back(options);
+    shots_.resize(options.paired);
+    problems_.resize(options.paired);
+  }
+
+  RuleTable run() {
+    const Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
+    on_all_threads(options_.paired, options_.jobs, [&](std::uint64_t i) {
+      problems_[i] = paired_problem(domain, i, plain_);
+      shots_[i] = shoot(problems_[i], threads_[static_cast<std::size_t>(omp_get_thread_num())]);
+    });
+    RuleTable table;
+    table.set = plain_ ? "plain" : "domain";
+    table.doc = plain_ ? "values from N(0,1), the default scale, no softcap, masks of -inf"
+                       : "as campaigns draw them, up to 2^20 multiply-adds";
+    table.problems = options_.paired;
+    table.columns.push_back(
+        {.name = "attest", .doc = "guards, result class and policy bound of that call", .own = true});
+    for (const ToleranceRule& rule : tolerance_rules())
+      table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});
+    set_on_conforming(table);
+    for (std::size_t k = conforming_; k < kernels_.size(); ++k) table.faults.push_back(measure(k, table));
+    return table;
+  }
+
+ private:
+  struct Thread {
+    explicit Thread(const GradeOptions& options) : references(options) {}
+    References references;
+    std::vector<std::unique_ptr<Subject>> subjects;
+  };
+
+  std::vector<Shot> shoot(const Problem& problem, Thread& thread) {
+    if (thread.subjects.empty())
+      for (const Kernel& kernel : kernels_) thread.subjects.push_back(kernel.factory->open());
+    const Inputs inputs = materialise(problem);
+    const std::vector<double> exact = thread.references.exact(inputs, problem);
+    const std::vector<double> low = thread.references.low(inputs, problem);
+    std::vector<double> expected = exact;
+    for (double& x : expected) x = round_to(problem.dtype, x);
+    std::vector<Shot> shots(kernels_.size());
+    std::vector<std::vector<double>> results(conforming_);  // out and lse
+    for (std::size_t k = 0; k < kernels_.size(); ++k) {
+      const SubjectInfo& info = kernels_[k].factory->info();
+      const Contract contract = contract_for_problem(info, options_.policy, problem);
+      properties::Trial trial(problem, contract, *thread.subjects[k]);
+      const properties::Result& result = trial.base();
+      const std::vector<double> got = elements(result.out);
+      const auto laws = choose_laws({.further = 0, .property_glob = {}}, problem, contract, info, 0, 0);
+      shots[k].multiples.push_back(attest_objects(trial, laws) ? any_multiple : 0);
+      const Sight sight{problem.dtype, got, exact, expected, low};
+      for (const ToleranceRule& rule : tolerance_rules()) shots[k].multiples.push_back(rule.least_multiple(sight));
+      std::vector<double> all = got;
+      for (const double x : elements(result.lse)) all.push_back(x);
+      if (k < conforming_)
+        results[k] = std::move(all);
+      else
+        shots[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
+    }
+    return shots;
+  }
+
+  // False alarms, and the multiples that leave none.
+  void set_on_conforming(RuleTable& table) {
+    for (std::uint64_t i = 0; i < options_.paired; ++i)
+      for (std::size_t k = 0; k < conforming_; ++k) {
+        const Shot& shot = shots_[i][k];
+        const Format type = problems_[i].dtype;
+        const bool widens = ordinary(contract_for_problem(kernels_[k].factory->info(), options_.policy, problems_[i]));
+        ++table.conforming_cases;
+        table.widening_cases += widens;
+        for (std::size_t c = 0; c < table.columns.size(); ++c) {
+          RuleColumn& column = table.columns[c];
+          const double multiple = shot.multiples[c];
+          if (column.own || widens) column.false_alarms += !(multiple <= 1);
+          if (column.own && !(multiple <= 1)) table.alarms.push_back(kernels_[k].name + ": " + to_text(problems_[i]));
+          if (!column.own && widens) {
+            double& least = column.multiple[type];
+            least = std::max(least, multiple);
+          }
+        }
+      }
+  }
+
+  [[nodiscard]] FaultRules measure(std::size_t k, const RuleTable& table) const {
+    FaultRules row;
+    row.fault = kernels_[k].name;
+    row.columns.resize(table.columns.size());
+    for (std::uint64_t i = 0; i < options_.paired; ++i) {
+      const Shot& shot = shots_[i][k];
+      if (!shot.acts) continue;
+      ++row.acts;
+      bool ours = false;
+      for (std::size_t c = 0; c < table.columns.size(); ++c) {
+        const RuleColumn& column = table.columns[c];
+        RulePower& power = row.columns[c];
+        const double multiple = shot.multiples[c];
+        const bool detected = !(multiple <= 1);
+        const bool at_zero = column.own ? detected : !(multiple <= least_multiple(column, problems_[i].dtype));
+        ours = ours || (column.own && detected);
+        power.detected += detected;
+        power.detected_at_zero += at_zero;
+        power.beyond += at_zero && !ours;
+        if (detected && !power.first) power.first = i + 1;
+        if (at_zero && !power.first_at_zero) power.first_at_zero = i + 1;
+      }
+    }
+    return row;
+  }
+
+  const GradeOptions& options_;
+  const bool plain_;
+  const std::size_t conforming_;
+  std::vector<Kernel> kernels_;
+  std::vector<Thread> threads_;
+  std::vector<std::vector<Shot>> shots_;  // by problem and kernel
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+Domain paired_domain(const SubjectInfo& info, const std::optional<Policy>& policy) {
+  Domain domain = domain_for(info, policy, std::nullopt);
+  domain.assume([](const Problem& p) {
+    const Index numbers = p.b * (p.hq * p.lq + p.hkv * p.lk) * (p.d + p.dv);  // of q, k, v and out
+    return p.multiply_adds() <= most_multiply_adds && numbers <= most_numbers;
+  });
+  return domain;
+}
+
+Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain) {
+  Problem problem = draw_problem(domain, paired_seed, number, 1);
+  if (!plain) return problem;
+  problem.values = Values::normal;
+  problem.amplitude = 1;
+  problem.q_form = problem.k_form = problem.v_form = Form::drawn;
+  problem.scale.reset();
+  problem.softcap = 0;
+  if (problem.bias == Bias::lowest || problem.bias == Bias::minus_1e4 || problem.bias == Bias::large)
+    problem.bias = Bias::minus_inf;
+  if (problem.bias == Bias::empty_lowest) problem.bias = Bias::empty_inf;
+  return problem;
+}
+
+RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }
+
+}  // namespace attest::engine

@@ -1,0 +1,51 @@
+#pragma once
+#include <exception>
+#include <mutex>
+#include <span>
+
+#include "engine/grade/grade.hpp"
+#include "generators/domain.hpp"
+
+// The parts of run_grade().
+namespace attest::engine {
+
+Hunt hunt(const SubjectFactory& fault, const SubjectFactory& peer, const std::string& name, const GradeOptions& options,
+          std::uint64_t seed);
+
+// Adds a default campaign of a conforming kernel to `record`.
+void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const std::string& name,
+               const std::optional<Policy>& policy, const GradeOptions& options, CleanRecord& record);
+
+std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options);
+
+// Adds what the verdicts of one problem say, in the order of the problems. `number` counts from 1.
+struct LawVerdict;
+void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, std::vector<LawPower>& powers);
+
+RuleTable rule_table(const GradeOptions& options, bool plain);
+
+// The domain of a kernel, without problems of more than 2^20 multiply-adds, which would take most of the time.
+Domain paired_domain(const SubjectInfo& info, const std::optional<Policy>& policy);
+
+// Problem `number` of the paired ones; `plain` draws its values from N(0,1), at the default scale and without softcap.
+Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain);
+
+// Runs body(i) for 0..count-1 on `jobs` threads, the same numbers on the same thread each time. Throws what the body threw
+// first.
+template <class Body>
+void on_all_threads(std::uint64_t count, int jobs, Body&& body) {
+  std::exception_ptr error;
+  std::mutex guard;
+#pragma omp parallel for schedule(static, 1) num_threads(jobs)
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
+    try {
+      body(static_cast<std::uint64_t>(i));
+    } catch (...) {
+      const std::lock_guard lock(guard);
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/grade/grade.hpp"
+
+namespace attest::report {
+
+// Tables for a terminal: what the default campaign needs per fault, and the rules of others beside attest's verdict.
+std::string grade_text(const engine::Grade& grade, const engine::GradeOptions& options);
+
+// The object that --json writes, without `exit`.
+nlohmann::ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& options);
+
+// A picture for browsers, light and dark: a row per fault; a column for the campaign, per law and per rule; the colour says
+// after how many problems, on a logarithmic scale. Well-formed XML.
+std::string grade_svg(const engine::Grade& grade, const engine::GradeOptions& options);
+
+}  // namespace attest::report

@@ -1,0 +1,120 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "properties/property.hpp"
+#include "report/grade.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using engine::Hunt;
+using engine::LawPower;
+using engine::RuleTable;
+using nlohmann::ordered_json;
+
+// Numbers that JSON lacks are texts.
+ordered_json real(double x) { return std::isfinite(x) ? ordered_json(x) : ordered_json(number(x)); }
+
+template <class T>
+ordered_json maybe(const std::optional<T>& x) {
+  return x ? ordered_json(*x) : ordered_json(nullptr);
+}
+
+ordered_json hunt_json(const Hunt& hunt) {
+  ordered_json object{{"seed", hunt.seed}, {"found", hunt.found}, {"problems", hunt.drawn}};
+  if (!hunt.found) return object;
+  object["seconds"] = hunt.seconds;
+  object["law"] = hunt.law;
+  object["credited"] = hunt.credited;
+  object["multiply_adds"] = hunt.multiply_adds;
+  object["subject_calls"] = hunt.subject_calls;
+  object["minimal"] = hunt.minimal;
+  object["problem"] = hunt.problem;
+  return object;
+}
+
+ordered_json law_json(const LawPower& law) {
+  return {{"law", properties::properties()[law.law].name},
+          {"judged", law.judged},
+          {"failed", law.failed},
+          {"beyond_bound", law.beyond_bound},
+          {"first", maybe(law.first)},
+          {"first_beyond_bound", maybe(law.first_beyond_bound)}};
+}
+
+ordered_json rules_json(const RuleTable& table) {
+  ordered_json object{{"set", table.set},
+                      {"doc", table.doc},
+                      {"problems", table.problems},
+                      {"conforming_cases", table.conforming_cases},
+                      {"widening_cases", table.widening_cases},
+                      {"columns", ordered_json::array()},
+                      {"faults", ordered_json::array()},
+                      {"alarms", table.alarms}};
+  for (const engine::RuleColumn& column : table.columns) {
+    ordered_json multiple = ordered_json::object();
+    for (const auto& [type, x] : column.multiple) multiple[std::string(name(type))] = real(x);
+    object["columns"].push_back({{"name", column.name},
+                                 {"doc", column.doc},
+                                 {"own", column.own},
+                                 {"false_alarms", column.false_alarms},
+                                 {"multiple", multiple}});
+  }
+  for (const engine::FaultRules& fault : table.faults) {
+    ordered_json row{{"fault", fault.fault}, {"acts", fault.acts}, {"columns", ordered_json::array()}};
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      const engine::RulePower& power = fault.columns[c];
+      row["columns"].push_back({{"name", table.columns[c].name},
+                                {"detected", power.detected},
+                                {"detected_at_zero", power.detected_at_zero},
+                                {"beyond", power.beyond},
+                                {"first", maybe(power.first)},
+                                {"first_at_zero", maybe(power.first_at_zero)}});
+    }
+    object["faults"].push_back(row);
+  }
+  return object;
+}
+
+}  // namespace
+
+ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& options) {
+  ordered_json object{{"format", 1},
+                      {"verb", "grade"},
+                      {"policy", options.policy_text},
+                      {"seeds", options.seeds},
+                      {"cases", options.cases},
+                      {"paired", options.paired},
+                      {"clean", options.clean},
+                      {"jobs", options.jobs},
+                      {"median_problems", real(grade.median_problems())},
+                      {"worst_problems", real(grade.worst_problems())},
+                      {"missed", grade.missed()},
+                      {"faults", ordered_json::array()},
+                      {"rules", ordered_json::array()}};
+  for (const engine::FaultGrade& fault : grade.faults) {
+    ordered_json row{{"name", fault.fault.name},
+                     {"parent", fault.fault.parent},
+                     {"report", fault.fault.report},
+                     {"campaigns", ordered_json::array()},
+                     {"laws", ordered_json::array()}};
+    for (const Hunt& hunt : fault.hunts) row["campaigns"].push_back(hunt_json(hunt));
+    for (const LawPower& law : fault.laws) row["laws"].push_back(law_json(law));
+    object["faults"].push_back(row);
+  }
+  for (const RuleTable& table : grade.rules) object["rules"].push_back(rules_json(table));
+  ordered_json conforming{{"campaigns", grade.clean.campaigns},
+                          {"problems", grade.clean.problems},
+                          {"elements", grade.clean.elements},
+                          {"undetermined", grade.clean.undetermined},
+                          {"alarms", ordered_json::array()}};
+  for (const auto& alarm : grade.clean.alarms)
+    conforming["alarms"].push_back(
+        {{"subject", alarm.subject}, {"policy", alarm.policy}, {"law", alarm.law}, {"problem", alarm.problem}});
+  object["conforming"] = conforming;
+  object["seconds"] = grade.seconds;
+  return object;
+}
+
+}  // namespace attest::report

@@ -1,0 +1,238 @@
+#include "engine/grade/grade.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/tensor.hpp"
+#include "engine/check.hpp"
+#include "engine/grade/parts.hpp"
+#include "engine/grade/rules.hpp"
+#include "subjects/builtin.hpp"
+#include "tests/engine/fake_subject.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+using Numbers = std::vector<double>;
+
+double least(std::string_view rule, const Numbers& got, const Numbers& expected, const Numbers& low,
+             Format type = Format::f16) {
+  for (const ToleranceRule& each : tolerance_rules())
+    if (each.name == rule) return each.least_multiple({type, got, expected, expected, low});
+  ADD_FAILURE() << "there is no rule " << rule;
+  return nan;
+}
+
+// Each expected multiple is worked out by hand from the published formula.
+TEST(Rules, AssertCloseAddsItsTolerances) {
+  EXPECT_NEAR(least("assert_close", {1.000505}, {1}, {1}), 0.5, 1e-9);  // 1e-5 + 1e-3
+  EXPECT_NEAR(least("assert_close", {1.00202}, {1}, {1}), 2, 1e-9);
+  EXPECT_NEAR(least("assert_close", {1 + 2.26e-5}, {1}, {1}, Format::f32), 2, 1e-6);    // 1e-5 + 1.3e-6
+  EXPECT_NEAR(least("assert_close", {1 + 0.032020}, {1}, {1}, Format::bf16), 2, 1e-9);  // 1e-5 + 1.6e-2
+  EXPECT_NEAR(least("assert_close", {0, 2e-5}, {0, 0}, {0, 0}), 2, 1e-9);               // the worst element decides
+}
+
+TEST(Rules, TwiceTheErrorOfTheLowPrecisionReference) {
+  EXPECT_NEAR(least("2x", {1.15, 2}, {1, 2}, {1, 2.1}), 0.75, 1e-9);
+  EXPECT_NEAR(least("2x", {1, 2.25}, {1, 2}, {1.1, 2}), 1.25, 1e-9);
+  EXPECT_EQ(least("2x", {1}, {1}, {1}), 0);
+  EXPECT_EQ(least("2x", {1.001}, {1}, {1}), any_multiple);  // a reference without error permits none
+  EXPECT_EQ(least("2x", {1}, {1}, {nan}), any_multiple);    // nothing is at most NaN
+}
+
+TEST(Rules, FiveTimesTheErrorOrOneInAHundredThousand) {
+  EXPECT_NEAR(least("fudge", {1.04}, {1}, {0.99}), 0.8, 1e-9);
+  EXPECT_NEAR(least("fudge", {1.06}, {1}, {0.99}), 1.2, 1e-9);
+  EXPECT_NEAR(least("fudge", {1 + 5e-6}, {1}, {1}), 0.5, 1e-6);
+  EXPECT_EQ(least("fudge", {nan}, {1}, {1}), any_multiple);
+  EXPECT_EQ(least("fudge", {nan}, {1}, {nan}), 0);  // as published, a NaN beside a NaN is accepted
+}
+
+TEST(Rules, NormalisedMeanSquareError) {
+  EXPECT_NEAR(least("nmse", {1, 1}, {1.02, 1}, {1, 1}), 0.4, 1e-9);  // 4e-4 of 2 * 5e-4
+  EXPECT_NEAR(least("nmse", {1, 1}, {1.05, 1}, {1, 1}), 2.5, 1e-9);
+  EXPECT_EQ(least("nmse", {0, 0}, {0, 0}, {0, 0}), 0);
+  EXPECT_EQ(least("nmse", {0, 0}, {0, 1}, {0, 0}), any_multiple);
+}
+
+TEST(Rules, OnePerCent) {
+  EXPECT_NEAR(least("1e-2", {1.01}, {1}, {1}), 0.5, 1e-9);
+  EXPECT_NEAR(least("1e-2", {1.03}, {1}, {1}), 1.5, 1e-9);
+}
+
+TEST(Rules, PolygraphyAcceptsAnElementThatKeepsEitherTolerance) {
+  EXPECT_NEAR(least("polygraphy", {1000.005}, {1000}, {0}), 0.5, 1e-6);  // the relative one
+  EXPECT_NEAR(least("polygraphy", {6e-6}, {1e-6}, {0}), 0.5, 1e-6);      // the absolute one
+  EXPECT_NEAR(least("polygraphy", {1.00002}, {1}, {0}), 2, 1e-6);        // neither
+  EXPECT_NEAR(least("polygraphy", {5e-6}, {0}, {0}), 0.5, 1e-6);
+}
+
+TEST(Rules, NoMultipleTakesANaN) {
+  for (const ToleranceRule& rule : tolerance_rules())
+    EXPECT_EQ(least(rule.name, {1, nan}, {1, 1}, {1, 1.5}), any_multiple) << rule.name;
+}
+
+TEST(Rules, NoneObjectsToTheReferenceItself) {
+  for (const ToleranceRule& rule : tolerance_rules())
+    EXPECT_EQ(least(rule.name, {1, -0.0, 3e-8}, {1, 0, 3e-8}, {1, 0, 4e-8}), 0) << rule.name;
+}
+
+LawVerdict says(std::string_view law, VerdictKind kind) { return {law_named(law), {kind, {}, {}, {}}}; }
+
+TEST(Credit, WhatThePolicyBoundDetectsTooIsTheBounds) {
+  using enum VerdictKind;
+  std::vector<LawPower> powers{
+      {.law = law_named("repeat")}, {.law = law_named("policy-bound")}, {.law = law_named("hull")}};
+  add_verdicts(1, std::vector{says("repeat", fail), says("policy-bound", fail), says("hull", pass)}, powers);
+  add_verdicts(2, std::vector{says("repeat", pass), says("policy-bound", pass), says("hull", skip)}, powers);
+  add_verdicts(3, std::vector{says("repeat", crash), says("policy-bound", vacuous), says("hull", vacuous)}, powers);
+  const LawPower& repeat = powers[0];
+  EXPECT_EQ(repeat.judged, 3u);
+  EXPECT_EQ(repeat.failed, 2u);
+  EXPECT_EQ(repeat.first, 1u);
+  EXPECT_EQ(repeat.beyond_bound, 1u);
+  EXPECT_EQ(repeat.first_beyond_bound, 3u);
+  const LawPower& bound = powers[1];
+  EXPECT_EQ(bound.judged, 2u);
+  EXPECT_EQ(bound.beyond_bound, 1u);
+  EXPECT_EQ(bound.first_beyond_bound, 1u);
+  EXPECT_EQ(powers[2].judged, 1u);
+  EXPECT_FALSE(powers[2].first);
+}
+
+TEST(Median, IsTheLowerOfTwo) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2);
+  EXPECT_EQ(median({1, HUGE_VAL, HUGE_VAL}), HUGE_VAL);
+}
+
+// builtin:fused with `shift` added to the first element of out, where that is finite and there is one.
+std::unique_ptr<SubjectFactory> shifted(const std::optional<Policy>& policy, double shift) {
+  const std::shared_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", policy);
+  return std::make_unique<test::FakeFactory>(fused->info(), [fused, shift]() -> test::Answer {
+    const std::shared_ptr<Subject> subject = fused->open();
+    return [fused, subject, shift](const attest_attention& call) {
+      const CallResult result = subject->run({&call, 1}).front();
+      const attest_tensor& out = call.out;
+      if (out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] > 0)
+        store(out, 0, 0, 0, 0, load(out, 0, 0, 0, 0) + shift);
+      return result;
+    };
+  });
+}
+
+// Kernels by name: fault:SHIFT and builtin:SHIFT are builtin:fused with that shift, others are built in.
+std::unique_ptr<SubjectFactory> open_kernel(const std::string& name, const std::optional<Policy>& policy) {
+  if (auto found = builtin_subject(name, policy)) return found;
+  return shifted(policy, std::stod(name.substr(name.find(':') + 1)));
+}
+
+GradeOptions small(std::vector<std::string> faults, std::vector<std::string> conforming) {
+  GradeOptions options;
+  options.open = open_kernel;
+  for (const std::string& fault : faults) options.faults.push_back({fault, "builtin:fused", "none"});
+  options.conforming = std::move(conforming);
+  options.reference = "builtin:explicit";
+  options.policy = policy_for(Format::f32);
+  options.policy_text = "f32";
+  options.seeds = 2;
+  options.cases = 60;
+  options.paired = 40;
+  options.clean = 20;
+  return options;
+}
+
+std::size_t column_of(const RuleTable& table, std::string_view name) {
+  const auto found = std::ranges::find(table.columns, name, &RuleColumn::name);
+  EXPECT_NE(found, table.columns.end()) << name;
+  return static_cast<std::size_t>(found - table.columns.begin());
+}
+
+TEST(Grade, AFaultThatIsFoundAndKernelsThatAreNotBlamed) {
+  const Grade grade = run_grade(small({"fault:0.25"}, {"builtin:fused", "builtin:fused-tile16"}));
+  EXPECT_EQ(grade.exit(), Exit::held);
+  EXPECT_TRUE(grade.missed().empty());
+  ASSERT_EQ(grade.faults.front().hunts.size(), 2u);
+  for (const Hunt& hunt : grade.faults.front().hunts) {
+    EXPECT_TRUE(hunt.found);
+    EXPECT_GE(hunt.drawn, 1u);
+    EXPECT_GT(hunt.subject_calls, 0);
+  }
+  EXPECT_LE(grade.worst_problems(), 60);
+  EXPECT_EQ(grade.clean.campaigns, 2u);
+  EXPECT_EQ(grade.clean.problems, 40u);
+  EXPECT_GT(grade.clean.elements, 0);
+
+  ASSERT_EQ(grade.rules.size(), 2u);
+  const RuleTable& plain = grade.rules.front();
+  EXPECT_EQ(plain.conforming_cases, 80u);
+  const FaultRules& fault = plain.faults.front();
+  EXPECT_GT(fault.acts, 30u);
+  const std::size_t attest = 0, close = column_of(plain, "assert_close"), loose = column_of(plain, "1e-2");
+  EXPECT_TRUE(plain.columns[attest].own);
+  EXPECT_EQ(plain.columns[attest].false_alarms, 0u);
+  EXPECT_GT(fault.columns[attest].detected, 30u);
+  EXPECT_GT(fault.columns[close].detected, 30u);  // 0.25 is far off in f32 by any rule
+  EXPECT_GT(fault.columns[loose].detected, 30u);
+  EXPECT_TRUE(fault.columns[close].first);
+}
+
+TEST(Grade, AFaultThatDoesNothingIsNotFound) {
+  const Grade grade = run_grade(small({"fault:0"}, {"builtin:fused"}));
+  EXPECT_EQ(grade.missed(), std::vector<std::string>{"fault:0"});
+  EXPECT_EQ(grade.exit(), Exit::found);
+  EXPECT_EQ(grade.median_problems(), HUGE_VAL);
+  EXPECT_EQ(grade.rules.front().faults.front().acts, 0u);
+  for (const LawPower& law : grade.faults.front().laws) EXPECT_EQ(law.failed, 0u);
+}
+
+// A kernel off by 0.5 among those that are said to conform: attest blames it, and the rules of others are widened until they
+// accept it, so that none sees a fault of 0.25 any more.
+TEST(Grade, RulesAreWidenedUntilNoConformingCaseIsObjectedTo) {
+  const Grade grade = run_grade(small({"fault:0.25"}, {"builtin:fused", "builtin:0.5"}));
+  EXPECT_EQ(grade.exit(), Exit::found);
+  EXPECT_FALSE(grade.clean.alarms.empty());
+  const RuleTable& plain = grade.rules.front();
+  EXPECT_FALSE(plain.alarms.empty());
+  const std::size_t loose = column_of(plain, "1e-2");
+  EXPECT_GT(plain.columns[loose].false_alarms, 0u);
+  EXPECT_NEAR(plain.columns[loose].multiple.at(Format::f32), 50,
+              5);  // 0.5 of 1e-2 (1 + |expected|), least where that is 0
+  const RulePower& power = plain.faults.front().columns[loose];
+  EXPECT_GT(power.detected, 30u);
+  EXPECT_EQ(power.detected_at_zero, 0u);
+  EXPECT_EQ(power.beyond, 0u);
+}
+
+TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
+  GradeOptions options = small({"fault:scale-twice"}, {"builtin:fused"});
+  options.clean = 0;
+  const Grade one = run_grade(options);
+  options.jobs = 3;
+  const Grade three = run_grade(options);
+  ASSERT_EQ(one.faults.front().laws.size(), three.faults.front().laws.size());
+  for (std::size_t i = 0; i < one.faults.front().laws.size(); ++i) {
+    EXPECT_EQ(one.faults.front().laws[i].failed, three.faults.front().laws[i].failed);
+    EXPECT_EQ(one.faults.front().laws[i].first_beyond_bound, three.faults.front().laws[i].first_beyond_bound);
+  }
+  for (std::size_t c = 0; c < one.rules.front().columns.size(); ++c) {
+    EXPECT_EQ(one.rules[1].columns[c].multiple, three.rules[1].columns[c].multiple);
+    EXPECT_EQ(one.rules[1].faults[0].columns[c].detected_at_zero, three.rules[1].faults[0].columns[c].detected_at_zero);
+  }
+  EXPECT_EQ(one.faults.front().hunts[1].drawn, three.faults.front().hunts[1].drawn);
+}
+
+TEST(Grade, BadOptionsAreNamed) {
+  GradeOptions options = small({}, {"builtin:fused"});
+  EXPECT_THROW(run_grade(options), Error);
+  options = small({"fault:scale-twice"}, {"builtin:fused"});
+  options.property_glob = "bird*";
+  EXPECT_THROW(run_grade(options), Error);
+}
+
+}  // namespace
+}  // namespace attest::engine
