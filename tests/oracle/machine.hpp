@@ -125,6 +125,7 @@ class Machine {
     return contract_.arithmetic.flush_to_zero && std::fabs(x) < smallest_normal(f) ? std::copysign(0.0, x) : x;
   }
   [[nodiscard]] static double ulp(Format f, double x) {
+    if (!std::isfinite(x)) return std::fabs(x);
     return std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), smallest_normal(f))) - precision(f) + 1);
   }
   // -0.98 .. 0.98 of what is allowed; never where the value is no number or exactly representable at 0.
