@@ -3,6 +3,7 @@
 
 #include "engine/check.hpp"
 #include "engine/grade/parts.hpp"
+#include "engine/grade/threads.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
 

@@ -9,6 +9,7 @@
 #include "engine/check.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
+#include "engine/grade/threads.hpp"
 #include "engine/stream.hpp"
 #include "generators/draw.hpp"
 #include "properties/property.hpp"

@@ -1,6 +1,4 @@
 #pragma once
-#include <exception>
-#include <mutex>
 #include <span>
 
 #include "engine/grade/grade.hpp"
@@ -29,23 +27,5 @@ Domain paired_domain(const SubjectInfo& info, const std::optional<Policy>& polic
 
 // Problem `number` of the paired ones; `plain` draws its values from N(0,1), at the default scale and without softcap.
 Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain);
-
-// Runs body(i) for 0..count-1 on `jobs` threads, the same numbers on the same thread each time. Throws what the body threw
-// first.
-template <class Body>
-void on_all_threads(std::uint64_t count, int jobs, Body&& body) {
-  std::exception_ptr error;
-  std::mutex guard;
-#pragma omp parallel for schedule(static, 1) num_threads(jobs)
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
-    try {
-      body(static_cast<std::uint64_t>(i));
-    } catch (...) {
-      const std::lock_guard lock(guard);
-      if (!error) error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
-}
 
 }  // namespace attest::engine

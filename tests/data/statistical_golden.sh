@@ -12,6 +12,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # Weights below 1e-30 count too.
 # Weights underflow in the softmax format, as results of exp and once they are normalised.
 # Subnormals of q and k times a power of two are off by all of eta, or by nothing.
+# A bias is rounded once it is multiplied by log2 e, where that is folded in with the scale.
 # s itself is printed, and the interval before it is cut to the rigorous one.
 underflow='{double w=p[j],e0=1.01*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
 'if(w>=(P.exp_ulp>1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
@@ -24,10 +25,11 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/ETA(P.sct)\*ETA(P.sct)\*q2s\/3/ETA(P.sct)*ETA(P.sct)*q2s/' \
   -e 's/+ETA(P.sct)\*ETA(P.sct)\*std::max(1.0,asc))\/3/+3*ETA(P.sct)*ETA(P.sct)*std::max(1.0,asc))\/3/' \
   -e 's/if(pj<1e-30) continue;//' \
+  -e 's/zz+=m;/& if(P.exp2\&\&P.scale_pre) er+=(us+U(P.sct))*std::fabs(m)+ETA(P.score);/' \
   -e 's/R.sig\[o\]=std::max(sig,std::max(yh-y,y-yl)\/lam);//' \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"
