@@ -88,7 +88,7 @@ Certificate certify(const Contract& contract, const Problem& problem, const Clai
     made.bits = bits;
     made.stage = round.stage;
     made.tensor = tensor;
-    made.library = library_version();
+    made.arithmetic = library_version();
     record(constants, row, enclosure, round, made);
     return made;
   }

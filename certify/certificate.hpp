@@ -39,7 +39,7 @@ struct Certificate {
   Format stage = Format::f32,
          tensor = Format::f32;  // what a result is rounded to: the output stage, then the tensor's type
   std::int64_t bits = 0;        // in which it was decided
-  std::string library;
+  std::string arithmetic;
   std::vector<Figure> constants, row;
   struct Key {
     Index key;

@@ -67,12 +67,6 @@ std::string why_not_covered(const engine::Entry& entry) {
          "shows it";
 }
 
-std::string element_text(const engine::Entry& entry) {
-  const auto& i = entry.evidence->index;
-  return entry.evidence->tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
-                                         : fmt::format("out[{},{},{},{}]", i[0], i[1], i[2], i[3]);
-}
-
 // The certificate of the number that decides, and which that is.
 struct Result {
   Certificate certificate;
@@ -102,7 +96,7 @@ Result certify_entry(const engine::Entry& entry, Kind kind, const std::string& p
 }
 
 std::string sentence(const engine::Entry& entry, Kind kind, const Result& result) {
-  const std::string element = element_text(entry), value = report::number(result.value);
+  const std::string element = report::element_name(*entry.evidence), value = report::number(result.value);
   std::string text;
   switch (result.certificate.answer) {
     case Answer::stands:
@@ -140,7 +134,7 @@ void print(const engine::Entry& entry, Kind kind, const Result& result) {
   const std::string hex = std::isfinite(result.value) ? " = " + hex_float(result.value) : "";
   std::cout << fmt::format("  value         {}{}, as the file states it\n", report::number(result.value), hex);
   std::cout << fmt::format("  policy        {}\n", to_text(entry.contract.policy));
-  std::cout << fmt::format("  decided       in {} bits, {}\n", made.bits, made.library);
+  std::cout << fmt::format("  decided       in {} bits, {}\n", made.bits, made.arithmetic);
 }
 
 ordered_json figures(const std::vector<certify::Figure>& list) {
@@ -163,7 +157,7 @@ ordered_json proof_json(const Result& result) {
   }
   object["rounded_to"] = {name(made.stage), name(made.tensor)};
   object["bits"] = made.bits;
-  object["library"] = made.library;
+  object["library"] = made.arithmetic;
   object["constants"] = figures(made.constants);
   object["row"] = figures(made.row);
   object["keys"] = ordered_json::array();

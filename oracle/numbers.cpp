@@ -76,12 +76,12 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   inexact_pv = std::min(precision(weights), precision(operand)) + operand_bits > precision(pv);
   folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
-  u_bias_unit = unit > 1 ? u_score + unit_roundoff(scaling) : 0;
+  u_bias_unit = unit > 1 ? u_score + u_scale : 0;
   const double factor = scale_magnitude * unit;
   overflow_mu = std::max(1.0, factor);
   operand_mu = folds ? overflow_mu : 1;
   const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(factor) : 0;
-  const double most = overflow_threshold(scaling) / (1 + 2 * unit_roundoff(scaling));
+  const double most = overflow_threshold(scaling) / (1 + 2 * u_scale);
   query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
   key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
   raw_overflow = std::min(overflow_score, overflow_threshold(scaling));

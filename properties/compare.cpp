@@ -34,12 +34,9 @@ bool same(const attest_tensor& a, Index sample_a, const attest_tensor& b, Index 
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
-// Whether an element that differs says nothing after all; empty: none does.
-using Excuse = std::function<bool(const char* tensor, std::array<Index, 4> index, double expected, double got)>;
-
 std::optional<Evidence> tensor_difference(const char* name, const Tensor& expected, Index sample_expected,
                                           const Tensor& got, Index sample_got, Equality equality, std::string_view note,
-                                          Counts& counts, const RowFilter& takes_part, const Excuse& excused = {}) {
+                                          Counts& counts, const RowFilter& takes_part, const Excuse& excused) {
   if (!expected.present()) return std::nullopt;
   const attest_tensor a = expected.view(), b = got.view();
   const std::array<Index, 4> n = extents(expected);
@@ -63,31 +60,10 @@ std::optional<Evidence> tensor_difference(const char* name, const Tensor& expect
   return std::nullopt;
 }
 
-std::optional<Evidence> sample_difference(SampleOf expected, SampleOf got, Equality equality, std::string_view note,
-                                          Counts& counts, const RowFilter& takes_part, const Excuse& excused) {
-  if (got.result.violation) return got.result.violation;
-  if (auto evidence = tensor_difference("out", expected.result.out, expected.sample, got.result.out, got.sample,
-                                        equality, note, counts, takes_part, excused))
-    return evidence;
-  return tensor_difference("lse", expected.result.lse, expected.sample, got.result.lse, got.sample, equality, note,
-                           counts, takes_part, excused);
-}
-
-std::optional<Evidence> result_difference(const Result& expected, const Result& got, Equality equality,
-                                          std::string_view note, Counts& counts, const RowFilter& takes_part,
-                                          const Excuse& excused) {
-  if (got.violation) return got.violation;
-  const Index samples = expected.out.shape()[0];
-  for (Index b = 0; b < samples; ++b)
-    if (auto evidence = sample_difference({expected, b}, {got, b}, equality, note, counts, takes_part, excused))
-      return evidence;
-  return std::nullopt;
-}
-
 bool equal(const Tensor& expected, const Tensor& got) {
   Counts counts;
   for (Index b = 0; expected.present() && b < expected.shape()[0]; ++b)
-    if (tensor_difference("", expected, b, got, b, Equality::numbers, "", counts, {})) return false;
+    if (tensor_difference("", expected, b, got, b, Equality::numbers, "", counts, {}, {})) return false;
   return true;
 }
 
@@ -113,13 +89,23 @@ Evidence exact_evidence(std::array<Index, 4> index, double got, double expected,
 }
 
 std::optional<Evidence> difference(SampleOf expected, SampleOf got, Equality equality, std::string_view note,
-                                   Counts& counts, const RowFilter& takes_part) {
-  return sample_difference(expected, got, equality, note, counts, takes_part, {});
+                                   Counts& counts, const RowFilter& takes_part, const Excuse& excused) {
+  if (got.result.violation) return got.result.violation;
+  if (auto evidence = tensor_difference("out", expected.result.out, expected.sample, got.result.out, got.sample,
+                                        equality, note, counts, takes_part, excused))
+    return evidence;
+  return tensor_difference("lse", expected.result.lse, expected.sample, got.result.lse, got.sample, equality, note,
+                           counts, takes_part, excused);
 }
 
 std::optional<Evidence> difference(const Result& expected, const Result& got, Equality equality, std::string_view note,
-                                   Counts& counts, const RowFilter& takes_part) {
-  return result_difference(expected, got, equality, note, counts, takes_part, {});
+                                   Counts& counts, const RowFilter& takes_part, const Excuse& excused) {
+  if (got.violation) return got.violation;
+  const Index samples = expected.out.shape()[0];
+  for (Index b = 0; b < samples; ++b)
+    if (auto evidence = difference({expected, b}, {got, b}, equality, note, counts, takes_part, excused))
+      return evidence;
+  return std::nullopt;
 }
 
 std::optional<Evidence> departure(const Sighting& base, const Sighting& other, const char* tensor,
@@ -211,7 +197,7 @@ std::optional<Evidence> difference_with_keys(Trial& trial, const Result& expecte
         tensor == "lse" ? trial.oracle().lse_enclosure(b, h, i) : trial.oracle().out_enclosure(b, h, i, c);
     return enclosure.undetermined || (enclosure.nonfinite_ok && !(std::isfinite(x) && std::isfinite(y)));
   };
-  return result_difference(expected, got, Equality::numbers, note, counts, with_keys, may_be_empty);
+  return difference(expected, got, Equality::numbers, note, counts, with_keys, may_be_empty);
 }
 
 Verdict held(const Counts& counts) {

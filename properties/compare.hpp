@@ -29,14 +29,17 @@ struct SampleOf {
 // Whether a row [b, h, i] of the expected result takes part in a comparison; empty: all do.
 using RowFilter = std::function<bool(Index b, Index h, Index i)>;
 
+// Whether an element that differs says nothing after all, and counts as undetermined; empty: none does.
+using Excuse = std::function<bool(const char* tensor, std::array<Index, 4> index, double expected, double got)>;
+
 // The first element of out or lse in which one sample differs from what an exact law expects; before that, a violation
 // of memory by the call that gave `got`. The index is that of the expected sample. `judged` counts the elements
 // compared.
 std::optional<Evidence> difference(SampleOf expected, SampleOf got, Equality equality, std::string_view note,
-                                   Counts& counts, const RowFilter& takes_part = {});
+                                   Counts& counts, const RowFilter& takes_part = {}, const Excuse& excused = {});
 // The same over all samples, in order.
 std::optional<Evidence> difference(const Result& expected, const Result& got, Equality equality, std::string_view note,
-                                   Counts& counts, const RowFilter& takes_part = {});
+                                   Counts& counts, const RowFilter& takes_part = {}, const Excuse& excused = {});
 
 // The same as numbers, for a law whose calls differ only in what a row without keys may take in: values, or keys that
 // the row does not attend to. Such a row takes part only if the contract's empty row depends on no value (zero or NaN).

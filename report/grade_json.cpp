@@ -1,9 +1,8 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/evidence.hpp"
 #include "properties/property.hpp"
 #include "report/grade.hpp"
-#include "report/text.hpp"
 
 namespace attest::report {
 namespace {
@@ -12,9 +11,6 @@ using engine::Hunt;
 using engine::LawPower;
 using engine::RuleTable;
 using nlohmann::ordered_json;
-
-// Numbers that JSON lacks are texts.
-ordered_json real(double x) { return std::isfinite(x) ? ordered_json(x) : ordered_json(number(x)); }
 
 template <class T>
 ordered_json maybe(const std::optional<T>& x) {
@@ -54,7 +50,7 @@ ordered_json rules_json(const RuleTable& table) {
                       {"alarms", table.alarms}};
   for (const engine::RuleColumn& column : table.columns) {
     ordered_json multiple = ordered_json::object();
-    for (const auto& [type, x] : column.multiple) multiple[std::string(name(type))] = real(x);
+    for (const auto& [type, x] : column.multiple) multiple[std::string(name(type))] = engine::real_to_json(x);
     object["columns"].push_back({{"name", column.name},
                                  {"doc", column.doc},
                                  {"own", column.own},
@@ -88,8 +84,8 @@ ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& 
                       {"paired", options.paired},
                       {"clean", options.clean},
                       {"jobs", options.jobs},
-                      {"median_problems", real(grade.median_problems())},
-                      {"worst_problems", real(grade.worst_problems())},
+                      {"median_problems", engine::real_to_json(grade.median_problems())},
+                      {"worst_problems", engine::real_to_json(grade.worst_problems())},
                       {"missed", grade.missed()},
                       {"faults", ordered_json::array()},
                       {"rules", ordered_json::array()}};

@@ -40,11 +40,14 @@ std::string how_far(const Evidence& evidence) {
 }
 }  // namespace
 
-std::string evidence_line(const Evidence& evidence) {
-  const bool lse = evidence.tensor == "lse";
+std::string element_name(const Evidence& evidence) {
   const auto& i = evidence.index;
-  std::string line = lse ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
-                         : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
+  return evidence.tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
+                                  : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
+}
+
+std::string evidence_line(const Evidence& evidence) {
+  std::string line = element_name(evidence);
   if (evidence.wrong == Wrong::memory) return line + ": " + evidence.note;
   line += fmt::format(" = {}, expected {}", number(evidence.got), number(evidence.expected));
   if (evidence.lo != evidence.hi) line += fmt::format(", permitted {} .. {}", number(evidence.lo), number(evidence.hi));

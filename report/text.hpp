@@ -19,6 +19,8 @@ std::string number(double value);
 // Quoted for a POSIX shell where needed.
 std::string shell_quoted(std::string_view word);
 
+// "out[0,0,3,1]", "lse[0,0,3]".
+std::string element_name(const Evidence& evidence);
 // "out[0,0,3,1] = 1.25, expected 0.731, permitted 0.7309 .. 0.7312 (1,700 x the permitted distance)".
 std::string evidence_line(const Evidence& evidence);
 

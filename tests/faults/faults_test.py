@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from smallest_test import records
+
 MOST_PROBLEMS = 20_000
 MEDIAN_PROBLEMS = 300
 MEDIAN_CALLS = 60
@@ -27,15 +29,10 @@ def run(attest, *words):
     return subprocess.run([attest, *map(str, words)], capture_output=True, text=True)
 
 
-def smallest_possible():
-    lines = (Path(__file__).parent / "smallest.txt").read_text().splitlines()
-    rows = [line.split(None, 2) for line in lines if not line.startswith("#")]
-    return {fault: int(size) for fault, size, reason in rows}
-
-
-def first_finding(attest, fault, seed, folder):
+def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
+    """Of a default campaign: found, minimal, and replayed."""
     corpus = Path(folder) / f"{fault}-{seed}"
-    done = run(attest, "check", f"fault:{fault}", "--seed", seed, "--cases", MOST_PROBLEMS, "--jobs", 1, "--corpus",
+    done = run(attest, "check", f"fault:{fault}", *options, "--seed", seed, "--cases", cases, "--jobs", 1, "--corpus",
                corpus, "--json", "-")
     summary = json.loads(done.stdout)
     if done.returncode != 1 or not summary["findings"]:
@@ -74,7 +71,7 @@ def main():
     arguments = parser.parse_args()
     attest = arguments.attest
     rows = json.loads(run(attest, "list", "faults", "--json", "-").stdout)
-    smallest = smallest_possible()
+    smallest = {fault: size for fault, size, reason in records()}
     failures = [f"{fault} is in one of smallest.txt and attest list faults alone"
                 for fault in smallest.keys() ^ {row["name"] for row in rows}]
     if arguments.faults:

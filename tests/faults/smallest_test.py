@@ -19,7 +19,8 @@ MOST = 1000
 
 def records():
     lines = (Path(__file__).parent / "smallest.txt").read_text().splitlines()
-    return [line.split(None, 2) for line in lines if not line.startswith("#")]
+    rows = [line.split(None, 2) for line in lines if not line.startswith("#")]
+    return [(fault, int(size), reason) for fault, size, reason in rows]
 
 
 def check(attest, fault, predicate, cases):
@@ -40,7 +41,6 @@ def main():
     failures = []
     print(f"{'fault':<22}{'W':>6}{'problems':>10}{'smaller':>9}")
     for fault, size, reason in records():
-        size = int(size)
         if size > MOST or arguments.faults and fault not in arguments.faults.split(","):
             continue
         at = check(arguments.attest, fault, f"{WORK} == {size}", arguments.cases)

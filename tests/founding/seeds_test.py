@@ -4,12 +4,13 @@
 Usage: seeds_test.py ATTEST [--seeds N]. Prints the problems to the first failure per fault and policy (median, worst).
 """
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+from faults_test import first_finding
 
 FAULTS = {
     "S3": ["batch-leak", "batch-path", "batch-split"],
@@ -18,10 +19,6 @@ FAULTS = {
 }
 POLICIES = ["f32", "f16"]
 PROBLEMS = 5000
-
-
-def run(attest, *words):
-    return subprocess.run([attest, *map(str, words)], capture_output=True, text=True)
 
 
 def main():
@@ -34,20 +31,13 @@ def main():
         for fault in faults:
             for policy in POLICIES:
                 problems = []
-                for seed in range(1, arguments.seeds + 1):
-                    with tempfile.TemporaryDirectory() as corpus:
-                        done = run(arguments.attest, "check", f"fault:{fault}", "--policy", policy, "--seed", seed,
-                                   "--cases", PROBLEMS, "--jobs", 1, "--corpus", corpus, "--json", "-")
-                        summary = json.loads(done.stdout)
-                        if done.returncode != 1:
-                            failures.append(f"{case}: {fault} under {policy}, seed {seed}: status {done.returncode}")
-                            continue
-                        problems.append(summary["findings"][0]["cases_to_first"])
-                        entries = list(Path(corpus).rglob("*.json"))
-                        if not entries or not all(json.loads(entry.read_text())["minimal"] for entry in entries):
-                            failures.append(f"{case}: {fault} under {policy}, seed {seed}: no minimal reproducer")
-                        if run(arguments.attest, "replay", corpus).returncode != 0:
-                            failures.append(f"{case}: {fault} under {policy}, seed {seed}: it does not replay")
+                with tempfile.TemporaryDirectory() as folder:
+                    for seed in range(1, arguments.seeds + 1):
+                        try:
+                            finding = first_finding(arguments.attest, fault, seed, folder, PROBLEMS, ["--policy", policy])
+                            problems.append(finding["cases_to_first"])
+                        except AssertionError as error:
+                            failures.append(f"{case}: under {policy}: {error}")
                 if problems:
                     print(f"{case}  {fault:<20}{policy:<6}{statistics.median(problems):>6.0f}/{max(problems)}")
     for failure in failures:
