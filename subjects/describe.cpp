@@ -213,6 +213,7 @@ void check_dtypes(const json& contract, const std::vector<Format>& dtypes) {
             fmt::format("'contract.{}' speaks of dtype '{}', which the subject does not offer", key, text));
   }
 }
+// Everything but the policies: numbers may differ between dtypes, semantics may not.
 void read_contract(const json& contract, SubjectInfo& info) {
   check_dtypes(contract, info.dtypes);
   for (const Format dtype : info.dtypes) {
