@@ -20,6 +20,7 @@
 
 #include "certify/rounding.hpp"
 #include "core/rng.hpp"
+#include "kernels/emulated/contracts.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
 #include "tests/oracle/draw.hpp"
@@ -202,7 +203,7 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
 
 Contract contract_of(std::uint64_t n, std::uint64_t key) {
   const NamedPolicy& named = named_policies()[n % named_policies().size()];
-  Contract contract = testing::draw_contract(named.policy, static_cast<int>(n % testing::contract_variants));
+  Contract contract = emulator::draw_contract(named.policy, static_cast<int>(n % emulator::contract_variants));
   contract.empty_row = static_cast<EmptyRow>(below(mix(key), 4));
   if (below(key, 5) == 0) contract.masked_unread = MaskedUnread::yes;
   return contract;

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "core/rng.hpp"
+#include "kernels/emulated/contracts.hpp"
+#include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
 #include "tests/oracle/draw.hpp"
-#include "tests/oracle/emulator.hpp"
 
 namespace attest {
 namespace {
@@ -24,8 +25,8 @@ struct Tried {
 
 // One emulated kernel that keeps a contract on `policy`; the number chooses the contract, the problem and the kernel.
 void try_one(const Policy& policy, std::uint64_t number, Tried& tried) {
-  const int declared = static_cast<int>(number % testing::contract_variants);
-  const Contract contract = testing::draw_contract(policy, declared);
+  const int declared = static_cast<int>(number % emulator::contract_variants);
+  const Contract contract = emulator::draw_contract(policy, declared);
   const Problem problem = testing::draw_problem(policy[Stage::storage], number * 977);
   const Inputs inputs = materialise(problem);
   const emulator::Variant variant = emulator::draw_variant(contract, problem, number);

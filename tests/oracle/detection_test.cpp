@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
 #include "tests/oracle/draw.hpp"
-#include "tests/oracle/emulator.hpp"
 
 namespace attest {
 namespace {

@@ -6,9 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "core/rng.hpp"
+#include "kernels/emulated/contracts.hpp"
+#include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
 #include "tests/oracle/draw.hpp"
-#include "tests/oracle/emulator.hpp"
 
 namespace attest {
 namespace {
@@ -60,7 +61,7 @@ TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
   Totals totals;
   for (int n = 0; n < 800; ++n) {
     const auto seed = static_cast<std::uint64_t>(n) * 31 + GetParam();
-    const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
+    const Contract contract = emulator::draw_contract(named.policy, n % emulator::contract_variants);
     const Problem problem = testing::draw_problem(dtype, seed ^ 0x5eed);
     const Inputs inputs = materialise(problem);
     emulator::Variant variant = emulator::draw_variant(contract, problem, seed);
@@ -79,7 +80,7 @@ TEST_P(Levels, AgreeOnTheEdges) {
   Totals totals;
   std::uint64_t key = GetParam() + 1;
   for (int n = 0; n < 600; ++n) {
-    const Contract contract = testing::draw_contract(named.policy, n % testing::contract_variants);
+    const Contract contract = emulator::draw_contract(named.policy, n % emulator::contract_variants);
     const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 131 + GetParam());
     const Inputs inputs = materialise(problem);
     Tensor out = make_out(problem), lse = make_lse(problem);

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "core/rng.hpp"
+#include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
-#include "tests/oracle/emulator.hpp"
 
 namespace attest {
 namespace {

@@ -10,9 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/rng.hpp"
+#include "kernels/emulated/contracts.hpp"
+#include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
 #include "tests/oracle/draw.hpp"
-#include "tests/oracle/emulator.hpp"
 
 namespace attest {
 namespace {
@@ -79,7 +80,7 @@ void expect_same(const Result& result, const Result::Largest& full, const oracle
   }
 }
 
-// Contracts of testing::draw_contract of which the statistical tiers speak.
+// Contracts of emulator::draw_contract of which the statistical tiers speak.
 bool has_statistics(const Contract& contract) { return oracle::statistical_refusal(contract).empty(); }
 
 std::string_view label(Values values) { return find_field("values")->labels[static_cast<std::size_t>(values)]; }
@@ -98,7 +99,7 @@ TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
   for (std::uint64_t n = 0; n < 2205; ++n) {
     const std::uint64_t number = n * 9 + GetParam();
     const Contract contract =
-        testing::draw_contract(named.policy, static_cast<int>(n / classes % testing::contract_variants));
+        emulator::draw_contract(named.policy, static_cast<int>(n / classes % emulator::contract_variants));
     if (!has_statistics(contract)) continue;
     Problem problem = testing::draw_problem(named.policy[Stage::storage], number * 977, n % 40 == 0 ? 400 : 40);
     problem.values = static_cast<Values>(n % classes);

@@ -9,7 +9,7 @@
 
 #include "core/contract.hpp"
 #include "core/rng.hpp"
-#include "tests/oracle/emulator.hpp"
+#include "kernels/emulated/emulator.hpp"
 
 namespace attest::emulator {
 

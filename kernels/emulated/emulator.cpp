@@ -1,4 +1,4 @@
-#include "tests/oracle/emulator.hpp"
+#include "kernels/emulated/emulator.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/rng.hpp"
-#include "tests/oracle/machine.hpp"
+#include "kernels/emulated/machine.hpp"
 
 namespace attest::emulator {
 namespace {
