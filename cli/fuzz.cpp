@@ -15,6 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/calibration_option.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -54,6 +55,7 @@ const std::vector<Option>& shared_options() {
       {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
       {"json", "FILE", "one JSON object at the end; - is stdout"},
       {"events", "FILE", "JSON lines while it happens; - is stdout"},
+      calibration_option(),
   };
   return options;
 }
@@ -124,6 +126,7 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
     options.policy = policy_from_text(*policy);
     options.policy_text = *policy;
   }
+  options.calibration = read_calibration(settings);
   if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate);
   if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
 }
@@ -243,7 +246,8 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
   const SubjectInfo& info = factory->info();
   const Contract contract = engine::contract_for_problem(info, options.policy, problem);
   const auto laws = engine::choose_laws(options.laws, problem, contract, info, problem.seed, 0);
-  const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, {*subject, peer.get()}, laws);
+  const engine::Bench bench{*subject, peer.get(), options.calibration.get()};
+  const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, bench, laws);
 
   engine::Summary summary;
   summary.verb = options.verb;
@@ -252,7 +256,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
   summary.policy = options.policy_text;
   summary.policy_declared = options.policy || info.policy_declared;
   summary.seed = problem.seed;
-  summary.add(problem, outcome);
+  summary.add(problem, contract.policy, outcome);
   if (const engine::LawVerdict* law = outcome.finding()) {
     engine::Finding finding;
     finding.cases_to_first = 1;
@@ -264,9 +268,8 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     finding.entry.reason = law->verdict.reason;
     finding.entry.evidence = law->verdict.evidence;
     if (const auto corpus = settings.text("corpus")) {
-      finding.entry =
-          engine::reproduce({problem, outcome, problem.seed, {}}, {*subject, peer.get()}, subject_text, options.policy,
-                            {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
+      finding.entry = engine::reproduce({problem, outcome, problem.seed, {}}, bench, subject_text, options.policy,
+                                        {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
     finding.known = options.known.contains(finding.entry.bucket);

@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);
   attest::cli::add_grade(app, verb);
+  attest::cli::add_calibrate(app, verb);
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   // CLI11 would only say that a verb is missing.

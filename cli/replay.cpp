@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/calibration_option.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -32,6 +33,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const bool quiet = json && json->is_stdout();
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
+  const auto calibration = read_calibration(settings);
   const auto given = settings.text("subject");
   const auto resolve = [&](const engine::Entry& entry) {
     return given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
@@ -44,7 +46,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
         else if (result.outcome != engine::Replayed::as_expected)
           tell(result, std::cerr);
       },
-      settings.flag("expect-pass"));
+      settings.flag("expect-pass"), calibration.get());
   const Exit exit = report.exit(allow_missing);
   if (!quiet)
     std::cout << fmt::format("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n",
@@ -74,7 +76,8 @@ void add_replay(CLI::App& app, Run& run) {
       {"expect-pass", "", "every entry must pass, whatever it expects: regressions of a kernel of your own"},
       {"allow-missing", "", "entries whose subject is not there do not fail the run"},
       {"bisect", "", "125 where nothing could be tested"},
-      {"json", "FILE", "counts as one JSON object; - is stdout"}};
+      {"json", "FILE", "counts as one JSON object; - is stdout"},
+      calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);
   verb->callback([=, &run] {

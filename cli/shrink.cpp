@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/calibration_option.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
@@ -30,7 +31,8 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, old);
   const auto peer_factory = open_peer();
   const auto subject = factory->open(), peer = peer_factory->open();
-  const engine::Bench bench{*subject, peer.get()};
+  const auto calibration = read_calibration(settings);
+  const engine::Bench bench{*subject, peer.get(), calibration.get()};
 
   std::vector<std::size_t> laws{engine::law_named(old.property)};
   for (const std::string& name : old.with) laws.push_back(engine::law_named(name));
@@ -66,7 +68,8 @@ void add_shrink(CLI::App& app, Run& run) {
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
   std::vector<Option> options{{"shrink-budget", "CALLS", "subject calls to spend (10000)"},
                               {"subject", "SUBJECT", "run this subject instead of the one the file names"},
-                              {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"}};
+                              {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"},
+                              calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);
   verb->callback([=, &run] {

@@ -43,10 +43,10 @@ struct Record {
 // The subject and its peer of one thread, started on first use.
 class Station {
  public:
-  Bench bench(const SubjectFactory& subject, const SubjectFactory* peer) {
+  Bench bench(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options) {
     if (!subject_) subject_ = subject.open();
     if (!peer_ && peer) peer_ = peer->open();
-    return {*subject_, peer_.get()};
+    return {*subject_, peer_.get(), options.calibration.get()};
   }
 
  private:
@@ -79,7 +79,7 @@ class Campaign {
   }
 
   Summary run() {
-    stations_[0].bench(subject_, peer_);
+    stations_[0].bench(subject_, peer_, options_);
     if (!options_.folder.empty()) folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     for (Finding& finding : summary_.findings) finding.known = options_.known.contains(finding.entry.bucket);
@@ -110,7 +110,28 @@ class Campaign {
   }
   void finish() {
     commit(true);
+    find_drift();  // after the commit: it is told from the counts, each time anew
     observer_.on_end(summary_);
+  }
+  void find_drift() {
+    for (const auto& [policy, drift] : summary_.drift) {
+      std::optional<Evidence> evidence = drift.evidence();
+      if (!evidence) continue;
+      Finding finding;
+      finding.entry.subject = portable_subject(options_.subject);
+      finding.entry.property = drift_name;
+      finding.entry.problem = problem_from_text(drift.problem);
+      finding.entry.evidence = std::move(evidence);
+      finding.entry.bucket = fmt::format("{}/fail/finite:{}:{}", drift_name, finding.entry.subject, policy);
+      finding.entry.original = drift.problem;
+      finding.failures = static_cast<std::uint64_t>(drift.above);
+      finding.case_number = summary_.next_case;
+      finding.cases_to_first = summary_.cases;
+      finding.seconds_to_first = summary_.seconds;
+      finding.known = options_.known.contains(finding.entry.bucket);
+      summary_.findings.push_back(std::move(finding));
+      observer_.on_finding(summary_.findings.back(), true);
+    }
   }
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
@@ -154,7 +175,7 @@ class Campaign {
   }
 
   void run_case(Record& record) {
-    const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench(subject_, peer_);
+    const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench(subject_, peer_, options_);
     const auto begin = Clock::now();
     const std::uint64_t rejected_before = rejected_draws();
     record.problem = draw_problem(domain_, options_.seed, record.number, options_.repeat);
@@ -173,7 +194,7 @@ class Campaign {
       if (record.error) rethrow(record);
       if (!record.done) return true;  // time ran out before it: later cases of the block are dropped
       ++drawn_;
-      summary_.add(record.problem, record.outcome);
+      summary_.add(record.problem, contract_for_problem(info_, options_.policy, record.problem).policy, record.outcome);
       summary_.rejected += record.rejected;
       summary_.next_case = record.number + 1;
       summary_.seconds = seconds_before_ + elapsed();
@@ -230,9 +251,9 @@ class Campaign {
       observer_.on_shrink_step(step);
       if (folder_) folder_->better(record.number, step);
     };
-    Entry entry =
-        reproduce({record.problem, record.outcome, options_.seed, record.number}, stations_[0].bench(subject_, peer_),
-                  options_.subject, options_.policy, limits_, budget, accepted);
+    Entry entry = reproduce({record.problem, record.outcome, options_.seed, record.number},
+                            stations_[0].bench(subject_, peer_, options_), options_.subject, options_.policy, limits_,
+                            budget, accepted);
     summary_.seconds_in.shrink += std::chrono::duration<double>(Clock::now() - begin).count();
     return entry;
   }

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,7 +27,8 @@ struct CampaignOptions {
   std::optional<Policy> policy;  // fixes the dtype to its storage format
   std::string policy_text;       // as given
   std::optional<Assumption> assume;
-  std::set<std::string> known;  // buckets that are counted and do not fail the run
+  std::shared_ptr<const oracle::Calibration> calibration;  // null: shipped with attest
+  std::set<std::string> known;                             // buckets that are counted and do not fail the run
   ShrinkBudget shrink;
   bool continue_after_failure = true;
   Shard shard;

@@ -43,6 +43,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
   object["laws"] = options.laws.further ? ordered_json(*options.laws.further) : ordered_json("all");
   object["property"] = options.laws.property_glob;
   object["assume"] = options.assume ? options.assume->text() : "";
+  if (options.calibration) object["calibration"] = hex64(digest_of(text_of(oracle::to_json(*options.calibration))));
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
   return object;
 }

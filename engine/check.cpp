@@ -23,8 +23,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What asks for nothing beyond the base call runs on every problem: guards, result class and the policy bound.
-bool runs_always(std::size_t law, const Property& property) { return law < 2 || property.name == policy_bound_name; }
+bool is_statistical(std::size_t law) { return properties::properties()[law].kind == properties::Kind::statistical; }
+
+// What asks for nothing beyond the base call runs on every problem: guards, result class, the policy bound and the
+// statistical tiers.
+bool runs_always(std::size_t law, const Property& property) {
+  return law < 2 || property.name == policy_bound_name || is_statistical(law);
+}
 
 Verdict verdict_of(const CallResult& result) {
   switch (result.status) {
@@ -69,6 +74,17 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
     law.verdict = run_law(all[law.law], trial);
     if (ends_the_case(law.verdict.kind)) return;
   }
+}
+
+// What drift counts, of a case in which tier three gave a verdict.
+std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) {
+  static const std::size_t law = law_named(aggregate_error_name);
+  const auto found = std::ranges::find(outcome.laws, law, &LawVerdict::law);
+  if (found == outcome.laws.end() ||
+      (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::fail))
+    return std::nullopt;
+  const oracle::Thresholds thresholds = trial.calibration().thresholds(trial.contract().policy, trial.problem());
+  return Aggregate{trial.statistics().t(), thresholds.cell->t99, thresholds.share};
 }
 
 }  // namespace
@@ -136,7 +152,10 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   const auto start = std::chrono::steady_clock::now();
   CaseOutcome outcome;
   Trial trial(problem, contract, bench.subject, bench.peer);
+  if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
+  if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
   if (!laws.empty()) run_laws(trial, laws, outcome);
+  outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;
   if (outcome.reported) outcome.needed = {outcome.finding()->law};

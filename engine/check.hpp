@@ -8,7 +8,9 @@
 
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "engine/drift.hpp"
 #include "engine/key.hpp"
+#include "oracle/calibration.hpp"
 
 namespace attest::engine {
 
@@ -33,6 +35,9 @@ std::size_t law_named(std::string_view name);
 // The property that holds every judged element against the oracle's enclosure.
 inline constexpr std::string_view policy_bound_name = "policy-bound";
 
+// The property that holds tier three of a whole result against its threshold.
+inline constexpr std::string_view aggregate_error_name = "aggregate-error";
+
 // What the reason of a skip begins with where the subject declined the call.
 inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 
@@ -51,6 +56,7 @@ struct CaseOutcome {
   std::vector<LawVerdict> laws;         // in the fixed order of properties()
   std::optional<std::size_t> reported;  // position in `laws` of the first finding
   std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
+  std::optional<Aggregate> aggregate;  // if tier three was asked, and speaks of the base call
   std::int64_t subject_calls = 0;
   Seconds seconds;
 
@@ -62,10 +68,11 @@ struct CaseOutcome {
 };
 
 // Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
-// skip).
+// skip). Then the thresholds of the statistical tiers; null: those shipped with attest.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
+  const oracle::Calibration* calibration = nullptr;
 };
 
 // Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:

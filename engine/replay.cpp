@@ -15,11 +15,15 @@ namespace {
 // Subjects stay open from entry to entry, as in a campaign; a subject that does not start is asked for once.
 class Subjects {
  public:
-  Subjects(const Resolve& resolve, const SubjectFactory* peer) : resolve_(resolve) {
+  Subjects(const Resolve& resolve, const SubjectFactory* peer, const oracle::Calibration* calibration)
+      : resolve_(resolve), calibration_(calibration) {
     if (peer) peer_ = peer->open();
   }
 
   // Throws Error.
+  Bench bench(const Entry& entry) { return {of(entry), peer_.get(), calibration_}; }
+
+ private:
   Subject& of(const Entry& entry) {
     const std::string key = entry.subject + (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
     Slot& slot = slots_[key];
@@ -34,15 +38,14 @@ class Subjects {
     }
     return *slot.subject;
   }
-  Subject* peer() { return peer_.get(); }
 
- private:
   struct Slot {
     std::unique_ptr<SubjectFactory> factory;
     std::unique_ptr<Subject> subject;
     std::optional<Error> error;
   };
   const Resolve& resolve_;
+  const oracle::Calibration* calibration_;
   std::unique_ptr<Subject> peer_;
   std::map<std::string, Slot> slots_;
 };
@@ -80,11 +83,11 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   }
 }
 
-void run_entry(const Entry& entry, Subject& subject, Subject* peer, ReplayResult& result) {
+void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
   const std::vector<std::size_t> laws = laws_of(entry);
   const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
-  const Contract contract = contract_for_problem(subject.info(), policy, entry.problem);
-  const CaseOutcome outcome = check(entry.problem, contract, {subject, peer}, laws);
+  const Contract contract = contract_for_problem(bench.subject.info(), policy, entry.problem);
+  const CaseOutcome outcome = check(entry.problem, contract, bench, laws);
   for (const LawVerdict& law : outcome.laws)
     if (law.law == law_named(entry.property)) result.verdict = law.verdict;
   // A call that does not return is the finding of the first law that ran, whichever it was.
@@ -108,7 +111,7 @@ ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects, b
   }
   if (expect_pass) result.entry->expect = VerdictKind::pass;
   try {
-    run_entry(*result.entry, subjects.of(*result.entry), subjects.peer(), result);
+    run_entry(*result.entry, subjects.bench(*result.entry), result);
   } catch (const Error& error) {
     if (error.exit() == Exit::internal) throw;
     result.outcome = Replayed::not_run;
@@ -134,8 +137,9 @@ Exit ReplayReport::exit(bool allow_missing) const noexcept {
 }
 
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
-                    const std::function<void(const ReplayResult&)>& told, bool expect_pass) {
-  Subjects subjects(resolve, peer);
+                    const std::function<void(const ReplayResult&)>& told, bool expect_pass,
+                    const oracle::Calibration* calibration) {
+  Subjects subjects(resolve, peer, calibration);
   ReplayReport report;
   for (const std::filesystem::path& file : corpus_files(paths)) {
     const ReplayResult result = replay_one(file, subjects, expect_pass);

@@ -8,10 +8,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/error.hpp"
+#include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
+#include "engine/drift.hpp"
 
 namespace attest::engine {
 
@@ -51,11 +53,12 @@ struct Summary {
   double seconds = 0;
   Seconds seconds_in;
   std::vector<Finding> findings;  // one per bucket, in order of case number
+  DriftByPolicy drift;            // what tier three saw, by policy
   std::uint64_t next_case = 0;    // where a resumed campaign goes on
   bool interrupted = false;
 
-  // Adds one case in case order.
-  void add(const Problem& problem, const CaseOutcome& outcome);
+  // Adds one case in case order, judged under `policy`.
+  void add(const Problem& problem, const Policy& policy, const CaseOutcome& outcome);
   // 1 if a finding is not known; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.
   [[nodiscard]] Exit exit() const noexcept;
   // Why exit() is internal, in one sentence; empty otherwise.

@@ -61,6 +61,7 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["skipped"] = reasons_to_json(s.skipped);
   object["vacuous"] = reasons_to_json(s.vacuous);
   object["rejected"] = s.rejected;
+  object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
   object["seconds"] = s.seconds;
   object["seconds_in"] = seconds_to_json(s.seconds_in);
@@ -133,6 +134,7 @@ void state_from_json(const json& object, Summary& s) {
   s.vacuous = object.at("vacuous").get<Reasons>();
   s.rejected = object.at("rejected").get<std::uint64_t>();
   s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
+  s.drift = drift_from_json(object.at("drift"));
   s.seconds = object.at("seconds").get<double>();
   const json& in = object.at("seconds_in");
   s.seconds_in = {in.at("draw").get<double>(),   in.at("values").get<double>(), in.at("subject").get<double>(),

@@ -44,6 +44,8 @@ Property score_shift();
 Property value_linearity();
 Property log_sum_exp();
 Property split_merge();
+Property statistical_bound();
+Property aggregate_error();
 
 std::span<const Property> properties() noexcept {
   // In the order in which a failing case is reported.
@@ -87,6 +89,8 @@ std::span<const Property> properties() noexcept {
       value_linearity(),
       log_sum_exp(),
       split_merge(),  // over several problems
+      statistical_bound(),
+      aggregate_error(),  // as a rule
   };
   return all;
 }
@@ -98,7 +102,7 @@ const Property* find_property(std::string_view name) noexcept {
 }
 
 std::string_view name(Kind kind) noexcept {
-  constexpr std::string_view names[] = {"guard", "exact", "bound"};
+  constexpr std::string_view names[] = {"guard", "exact", "bound", "statistical"};
   return names[static_cast<int>(kind)];
 }
 

@@ -15,8 +15,8 @@ namespace attest::properties {
 class Trial;
 
 // How a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by bit where it
-// says so; or within what the oracle's enclosures permit.
-enum class Kind : std::uint8_t { guard, exact, bound };
+// says so; within what the oracle's enclosures permit; or where conforming kernels lie as a rule, which proves nothing.
+enum class Kind : std::uint8_t { guard, exact, bound, statistical };
 std::string_view name(Kind kind) noexcept;
 
 // A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete
@@ -34,7 +34,7 @@ struct Property {
 };
 
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
-// over several problems. The first two and `policy-bound` ask for nothing beyond the base call.
+// over several problems, statistical ones. The first two, `policy-bound` and the last ask for nothing beyond the base call.
 std::span<const Property> properties() noexcept;
 // nullptr if there is none of that name.
 const Property* find_property(std::string_view name) noexcept;

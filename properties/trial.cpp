@@ -215,10 +215,22 @@ oracle::AttentionOracle& Trial::oracle() {
 
 const Verdict& Trial::judgement() {
   if (!judgement_) {
-    const Result& result = base();
-    judgement_ = judge(result.out, result.lse);
+    if (statistics_announced_)
+      statistics();
+    else
+      judgement_ = judge(base().out, base().lse);
   }
   return *judgement_;
+}
+
+const oracle::Statistics& Trial::statistics() {
+  if (!statistics_) {
+    const Result& result = base();
+    oracle::AttentionOracle& judge = oracle();
+    const Stopwatch watch(elapsed_.oracle);
+    judgement_ = judge.judge(result.out, result.lse, &statistics_.emplace());
+  }
+  return *statistics_;
 }
 
 Verdict Trial::judge(const Tensor& out, const Tensor& lse) {

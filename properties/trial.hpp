@@ -12,6 +12,7 @@
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
 #include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
 
 namespace attest::properties {
 
@@ -68,6 +69,13 @@ class Trial {
   oracle::AttentionOracle& oracle();
   // The oracle's verdict on base(), made once.
   const Verdict& judgement();
+  // What base() says to the statistical tiers, made once; together with judgement() if it is announced before. Not to be
+  // asked for where judgement() fails, which ends it early.
+  const oracle::Statistics& statistics();
+  void announce_statistics() noexcept { statistics_announced_ = true; }
+  // Where their thresholds come from; must outlive the trial.
+  void calibrate_by(const oracle::Calibration& calibration) noexcept { calibration_ = &calibration; }
+  [[nodiscard]] const oracle::Calibration& calibration() const noexcept { return *calibration_; }
   // The oracle's verdict on other outputs of the very same mathematical problem.
   Verdict judge(const Tensor& out, const Tensor& lse);
 
@@ -91,6 +99,9 @@ class Trial {
   std::optional<Result> base_, peer_base_;
   std::optional<oracle::AttentionOracle> oracle_;
   std::optional<Verdict> judgement_;
+  std::optional<oracle::Statistics> statistics_;
+  bool statistics_announced_ = false;
+  const oracle::Calibration* calibration_ = &oracle::shipped_calibration();
   std::optional<Evidence> violation_;
   std::int64_t subject_calls_ = 0;
 };

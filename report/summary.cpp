@@ -62,10 +62,13 @@ std::string law_table(const Summary& summary) {
 
 std::string finding_text(const Summary& summary, const engine::Finding& finding, std::size_t number) {
   const engine::Entry& entry = finding.entry;
-  std::string text =
-      fmt::format("\n  {}. {}  in {} {}{}, first in case {} after {}\n", number, entry.bucket,
-                  grouped(finding.failures), finding.failures == 1 ? "case" : "cases", finding.known ? " (known)" : "",
-                  grouped(finding.case_number), duration(finding.seconds_to_first));
+  std::string text = fmt::format("\n  {}. {}  in {} {}{}", number, entry.bucket, grouped(finding.failures),
+                                 finding.failures == 1 ? "case" : "cases", finding.known ? " (known)" : "");
+  if (entry.property == engine::drift_name)
+    return text + fmt::format("\n     witness    {}\n     worst      {}\n     rerun      {}\n",
+                              evidence_line(*entry.evidence), to_text(entry.problem), rerun_line(summary, finding));
+  text +=
+      fmt::format(", first in case {} after {}\n", grouped(finding.case_number), duration(finding.seconds_to_first));
   text += fmt::format("     problem    {}\n", to_text(entry.problem));
   if (entry.evidence) text += fmt::format("     witness    {}\n", evidence_line(*entry.evidence));
   if (!entry.reason.empty()) text += fmt::format("     said       {}\n", entry.reason);

@@ -60,7 +60,9 @@ class Terminal : public engine::Observer {
   }
 
   void on_finding(const engine::Finding& finding, bool first) override {
-    say(fmt::format("  shrunk   {}\n", to_text(finding.entry.problem)));
+    const bool drift = finding.entry.property == engine::drift_name;
+    if (drift) say("\ndrift, over the whole campaign\n");
+    say(fmt::format("  {}   {}\n", drift ? "worst " : "shrunk", to_text(finding.entry.problem)));
     if (finding.entry.evidence) say("  witness  " + evidence_line(*finding.entry.evidence) + "\n");
     say(fmt::format("  bucket   {}{}\n", finding.entry.bucket, first ? "" : " (seen before; this one is simpler)"));
   }

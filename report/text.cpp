@@ -42,6 +42,7 @@ std::string how_far(const Evidence& evidence) {
 
 std::string element_name(const Evidence& evidence) {
   const auto& i = evidence.index;
+  if (evidence.tensor == "T" || evidence.tensor == "share of T") return evidence.tensor;  // of no single element
   return evidence.tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
                                   : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
 }
@@ -63,6 +64,10 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
            shell_quoted(finding.reproducer);
   std::string line = "attest check " + shell_quoted(summary.subject);
   if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
+  if (finding.entry.property == engine::drift_name) {
+    line += fmt::format(" --property aggregate-error --seed {} --cases {}", summary.seed, summary.next_case);
+    return line + (summary.assume.empty() ? "" : " --assume " + shell_quoted(summary.assume));
+  }
   line += " --property " + shell_quoted(finding.entry.property);
   return line + " --problem " + shell_quoted(to_text(finding.entry.problem));
 }

@@ -1,0 +1,84 @@
+// calibrate: conforming emulated kernels, and from them the thresholds of the statistical tiers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/verbs.hpp"
+#include "engine/calibrate.hpp"
+#include "report/calibration.hpp"
+#include "subjects/builtin_emulated.hpp"
+
+namespace attest::cli {
+namespace {
+
+const std::vector<Option>& options() {
+  static const std::vector<Option> all{
+      {"policy", "NAME|STAGE=FORMAT,...", "this precision policy alone (all named ones)"},
+      {"kernels", "N", "conforming kernels per policy (40)"},
+      {"cases", "N", "problems per kernel and class of values (40)"},
+      {"seed", "N", "of kernels and problems (1)"},
+      {"jobs", "N", "threads (all cores)"},
+      {"out", "FILE", "the calibration data, for --calibration; - is stdout"},
+  };
+  return all;
+}
+
+engine::CalibrateOptions read_options(const Settings& settings) {
+  engine::CalibrateOptions calibrate;
+  calibrate.kernel = emulated_kernel;
+  if (const auto policy = settings.text("policy"))
+    calibrate.policies = {policy_from_text(*policy)};
+  else
+    for (const NamedPolicy& named : named_policies()) calibrate.policies.push_back(named.policy);
+  calibrate.kernels = settings.integer("kernels", 1, 100'000).value_or(calibrate.kernels);
+  calibrate.cases = settings.integer("cases", 1, 100'000).value_or(calibrate.cases);
+  calibrate.seed = settings.integer("seed", 0, ~std::uint64_t{0}).value_or(calibrate.seed);
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  calibrate.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  return calibrate;
+}
+
+// A live line where stderr is a terminal; else one per policy.
+void tell_progress(std::string_view what, std::size_t done, std::size_t of) {
+  if (progress_is_live())
+    std::cerr << fmt::format("\r\033[Kcalibrating {} ({} of {})", what, done + 1, of) << std::flush;
+  else if (done % values_count == 0)
+    std::cerr << fmt::format("calibrating {}\n", what) << std::flush;
+}
+
+int run_calibrate(const Settings& settings) {
+  engine::CalibrateOptions calibrate = read_options(settings);
+  std::unique_ptr<OutputFile> out;
+  if (const auto path = settings.text("out")) out = std::make_unique<OutputFile>(*path, "--out");
+  calibrate.progress = tell_progress;
+  const oracle::Calibration calibration = engine::calibrate(calibrate);
+  if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
+  if (out) write_json(*out, oracle::to_json(calibration));
+  if (!out || !out->is_stdout()) std::cout << report::calibration_text(calibration);
+  return 0;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Run& run) {
+  auto* verb =
+      app.add_subcommand("calibrate", "thresholds of the statistical tiers, from emulated kernels that conform");
+  auto settings = std::make_shared<Settings>();
+  settings->declare(*verb, options());
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("calibrate");
+      return run_calibrate(*settings);
+    };
+  });
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "core/policy.hpp"
+#include "oracle/calibration.hpp"
+#include "subjects/builtin_emulated.hpp"
+
+// What conforming kernels give, measured: where the thresholds of the statistical tiers come from.
+namespace attest::engine {
+
+struct CalibrateOptions {
+  // emulated_kernel().
+  std::function<EmulatedKernel(const Policy&, std::uint64_t number)> kernel;
+  std::vector<Policy> policies;
+  std::uint64_t kernels = 40;  // per policy and class
+  std::uint64_t cases = 40;    // problems per kernel and class
+  std::uint64_t seed = 1;
+  int jobs = 1;
+  std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
+};
+
+// Depends on the options alone, but for `jobs`. Throws Error(internal) if a kernel that keeps its contract leaves the proven
+// interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
+oracle::Calibration calibrate(const CalibrateOptions& options);
+
+}  // namespace attest::engine

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/problem.hpp"
+#include "core/verdict.hpp"
+
+namespace attest::engine {
+
+// The name of a finding that no single problem shows, in place of a property's.
+inline constexpr std::string_view drift_name = "drift";
+
+// What tier three saw of one result, whose class is calibrated.
+struct Aggregate {
+  double t = 0, t99 = 0;  // T, and what 99 % of conforming results of its class do not exceed
+  double share = 1;       // see oracle::Thresholds
+};
+
+// The results of a campaign under one policy. Conforming kernels leave one in a hundred above t99; a kernel whose errors are
+// all a little too large leaves many, though no single result is beyond its threshold.
+struct Drift {
+  std::int64_t results = 0, above = 0;
+  double permitted = 1;  // share of them
+  double worst = 0;      // the largest T / t99, and its problem
+  std::string problem{};
+
+  void add(const Aggregate& aggregate, const Problem& of);
+  // How the share differs from what is permitted; nullopt if it does not, or if the results are too few to say.
+  [[nodiscard]] std::optional<Evidence> evidence() const;
+};
+
+using DriftByPolicy = std::map<std::string, Drift>;
+nlohmann::ordered_json to_json(const DriftByPolicy& drift);
+// Throws nlohmann::json::exception.
+DriftByPolicy drift_from_json(const nlohmann::json& object);
+
+}  // namespace attest::engine

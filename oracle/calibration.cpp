@@ -1,0 +1,152 @@
+#include "oracle/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace attest::oracle {
+
+// oracle/calibration.json, made by the build.
+extern const std::string_view shipped_calibration_text;
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int format_version = 1;
+// Room above the largest that was seen.
+constexpr double t_margin = 1.3, lambda_margin = 1.2, share_margin = 2;
+constexpr std::int64_t least_results = 100;  // fewer say nothing of how large T may be
+constexpr double least_share = 0.25;         // however rare it is among conforming kernels
+
+// The numbers of a cell in the order in which they are written.
+template <class Cell, class Visit>
+void each_number(Cell& cell, Visit&& visit) {
+  visit("kernels", cell.kernels);
+  visit("results", cell.results);
+  visit("elements", cell.elements);
+  visit("lambda", cell.lambda);
+  visit("lambda_elements", cell.lambda_elements);
+  visit("t50", cell.t50);
+  visit("t90", cell.t90);
+  visit("t99", cell.t99);
+  visit("t999", cell.t999);
+  visit("t", cell.t);
+}
+
+template <class Number>
+void read_number(const json& object, const char* name, const std::string& where, Number& value) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number())
+    throw usage_error(where + " has no number '" + name + "': write the file anew with `attest calibrate`");
+  value = found->get<Number>();
+  if (!(value >= 0))
+    throw usage_error(where + ": " + name + " is negative: write the file anew with `attest calibrate`");
+}
+
+CalibrationCell cell_from_json(const json& object, const std::string& where) {
+  if (!object.is_object()) throw usage_error(where + " must be an object");
+  CalibrationCell cell;
+  each_number(cell, [&](const char* name, auto& value) { read_number(object, name, where, value); });
+  if (const auto worst = object.find("worst"); worst != object.end() && worst->is_string())
+    cell.worst = worst->get<std::string>();
+  return cell;
+}
+
+}  // namespace
+
+std::optional<double> largest_t(const CalibrationCell& cell) {
+  if (cell.results < least_results) return std::nullopt;
+  return t_margin * cell.t;
+}
+
+std::string calibration_class(const Problem& p) {
+  const Index all_rows = p.b * p.hq * p.lq, rows = p.rows > 0 ? std::min(p.rows, all_rows) : all_rows;
+  return std::string(find_field("values")->labels[static_cast<std::size_t>(p.values)]) +
+         (p.softcap != 0 ? "+softcap" : "") +
+         (rows < 4    ? "+rows1"
+          : rows < 32 ? "+rows4"
+                      : "");
+}
+
+bool outputs_alike(const Problem& p) {
+  constexpr Index few_columns = 4;
+  return p.dv < few_columns || p.effective_scale() == 0 || p.q_form == Form::zero || p.k_form == Form::zero ||
+         p.v_form == Form::one || p.v_form == Form::zero || p.v_layout == Layout::broadcast_rows || !p.edits.empty();
+}
+
+Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {
+  Thresholds thresholds;
+  const auto of_policy = policies.find(to_text(policy));
+  if (of_policy == policies.end()) return thresholds;
+  const auto found = of_policy->second.classes.find(calibration_class(problem));
+  if (found == of_policy->second.classes.end()) return thresholds;
+  const double lambda = lambda_margin * found->second.lambda;
+  thresholds.warn = std::max(thresholds.warn, lambda);
+  thresholds.fail = std::max(thresholds.fail, lambda);
+  thresholds.cell = &found->second;
+  thresholds.t = largest_t(found->second);
+  thresholds.share = std::max(least_share, share_margin * of_policy->second.share);
+  return thresholds;
+}
+
+ordered_json to_json(const Calibration& calibration) {
+  ordered_json object;
+  object["format"] = format_version;
+  object["seed"] = calibration.seed;
+  ordered_json& policies = object["policies"] = ordered_json::object();
+  for (const auto& [name, policy] : calibration.policies) {
+    policies[name]["share"] = policy.share;
+    for (const auto& [values, cell] : policy.classes) {
+      ordered_json& written = policies[name]["classes"][values] = ordered_json::object();
+      each_number(cell, [&](const char* key, auto value) { written[key] = value; });
+      written["worst"] = cell.worst;
+    }
+  }
+  return object;
+}
+
+Calibration calibration_from_text(std::string_view text, std::string_view origin) {
+  const std::string file(origin);
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) throw usage_error(file + " is no JSON object: `attest calibrate --out FILE` writes one");
+  const auto version = object.find("format");
+  if (version == object.end() || *version != format_version)
+    throw usage_error(file + " is no calibration of format " + std::to_string(format_version) +
+                      ": write it anew with `attest calibrate`");
+  const auto policies = object.find("policies");
+  if (policies == object.end() || !policies->is_object())
+    throw usage_error(file + " has no object 'policies': write it anew with `attest calibrate`");
+  Calibration calibration;
+  if (const auto seed = object.find("seed"); seed != object.end() && seed->is_number_unsigned())
+    calibration.seed = seed->get<std::uint64_t>();
+  for (const auto& [text_of_policy, written] : policies->items()) {
+    const std::string where = file + ": policy " + text_of_policy;
+    std::string name;
+    try {
+      name = to_text(policy_from_text(text_of_policy));
+    } catch (const Error& error) {
+      throw usage_error(file + ": " + error.what());
+    }
+    const auto classes = written.is_object() ? written.find("classes") : written.end();
+    if (!written.is_object() || classes == written.end() || !classes->is_object())
+      throw usage_error(where + " has no object 'classes': write the file anew with `attest calibrate`");
+    PolicyCalibration& policy = calibration.policies[name];
+    read_number(written, "share", where, policy.share);
+    for (const auto& [values, cell] : classes->items())
+      policy.classes[values] = cell_from_json(cell, where + ", " + values);
+  }
+  return calibration;
+}
+
+const Calibration& shipped_calibration() {
+  static const Calibration shipped = calibration_from_text(shipped_calibration_text, "the shipped calibration");
+  return shipped;
+}
+
+}  // namespace attest::oracle

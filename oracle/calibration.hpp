@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/policy.hpp"
+#include "core/problem.hpp"
+
+namespace attest::oracle {
+
+// T (tier three) is asked of results that have at least so many elements.
+inline constexpr Index least_elements = 48;
+
+// What conforming kernels were seen to give on one class of problems under one policy. A result is one kernel on one
+// problem, with least_elements or more that do not err alike.
+struct CalibrationCell {
+  std::int64_t kernels = 0, results = 0, elements = 0;
+  // The largest lambda that an element needs, and how many were asked: those of small results.
+  double lambda = 0;
+  std::int64_t lambda_elements = 0;
+  // Quantiles of T, and the largest.
+  double t50 = 0, t90 = 0, t99 = 0, t999 = 0, t = 0;
+  std::string worst;  // the problem of the largest T
+
+  friend bool operator==(const CalibrationCell&, const CalibrationCell&) = default;
+};
+
+// The largest T that a result of the class may have: 1.3 times the largest seen. nullopt where too few were seen.
+std::optional<double> largest_t(const CalibrationCell& cell);
+
+struct PolicyCalibration {
+  // Of the results of one kernel, or of those with about as many keys, the largest share above t99 of their class.
+  double share = 0;
+  std::map<std::string, CalibrationCell> classes;
+
+  friend bool operator==(const PolicyCalibration&, const PolicyCalibration&) = default;
+};
+
+// Where the statistical tiers object (docs/bounds.md, "Tiers two and three").
+struct Thresholds {
+  double warn = 4, fail = 5;              // of lambda
+  const CalibrationCell* cell = nullptr;  // of the policy and class, if there is any
+  std::optional<double> t;                // of one result
+  double share = 1;                       // of a campaign's results that lie above t99 of their class
+};
+
+// The class of a problem: its distribution of values, whether it has a softcap, and how few rows it has, whose columns share
+// errors: "normal", "normal+softcap", "normal+rows4" (fewer than 32), "normal+rows1" (fewer than 4).
+std::string calibration_class(const Problem& problem);
+
+// Whether many elements of out may be equal and err alike, by what the problem says of them: T would then be the error of
+// one element, and says nothing.
+bool outputs_alike(const Problem& problem);
+
+// Calibration data by policy (as to_text() writes it) and class.
+class Calibration {
+ public:
+  std::map<std::string, PolicyCalibration, std::less<>> policies;
+  std::uint64_t seed = 0;  // of the problems and kernels
+
+  [[nodiscard]] Thresholds thresholds(const Policy& policy, const Problem& problem) const;
+
+  friend bool operator==(const Calibration&, const Calibration&) = default;
+};
+
+// The file format `attest calibrate` writes. Reading throws Error(usage) that names what is wrong in `origin`.
+nlohmann::ordered_json to_json(const Calibration& calibration);
+Calibration calibration_from_text(std::string_view text, std::string_view origin);
+
+// The data that this version of attest was shipped with.
+const Calibration& shipped_calibration();
+
+}  // namespace attest::oracle

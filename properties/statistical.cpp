@@ -1,0 +1,136 @@
+// The statistical tiers of the oracle (docs/bounds.md, "Tiers two and three"), with thresholds from calibration data.
+//
+// statistical-bound: |out - y| <= 1.05 lambda s + bias for every element. Above lambda 4 it warns, above 5 it fails.
+// aggregate-error: T, the rms of |out - y| / s over a result of 48 elements or more, is at most 1.3 times the largest of
+// conforming kernels of the same policy and class of values.
+//
+// Neither is a proof. Both are silent where the proven bound already fails, or the contract errs to one side.
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "properties/preconditions.hpp"
+#include "properties/property.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::properties {
+namespace {
+
+using oracle::CalibrationCell;
+using oracle::Statistics;
+using oracle::Thresholds;
+
+std::optional<std::string> has_statistics(const Problem&, const Contract& contract, const SubjectInfo&) {
+  const std::string_view refusal = oracle::statistical_refusal(contract);
+  return refusal.empty() ? std::nullopt : std::optional(std::string(refusal));
+}
+
+std::optional<std::string> has_aggregate(const Problem& problem, const Contract& contract, const SubjectInfo& info) {
+  if (auto refusal = has_statistics(problem, contract, info)) return refusal;
+  if (problem.b * problem.hq * problem.lq * problem.dv < oracle::least_elements)
+    return fmt::format("out has fewer than {} elements", oracle::least_elements);
+  if (oracle::outputs_alike(problem)) return "elements of out may be equal, and err alike";
+  return std::nullopt;
+}
+
+Thresholds thresholds_of(const Trial& trial) {
+  return trial.calibration().thresholds(trial.contract().policy, trial.problem());
+}
+
+// How rare an element that needs this lambda is, were errors normal: they are bounded, and so rarer still.
+std::string rarity(double lambda) {
+  const double chance = std::erfc(lambda * std::numbers::sqrt2 / 2);
+  return chance > 0 ? fmt::format("once in {:.1g} normal errors", 1 / chance)
+                    : std::string("less than once in 1e300 normal errors");
+}
+
+Evidence element_evidence(Trial& trial, const Statistics& statistics, const Thresholds& thresholds, double limit) {
+  const auto [b, h, i, c] = statistics.index;
+  const Tensor& out = trial.base().out;
+  const oracle::StatisticalEnclosure permitted = trial.oracle().statistical_enclosure(b, h, i, c, limit);
+  const Format type = format_of(out.dtype());
+  Evidence evidence;
+  evidence.tensor = "out";
+  evidence.index = statistics.index;
+  evidence.got = out.at(b, h, i, c);
+  evidence.expected = trial.oracle().out_enclosure(b, h, i, c).y;
+  evidence.lo = round_to(type, permitted.lo);
+  evidence.hi = round_to(type, permitted.hi);
+  evidence.ratio = statistics.largest_lambda / limit;
+  evidence.wrong = Wrong::finite;
+  evidence.note = fmt::format("tier two, no proof: lambda {:.3g} where {:.3g} is permitted, {}",
+                              statistics.largest_lambda, limit, rarity(statistics.largest_lambda));
+  if (thresholds.cell != nullptr)
+    evidence.note += fmt::format("; conforming kernels needed {:.3g} at most, in {} elements", thresholds.cell->lambda,
+                                 thresholds.cell->lambda_elements);
+  return evidence;
+}
+
+Verdict check_elements(Trial& trial) {
+  const Verdict& proven = trial.judgement();
+  if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
+  const Statistics& statistics = trial.statistics();
+  const Thresholds thresholds = thresholds_of(trial);
+  if (statistics.largest_lambda > thresholds.fail)
+    return Verdict::fail(element_evidence(trial, statistics, thresholds, thresholds.fail), proven.counts);
+  if (statistics.largest_lambda > thresholds.warn) {
+    Verdict warning = Verdict::pass(proven.counts);
+    warning.kind = VerdictKind::warn;
+    warning.evidence = element_evidence(trial, statistics, thresholds, thresholds.warn);
+    return warning;
+  }
+  if (proven.counts.judged == 0) return Verdict::vacuous("undetermined", proven.counts);
+  return Verdict::pass(proven.counts);
+}
+
+Verdict check_aggregate(Trial& trial) {
+  if (trial.judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+  const Statistics& statistics = trial.statistics();
+  if (statistics.elements < oracle::least_elements)
+    return Verdict::skip(fmt::format("fewer than {} elements have an estimate", oracle::least_elements));
+  const Thresholds thresholds = thresholds_of(trial);
+  if (!thresholds.t)
+    return Verdict::skip("not calibrated: " + to_text(trial.contract().policy) + ", " +
+                         oracle::calibration_class(trial.problem()));
+  const double t = statistics.t();
+  const Counts counts{statistics.elements, 0, 0};
+  if (t <= *thresholds.t) return Verdict::pass(counts);
+  const CalibrationCell& cell = *thresholds.cell;
+  Evidence evidence;
+  evidence.tensor = "T";
+  evidence.got = t;
+  evidence.expected = cell.t50;
+  evidence.hi = *thresholds.t;
+  evidence.ratio = t / *thresholds.t;
+  evidence.wrong = Wrong::finite;
+  evidence.note = fmt::format(
+      "tier three, no proof: over {} elements of out; the largest of {} results of conforming "
+      "kernels is {:.3g}",
+      statistics.elements, cell.results, cell.t);
+  return Verdict::fail(std::move(evidence), counts);
+}
+
+}  // namespace
+
+Property statistical_bound() {
+  return {"statistical-bound",
+          "|out - y| <= 1.05 lambda s + bias, lambda 5",
+          "each element is where those of conforming kernels lie, as a rule: finds what the proven bound, wide on long "
+          "rows, permits. No proof",
+          Kind::statistical,
+          has_statistics,
+          check_elements};
+}
+
+Property aggregate_error() {
+  return {"aggregate-error",
+          "rms (out - y) / s <= 1.3 times the largest of conforming kernels",
+          "the errors of a whole result are not larger than those of conforming kernels: the most sensitive to a stage "
+          "in too narrow a format. No proof",
+          Kind::statistical,
+          has_aggregate,
+          check_aggregate};
+}
+
+}  // namespace attest::properties

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "core/contract.hpp"
+#include "core/inputs.hpp"
+
+namespace attest {
+
+// A kernel in emulated arithmetic that keeps its contract.
+struct EmulatedKernel {
+  Contract contract;
+  std::function<void(const Problem&, const Inputs&, Tensor& out, Tensor& lse)> run;
+};
+
+// One of many that compute in `policy`: order of sums, tiles, splits, placement of the scale, FMA, errors of exp and of
+// division, and what the contract promises beside the policy, drawn from `number`.
+EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
+
+}  // namespace attest
