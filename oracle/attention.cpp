@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "oracle/call.hpp"
@@ -86,22 +87,25 @@ struct AttentionOracle::State {
   }
   Enclosure out(const RowIndex& r, Index c) { return column.evaluate(call, at(r), r.b, r.h, c); }
   Enclosure lse(const RowIndex& r) { return lse_enclosure_of(call, at(r)); }
-  // Evaluates an element for the statistical tier: false if that says nothing of it.
-  bool prepare_spread(const RowIndex& r, Index c, Enclosure& rigorous) {
+  // Evaluates an element for the statistical tier: empty if that says nothing of it.
+  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
         !statistical_refusal(*call.contract).empty())
-      return false;
+      return {};
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;
-    return spread.applies;
+    if (!spread.applies) return {};
+    const Spread at = spread.of(call, row, column, rigorous.y);
+    if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
+    return at;
   }
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
     Enclosure rigorous;
-    if (!prepare_spread(r, c, rigorous)) return std::numeric_limits<double>::quiet_NaN();
-    const Spread at = spread.of(call, row, column, rigorous.y);
-    return spread.least_lambda(row, column, rigorous.y, at, round, got);
+    const std::optional<Spread> at = spread_at(r, c, rigorous);
+    if (!at) return std::numeric_limits<double>::quiet_NaN();
+    return spread.least_lambda(row, column, rigorous.y, *at, round, got);
   }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
@@ -216,13 +220,13 @@ Enclosure AttentionOracle::hull_enclosure(Index b, Index h, Index i, Index colum
 StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, Index i, Index column, double lambda) {
   State& at = *state_;
   Enclosure rigorous;
-  if (!at.prepare_spread({b, h, i}, column, rigorous)) return {};
-  const Spread spread = at.spread.of(at.call, at.row, at.column, rigorous.y);
-  const RowSpread::Interval interval = at.spread.interval(at.row, at.column, rigorous.y, spread, lambda);
+  const std::optional<Spread> spread = at.spread_at({b, h, i}, column, rigorous);
+  if (!spread) return {};
+  const RowSpread::Interval interval = at.spread.interval(at.row, at.column, rigorous.y, *spread, lambda);
   return {true,
           at.spread.by_box,
-          spread.s,
-          spread.bias,
+          spread->s,
+          spread->bias,
           std::max(interval.lo, rigorous.lo),
           std::min(interval.hi, rigorous.hi)};
 }

@@ -81,18 +81,19 @@ double largest_absolute_score(const double* q, const double* kt, Index kt_stride
 }
 
 ATTEST_CLONES
-Extent square_sums(const double* a, Index stride, Index rows, Index columns) {
-  Lanes top = fill(0), total = top;
+SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns) {
+  Lanes top = fill(0), total = top, element = top;
   for (Index j = 0; j < columns; j += lane_count) {
     Lanes squares = fill(0);
     for (Index c = 0; c < rows; ++c) {
-      const Lanes x = load(a + c * stride + j);
-      squares += x * x;
+      const Lanes x = load(a + c * stride + j), square = x * x;
+      squares += square;
+      element = max(element, square);
     }
     top = max(top, squares);
     total += squares;
   }
-  return {largest(top), sum(total)};
+  return {largest(top), largest(element), sum(total)};
 }
 
 ATTEST_CLONES

@@ -10,12 +10,15 @@ void scores(const double* q, Index q_stride, Index rows, const double* kt, Index
             double* s, Index s_stride);
 double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
 
-// Over columns: the largest sum of squares, and a total that is finite only if every element is.
+// Over columns: the largest sum of squares, the largest square, and a total that is finite only if every element is.
+struct SquareExtent {
+  double largest, largest_element, total;
+};
+SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
+// The largest magnitude, and the sum of magnitudes.
 struct Extent {
   double largest, total;
 };
-Extent square_sums(const double* a, Index stride, Index rows, Index columns);
-// The largest magnitude, and the sum of magnitudes.
 Extent magnitudes(const double* a, Index count);
 
 // How a raw product q.k becomes a score, and the least that e can be (section 1).
@@ -69,11 +72,13 @@ std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* l
 // What follows serves the statistical tiers: lower bounds of s (docs/bounds.md, "Tiers two and three"), in float32 and in
 // units of u^2.
 
-// The variance of ln of each key's weight: constant + per_s s^2 + per_z z^2 + per_below (zmax - z)^2, with s = z - bias.
+// The variance of ln of each key's weight: constant + per_s s^2 + per_z z^2 + per_below (zmax - z)^2 + per_bias bias^2,
+// with s = z - bias. `bias` may be null.
 struct VarianceRule {
-  double z_max, constant, per_s, per_z, per_below;
+  double z_max, constant, per_s, per_z, per_below, per_bias;
 };
-void variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
+// Returns the largest among keys that count.
+double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
 
 // w becomes p^2 variance; w2 is that and p^2 times `every`, or times `rounded` from `least` on.
 struct SquareRule {
@@ -99,7 +104,8 @@ struct SpreadRule {
   double limit;                        // an element is near where its error is at most limit s
 };
 struct SpreadSums {
-  // Sum of error^2 / (s^2 + floor^2 + halfulp^2 / 3) over the finite ones of the first `count` columns, and their number.
+  // Sum of error^2 / (s^2 + floor^2 + halfulp^2 / 3) over the finite ones of the first `count` columns whose s^2 float32
+  // may have halved at most, and their number.
   double squares = 0, finite = 0;
   double largest = 0;  // (error - half the gap) / s of the nearest ones
 };

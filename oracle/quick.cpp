@@ -62,9 +62,10 @@ void Quick::load_keys(Index tile) {
     for (Index c = 0; c < call_.d; ++c)
       read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt + c * kt_stride_ + j);
   for (Index c = 0; c < call_.d; ++c) std::fill(kt + c * kt_stride_ + count, kt + c * kt_stride_ + padded(count), 0.0);
-  const products::Extent squares = products::square_sums(kt, kt_stride_, call_.d, padded(count));
+  const products::SquareExtent squares = products::square_sums(kt, kt_stride_, call_.d, padded(count));
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
   k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * std::sqrt(call_.numbers.d));
+  k_top_ = std::max(tile == 0 ? 0.0 : k_top_, std::sqrt(squares.largest_element) + 1e-153);
   k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
 }
 
@@ -157,8 +158,12 @@ void Quick::score(State& row, Index n) {
   row.bounded = false;
   const double* q = scratch_.q.data() + n * call_.d;
   double square = 0;
-  for (Index c = 0; c < call_.d; ++c) square += q[c] * q[c];
-  const double norm = std::sqrt(square) + 1e-153 * std::sqrt(m.d);
+  for (Index c = 0; c < call_.d; ++c) {
+    square += q[c] * q[c];
+    row.q_top = std::max(row.q_top, std::fabs(q[c]));
+  }
+  row.q_norm = std::sqrt(square);
+  const double norm = row.q_norm + 1e-153 * std::sqrt(m.d);
   // A NaN in the bias would pass for a key that is not attended.
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {

@@ -48,6 +48,7 @@ class Quick {
     double r = 0, r_most = 0, e_most = 0, d_most = 0, z_most = 0;  // least and most R; upper bounds of e, d, |z| + e
     products::AcceptRule accept{};
     bool bounded = false, all = false, lse = false;
+    double q_norm = 0, q_top = 0;  // of the query: its Euclidean norm, at least, and its largest magnitude
     products::SpreadRule spread{};
     products::SpreadSums sums{};
     bool has_spread = false;
@@ -55,6 +56,7 @@ class Quick {
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void vary(State& row, Index n, const double* bias);
+  [[nodiscard]] double largest_tau(const State& row, double variance) const;
   void square_row(State& row, Index n);
   void clear_spread(Index n);
   void scale_values(Index tile);
@@ -76,7 +78,7 @@ class Quick {
   Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, kt_stride_ = 0, columns_ = 0, groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
-  double k_norm_ = 0, v_top_ = 0;
+  double k_norm_ = 0, k_top_ = 0, v_top_ = 0;
 
   struct Scratch;
   Scratch& scratch_;

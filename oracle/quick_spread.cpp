@@ -14,22 +14,37 @@ namespace {
 double square(double x) { return x * x; }
 
 constexpr double slack = 1 - 1e-6;
+constexpr double unit64 = 0x1p-53;  // of the reference itself
 
 }  // namespace
 
 void Quick::prepare_spreads() {
   const Numbers& m = call_.numbers;
-  const bool capped = m.softcap > 0, cap_is_last = capped && !(m.softcap_before_bias && call_.has_bias);
+  const bool capped = m.softcap > 0;
+  const double u2 = square(unit64);
   double per_s = square(m.u_acc) / 3 * ((m.d + 1) * (1 / (6 * m.d) + 1.0 / 3) + (m.inexact_qk ? 1 / m.d : 0)) +
                  (square(m.u_score) + square(m.u_scale)) / 3 + square(m.u_operand) / (3 * m.d);
   if (m.scaled_keys) per_s += 2 * square(m.u_scale) / (3 * m.d);
-  double per_z = square(m.u_softmax) * (1 + m.a1) / 3;
+  double per_z = square(m.u_softmax) * (1 + m.a1) / 3 + u2;
   if (call_.has_bias || capped) per_z += 2 * square(m.u_score) / 3;
-  if (cap_is_last && !(m.tanh_absolute > 0)) per_z += square(m.tanh_relative) / 3;
-  const double constant = 4 * square(m.c_exp) / 3 + (capped ? 0 : m.d * square(m.eta_acc * m.mu));
+  double constant = 4 * square(m.c_exp) / 3;
+  if (capped) {
+    // Of s only what the cap left is known. It is at most s, and at most c.
+    per_s = std::min(per_s + square(m.u_cap), 0.25);
+    const bool absolute = m.tanh_absolute > 0;
+    constant += square((absolute ? m.tanh_absolute : 0) * m.softcap) / 3 + square(m.eta_cap * (1 + m.softcap));
+    per_s += square(absolute ? 0 : m.tanh_relative) / 3;
+  } else {
+    constant += m.d * square(m.eta_acc * m.mu);
+  }
+  per_s += u2 * (2 + 8 / m.d);  // this and every u2: the reference's own error
   const double unit2 = square(m.u_softmax);
-  // Under a softcap the score that its products made is not known any more.
-  variance_rule_ = {0, constant / unit2, capped ? 0 : per_s / unit2, per_z / unit2, m.a3 / 3};
+  variance_rule_ = {.z_max = 0,
+                    .constant = constant / unit2,
+                    .per_s = per_s / unit2,
+                    .per_z = per_z / unit2,
+                    .per_below = m.a3 / 3 + u2 / unit2,
+                    .per_bias = square(m.u_bias) / (3 * unit2)};
 }
 
 void Quick::vary(State& row, Index n, const double* bias) {
@@ -37,14 +52,32 @@ void Quick::vary(State& row, Index n, const double* bias) {
   products::VarianceRule rule = variance_rule_;
   rule.z_max = row.z_max;
   rule.constant += square(m.merged_a2(row.n) * row.z_max) / 3;
+  if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   float* variance = Scratch::need(scratch_.w, max_rows_ * stride_) + n * stride_;
-  products::variances(rule, scratch_.p.data() + n * stride_, rule.per_s > 0 ? bias : nullptr, variance, stride_);
+  const double most = products::variances(rule, scratch_.p.data() + n * stride_, bias, variance, stride_);
+  row.has_spread = largest_tau(row, most * square(m.u_softmax)) <= linear_limit;
+}
+
+// An upper bound of tau + tau1 of the keys that count, from the largest of the variances above: these took the least that
+// a score's products may be, and the fewest records.
+double Quick::largest_tau(const State& row, double variance) const {
+  const Numbers& m = call_.numbers;
+  const double k_norm = k_norm_ * m.scale_magnitude, k_top = k_top_ * m.scale_magnitude;
+  const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
+  variance +=
+      square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
+  if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
+  double shared = m.u_softmax * m.merged_a2(row.n) * row.z_most;
+  if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
+  return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
 void Quick::square_row(State& row, Index n) {
   const Numbers& m = call_.numbers;
   const double keys = row.n, unit2 = square(m.u_softmax), top = std::fabs(row.z_max);
-  double every = square(m.u_pv) / 3 * ((keys + 1) / 6 + (m.inexact_pv ? 1 : 0));
+  // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
+  const double own = square(unit64) * (keys + 8) / 2;
+  double every = square(m.u_pv) / 3 * ((keys + 1) / 6 + (m.inexact_pv ? 1 : 0)) + own;
   if (m.merges) every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   // Where the largest weight may come out small, more weights may be lost than are told from `least`.
   const bool rounds = m.weights_round && 2 * m.u_softmax * row.z_most < 0.01;
@@ -59,31 +92,32 @@ void Quick::square_row(State& row, Index n) {
         m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + ln_least(keys) + 1) + m.a3 * (ln_least(keys) + 1)) +
         4 * m.c_exp;
   // What a narrower operand loses of v is no part of s.
-  row.has_spread = sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
+  row.has_spread = row.has_spread && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
 
   const double inverse = row.accept.inverse_mass;
   const double per_mean2 = square(m.u_pv) / 3 * ((keys + 1) / 3 + 3) +
                            unit2 / 3 * ((keys + 1) * (sums.p2 * inverse * inverse / 6 + 1.0 / 3) + 3) +
-                           square(m.c_div * m.u_final);
+                           square(m.c_div * m.u_final) + own;
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double shift_error = 2 * m.u_softmax * row.z_most;
   const double underflow = 2 * std::sqrt(keys) *
                            ((m.eps0 + m.eta_weights) * inverse + (first ? m.eta_softmax + m.eta_weights : 0)) *
                            (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
-  row.spread = {.inverse_mass = inverse,
-                .scale = 1,
-                .unit2 = unit2 * slack,
-                .weight_sum = sums.w,
-                .epsilon = 2 * (keys + 16) * 0x1p-24,
-                .per_mean2 = per_mean2 * slack,
-                .absolute = std::sqrt(keys) * m.eta_pv * slack,
-                .linear = (m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0),
-                .unit = row.accept.unit,
-                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-                .tiny = row.accept.tiny,
-                .floor = underflow + 0x1p-62 * std::sqrt(keys),  // and weights that the moments leave out
-                .limit = near_lambda * spread_margin * slack};
+  row.spread = {
+      .inverse_mass = inverse,
+      .scale = 1,
+      .unit2 = unit2 * slack,
+      .weight_sum = sums.w,
+      .epsilon = 2 * (keys + 16) * 0x1p-24,
+      .per_mean2 = per_mean2 * slack,
+      .absolute = std::max({std::sqrt(keys) * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
+      .linear = (m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0),
+      .unit = row.accept.unit,
+      .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+      .tiny = half_smallest_subnormal(format_),
+      .floor = underflow + 0x1p-62 * std::sqrt(keys),  // and weights that the moments leave out
+      .limit = near_lambda * spread_margin * slack};
 }
 
 void Quick::clear_spread(Index n) {
@@ -105,7 +139,7 @@ void Quick::scale_values(Index tile) {
         for (const double v : row) top = std::max(top, std::fabs(v));
       }
     }
-    value_scale_ = top > 0 && top < 1e200 ? std::ldexp(1.0, std::min(-std::ilogb(top), 1000)) : 1;
+    value_scale_ = top > 0 && top < 1e200 ? std::ldexp(1.0, std::min(-std::ilogb(top), 1022)) : 1;
   }
   products::squares(scratch_.v.data(), value_scale_, Scratch::need(scratch_.scaled, tile_keys_ * columns_),
                     Scratch::need(scratch_.squared, tile_keys_ * columns_), count);

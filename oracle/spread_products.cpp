@@ -10,7 +10,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 // Smaller weights count for nothing, and their squares would be subnormal floats.
-constexpr double least_weight = 0x1p-62;
+constexpr double least_weight = 0x1p-62, ln_least_weight = 43;
 
 ATTEST_LANE_FN Lanes square_root(Lanes x) {
   Lanes root;
@@ -45,15 +45,19 @@ ATTEST_LANE_FN void moment_rows(const float* w, const float* w2, Index stride, c
 }  // namespace
 
 ATTEST_CLONES
-void variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
+double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
+  const double counts = rule.z_max - ln_least_weight;
+  Lanes top = fill(0);
   for (Index j = 0; j < keys; j += lane_count) {
     const Lanes score = load(z + j);
     const LaneBits attended = score > -infinity;
-    const Lanes s = bias == nullptr ? score : score - load(bias + j), below = rule.z_max - score;
-    const Lanes sum =
-        rule.constant + rule.per_s * (s * s) + (rule.per_z * (score * score) + rule.per_below * (below * below));
+    const Lanes m = bias == nullptr ? fill(0) : load(bias + j), s = score - m, below = rule.z_max - score;
+    const Lanes sum = rule.constant + rule.per_s * (s * s) +
+                      (rule.per_z * (score * score) + rule.per_below * (below * below)) + rule.per_bias * (m * m);
     store(variance + j, narrow(zero_unless(attended, sum)));
+    top = max(top, zero_unless(score >= counts, sum));
   }
+  return largest(top);
 }
 
 ATTEST_CLONES
@@ -101,7 +105,7 @@ SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, c
   // In the units of the moments, in which no square over- or underflows.
   Lanes total = fill(0), top = total, finite = total;
   const double inverse = rule.unit2 * rule.inverse_mass * rule.inverse_mass;
-  const double absolute = rule.absolute * rule.scale;
+  const double absolute = rule.absolute * rule.scale, gap_tiny = rule.gap > 0 ? rule.tiny : 0;
   const double second_weight = 1 - 2 * rule.epsilon, mean_weight = rule.weight_sum * (1 - rule.epsilon);
   for (Index c = 0; c < columns; c += lane_count) {
     const Lanes mean = load(y + c), got = load(out + c), scaled = mean * rule.scale, magnitude = abs(scaled);
@@ -110,15 +114,18 @@ SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, c
     const Lanes x2 = max(moved, fill(0)) * inverse + rule.per_mean2 * (scaled * scaled) + absolute * absolute;
     const Lanes s = square_root(x2) + rule.linear * magnitude;
     const Lanes error = abs(got - mean) * rule.scale;
-    const Lanes beyond = max(error - half_gap(got, mean, rule.gap, rule.tiny) * rule.scale, fill(0));
-    const LaneBits known = abs(got) < infinity, counted = lane_numbers() < static_cast<double>(count - c);
+    const Lanes beyond = max(error - half_gap(got, mean, rule.gap, gap_tiny) * rule.scale, fill(0));
+    const LaneBits known = abs(got) < infinity, inside = lane_numbers() < static_cast<double>(count - c);
     const Lanes half_ulp = max(magnitude * rule.unit, fill(rule.tiny * rule.scale));
     const Lanes variance = s * s + rule.floor * rule.floor + half_ulp * half_ulp * (1.0 / 3);
-    total += zero_unless(counted & known & (error > 0.0), error * error / variance);
-    finite += zero_unless(counted & known, fill(1));
+    // What float32 loses where values differ by little beside their mean.
+    const Lanes lost = (rule.epsilon * (2.0 * m2 + rule.weight_sum * (scaled * scaled))) * inverse;
+    const LaneBits counted = inside & known & (lost <= 0.5 * variance);
+    total += zero_unless(counted & (error > 0.0), error * error / variance);
+    finite += zero_unless(counted, fill(1));
     const LaneBits is_near = known & (beyond <= rule.limit * s);
-    top = max(top, zero_unless(counted & is_near & (beyond > 0.0), beyond / s));
-    near[c / lane_count] = bits_of(is_near | ~counted);
+    top = max(top, zero_unless(inside & is_near & (beyond > 0.0), beyond / s));
+    near[c / lane_count] = bits_of(is_near | ~inside);
   }
   return {sum(total), sum(finite), largest(top)};
 }

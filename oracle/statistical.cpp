@@ -11,9 +11,7 @@ namespace attest::oracle {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double unit64 = 0x1p-53;  // of the reference itself
-// Rows whose weights may be off by more than this, relatively, are judged by a box.
-constexpr double linear_limit = 0.05;
+constexpr double unit64 = 0x1p-53;             // of the reference itself
 constexpr double smallest_double = 0x1p-1022;  // the reference takes smaller weights for 0
 constexpr double lost_squares = 0x1p-500;      // of the largest value: what squares of smaller terms lose to underflow
 constexpr double most_below = std::numeric_limits<double>::max();
@@ -30,16 +28,24 @@ double norm(std::span<const double> x) {
   return top * std::sqrt(squares);
 }
 
-// The keys that set a new maximum, from the first on or from the last on.
-template <class Iterator>
-double records(Iterator from, Iterator to) {
-  double top = -infinity, count = 0;
-  for (; from != to; ++from)
+// The keys that set a new maximum, from the first on or from the last on: how many, and the sum over these of the
+// magnitude of what all keys before it move, which is what a rescaling by exp gets wrong.
+struct Records {
+  double count = 0, rescaled = 0;
+};
+template <class Iterator, class Moved>
+Records records(Iterator from, Iterator to, Moved moved) {
+  Records result;
+  double top = -infinity, before = 0;
+  for (; from != to; ++from, ++moved) {
     if (*from > top) {
       top = *from;
-      ++count;
+      ++result.count;
+      result.rescaled += std::fabs(before);
     }
-  return count;
+    before += *moved;
+  }
+  return result;
 }
 
 // Increments that agree to within an ulp of their accumulator meet the same rounding error in every addition. Among n of
@@ -136,7 +142,9 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   read_row(call.q, b, h, i, call.d, query_.data());
   query_norm_ = norm(query_);
 
-  rescales_ = 2 + std::max(records(row.z.begin(), row.z.begin() + row.n), records(row.z.rend() - row.n, row.z.rend()));
+  const auto first = row.z.begin(), last = first + row.n;
+  const auto backward = std::make_reverse_iterator(last), end = std::make_reverse_iterator(first);
+  rescales_ = 2 + std::max(records(first, last, row.p.begin()).count, records(backward, end, row.p.begin()).count);
   tau.assign(row.p.size(), 0);
   tau1.assign(row.p.size(), 0);
   double largest_tau = 0;
@@ -261,6 +269,12 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
   }
   const double shift = std::min(m.u_softmax * row.a2 * row.z_top, most_tau);
   if (row.a2 > 0) variance += square(shift) / 3 * largest_block_squares(e.moved);
+  // An exp that is off the same way wherever it rescales.
+  const auto first = row.z.begin(), last = first + row.n;
+  const auto backward = std::make_reverse_iterator(last), end = std::make_reverse_iterator(first);
+  const double rescaled =
+      std::max(records(first, last, e.moved.begin()).rescaled, records(backward, end, e.moved.rbegin()).rescaled);
+  variance += square(m.c_exp * rescaled) / 3;
   return variance;
 }
 
@@ -268,14 +282,15 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
 double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e) const {
   const double n = static_cast<double>(row.n), y2 = square(e.y);
   const Prefixes values = prefixes(e.carried);
-  const double alike = coherence(e.carried, 2 * m.u_pv * values.largest);
+  const double alike = coherence(e.carried, 2 * std::max(m.u_pv * values.largest, m.eta_pv * e.unit));
   const double additions = std::max((n + 1) * (values.squares / 6 + y2 / 3), values.prefix_squares);
   const double sum_additions = std::max((n + 1) * (weight_squares_ / 6 + 1.0 / 3), weight_prefixes_);
   double variance =
       square(m.u_pv) / 3 * (additions * alike + rescales_ * y2 + (m.inexact_pv ? values.squares * alike : 0)) +
-      n * square(m.eta_pv * shortfall_ * e.unit);
+      n * square(m.eta_pv * shortfall_ * e.unit) * alike;
   variance += square(m.u_softmax) / 3 * (sum_additions * sum_coherence_ + rescales_) * y2;
-  variance += square(m.c_div * m.u_final) * y2;
+  variance += square(m.c_div * m.u_final) * y2 + square(m.c_div * m.eta_pv * e.unit);
+  if (m.merges) variance += square(m.eta_partial * e.unit);
   double absolute = 0;
   for (const double x : e.carried) absolute += std::fabs(x);
   return variance + square(unit64 * absolute) * (n + 8);  // the reference's own

@@ -9,6 +9,8 @@ namespace attest::oracle {
 
 // Room in lambda s for what the terms leave out.
 inline constexpr double spread_margin = 1.05;
+// Rows whose weights may be off by more than this, relatively, are judged by a box.
+inline constexpr double linear_limit = 0.05;
 // Errors that all weights share, and no division takes back, are not added up beyond this.
 inline constexpr double largest_undivided = 0.05;
 
