@@ -58,8 +58,8 @@ Record measure(const Problem& problem, const EmulatedKernel& kernel) {
   record.problem = problem;
   const Inputs inputs = materialise(problem);
   Tensor out = make_out(problem), lse = make_lse(problem);
-  kernel.run(problem, inputs, out, lse);
-  oracle::AttentionOracle oracle(kernel.contract, problem, inputs);
+  const Contract contract = kernel.run(problem, inputs, out, lse);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
   oracle::Statistics statistics;
   if (oracle.judge(out, lse, &statistics).kind == VerdictKind::fail)
     throw internal_error("calibrate: an emulated kernel left the proven interval of its own contract on " +

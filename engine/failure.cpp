@@ -1,6 +1,7 @@
 #include "engine/failure.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/bucket.hpp"
 #include "engine/stream.hpp"
@@ -11,24 +12,53 @@ namespace {
 
 constexpr std::int64_t most_timeouts = 20;  // each costs its whole time limit
 
-// A candidate counts if the laws that showed the failure show it again with the same key.
-Trialled attempt(const Problem& candidate, const FailureKey& key, Bench bench, const std::optional<Policy>& policy,
-                 std::span<const std::size_t> laws) {
-  const Contract contract = contract_for_problem(bench.subject.info(), policy, candidate);
-  CaseOutcome outcome = check(candidate, contract, bench, laws);
-  Trialled answer{{}, outcome.subject_calls};
-  for (LawVerdict& law : outcome.laws)
-    if (is_finding(law.verdict.kind) && key_of(properties::properties()[law.law].name, law.verdict) == key)
-      answer.failure = std::move(law.verdict);
-  return answer;
+bool is_statistical(std::string_view property) {
+  return properties::find_property(property)->kind == properties::Kind::statistical;
 }
+
+// A candidate counts if the laws that showed the failure show it again with the same key. A finding of a statistical tier
+// may turn into one of the policy bound on the way, which is a proof, and then stays one.
+class Attempt {
+ public:
+  Attempt(const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy)
+      : key_(outcome.key()), laws_(outcome.needed), bench_(bench), policy_(policy) {
+    if (is_statistical(key_.property)) laws_.insert(laws_.begin(), law_named(policy_bound_name));
+  }
+  [[nodiscard]] const FailureKey& key() const { return key_; }
+
+  Trialled operator()(const Problem& candidate) {
+    const Contract contract = contract_for_problem(bench_.subject.info(), policy_, candidate);
+    CaseOutcome outcome = check(candidate, contract, bench_, laws_);
+    Trialled answer{{}, outcome.subject_calls};
+    for (LawVerdict& law : outcome.laws) {
+      if (!is_finding(law.verdict.kind)) continue;
+      const FailureKey shown = key_of(properties::properties()[law.law].name, law.verdict);
+      if (proves(shown)) {
+        key_ = shown;
+        laws_ = {law_named(policy_bound_name)};
+      }
+      if (shown == key_) answer.failure = std::move(law.verdict);
+    }
+    return answer;
+  }
+
+ private:
+  [[nodiscard]] bool proves(const FailureKey& shown) const {
+    return is_statistical(key_.property) && shown.property == policy_bound_name && shown.kind == key_.kind &&
+           shown.what == key_.what;
+  }
+
+  FailureKey key_;
+  std::vector<std::size_t> laws_;
+  Bench bench_;
+  const std::optional<Policy>& policy_;
+};
 
 }  // namespace
 
 Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted) {
-  const FailureKey key = failure.outcome.key();
   const Verdict& seen = failure.outcome.finding()->verdict;
   const SubjectInfo& info = bench.subject.info();
   Entry entry;
@@ -36,26 +66,26 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   entry.subject_version = info.version;
   entry.attest_version = attest_version();
   entry.policy_given = policy.has_value();
-  entry.property = key.property;
-  for (const std::size_t law : failure.outcome.needed)
-    if (const std::string name(properties::properties()[law].name); name != key.property) entry.with.push_back(name);
   entry.original = to_text(portable_problem(failure.problem));
   entry.seed = failure.seed;
   entry.case_number = failure.case_number;
   entry.problem = failure.problem;
   Verdict verdict = seen;
+  Attempt attempt(failure.outcome, bench, policy);
   if (seen.kind != VerdictKind::flaky) {
     if (seen.kind == VerdictKind::timeout) budget.calls = std::min(budget.calls, most_timeouts);
-    const Try attempt_one = [&](const Problem& candidate) {
-      return attempt(candidate, key, bench, policy, failure.outcome.needed);
-    };
-    Shrunk shrunk = shrink(failure.problem, seen, attempt_one, limits, budget, accepted);
+    Shrunk shrunk = shrink(failure.problem, seen, std::ref(attempt), limits, budget, accepted);
     entry.problem = std::move(shrunk.minimal);
     entry.shrink_calls = shrunk.calls;
     entry.minimal = shrunk.complete;
     entry.neighbours = std::move(shrunk.neighbours);
     verdict = std::move(shrunk.verdict);
   }
+  const FailureKey& key = attempt.key();
+  entry.property = key.property;
+  for (const std::size_t law : failure.outcome.needed)
+    if (const std::string name(properties::properties()[law].name); name != key.property && !is_statistical(name))
+      entry.with.push_back(name);
   entry.contract = contract_for_problem(info, policy, entry.problem);
   entry.seen = verdict.kind;
   entry.reason = std::move(verdict.reason);

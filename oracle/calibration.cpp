@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.hpp"
@@ -42,8 +43,9 @@ void each_number(Cell& cell, Visit&& visit) {
 template <class Number>
 void read_number(const json& object, const char* name, const std::string& where, Number& value) {
   const auto found = object.find(name);
-  if (found == object.end() || !found->is_number())
-    throw usage_error(where + " has no number '" + name + "': write the file anew with `attest calibrate`");
+  const bool fits =
+      found != object.end() && (std::is_integral_v<Number> ? found->is_number_integer() : found->is_number());
+  if (!fits) throw usage_error(where + " has no number '" + name + "': write the file anew with `attest calibrate`");
   value = found->get<Number>();
   if (!(value >= 0))
     throw usage_error(where + ": " + name + " is negative: write the file anew with `attest calibrate`");
@@ -58,6 +60,11 @@ CalibrationCell cell_from_json(const json& object, const std::string& where) {
   return cell;
 }
 
+Index judged_row_count(const Problem& p) {
+  const Index rows = p.b * p.hq * p.lq;
+  return p.rows > 0 ? std::min(p.rows, rows) : rows;
+}
+
 }  // namespace
 
 std::optional<double> largest_t(const CalibrationCell& cell) {
@@ -66,18 +73,17 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
 }
 
 std::string calibration_class(const Problem& p) {
-  const Index all_rows = p.b * p.hq * p.lq, rows = p.rows > 0 ? std::min(p.rows, all_rows) : all_rows;
-  return std::string(find_field("values")->labels[static_cast<std::size_t>(p.values)]) +
-         (p.softcap != 0 ? "+softcap" : "") +
-         (rows < 4    ? "+rows1"
-          : rows < 32 ? "+rows4"
-                      : "");
+  const Index rows = judged_row_count(p);
+  return std::string(find_field("values")->labels[static_cast<std::size_t>(p.values)]) + (rows < 4    ? "+rows1"
+                                                                                          : rows < 32 ? "+rows4"
+                                                                                                      : "");
 }
 
 bool outputs_alike(const Problem& p) {
-  constexpr Index few_columns = 4;
-  return p.dv < few_columns || p.effective_scale() == 0 || p.q_form == Form::zero || p.k_form == Form::zero ||
-         p.v_form == Form::one || p.v_form == Form::zero || p.v_layout == Layout::broadcast_rows || !p.edits.empty();
+  constexpr Index few_columns = 4, few_weights = 64;
+  return p.dv < few_columns || judged_row_count(p) * p.lk < few_weights || p.effective_scale() == 0 ||
+         p.q_form == Form::zero || p.k_form == Form::zero || p.v_form == Form::one || p.v_form == Form::zero ||
+         p.v_layout == Layout::broadcast_rows || !p.edits.empty();
 }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {

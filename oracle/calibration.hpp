@@ -48,12 +48,12 @@ struct Thresholds {
   double share = 1;                       // of a campaign's results that lie above t99 of their class
 };
 
-// The class of a problem: its distribution of values, whether it has a softcap, and how few rows it has, whose columns share
-// errors: "normal", "normal+softcap", "normal+rows4" (fewer than 32), "normal+rows1" (fewer than 4).
+// The class of a problem: its distribution of values, and how few rows it has, whose columns share errors: "normal",
+// "normal+rows4" (fewer than 32), "normal+rows1" (fewer than 4).
 std::string calibration_class(const Problem& problem);
 
-// Whether many elements of out may be equal and err alike, by what the problem says of them: T would then be the error of
-// one element, and says nothing.
+// Whether the errors of a result are few: many elements of out may be equal, or there are fewer than 64 weights. T would then
+// be the error of one element or weight, and says nothing.
 bool outputs_alike(const Problem& problem);
 
 // Calibration data by policy (as to_text() writes it) and class.

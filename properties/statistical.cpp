@@ -30,7 +30,7 @@ std::optional<std::string> has_aggregate(const Problem& problem, const Contract&
   if (auto refusal = has_statistics(problem, contract, info)) return refusal;
   if (problem.b * problem.hq * problem.lq * problem.dv < oracle::least_elements)
     return fmt::format("out has fewer than {} elements", oracle::least_elements);
-  if (oracle::outputs_alike(problem)) return "elements of out may be equal, and err alike";
+  if (oracle::outputs_alike(problem)) return "too few errors that differ";
   return std::nullopt;
 }
 

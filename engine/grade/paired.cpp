@@ -189,6 +189,7 @@ class PairedRun {
       const SubjectInfo& info = kernels_[k].factory->info();
       const Contract contract = contract_for_problem(info, options_.policy, problem);
       properties::Trial trial(problem, contract, *thread.subjects[k]);
+      trial.announce_statistics();
       const properties::Result& result = trial.base();
       const std::vector<double> got = elements(result.out);
       const auto laws = choose_laws({.further = 0, .property_glob = {}}, problem, contract, info, 0, 0);

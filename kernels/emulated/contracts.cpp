@@ -1,5 +1,6 @@
 #include "kernels/emulated/contracts.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace attest::emulator {
@@ -34,6 +35,38 @@ Contract draw_contract(const Policy& policy, int variant) {
     if (policy[Stage::storage] == Format::f32) contract.policy.set(Stage::operand, Format::tf32);
     if (policy[Stage::storage] == Format::f64) contract.policy.set(Stage::operand, Format::f32);
     if (policy[Stage::storage] == Format::f16) contract.policy.set(Stage::operand, Format::bf16);
+  }
+  return contract;
+}
+
+Contract tightened(Contract contract, const Variant& variant) {
+  constexpr double exact = 0.51;  // rounded from more bits
+  Arithmetic& a = contract.arithmetic;
+  const auto narrow = [&](Stage stage) { return contract.policy[stage] != Format::f64; };
+  if (variant.exp_error == Error::none && narrow(Stage::softmax)) {
+    a.exp_rel.reset();
+    a.exp_ulp = std::min(a.exp_ulp, exact);
+  }
+  if (variant.tanh_error == Error::none && narrow(Stage::softcap)) {
+    a.tanh = TanhError::relative;
+    a.tanh_ulp = exact;
+  }
+  if (variant.div_error == Error::none) a.div_ulp = 0.5;
+  a.exp2 = variant.exp2 || variant.scale_on == ScaleOn::exponent;
+  a.fold_q = variant.scale_on == ScaleOn::q;
+  a.fold_k = variant.scale_on == ScaleOn::k;
+  a.fold_sqrt = variant.scale_on == ScaleOn::square_roots;
+  a.lazy = variant.lazy;
+  a.sum_of_rounded = variant.sum_of_rounded && variant.normalise != Normalise::before;
+  a.sum_of_unrounded = !a.sum_of_rounded;
+  a.normalise_after = variant.normalise == Normalise::online || variant.normalise == Normalise::after;
+  a.normalise_before = variant.normalise == Normalise::before;
+  a.normalise_lse = variant.normalise == Normalise::by_lse;
+  const bool whole = variant.normalise != Normalise::online;
+  if (whole) a.kv_tile_min = Index{1} << 20;
+  if (whole || variant.splits == 1) {
+    a.lse_merge = LseMerge::none;
+    a.merge_weights = MergeWeights::normalised;
   }
   return contract;
 }

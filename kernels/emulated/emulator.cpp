@@ -263,9 +263,10 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk);
   const Policy& policy = contract.policy;
   const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);
-  // A factor of 0 would make NaN of the -inf of closed keys: a defect, where the scale underflows in the exponent's format.
-  const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present() &&
-                     m.round(Stage::softmax, scale * log2_e) != 0;
+  // A factor that the exponent's format makes 0 or infinite would make NaN of closed keys or of scores of 0: a defect.
+  const double factor = m.round(Stage::softmax, scale * log2_e);
+  const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present() && factor != 0 &&
+                     std::isfinite(factor);
   const double rounded_scale = m.round(Stage::scale, scale), root = m.round(Stage::scale, std::sqrt(std::fabs(scale)));
   const auto enter = [&](double x) { return m.round(Stage::operand, m.round(Stage::storage, x)); };
   const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);

@@ -1,0 +1,147 @@
+// Calibration: the same data on any number of threads, larger for kernels that err more, and no data at all from a kernel
+// that breaks its promise. Then what campaigns make of it: tier two, tier three and drift.
+#include "engine/calibrate.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "engine/campaign.hpp"
+#include "subjects/builtin.hpp"
+
+namespace attest::engine {
+namespace {
+
+const Policy f16 = policy_from_text("f16");
+
+CalibrateOptions small(int jobs) {
+  CalibrateOptions options;
+  options.kernel = emulated_kernel;
+  options.policies = {f16};
+  options.kernels = 4;
+  options.cases = 5;
+  options.jobs = jobs;
+  return options;
+}
+
+TEST(Calibrate, DependsOnItsOptionsAlone) {
+  const oracle::Calibration one = calibrate(small(1));
+  EXPECT_EQ(one, calibrate(small(3)));
+  CalibrateOptions other = small(2);
+  other.seed = 2;
+  EXPECT_NE(one.policies, calibrate(other).policies);
+  const oracle::PolicyCalibration& calibrated = one.policies.at("f16");
+  std::int64_t results = 0;
+  for (const auto& [name, cell] : calibrated.classes) {
+    results += cell.results;
+    EXPECT_LE(cell.t50, cell.t99) << name;
+    EXPECT_LE(cell.t99, cell.t) << name;
+    EXPECT_LT(cell.lambda, 4) << name;
+    EXPECT_FALSE(cell.results > 0 && cell.worst.empty()) << name;
+  }
+  EXPECT_GE(results, 300);
+  EXPECT_LE(results, 420);
+}
+
+// A kernel with more error than others of its policy is larger in T; one that leaves its bound is no calibration at all.
+TEST(Calibrate, SeesLargerErrorsAndRefusesKernelsThatBreakTheirPromise) {
+  const auto kept_otherwise = [](const char* kept) {
+    CalibrateOptions options = small(2);
+    options.kernel = [kept](const Policy& policy, std::uint64_t number) {
+      EmulatedKernel kernel = emulated_kernel(policy_from_text(kept), number);
+      const auto run = kernel.run;
+      kernel.run = [run, policy](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
+        Contract promised = run(problem, inputs, out, lse);
+        promised.policy = policy;
+        return promised;
+      };
+      return kernel;
+    };
+    return options;
+  };
+  try {
+    calibrate(kept_otherwise("f16,qk=f16,score=f16"));
+    FAIL() << "a kernel with scores in f16 passed for one of policy f16";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::internal);
+    EXPECT_NE(std::string(error.what()).find("op=attention"), std::string::npos) << error.what();
+  }
+}
+
+struct Found {
+  std::map<std::string, std::uint64_t> failures;  // by law
+  std::optional<Evidence> drift;
+  Summary summary;
+};
+
+// A campaign in which the statistical tiers alone are asked.
+Found hunt(const char* subject, const Policy& policy, const char* laws, std::uint64_t cases) {
+  CampaignOptions options;
+  options.subject = subject;
+  options.policy = policy;
+  options.cases = cases;
+  options.jobs = 2;
+  options.laws.property_glob = laws;
+  options.shrink.calls = 1;
+  Observer silent;
+  Found found;
+  found.summary = run_campaign(*builtin_subject(subject, policy), nullptr, options, silent);
+  for (const auto& [law, counts] : found.summary.verdicts) found.failures[law] = counts.of(VerdictKind::fail);
+  for (const Finding& finding : found.summary.findings)
+    if (finding.entry.property == drift_name) found.drift = finding.entry.evidence;
+  return found;
+}
+
+TEST(StatisticalTiers, LeaveConformingKernelsAlone) {
+  for (const char* kernel : {"builtin:explicit", "builtin:fused", "builtin:fused-split", "builtin:fused-exp2"})
+    for (const char* policy : {"f32", "f16", "bf16"}) {
+      const Found found = hunt(kernel, policy_from_text(policy), "*", 1500);
+      EXPECT_TRUE(found.summary.findings.empty()) << kernel << ' ' << policy;
+      ASSERT_EQ(found.summary.drift.size(), 1U);
+      EXPECT_GE(found.summary.drift.begin()->second.results, 200);
+    }
+}
+
+TEST(StatisticalTiers, FindWhatTheProvenBoundPermits) {
+  const Found poor = hunt("fault:exp-poor", f16, "aggregate-error", 3000);
+  EXPECT_GE(poor.failures.at("aggregate-error"), 3U);
+  const Found elements = hunt("fault:pv-acc-f16", f16, "statistical-bound", 3000);
+  EXPECT_GE(elements.failures.at("statistical-bound"), 3U);
+}
+
+// Errors that are all a little too large: no single result need be beyond its threshold.
+TEST(StatisticalTiers, SeeADrift) {
+  const Found found = hunt("fault:convert-truncates", f16, "aggregate-error", 3000);
+  ASSERT_TRUE(found.drift);
+  EXPECT_EQ(found.drift->tensor, "share of T");
+  EXPECT_GT(found.drift->got, found.drift->hi);
+  EXPECT_EQ(found.summary.exit(), Exit::found);
+}
+
+TEST(StatisticalTiers, SayWhereTheyAreSilent) {
+  const Found found = hunt("builtin:fused-truncating", f16, "statistical-bound", 50);
+  EXPECT_EQ(found.summary.verdicts.at("statistical-bound").verdicts.size(), 0U);
+  EXPECT_NE(found.summary.verdicts.at("statistical-bound").skipped.begin()->first.find("truncate"), std::string::npos)
+      << found.summary.verdicts.at("statistical-bound").skipped.begin()->first;
+}
+
+TEST(Drift, AsksForManyResultsAndALargeShare) {
+  const Problem problem = problem_from_text("lk=2");
+  const auto drifted = [&](int results, int above) {
+    Drift drift;
+    for (int n = 0; n < results; ++n) drift.add({n < above ? 1.1 : 0.5, 1.0, 0.25}, problem);
+    return drift;
+  };
+  EXPECT_FALSE(drifted(99, 99).evidence());
+  EXPECT_FALSE(drifted(100, 25).evidence());
+  ASSERT_TRUE(drifted(100, 26).evidence());
+  EXPECT_NE(drifted(1000, 900).evidence()->note.find("900 of 1000 results"), std::string::npos);
+  const DriftByPolicy kept{{"f16", drifted(300, 100)}};
+  const DriftByPolicy back = drift_from_json(nlohmann::json::parse(to_json(kept).dump()));
+  EXPECT_EQ(back.at("f16").above, 100);
+  EXPECT_EQ(back.at("f16").problem, to_text(problem));
+  EXPECT_TRUE(back.at("f16").evidence());
+}
+
+}  // namespace
+}  // namespace attest::engine

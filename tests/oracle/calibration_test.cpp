@@ -1,0 +1,92 @@
+// Calibration data: what is read back is what was written, thresholds come from it, and damage has a sentence.
+#include "oracle/calibration.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+
+namespace attest::oracle {
+namespace {
+
+Calibration sample() {
+  Calibration calibration;
+  calibration.seed = 7;
+  PolicyCalibration& f16 = calibration.policies["f16"];
+  f16.share = 0.2;
+  f16.classes["normal"] = {40, 1000, 50'000, 4.5, 900, 0.3, 0.7, 0.8, 0.9, 1.0, "lk=3"};
+  f16.classes["flat"] = {40, 99, 5'000, 2, 900, 0.3, 0.7, 0.8, 0.9, 1.0, ""};
+  return calibration;
+}
+
+Problem problem_of(const std::string& fields) {
+  return problem_from_text("b=4 hq=8 hkv=8 lk=4 dv=8 dtype=f16 " + fields);
+}
+const Policy f16 = policy_from_text("f16");
+
+TEST(Calibration, IsReadBackAsItWasWritten) {
+  EXPECT_EQ(calibration_from_text(to_json(sample()).dump(), "x"), sample());
+  EXPECT_FALSE(shipped_calibration().policies.empty());
+}
+
+TEST(Calibration, GivesThresholds) {
+  const Calibration calibration = sample();
+  const Thresholds normal = calibration.thresholds(f16, problem_of("values=normal:1"));
+  ASSERT_TRUE(normal.t);
+  EXPECT_DOUBLE_EQ(*normal.t, 1.3);
+  EXPECT_DOUBLE_EQ(normal.warn, 1.2 * 4.5);  // above what was seen
+  EXPECT_DOUBLE_EQ(normal.fail, 1.2 * 4.5);
+  EXPECT_DOUBLE_EQ(normal.share, 0.4);
+  const Thresholds few = calibration.thresholds(f16, problem_of("values=flat:1"));
+  EXPECT_FALSE(few.t);  // too few results to say how large T may be
+  EXPECT_EQ(few.warn, 4);
+  EXPECT_EQ(few.fail, 5);
+  EXPECT_EQ(calibration.thresholds(f16, problem_of("values=wide:1")).cell, nullptr);
+  EXPECT_EQ(calibration.thresholds(policy_from_text("f16,softmax=f16,pv=f16"), problem_of("")).cell, nullptr);
+}
+
+TEST(Calibration, EveryNamedPolicyIsCalibratedWhereMostProblemsAre) {
+  for (const NamedPolicy& named : named_policies()) {
+    Problem problem = problem_of("values=normal:1");
+    problem.dtype = named.policy[Stage::storage];
+    const Thresholds thresholds = shipped_calibration().thresholds(named.policy, problem);
+    ASSERT_TRUE(thresholds.t) << named.name;
+    EXPECT_LT(*thresholds.t, 3) << named.name;
+    EXPECT_LT(thresholds.share, 0.5) << named.name;
+    EXPECT_LE(thresholds.fail, 5) << named.name;
+  }
+}
+
+TEST(Calibration, ClassesFollowValuesAndRows) {
+  EXPECT_EQ(calibration_class(problem_of("values=normal:1")), "normal");
+  EXPECT_EQ(calibration_class(problem_of("values=flat:1 softcap=0x1p+1 rows=31")), "flat+rows4");
+  EXPECT_EQ(calibration_class(problem_from_text("lq=3 values=tiny:1")), "tiny+rows1");
+  EXPECT_FALSE(outputs_alike(problem_of("")));
+  for (const char* alike : {"dv=3", "scale=0x0p+0", "q_form=zero", "v_form=one", "v_layout=broadcast_rows",
+                            "edit=q[0,0,0,0]:0x0p+0", "rows=15"})
+    EXPECT_TRUE(outputs_alike(problem_of(alike))) << alike;
+}
+
+TEST(Calibration, DamageHasASentence) {
+  const auto sentence = [](const std::string& text) {
+    try {
+      calibration_from_text(text, "c.json");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  nlohmann::ordered_json good = to_json(sample());
+  for (const char* text : {"", "[]", "{", "{}", R"({"format": 2, "policies": {}})", R"({"format": 1})",
+                           R"({"format": 1, "policies": {"f17": {}}})", R"({"format": 1, "policies": {"f16": 3}})",
+                           R"({"format": 1, "policies": {"f16": {"classes": {}}}})",
+                           R"({"format": 1, "policies": {"f16": {"share": 0, "classes": {"normal": []}}}})"})
+    EXPECT_TRUE(sentence(text).starts_with("c.json")) << text << ": " << sentence(text);
+  good["policies"]["f16"]["classes"]["normal"]["t"] = -1;
+  EXPECT_NE(sentence(good.dump()).find("f16, normal: t is negative"), std::string::npos) << sentence(good.dump());
+  good["policies"]["f16"]["classes"]["normal"].erase("t");
+  EXPECT_NE(sentence(good.dump()).find("has no number 't'"), std::string::npos) << sentence(good.dump());
+}
+
+}  // namespace
+}  // namespace attest::oracle
