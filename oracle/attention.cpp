@@ -191,6 +191,7 @@ void add_statistics(State& state, const Results& results, const Quick* quick, In
     statistics.squares += quick->spread(n).squares;
     statistics.largest_lambda =
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
+    if (quick->spread(n).all_near) return;
   }
   for (Index c = 0; c < state.call.dv; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;

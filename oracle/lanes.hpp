@@ -1,15 +1,13 @@
 #pragma once
+#include <bit>
 #include <cstdint>
+#include <cstring>
+#include <utility>
 
-// Eight double lanes. Sums run in lanes and are folded in one fixed order, so that they have the same bits whatever the
-// instruction set: GCC and clang split the vectors into what the machine has.
+// Eight lanes, held in as many vectors as an instruction set needs for them. Sums run in lanes and are folded in one fixed
+// order, so that they have the same bits whatever the instruction set.
 namespace attest::oracle {
 
-using Lanes = double __attribute__((vector_size(64)));
-using LanesUnaligned = double __attribute__((vector_size(64), aligned(8), may_alias));
-using LaneBits = std::int64_t __attribute__((vector_size(64)));
-using FloatLanes = float __attribute__((vector_size(32)));
-using FloatLanesUnaligned = float __attribute__((vector_size(32), aligned(4), may_alias));
 inline constexpr int lane_count = 8;
 
 // The least multiple of lane_count from n on: how long an array of whole lanes is.
@@ -17,24 +15,158 @@ constexpr std::int64_t padded(std::int64_t n) noexcept { return (n + lane_count 
 
 #define ATTEST_LANE_FN [[gnu::always_inline]] inline
 
-ATTEST_LANE_FN Lanes fill(double x) { return Lanes{x, x, x, x, x, x, x, x}; }
-ATTEST_LANE_FN Lanes load(const double* p) { return *reinterpret_cast<const LanesUnaligned*>(p); }
-ATTEST_LANE_FN void store(double* p, Lanes x) { *reinterpret_cast<LanesUnaligned*>(p) = x; }
-ATTEST_LANE_FN FloatLanes load(const float* p) { return *reinterpret_cast<const FloatLanesUnaligned*>(p); }
-ATTEST_LANE_FN void store(float* p, FloatLanes x) { *reinterpret_cast<FloatLanesUnaligned*>(p) = x; }
-ATTEST_LANE_FN Lanes widen(FloatLanes x) { return __builtin_convertvector(x, Lanes); }
-ATTEST_LANE_FN FloatLanes narrow(Lanes x) { return __builtin_convertvector(x, FloatLanes); }
+// Eight numbers of type T, N in a vector.
+template <class T, int N>
+struct Pack {
+  typedef T Vector __attribute__((vector_size(N * sizeof(T))));
+  using Parts = std::make_integer_sequence<int, lane_count / N>;
+  using Bits = Pack<std::int64_t, N>;
+  using Floats = Pack<float, N>;
+  static constexpr int per_vector = N;
+
+  Vector part[lane_count / N];
+
+  Pack() = default;
+  ATTEST_LANE_FN Pack(T x) {  // NOLINT: every lane, so that scalars mix with lanes
+    for (Vector& v : part) {
+      if constexpr (N == 2) v = Vector{x, x};
+      if constexpr (N == 4) v = Vector{x, x, x, x};
+      if constexpr (N == 8) v = Vector{x, x, x, x, x, x, x, x};
+    }
+  }
+  ATTEST_LANE_FN T operator[](int n) const { return part[n / N][n % N]; }
+
+  // f of the vectors of each part.
+  template <class F, class... Packs>
+  ATTEST_LANE_FN static Pack each(F f, const Packs&... packs) {
+    return [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+      const auto at = [&](auto i) __attribute__((always_inline)) { return f(packs.part[i]...); };
+      Pack result;
+      ((result.part[I] = (Vector)at(std::integral_constant<int, I>{})), ...);
+      return result;
+    }
+    (Parts{});
+  }
+
+#define ATTEST_LANE_OPERATOR(result, op)                                                 \
+  ATTEST_LANE_FN friend result operator op(const Pack& a, const Pack& b) {               \
+    return result::each(                                                                 \
+        [](Vector x, Vector y) __attribute__((always_inline)) { return x op y; }, a, b); \
+  }
+  ATTEST_LANE_OPERATOR(Pack, +)
+  ATTEST_LANE_OPERATOR(Pack, -)
+  ATTEST_LANE_OPERATOR(Pack, *)
+  ATTEST_LANE_OPERATOR(Pack, /)
+  ATTEST_LANE_OPERATOR(Bits, <)
+  ATTEST_LANE_OPERATOR(Bits, <=)
+  ATTEST_LANE_OPERATOR(Bits, >)
+  ATTEST_LANE_OPERATOR(Bits, >=)
+  ATTEST_LANE_OPERATOR(Bits, ==)
+  ATTEST_LANE_OPERATOR(Bits, !=)
+  ATTEST_LANE_OPERATOR(Pack, &)
+  ATTEST_LANE_OPERATOR(Pack, |)
+#undef ATTEST_LANE_OPERATOR
+  ATTEST_LANE_FN friend Pack operator~(const Pack& a) {
+    return each(
+        [](Vector x) __attribute__((always_inline)) { return ~x; }, a);
+  }
+  ATTEST_LANE_FN friend Pack operator<<(const Pack& a, int bits) {
+    return each(
+        [bits](Vector x) __attribute__((always_inline)) { return x << bits; }, a);
+  }
+  ATTEST_LANE_FN Pack& operator+=(const Pack& b) { return *this = *this + b; }
+  ATTEST_LANE_FN Pack& operator&=(const Pack& b) { return *this = *this & b; }
+};
+
+// What every machine has; the full formulas use it. The inner loops take the widest (loops.hpp).
+using Lanes = Pack<double, 2>;
+
+// The same bits as other numbers, and numbers converted to others.
+template <class To, class T, int N>
+ATTEST_LANE_FN To bits_as(const Pack<T, N>& x) {
+  return To::each(
+      [](typename Pack<T, N>::Vector v) __attribute__((always_inline)) { return (typename To::Vector)v; }, x);
+}
+template <class To, class T, int N>
+ATTEST_LANE_FN To converted(const Pack<T, N>& x) {
+  return To::each(
+      [](typename Pack<T, N>::Vector v)
+          __attribute__((always_inline)) { return __builtin_convertvector(v, typename To::Vector); },
+      x);
+}
+template <int N>
+ATTEST_LANE_FN Pack<double, N> widen(const Pack<float, N>& x) {
+  return converted<Pack<double, N>>(x);
+}
+template <int N>
+ATTEST_LANE_FN Pack<float, N> narrow(const Pack<double, N>& x) {
+  return converted<Pack<float, N>>(x);
+}
+
+template <class L = Lanes>
+ATTEST_LANE_FN L fill(double x) {
+  return L(x);
+}
+template <class L = Lanes, class T>
+ATTEST_LANE_FN L load(const T* from) {
+  L x;
+  std::memcpy(&x.part, from, sizeof x.part);
+  return x;
+}
+template <class T, int N>
+ATTEST_LANE_FN void store(T* to, const Pack<T, N>& x) {
+  std::memcpy(to, &x.part, sizeof x.part);
+}
+template <class L>
+ATTEST_LANE_FN L lane_numbers() {
+  constexpr double numbers[lane_count] = {0, 1, 2, 3, 4, 5, 6, 7};
+  return load<L>(numbers);
+}
+
 // a where the bits of `c` are set, else b. Comparisons of lanes give such bits.
-ATTEST_LANE_FN Lanes select(LaneBits c, Lanes a, Lanes b) { return (Lanes)((c & (LaneBits)a) | (~c & (LaneBits)b)); }
-ATTEST_LANE_FN Lanes zero_unless(LaneBits c, Lanes a) { return (Lanes)(c & (LaneBits)a); }
-ATTEST_LANE_FN Lanes min(Lanes a, Lanes b) { return select(a < b, a, b); }
-ATTEST_LANE_FN Lanes max(Lanes a, Lanes b) { return select(a > b, a, b); }
-ATTEST_LANE_FN Lanes abs(Lanes a) { return (Lanes)((LaneBits)a & 0x7fffffffffffffff); }
-ATTEST_LANE_FN double sum(Lanes x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
-ATTEST_LANE_FN double largest(Lanes x) {
-  double m = x[0];
-  for (int i = 1; i < lane_count; ++i) m = x[i] > m ? x[i] : m;
-  return m;
+template <int N>
+ATTEST_LANE_FN Pack<double, N> select(const Pack<std::int64_t, N>& c, const Pack<double, N>& a,
+                                      const Pack<double, N>& b) {
+  using L = Pack<double, N>;
+  using Bits = typename L::Bits;
+  return bits_as<L>((c & bits_as<Bits>(a)) | (~c & bits_as<Bits>(b)));
+}
+template <int N>
+ATTEST_LANE_FN Pack<double, N> zero_unless(const Pack<std::int64_t, N>& c, const Pack<double, N>& a) {
+  using L = Pack<double, N>;
+  return bits_as<L>(c & bits_as<typename L::Bits>(a));
+}
+template <int N>
+ATTEST_LANE_FN Pack<double, N> min(const Pack<double, N>& a, const Pack<double, N>& b) {
+  return select(a < b, a, b);
+}
+template <int N>
+ATTEST_LANE_FN Pack<double, N> max(const Pack<double, N>& a, const Pack<double, N>& b) {
+  return select(a > b, a, b);
+}
+template <int N>
+ATTEST_LANE_FN Pack<double, N> abs(const Pack<double, N>& a) {
+  using L = Pack<double, N>;
+  return bits_as<L>(bits_as<typename L::Bits>(a) & typename L::Bits(0x7fffffffffffffff));
+}
+template <int N>
+ATTEST_LANE_FN double sum(const Pack<double, N>& x) {
+  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+}
+template <int N>
+ATTEST_LANE_FN double largest(const Pack<double, N>& x) {
+  const auto greater = [](double a, double b) { return b > a ? b : a; };
+  return greater(greater(greater(x[0], x[4]), greater(x[2], x[6])), greater(greater(x[1], x[5]), greater(x[3], x[7])));
+}
+
+// One bit per lane.
+template <int N>
+ATTEST_LANE_FN std::uint8_t bits_of(const Pack<std::int64_t, N>& set) {
+  constexpr std::int64_t each[lane_count] = {1, 2, 4, 8, 16, 32, 64, 128};
+  const auto bits = set & load<Pack<std::int64_t, N>>(each);
+  std::int64_t all = 0;
+  for (int n = 0; n < lane_count; ++n) all |= bits[n];
+  return static_cast<std::uint8_t>(all);
 }
 
 }  // namespace attest::oracle

@@ -98,7 +98,8 @@ void Quick::square_row(State& row, Index n) {
   const double inverse = row.accept.inverse_mass;
   const double per_mean2 = square(m.u_pv) / 3 * ((keys + 1) / 3 + 3) +
                            unit2 / 3 * ((keys + 1) * (sums.p2 * inverse * inverse / 6 + 1.0 / 3) + 3) +
-                           square(m.c_div * m.u_final) + own;
+                           square(m.c_div * m.u_final) + own +
+                           square((m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0));
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double shift_error = 2 * m.u_softmax * row.z_most;
   const double underflow = 2 * std::sqrt(keys) *
@@ -112,7 +113,6 @@ void Quick::square_row(State& row, Index n) {
       .epsilon = 2 * (keys + 16) * 0x1p-24,
       .per_mean2 = per_mean2 * slack,
       .absolute = std::max({std::sqrt(keys) * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
-      .linear = (m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0),
       .unit = row.accept.unit,
       .gap = format_ == Format::f64 ? 0 : row.accept.unit,
       .tiny = half_smallest_subnormal(format_),

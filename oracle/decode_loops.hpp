@@ -1,0 +1,64 @@
+#pragma once
+// Bodies of Loops, for the files that make it.
+#include "oracle/lanes.hpp"
+#include "oracle/loops.hpp"
+
+namespace attest::oracle::products {
+namespace {
+
+template <class L>
+using Halves = Pack<std::uint16_t, L::per_vector>;
+
+template <class L>
+ATTEST_LANE_FN L from_f16(const Halves<L>& halves) {
+  using Bits = typename L::Bits;
+  const Bits bits = converted<Bits>(halves), magnitude = bits & 0x7fff;
+  constexpr std::int64_t bias = std::int64_t{1023 - 15} << 52;
+  const L normal = bits_as<L>((magnitude << 42) + bias);
+  // A subnormal is what it adds to the smallest normal.
+  const L subnormal = bits_as<L>((magnitude << 42) + (bias + (std::int64_t{1} << 52))) - 0x1p-14;
+  const L beyond = bits_as<L>((magnitude << 42) | 0x7ff0000000000000);  // infinity or NaN
+  const L size = select(normal < L(0x1p-14), subnormal, select(normal >= L(0x1p16), beyond, normal));
+  return bits_as<L>(bits_as<Bits>(size) | ((bits & 0x8000) << 48));
+}
+
+template <class L>
+ATTEST_LANE_FN L from_bf16(const Halves<L>& halves) {
+  return widen(bits_as<typename L::Floats>(converted<Pack<std::uint32_t, L::per_vector>>(halves) << 16));
+}
+
+// `convert` turns eight of type T into lanes; what the last ones lack is 0.
+template <class Bits, class T, class Convert>
+ATTEST_LANE_FN void decode(const T* from, Index count, double* to, Convert convert) {
+  Index n = 0;
+  for (; n + lane_count <= count; n += lane_count) store(to + n, convert(load<Bits>(from + n)));
+  if (n == count) return;
+  T last[lane_count] = {};
+  double decoded[lane_count];
+  for (Index rest = n; rest < count; ++rest) last[rest - n] = from[rest];
+  store(decoded, convert(load<Bits>(last)));
+  for (Index rest = n; rest < count; ++rest) to[rest] = decoded[rest - n];
+}
+
+}  // namespace
+
+template <class L>
+void Loops<L>::decode_f16(const std::uint16_t* from, Index count, double* to) {
+  decode<Halves<L>>(
+      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_f16<L>(x); });
+}
+
+template <class L>
+void Loops<L>::decode_bf16(const std::uint16_t* from, Index count, double* to) {
+  decode<Halves<L>>(
+      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_bf16<L>(x); });
+}
+
+template <class L>
+void Loops<L>::decode_f32(const float* from, Index count, double* to) {
+  using Floats = typename L::Floats;
+  decode<Floats>(
+      from, count, to, [](const Floats& x) __attribute__((always_inline)) { return widen(x); });
+}
+
+}  // namespace attest::oracle::products

@@ -1,0 +1,97 @@
+#include "oracle/loops.hpp"
+
+#include "oracle/decode.hpp"
+
+namespace attest::oracle {
+namespace products {
+
+namespace {
+
+// Calls `work` with the loops for what the machine has.
+template <class Work>
+auto widest(const Work& work) {
+#ifdef ATTEST_X86_LOOPS
+  enum class Isa : std::uint8_t { least, avx2, avx512 };
+  static const Isa isa =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+          ? Isa::avx512
+      : __builtin_cpu_supports("avx2") ? Isa::avx2
+                                       : Isa::least;
+  if (isa == Isa::avx512) return work(Loops<Pack<double, 8>>{});
+  if (isa == Isa::avx2) return work(Loops<Pack<double, 4>>{});
+#endif
+  return work(Loops<Lanes>{});
+}
+
+}  // namespace
+
+void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d, Index keys,
+            double* s, Index s_stride) {
+  return widest([&](auto loops) { return loops.scores(q, q_stride, rows, kt, kt_stride, d, keys, s, s_stride); });
+}
+double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys) {
+  return widest([&](auto loops) { return loops.largest_absolute_score(q, kt, kt_stride, d, keys); });
+}
+SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns) {
+  return widest([&](auto loops) { return loops.square_sums(a, stride, rows, columns); });
+}
+Extent magnitudes(const double* a, Index count) {
+  return widest([&](auto loops) { return loops.magnitudes(a, count); });
+}
+ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
+                        Index count, Index keys) {
+  return widest([&](auto loops) { return loops.finish_scores(rule, s, e, bias, open, count, keys); });
+}
+double largest_bias_above(const double* z, const double* bias, double threshold, Index keys) {
+  return widest([&](auto loops) { return loops.largest_bias_above(z, bias, threshold, keys); });
+}
+WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys) {
+  return widest([&](auto loops) { return loops.weigh(rule, z, e, m, keys); });
+}
+void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns,
+            double* y, double* reach, bool add) {
+  return widest([&](auto loops) { return loops.values(p, m, stride, rows, v, keys, columns, y, reach, add); });
+}
+void accept(const AcceptRule& rule, double* y, const double* reach, const double* out, Index columns,
+            std::uint8_t* accepted) {
+  return widest([&](auto loops) { return loops.accept(rule, y, reach, out, columns, accepted); });
+}
+void box(const double* p, const double* d, double* lo, double* hi, Index keys) {
+  return widest([&](auto loops) { return loops.box(p, d, lo, hi, keys); });
+}
+std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi, const double* v,
+                        Index keys, Index stride, const double* y, const double* out) {
+  return widest([&](auto loops) { return loops.inside_box(rule, p, lo, hi, v, keys, stride, y, out); });
+}
+double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
+  return widest([&](auto loops) { return loops.variances(rule, z, bias, variance, keys); });
+}
+SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys) {
+  return widest([&](auto loops) { return loops.square_weights(rule, p, w, w2, keys); });
+}
+void squares(const double* v, double scale, float* scaled, float* squared, Index count) {
+  return widest([&](auto loops) { return loops.squares(v, scale, scaled, squared, count); });
+}
+void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2, Index keys,
+             Index columns, float* first, float* second, bool add) {
+  return widest(
+      [&](auto loops) { return loops.moments(w, w2, stride, rows, v, v2, keys, columns, first, second, add); });
+}
+SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second, const double* out,
+                  Index columns, Index count, std::uint8_t* near) {
+  return widest([&](auto loops) { return loops.spread(rule, y, first, second, out, columns, count, near); });
+}
+
+}  // namespace products
+
+void decode_f16(const std::uint16_t* from, Index count, double* to) {
+  products::widest([&](auto loops) { loops.decode_f16(from, count, to); });
+}
+void decode_bf16(const std::uint16_t* from, Index count, double* to) {
+  products::widest([&](auto loops) { loops.decode_bf16(from, count, to); });
+}
+void decode_f32(const float* from, Index count, double* to) {
+  products::widest([&](auto loops) { loops.decode_f32(from, count, to); });
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,43 @@
+#pragma once
+#include "oracle/lanes.hpp"
+#include "oracle/products.hpp"
+
+namespace attest::oracle::products {
+
+// The loops of products.hpp and decode.hpp over lanes L (lanes.hpp), one instance per instruction set. Each is made in a file that is
+// compiled for it: to ask for it function by function would not do, since the compiler splits the vectors of inlined functions
+// into what the least machine has.
+template <class L>
+struct Loops {
+  static void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d,
+                     Index keys, double* s, Index s_stride);
+  static double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
+  static SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
+  static Extent magnitudes(const double* a, Index count);
+  static ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
+                                 Index count, Index keys);
+  static double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
+  static WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys);
+  static void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys,
+                     Index columns, double* y, double* reach, bool add);
+  static void accept(const AcceptRule& rule, double* y, const double* reach, const double* out, Index columns,
+                     std::uint8_t* accepted);
+  static void box(const double* p, const double* d, double* lo, double* hi, Index keys);
+  static std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi,
+                                 const double* v, Index keys, Index stride, const double* y, const double* out);
+  static double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
+  static SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
+  static void squares(const double* v, double scale, float* scaled, float* squared, Index count);
+  static void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2,
+                      Index keys, Index columns, float* first, float* second, bool add);
+  static SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second,
+                           const double* out, Index columns, Index count, std::uint8_t* near);
+  static void decode_f16(const std::uint16_t* from, Index count, double* to);
+  static void decode_bf16(const std::uint16_t* from, Index count, double* to);
+  static void decode_f32(const float* from, Index count, double* to);
+};
+extern template struct Loops<Lanes>;
+extern template struct Loops<Pack<double, 4>>;
+extern template struct Loops<Pack<double, 8>>;
+
+}  // namespace attest::oracle::products

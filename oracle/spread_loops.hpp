@@ -1,0 +1,130 @@
+#pragma once
+// Bodies of Loops, for the files that make it.
+#include <cmath>
+#include <cstdint>
+
+#include "oracle/half_gap.hpp"
+#include "oracle/loops.hpp"
+
+namespace attest::oracle::products {
+namespace {
+
+// Smaller weights count for nothing, and their squares would be subnormal floats.
+constexpr double least_weight = 0x1p-62, ln_least_weight = 43;
+
+template <class L, int Rows>
+ATTEST_LANE_FN void moment_rows(const float* w, const float* w2, Index stride, const float* v, const float* v2,
+                                Index keys, Index columns, float* first, float* second, bool add) {
+  for (Index c = 0; c < columns; c += lane_count) {
+    typename L::Floats one[Rows], two[Rows];
+    for (int r = 0; r < Rows; ++r) {
+      one[r] = add ? load<typename L::Floats>(first + r * columns + c) : typename L::Floats{};
+      two[r] = add ? load<typename L::Floats>(second + r * columns + c) : typename L::Floats{};
+    }
+    const float *at = v + c, *at2 = v2 + c;
+    for (Index j = 0; j < keys; ++j, at += columns, at2 += columns) {
+      const typename L::Floats value = load<typename L::Floats>(at), squared = load<typename L::Floats>(at2);
+      for (int r = 0; r < Rows; ++r) {
+        one[r] += w[r * stride + j] * value;
+        two[r] += w2[r * stride + j] * squared;
+      }
+    }
+    for (int r = 0; r < Rows; ++r) {
+      store(first + r * columns + c, one[r]);
+      store(second + r * columns + c, two[r]);
+    }
+  }
+}
+
+}  // namespace
+
+template <class L>
+double Loops<L>::variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
+  const double counts = rule.z_max - ln_least_weight;
+  L top = fill<L>(0);
+  for (Index j = 0; j < keys; j += lane_count) {
+    const L score = load<L>(z + j);
+    const typename L::Bits attended = score > -lane_infinity;
+    const L m = bias == nullptr ? fill<L>(0) : load<L>(bias + j), s = score - m, below = rule.z_max - score;
+    const L sum = rule.constant + rule.per_s * (s * s) +
+                  (rule.per_z * (score * score) + rule.per_below * (below * below)) + rule.per_bias * (m * m);
+    store(variance + j, narrow(zero_unless(attended, sum)));
+    top = max(top, zero_unless(score >= counts, sum));
+  }
+  return largest(top);
+}
+
+template <class L>
+SquareSums Loops<L>::square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys) {
+  L sum_w = fill<L>(0), sum_p2 = sum_w;
+  for (Index j = 0; j < keys; j += lane_count) {
+    const L weight = load<L>(p + j), p2 = zero_unless(weight > least_weight, weight * weight);
+    const L moved = p2 * widen(load<typename L::Floats>(w + j));
+    const L carried = p2 * select(weight >= rule.least, fill<L>(rule.rounded), fill<L>(rule.every));
+    store(w + j, narrow(moved));
+    store(w2 + j, narrow(moved + carried));
+    sum_w += moved;
+    sum_p2 += p2;
+  }
+  return SquareSums{sum(sum_w), sum(sum_p2)};
+}
+
+template <class L>
+void Loops<L>::squares(const double* v, double scale, float* scaled, float* squared, Index count) {
+  for (Index n = 0; n < count; n += lane_count) {
+    const L value = load<L>(v + n) * scale;
+    store(scaled + n, narrow(value));
+    store(squared + n, narrow(value * value));
+  }
+}
+
+template <class L>
+void Loops<L>::moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2,
+                       Index keys, Index columns, float* first, float* second, bool add) {
+  switch (rows) {
+    case 4:
+      return moment_rows<L, 4>(w, w2, stride, v, v2, keys, columns, first, second, add);
+    case 3:
+      return moment_rows<L, 3>(w, w2, stride, v, v2, keys, columns, first, second, add);
+    case 2:
+      return moment_rows<L, 2>(w, w2, stride, v, v2, keys, columns, first, second, add);
+    default:
+      return moment_rows<L, 1>(w, w2, stride, v, v2, keys, columns, first, second, add);
+  }
+}
+
+template <class L>
+SpreadSums Loops<L>::spread(const SpreadRule& rule, const double* y, const float* first, const float* second,
+                            const double* out, Index columns, Index count, std::uint8_t* near) {
+  // In the units of the moments, in which no square over- or underflows.
+  L total = fill<L>(0), top = total, finite = total;
+  typename L::Bits all_near = total == 0.0;
+  const double inverse = rule.unit2 * rule.inverse_mass * rule.inverse_mass;
+  const double absolute = rule.absolute * rule.scale, gap_tiny = rule.gap > 0 ? rule.tiny : 0;
+  const double second_weight = 1 - 2 * rule.epsilon, mean_weight = rule.weight_sum * (1 - rule.epsilon);
+  const double limit = rule.limit * rule.limit, least_half_ulp = rule.tiny * rule.scale;
+  for (Index c = 0; c < columns; c += lane_count) {
+    const L mean = load<L>(y + c), got = load<L>(out + c), scaled = mean * rule.scale, mean2 = scaled * scaled;
+    const L m1 = widen(load<typename L::Floats>(first + c)), m2 = widen(load<typename L::Floats>(second + c));
+    const L moved = m2 * second_weight - 2.0 * scaled * m1 + mean2 * mean_weight;
+    const L s2 = max(moved, fill<L>(0)) * inverse + rule.per_mean2 * mean2 + absolute * absolute;
+    const L error = abs(got - mean) * rule.scale;
+    const L beyond = max(error - half_gap(got, mean, rule.gap, gap_tiny) * rule.scale, fill<L>(0));
+    const L half_ulp = max(abs(scaled) * rule.unit, fill<L>(least_half_ulp));
+    const L variance = s2 + rule.floor * rule.floor + half_ulp * half_ulp * (1.0 / 3);
+    // What float32 loses where values differ by little beside their mean.
+    const L lost = (rule.epsilon * (2.0 * m2 + rule.weight_sum * mean2)) * inverse;
+    const typename L::Bits known = abs(got) < lane_infinity, inside = lane_numbers<L>() < static_cast<double>(count - c);
+    const typename L::Bits counted = inside & known & (lost <= 0.5 * variance);
+    total += zero_unless(counted & (error > 0.0), error * error / variance);
+    finite += zero_unless(counted, fill<L>(1));
+    const L beyond2 = beyond * beyond;
+    const typename L::Bits is_near = (known & (beyond2 <= limit * s2)) | ~inside;
+    top = max(top, zero_unless(inside & is_near & (beyond > 0.0), beyond2 / s2));
+    all_near &= is_near;
+    near[c / lane_count] = bits_of(is_near);
+  }
+  return SpreadSums{sum(total), sum(finite), std::sqrt(largest(top)), bits_of(all_near) == 0xff};
+}
+
+}  // namespace attest::oracle::products

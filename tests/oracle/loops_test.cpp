@@ -1,0 +1,124 @@
+// The inner loops give the same bits for every instruction set that this machine has.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/format.hpp"
+#include "core/rng.hpp"
+#include "oracle/decode.hpp"
+#include "oracle/loops.hpp"
+
+namespace attest::oracle::products {
+namespace {
+
+constexpr Index keys = 24, columns = 16;
+
+std::vector<double> some(std::uint64_t seed, Index count, double amplitude) {
+  std::vector<double> values;
+  for (Index n = 0; n < count; ++n)
+    values.push_back(amplitude * symmetric_uniform(mix(seed + static_cast<std::uint64_t>(n))));
+  return values;
+}
+
+template <class T>
+void append(std::vector<double>& all, const std::vector<T>& values) {
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+// What every loop makes of one row of numbers that depend on `seed`.
+template <class L>
+std::vector<double> run(std::uint64_t seed) {
+  std::vector<double> all, z = some(seed, keys, 8), e = some(seed + 1, keys, 1), m(keys),
+                           bias = some(seed + 2, keys, 4);
+  std::vector<double> open(keys, 0);
+  bias[3] = -std::numeric_limits<double>::infinity();
+  open[5] = -std::numeric_limits<double>::infinity();
+  const double softcap = seed % 3 == 0 ? 5 : 0;
+  const ScoreSums scores =
+      Loops<L>::finish_scores({0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, z.data(), e.data(),
+                              seed % 2 == 0 ? bias.data() : nullptr, open.data(), keys - 3, keys);
+  std::vector<float> w(keys), w2(keys), scaled(keys * columns), squared(keys * columns), first(columns),
+      second(columns);
+  const double largest = Loops<L>::variances({scores.z_max, 1, 2, 3, 4, 5}, z.data(), nullptr, w.data(), keys);
+  append(all, z);
+  append(all, e);
+  const WeightSums weights =
+      Loops<L>::weigh({scores.z_max, 1e-4, 2, 2, 5, 3, 1, 1e-6, 0.5, 1e-3, 0.9}, z.data(), e.data(), m.data(), keys);
+  const SquareSums squares = Loops<L>::square_weights({1, 2, 1e-3}, z.data(), w.data(), w2.data(), keys);
+  const std::vector<double> v = some(seed + 3, keys * columns, 1);
+  std::vector<double> y(columns), reach(columns), got = some(seed + 4, columns, 0.1), lo(keys), hi(keys);
+  Loops<L>::values(z.data(), m.data(), keys, 1, v.data(), keys, columns, y.data(), reach.data(), false);
+  Loops<L>::squares(v.data(), 1, scaled.data(), squared.data(), keys * columns);
+  Loops<L>::moments(w.data(), w2.data(), keys, 1, scaled.data(), squared.data(), keys, columns, first.data(),
+                    second.data(), false);
+  std::uint8_t accepted[2], near[2];
+  const AcceptRule accept{1 / weights.mass, 0.1, 1e-2, 1e-2, 1e-6, 0x1p-11, 0x1p-25};
+  Loops<L>::accept(accept, y.data(), reach.data(), got.data(), columns, accepted);
+  const SpreadSums sums =
+      Loops<L>::spread({1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4},
+                       y.data(), first.data(), second.data(), got.data(), columns, columns - 3, near);
+  Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
+  const std::uint8_t inside =
+      Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
+  for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
+  for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
+  append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
+                                  sums.squares, sums.finite, sums.largest, double(sums.all_near)});
+  for (const std::uint8_t bits : {accepted[0], accepted[1], near[0], near[1], inside}) all.push_back(bits);
+  return all;
+}
+
+template <class L>
+void expect_same_bits() {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const std::vector<double> least = run<Lanes>(seed), wide = run<L>(seed);
+    ASSERT_EQ(least.size(), wide.size());
+    for (std::size_t n = 0; n < least.size(); ++n)
+      ASSERT_EQ(std::memcmp(&least[n], &wide[n], sizeof(double)), 0) << "seed " << seed << " number " << n;
+  }
+}
+
+TEST(Loops, GiveTheSameBitsWithAvx2) {
+#ifdef ATTEST_X86_LOOPS
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this machine has no AVX2";
+  expect_same_bits<Pack<double, 4>>();
+#else
+  GTEST_SKIP() << "built for one instruction set";
+#endif
+}
+
+TEST(Loops, GiveTheSameBitsWithAvx512) {
+#ifdef ATTEST_X86_LOOPS
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    GTEST_SKIP() << "this machine has no AVX-512";
+  expect_same_bits<Pack<double, 8>>();
+#else
+  GTEST_SKIP() << "built for one instruction set";
+#endif
+}
+
+// Every 16-bit number, in runs of every length.
+TEST(Loops, DecodeAsTheFormatSays) {
+  std::vector<std::uint16_t> bits;
+  for (int n = 0; n < 0x10000; ++n) bits.push_back(static_cast<std::uint16_t>(n));
+  std::vector<double> f16(bits.size()), bf16(bits.size());
+  Index first = 0;
+  for (Index length = 1; first < std::ssize(bits); first += length, length = length % 19 + 1) {
+    const Index count = std::min(length, std::ssize(bits) - first);
+    oracle::decode_f16(bits.data() + first, count, f16.data() + first);
+    oracle::decode_bf16(bits.data() + first, count, bf16.data() + first);
+  }
+  const auto same = [](double a, double b) {
+    return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;
+  };
+  for (std::size_t n = 0; n < bits.size(); ++n) {
+    EXPECT_TRUE(same(attest::decode_f16(bits[n]), f16[n])) << n;
+    EXPECT_TRUE(same(attest::decode_bf16(bits[n]), bf16[n])) << n;
+  }
+}
+
+}  // namespace
+}  // namespace attest::oracle::products
