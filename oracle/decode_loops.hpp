@@ -1,5 +1,6 @@
 #pragma once
 // Bodies of Loops, for the files that make it.
+#include "core/format.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/loops.hpp"
 
@@ -27,17 +28,12 @@ ATTEST_LANE_FN L from_bf16(const Halves<L>& halves) {
   return widen(bits_as<typename L::Floats>(converted<Pack<std::uint32_t, L::per_vector>>(halves) << 16));
 }
 
-// `convert` turns eight of type T into lanes; what the last ones lack is 0.
-template <class Bits, class T, class Convert>
-ATTEST_LANE_FN void decode(const T* from, Index count, double* to, Convert convert) {
+// `convert` turns eight of type T into lanes, `one` a single one.
+template <class Bits, class T, class Convert, class One>
+ATTEST_LANE_FN void decode(const T* from, Index count, double* to, Convert convert, One one) {
   Index n = 0;
   for (; n + lane_count <= count; n += lane_count) store(to + n, convert(load<Bits>(from + n)));
-  if (n == count) return;
-  T last[lane_count] = {};
-  double decoded[lane_count];
-  for (Index rest = n; rest < count; ++rest) last[rest - n] = from[rest];
-  store(decoded, convert(load<Bits>(last)));
-  for (Index rest = n; rest < count; ++rest) to[rest] = decoded[rest - n];
+  for (; n < count; ++n) to[n] = one(from[n]);
 }
 
 }  // namespace
@@ -45,20 +41,23 @@ ATTEST_LANE_FN void decode(const T* from, Index count, double* to, Convert conve
 template <class L>
 void Loops<L>::decode_f16(const std::uint16_t* from, Index count, double* to) {
   decode<Halves<L>>(
-      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_f16<L>(x); });
+      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_f16<L>(x); },
+      attest::decode_f16);
 }
 
 template <class L>
 void Loops<L>::decode_bf16(const std::uint16_t* from, Index count, double* to) {
   decode<Halves<L>>(
-      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_bf16<L>(x); });
+      from, count, to, [](const Halves<L>& x) __attribute__((always_inline)) { return from_bf16<L>(x); },
+      attest::decode_bf16);
 }
 
 template <class L>
 void Loops<L>::decode_f32(const float* from, Index count, double* to) {
   using Floats = typename L::Floats;
   decode<Floats>(
-      from, count, to, [](const Floats& x) __attribute__((always_inline)) { return widen(x); });
+      from, count, to, [](const Floats& x) __attribute__((always_inline)) { return widen(x); },
+      [](float x) { return static_cast<double>(x); });
 }
 
 }  // namespace attest::oracle::products

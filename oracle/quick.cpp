@@ -20,7 +20,13 @@ constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_row
 }  // namespace
 
 Quick::Quick(const Call& call, Format out_format, bool spreads)
-    : call_(call), format_(out_format), scratch_(Scratch::of_thread()), spreads_(spreads) {
+    : call_(call),
+      format_(out_format),
+      scratch_(Scratch::of_thread()),
+      rows_(scratch_.rows),
+      bits_(scratch_.bits),
+      near_(scratch_.near),
+      spreads_(spreads) {
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
   after_ = how.normalise_after && how.sum_of_unrounded;
@@ -58,9 +64,16 @@ void Quick::load_keys(Index tile) {
   keys_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
   double* kt = Scratch::need(scratch_.kt, call_.d * kt_stride_ + lane_count);
-  for (Index j = 0; j < count; j += 64)
-    for (Index c = 0; c < call_.d; ++c)
-      read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt + c * kt_stride_ + j);
+  if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= 4096) {
+    double* together = Scratch::need(scratch_.together, 4096);
+    read_row(call_.k, b_, kv_, first, count * call_.d, together);
+    for (Index j = 0; j < count; ++j)
+      for (Index c = 0; c < call_.d; ++c) kt[c * kt_stride_ + j] = together[j * call_.d + c];
+  } else {
+    for (Index j = 0; j < count; j += 64)
+      for (Index c = 0; c < call_.d; ++c)
+        read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt + c * kt_stride_ + j);
+  }
   for (Index c = 0; c < call_.d; ++c) std::fill(kt + c * kt_stride_ + count, kt + c * kt_stride_ + padded(count), 0.0);
   const products::SquareExtent squares = products::square_sums(kt, kt_stride_, call_.d, padded(count));
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
@@ -74,7 +87,9 @@ void Quick::load_values(Index tile) {
   values_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
   double* v = Scratch::need(scratch_.v, tile_keys_ * columns_);
-  for (Index j = 0; j < count; ++j) {
+  const bool whole = call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv && columns_ == call_.dv;
+  if (whole) read_row(call_.v, b_, kv_, first, count * call_.dv, v);
+  for (Index j = 0; j < count && !whole; ++j) {
     double* row = v + j * columns_;
     read_row(call_.v, b_, kv_, first + j, call_.dv, row);
     std::fill(row + call_.dv, row + columns_, 0.0);
@@ -92,18 +107,26 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     kv_ = call_.kv_head(rows[0].h);
     keys_tile_ = values_tile_ = -1;
   }
-  if (std::ssize(rows_) < count) {
-    rows_.resize(rows.size());
+  if (std::ssize(rows_) < count) rows_.resize(rows.size());
+  if (std::ssize(bits_) < count * groups_) {
     bits_.resize(static_cast<std::size_t>(count * groups_));
     near_.resize(bits_.size());
   }
   double* q = Scratch::need(scratch_.q, count * call_.d);
   double* p = Scratch::need(scratch_.p, count * stride_);
+  double top_norm = 0;
   for (Index n = 0; n < count; ++n) {
-    const RowIndex& at = rows[static_cast<std::size_t>(n)];
-    rows_[static_cast<std::size_t>(n)] = State{};
-    rows_[static_cast<std::size_t>(n)].at = at;
-    read_row(call_.q, at.b, at.h, at.i, call_.d, q + n * call_.d);
+    State& row = rows_[static_cast<std::size_t>(n)] = State{};
+    row.at = rows[static_cast<std::size_t>(n)];
+    double* to = q + n * call_.d;
+    read_row(call_.q, row.at.b, row.at.h, row.at.i, call_.d, to);
+    double square = 0;
+    for (Index c = 0; c < call_.d; ++c) {
+      square += to[c] * to[c];
+      row.q_top = std::max(row.q_top, std::fabs(to[c]));
+    }
+    row.q_norm = std::sqrt(square);
+    top_norm = std::max(top_norm, row.q_norm);
   }
   for (Index tile = 0; tile < tiles_; ++tile) {
     load_keys(tile);
@@ -111,6 +134,9 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
       products::scores(q + n * call_.d, call_.d, std::min<Index>(4, count - n), scratch_.kt.data(), kt_stride_, call_.d,
                        padded(tile_size(tile)), p + n * stride_ + tile * tile_keys_, stride_);
   }
+  // One bound for all rows, where it is small.
+  top_ = largest_score(top_norm * k_norm_ * (1 + 1e-9), top_norm, 0);
+  one_top_ = !call_.has_bias && !top_.overflow() && top_.e < 1e-3;
   for (Index n = 0; n < count; ++n) score(rows_[static_cast<std::size_t>(n)], n);
 
   double* y = Scratch::need(scratch_.y, count * columns_);
@@ -157,13 +183,6 @@ void Quick::score(State& row, Index n) {
   row.z_max = sums.z_max;
   row.bounded = false;
   const double* q = scratch_.q.data() + n * call_.d;
-  double square = 0;
-  for (Index c = 0; c < call_.d; ++c) {
-    square += q[c] * q[c];
-    row.q_top = std::max(row.q_top, std::fabs(q[c]));
-  }
-  row.q_norm = std::sqrt(square);
-  const double norm = row.q_norm + 1e-153 * std::sqrt(m.d);
   // A NaN in the bias would pass for a key that is not attended.
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
@@ -171,13 +190,15 @@ void Quick::score(State& row, Index n) {
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
     const double top_bias =
         bias == nullptr ? 0 : products::largest_bias_above(z, bias, row.z_max - m.near - 180, stride_);
-    if (!odd) {
-      row.bounded = bound(row, norm * k_norm_ * (1 + 1e-9), norm, top_bias);
+    if (!odd && one_top_) {
+      row.bounded = bound(row, top_);
+    } else if (!odd) {
+      row.bounded = bound(row, largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, top_bias));
       if (!row.bounded && tiles_ == 1)
-        row.bounded = bound(row,
-                            (1 + 1e-9) * products::largest_absolute_score(q, scratch_.kt.data(), kt_stride_, call_.d,
-                                                                          padded(call_.keys)),
-                            norm, top_bias);
+        row.bounded =
+            bound(row, largest_score((1 + 1e-9) * products::largest_absolute_score(q, scratch_.kt.data(), kt_stride_,
+                                                                                   call_.d, padded(call_.keys)),
+                                     row.q_norm, top_bias));
     }
   }
   if (row.bounded) return weigh(row, n, bias);
@@ -186,34 +207,49 @@ void Quick::score(State& row, Index n) {
   std::fill(weights, weights + stride_, 0.0);
 }
 
+const Quick::ForCount& Quick::for_count(double n) {
+  if (for_count_.n == n) return for_count_;
+  const Numbers& m = call_.numbers;
+  const double keys = static_cast<double>(call_.keys), r_most = m.rescalings(n, keys, n),
+               r = m.arithmetic.key_order == KeyOrder::any ? r_most : m.rescalings(n, keys, 1);
+  const double one_exp = m.c_exp * (1 + m.c_exp);
+  for_count_ = {
+      n, r, r_most, m.merged_a2(n), ln_least(n), ln_most(n), (2 + r) * one_exp, (2 + r_most) * one_exp, std::sqrt(n)};
+  return for_count_;
+}
+
+// An upper bound of a key's score and of its error.
+Score Quick::largest_score(double absolute_score, double query_norm, double top_bias) const {
+  const Numbers& m = call_.numbers;
+  const double root_d = std::sqrt(m.d), tiny = 1e-153 * root_d;  // what squares may have hidden
+  query_norm += tiny;
+  absolute_score += tiny * k_norm_ * (1 + 1e-9);
+  return score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
+                  std::copysign(top_bias, m.scale));
+}
+
 // Upper bounds of the row's errors: every formula of section 1 grows with its inputs, so it is evaluated once, on the
 // largest. True if they prove that nothing overflows and that a finite result is judged by its own interval.
-bool Quick::bound(State& row, double absolute_score, double query_norm, double top_bias) const {
+bool Quick::bound(State& row, const Score& top) {
   const Numbers& m = call_.numbers;
-  const double root_d = std::sqrt(m.d);
-  const Score top =
-      score_of(m, {root_d * query_norm, query_norm}, {absolute_score, absolute_score, root_d * k_norm_, k_norm_},
-               std::copysign(top_bias, m.scale));
   const double other_top = m.scale != 0 ? top.e / m.scale_magnitude : 0;
   if (top.overflow() || (m.exp2 && 2 * (std::fabs(top.raw) + top.raw_error) + other_top >= m.overflow_softmax) ||
       !(top.e < 1e6))
     return false;
   row.e_most = (top.e + 2 * m.smallest_bias) * (1 + 1e-9);  // a smaller bias than the largest may be flushed
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
-  const bool any_order = m.arithmetic.key_order == KeyOrder::any;
-  const double keys = static_cast<double>(call_.keys);
-  row.r = m.rescalings(row.n, keys, any_order ? row.n : 1);
-  row.r_most = m.rescalings(row.n, keys, row.n);
-  const double a2 = m.merged_a2(row.n), wrong_shift = m.u_softmax * (m.a1 + a2);
+  const ForCount& f = for_count(row.n);
+  row.r = f.r;
+  row.r_most = f.r_most;
+  const double a2 = f.a2, wrong_shift = m.u_softmax * (m.a1 + a2);
   if (!(wrong_shift * row.z_most <= 80)) return false;
-  const double every_exp = (2 + row.r_most) * m.c_exp * (1 + m.c_exp);
-  const double sum_exponent = m.lazy + wrong_shift * row.z_most + every_exp + ln_most(row.n) +
+  const double sum_exponent = m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most +
                               (row.n + row.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
   if (!(sum_exponent < log_overflow_softmax_ - 1e-6)) return false;
   row.d_most = row.e_most +
-               m.u_softmax * (m.a1 * row.z_most + a2 * (row.z_most + m.lazy + ln_most(row.n) + 1) +
-                              m.a3 * (4 * row.z_most + m.lazy)) +
-               every_exp + m.u_weights;
+               m.u_softmax *
+                   (m.a1 * row.z_most + a2 * (row.z_most + m.lazy + f.ln_most + 1) + m.a3 * (4 * row.z_most + m.lazy)) +
+               f.every_exp_most + m.u_weights;
   if (!(row.d_most < 100)) return false;
   if (!call_.has_bias) return true;
   // Keys further below the maximum than `near` + 180 were left out: their errors, which grow with their bias, must not
@@ -225,13 +261,13 @@ bool Quick::bound(State& row, double absolute_score, double query_norm, double t
 void Quick::weigh(State& row, Index n, const double* bias) {
   if (spreads_) vary(row, n, bias);
   const Numbers& m = call_.numbers;
-  const double constant = (2 + row.r) * m.c_exp * (1 + m.c_exp) + (sum_rounded_only_ ? m.u_weights : 0);
+  const ForCount& f = for_count(row.n);
+  const double constant = f.every_exp + (sum_rounded_only_ ? m.u_weights : 0);
   const double cap = std::min(0.5, row.d_most);
   const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
   const double t = m.shared_rounding(row.n, row.r, std::fabs(row.z_max)) + (sum_rounded_only_ ? 0 : m.u_weights);
-  const products::WeightRule rule{
-      row.z_max, m.u_softmax, m.a1,   m.merged_a2(row.n), m.a3, m.lazy + ln_least(row.n) + 1, m.lazy, constant,
-      cap,       t,           damping};
+  const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
+                                  m.lazy,    constant,    cap,  t,    damping};
   const Index at = n * stride_;
   const products::WeightSums sums =
       products::weigh(rule, scratch_.p.data() + at, scratch_.d.data() + at, scratch_.m.data() + at, stride_);

@@ -5,6 +5,7 @@
 #include "oracle/attention.hpp"
 #include "oracle/call.hpp"
 #include "oracle/products.hpp"
+#include "oracle/score.hpp"
 
 namespace attest::oracle {
 
@@ -53,6 +54,12 @@ class Quick {
     products::SpreadSums sums{};
     bool has_spread = false;
   };
+  // What depends on the number of keys alone: mostly the same for all rows.
+  struct ForCount {
+    double n = -1, r = 0, r_most = 0, a2 = 0, ln_least = 0, ln_most = 0;  // R, least and most; of ln n
+    double every_exp = 0, every_exp_most = 0, root_n = 0;
+  };
+  const ForCount& for_count(double n);
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void vary(State& row, Index n, const double* bias);
@@ -64,7 +71,8 @@ class Quick {
   void load_keys(Index tile);
   void load_values(Index tile);
   void score(State& row, Index n);
-  bool bound(State& row, double absolute_score, double query_norm, double top_bias) const;
+  [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias) const;
+  bool bound(State& row, const Score& top);
   void weigh(State& row, Index n, const double* bias);
   void accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
@@ -79,11 +87,14 @@ class Quick {
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
   double k_norm_ = 0, k_top_ = 0, v_top_ = 0;
+  ForCount for_count_;
+  Score top_{};           // of the rows just loaded
+  bool one_top_ = false;  // whether it serves them all
 
   struct Scratch;
   Scratch& scratch_;
-  std::vector<State> rows_;
-  std::vector<std::uint8_t> bits_, near_;
+  std::vector<State>& rows_;
+  std::vector<std::uint8_t>&bits_, &near_;
 
   bool spreads_;
   products::VarianceRule variance_rule_{};  // but for what depends on the row

@@ -8,7 +8,9 @@ namespace attest::oracle {
 
 // Buffers that outlive a problem: one set per thread.
 struct Quick::Scratch {
-  std::vector<double> kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
+  std::vector<State> rows;
+  std::vector<std::uint8_t> bits, near;
+  std::vector<double> together, kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
   std::vector<float> scaled, squared, w, w2, first, second;  // of the moments
   template <class T>
   static T* need(std::vector<T>& buffer, Index count) {

@@ -51,7 +51,7 @@ void Quick::vary(State& row, Index n, const double* bias) {
   const Numbers& m = call_.numbers;
   products::VarianceRule rule = variance_rule_;
   rule.z_max = row.z_max;
-  rule.constant += square(m.merged_a2(row.n) * row.z_max) / 3;
+  rule.constant += square(for_count(row.n).a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   float* variance = Scratch::need(scratch_.w, max_rows_ * stride_) + n * stride_;
   const double most = products::variances(rule, scratch_.p.data() + n * stride_, bias, variance, stride_);
@@ -67,13 +67,14 @@ double Quick::largest_tau(const State& row, double variance) const {
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
   if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
-  double shared = m.u_softmax * m.merged_a2(row.n) * row.z_most;
+  double shared = m.u_softmax * for_count_.a2 * row.z_most;
   if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
 void Quick::square_row(State& row, Index n) {
   const Numbers& m = call_.numbers;
+  const ForCount& f = for_count(row.n);
   const double keys = row.n, unit2 = square(m.u_softmax), top = std::fabs(row.z_max);
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
   const double own = square(unit64) * (keys + 8) / 2;
@@ -88,9 +89,8 @@ void Quick::square_row(State& row, Index n) {
                                                              scratch_.p.data() + n * stride_, w, w2, stride_);
   double undivided = m.with_merges(0, keys, top);
   if (m.arithmetic.normalise_lse)
-    undivided +=
-        m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + ln_least(keys) + 1) + m.a3 * (ln_least(keys) + 1)) +
-        4 * m.c_exp;
+    undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
+                 4 * m.c_exp;
   // What a narrower operand loses of v is no part of s.
   row.has_spread = row.has_spread && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
@@ -102,22 +102,21 @@ void Quick::square_row(State& row, Index n) {
                            square((m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0));
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double shift_error = 2 * m.u_softmax * row.z_most;
-  const double underflow = 2 * std::sqrt(keys) *
+  const double underflow = 2 * f.root_n *
                            ((m.eps0 + m.eta_weights) * inverse + (first ? m.eta_softmax + m.eta_weights : 0)) *
                            (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
-  row.spread = {
-      .inverse_mass = inverse,
-      .scale = 1,
-      .unit2 = unit2 * slack,
-      .weight_sum = sums.w,
-      .epsilon = 2 * (keys + 16) * 0x1p-24,
-      .per_mean2 = per_mean2 * slack,
-      .absolute = std::max({std::sqrt(keys) * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
-      .unit = row.accept.unit,
-      .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-      .tiny = half_smallest_subnormal(format_),
-      .floor = underflow + 0x1p-62 * std::sqrt(keys),  // and weights that the moments leave out
-      .limit = near_lambda * spread_margin * slack};
+  row.spread = {.inverse_mass = inverse,
+                .scale = 1,
+                .unit2 = unit2 * slack,
+                .weight_sum = sums.w,
+                .epsilon = 2 * (keys + 16) * 0x1p-24,
+                .per_mean2 = per_mean2 * slack,
+                .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
+                .unit = row.accept.unit,
+                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+                .tiny = half_smallest_subnormal(format_),
+                .floor = underflow + 0x1p-62 * f.root_n,  // and weights that the moments leave out
+                .limit = near_lambda * spread_margin * slack};
 }
 
 void Quick::clear_spread(Index n) {
