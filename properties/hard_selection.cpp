@@ -210,7 +210,9 @@ class Selection {
       if (inputs_.q.at(b, h, i, c) != 0) return;
     const Index kv = h / p.group();
     std::vector<Index>& winners = winners_[{shared(inputs_.k, 0, b), shared(inputs_.k, 1, kv)}];
-    const std::uint64_t bits = extend(draw(p, 72), static_cast<std::uint64_t>(row));
+    // By the row's place in the whole problem, so that a slice has the same winner.
+    std::uint64_t bits = draw(p, 72);
+    for (const Index at : {p.b0 + b, p.hq0 + h, p.lq0 + i}) bits = extend(bits, static_cast<std::uint64_t>(at));
     std::size_t slot = winners.size();
     if (slot < static_cast<std::size_t>(2 * p.d)) {
       const Index key = some_usable(b, h, i, bits);
@@ -231,8 +233,11 @@ class Selection {
     inputs_.q.set(b, h, i, static_cast<Index>(slot / 2), std::ldexp(sign, query_exponent_));
   }
 
-  // A random usable key of the row, or -1.
+  // A usable key of the row: one time in four the last, which a tile of its own may hold, else any. -1 if there is none.
   [[nodiscard]] Index some_usable(Index b, Index h, Index i, std::uint64_t bits) const {
+    if (below(mix(bits), 4) == 0)
+      for (Index j = problem_.lk; j-- > 0;)
+        if (usable(b, h, i, j)) return j;
     const auto start = static_cast<Index>(below(bits, static_cast<std::uint64_t>(problem_.lk)));
     for (Index n = 0; n < problem_.lk; ++n)
       if (const Index j = (start + n) % problem_.lk; usable(b, h, i, j)) return j;

@@ -29,11 +29,13 @@ struct Dimension {
   Index simplest;
   Index (*get)(const Problem&);
   void (*set)(Problem&, Index);
+  bool other_way = false;  // of what others count already: cut at its front, or two by the same amount
 };
 const std::vector<Dimension>& dimensions();
 
-// Sets a dimension, keeping the part of it that holds `witness` ([b, h, i] of the wrong element).
-using Witness = std::array<Index, 3>;
+// The wrong element, [b, h, i, column].
+using Witness = std::array<Index, 4>;
+// Sets a dimension, keeping the part of it that holds the witness.
 Problem narrowed(Problem problem, const Dimension& dimension, Index n, const Witness& witness);
 
 struct Candidate {
@@ -59,9 +61,12 @@ inline constexpr Index most_shrunk_literals = 128;
 
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
 
-// Every dimension at most `most`. Around `witness` ([b, h, i] of the wrong element) where given, keeping its coordinates.
+// Every dimension at most `most`. Around the witness where given, keeping its coordinates.
 Problem capped(Problem problem, Index most, const std::optional<Witness>& witness);
-// One row of one head, of `samples` samples, keeping the witness's coordinates.
+// The last `n` keys, or coordinates of q and k, alone.
+Problem last_keys(Problem problem, Index n);
+Problem last_coordinates(Problem problem, Index n);
+// One element of one row of one head, of `samples` samples, keeping the witness's coordinates.
 Problem sliced(Problem problem, Index samples, const Witness& witness);
 
 // Groups of fields that mean little to each other, reset to their simplest together.
@@ -69,5 +74,22 @@ enum class Group : std::uint8_t { masks, layouts, outputs, scaling, values };
 inline constexpr std::array all_groups{Group::masks, Group::layouts, Group::outputs, Group::scaling, Group::values};
 std::string_view name(Group group) noexcept;
 Problem reset(Problem problem, Group group);
+
+// ---- escapes: for a problem with no simpler neighbour that fails -------------------------------------------------------
+
+// Shapes of fewer multiply-adds, smallest first by kind: every dimension at its simplest, one of them, two keys alone, one
+// dimension smaller by one.
+std::vector<Problem> smaller_shapes(const Problem& problem);
+
+struct Escape : Candidate {
+  bool drawn = false;  // drawn numbers decide whether it fails, so that many samples of it are worth one call
+};
+// Problems of a shape that may show what larger ones did: other values, those of the `original`, masks that close whole rows,
+// and the log-sum-exp (where `lse`), by which a single key tells scores and weights apart.
+std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool lse);
+// A problem with many more samples and columns, within reason.
+Problem sampled(Problem problem);
+// Every field at its simplest, and the log-sum-exp asked for.
+Problem plainest_with_lse(Problem problem);
 
 }  // namespace attest::engine

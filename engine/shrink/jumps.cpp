@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "engine/shrink/candidates.hpp"
 
@@ -8,10 +9,26 @@ namespace {
 // First index of a window of `size` out of `extent` that ends at `at` where it can.
 Index window_start(Index at, Index size, Index extent) { return std::clamp<Index>(at - size + 1, 0, extent - size); }
 
+using Tensors = std::initializer_list<Edit::Tensor>;
+using enum Edit::Tensor;
+constexpr Tensors all_tensors{q, k, v, bias, keep, kv_lengths}, of_queries{q, bias, keep}, of_keys{k, v},
+    masks{bias, keep};
+
+// Moves an origin by what is cut off the front of an axis, and edits with their elements.
+void cut_front(Problem& p, Index& origin, Index by, Tensors tensors, std::size_t axis) {
+  if (by == 0) return;
+  origin += by;
+  std::erase_if(p.edits, [&](Edit& edit) {
+    if (std::ranges::find(tensors, edit.tensor) == tensors.end()) return false;
+    edit.index[axis] -= by;
+    return edit.index[axis] < 0;
+  });
+}
+
 // Keeps `count` of the samples, up to and including sample `at`.
 void cut_batch(Problem& p, Index count, Index at) {
   count = std::min(count, p.b);
-  p.b0 += window_start(at, count, p.b);
+  cut_front(p, p.b0, window_start(at, count, p.b), all_tensors, 0);
   p.b = count;
 }
 
@@ -22,17 +39,24 @@ void cut_heads(Problem& p, Index groups, Index members, Index at) {
   groups = std::min(groups, p.hkv);
   members = std::min(members, group);
   const Index first_kv = window_start(at / group, groups, p.hkv);
-  p.hkv0 += first_kv;
+  cut_front(p, p.hkv0, first_kv, of_keys, 1);
   // Members are cut from every group alike; only the first group's keep their coordinates when groups stay several.
-  p.hq0 += first_kv * group + (groups == 1 ? window_start(at % group, members, group) : 0);
+  const Index first_member = groups == 1 ? window_start(at % group, members, group) : 0;
+  cut_front(p, p.hq0, first_kv * group + first_member, of_queries, 1);
   p.hkv = groups;
   p.hq = groups * members;
 }
 
 void cut_rows(Problem& p, Index count, Index at) {
   count = std::min(count, p.lq);
-  p.lq0 += window_start(at, count, p.lq);
+  cut_front(p, p.lq0, window_start(at, count, p.lq), of_queries, 2);
   p.lq = count;
+}
+
+void cut_columns(Problem& p, Index count, Index at) {
+  count = std::min(count, p.dv);
+  cut_front(p, p.dv0, window_start(at, count, p.dv), {v}, 3);
+  p.dv = count;
 }
 
 }  // namespace
@@ -46,13 +70,31 @@ Problem narrowed(Problem p, const Dimension& dimension, Index n, const Witness& 
     cut_heads(p, p.hkv, n, witness[1]);
   else if (dimension.name == "lq")
     cut_rows(p, n, witness[2]);
+  else if (dimension.name == "dv")
+    cut_columns(p, n, witness[3]);
   else
     dimension.set(p, n);
   return p;
 }
 
+Problem last_keys(Problem p, Index n) {
+  const Index by = p.lk - std::min(n, p.lk);
+  Index same = p.lk0;
+  cut_front(p, same, by, of_keys, 2);
+  cut_front(p, p.lk0, by, masks, 3);
+  p.lk -= by;
+  return p;
+}
+
+Problem last_coordinates(Problem p, Index n) {
+  const Index by = p.d - std::min(n, p.d);
+  cut_front(p, p.d0, by, {q, k}, 3);
+  p.d -= by;
+  return p;
+}
+
 Problem capped(Problem p, Index most, const std::optional<Witness>& witness) {
-  const Witness at = witness.value_or(Witness{0, 0, 0});
+  const Witness at = witness.value_or(Witness{});
   const Index group = p.hq > 0 ? p.group() : 1;
   cut_batch(p, most, at[0]);
   // The cap is on query heads: a group first, since sharing a head is the harder case.
@@ -61,7 +103,7 @@ Problem capped(Problem p, Index most, const std::optional<Witness>& witness) {
   cut_rows(p, most, at[2]);
   p.lk = std::min(p.lk, most);
   p.d = std::min(p.d, most);
-  p.dv = std::min(p.dv, most);
+  cut_columns(p, most, at[3]);
   return p;
 }
 
@@ -69,6 +111,7 @@ Problem sliced(Problem p, Index samples, const Witness& witness) {
   cut_batch(p, samples, witness[0]);
   cut_heads(p, 1, 1, witness[1]);
   cut_rows(p, 1, witness[2]);
+  cut_columns(p, 1, witness[3]);
   return p;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <span>
+#include <utility>
 
 #include "engine/shrink/candidates.hpp"
 
@@ -21,6 +22,18 @@ void set_member(Problem& p, Index n) {
 template <auto Member>
 Dimension dimension(std::string_view name) {
   return {name, find_field(name)->simplest, get_member<Member>, set_member<Member>};
+}
+
+// The smaller of two extents; set, both give way by the same amount.
+template <auto One, auto Other>
+Dimension tied(std::string_view name) {
+  return {name, 1, [](const Problem& p) { return std::min(p.*One, p.*Other); },
+          [](Problem& p, Index n) {
+            const Index by = std::min(p.*One, p.*Other) - n;
+            p.*One -= by;
+            p.*Other -= by;
+          },
+          true};
 }
 
 // Labels worth trying on the way to the simplest, simplest first. Labels that are not listed are simpler than none.
@@ -89,8 +102,15 @@ void add_dimension(Collector& out, const Problem& p, const Dimension& dimension)
     out.add(std::move(changed), fmt::format("{}: {} -> {}", dimension.name, n, m));
   };
   if (n == dimension.simplest) return;
+  if (dimension.other_way) {
+    if (n > dimension.simplest) to(n - 1);
+    return;
+  }
   to(dimension.simplest);
   if (n < dimension.simplest) return;
+  // The same remainder of a tile.
+  for (Index tile = 2; tile < n; tile *= 2)
+    if (n % tile > dimension.simplest) to(n % tile);
   if (n - dimension.simplest > 3) to(dimension.simplest + (n - dimension.simplest) / 2);
   if (n - dimension.simplest > 1) to(n - 1);
 }
@@ -195,8 +215,13 @@ const std::vector<Dimension>& dimensions() {
        [](Problem& p, Index n) { p.hq = p.hkv * n; }},
       dimension<&Problem::lq>("lq"),
       dimension<&Problem::lk>("lk"),
+      {"last of lk", 1, get_member<&Problem::lk>, [](Problem& p, Index n) { p = last_keys(std::move(p), n); }, true},
+      tied<&Problem::lq, &Problem::lk>("lq and lk"),
       dimension<&Problem::d>("d"),
+      {"last of d", 1, get_member<&Problem::d>, [](Problem& p, Index n) { p = last_coordinates(std::move(p), n); },
+       true},
       dimension<&Problem::dv>("dv"),
+      tied<&Problem::d, &Problem::dv>("d and dv"),
       dimension<&Problem::window_left>("window_left"),
       dimension<&Problem::window_right>("window_right"),
       dimension<&Problem::threads>("threads"),

@@ -12,15 +12,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Index small_work = 64;  // multiply-adds from which no reseeding is tried any more
-constexpr std::uint64_t reseeds = 3;
-
 // The shrinker's state: the best problem so far and every problem that was tried.
 class Search {
  public:
   Search(const Problem& problem, const Verdict& verdict, const Try& attempt, const ShrinkLimits& limits,
          const ShrinkBudget& budget, const std::function<void(const ShrinkStep&)>& accepted)
-      : attempt_(attempt), limits_(limits), budget_(budget), accepted_(accepted), best_(problem), verdict_(verdict) {
+      : attempt_(attempt),
+        limits_(limits),
+        budget_(budget),
+        accepted_(accepted),
+        best_(problem),
+        verdict_(verdict),
+        original_(problem) {
     tried_.insert(to_text(problem));
   }
 
@@ -28,11 +31,13 @@ class Search {
     jump();
     for (const Group group : all_groups)
       if (group != Group::values) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
-    for (const Dimension& dimension : dimensions()) bisect(dimension);
+    bisect_all();
+    while (escape()) {
+    }
     do {
       while (pass()) {
       }
-    } while (reseed());
+    } while (escape());
     Shrunk result{best_, verdict_, calls_, !spent(), {}};
     for (const Candidate& neighbour : neighbours(best_, limits_))
       if (tried_.contains(to_text(neighbour.problem))) result.neighbours.push_back(neighbour.change);
@@ -45,14 +50,19 @@ class Search {
     return budget_.seconds && std::chrono::duration<double>(Clock::now() - start_).count() >= *budget_.seconds;
   }
 
-  // Whether `candidate` fails the same way, in which case it is the new best. Nothing is tried twice.
-  bool accept(const Problem& candidate, const std::string& change) {
-    if (spent() || !tried_.insert(to_text(candidate)).second) return false;
+  // The verdict if `candidate` fails the same way. Nothing is tried twice.
+  std::optional<Verdict> fails(const Problem& candidate) {
+    if (spent() || !tried_.insert(to_text(candidate)).second) return std::nullopt;
     Trialled answer = attempt_(candidate);
     calls_ += answer.subject_calls;
-    if (!answer.failure) return false;
+    return std::move(answer.failure);
+  }
+  // If it fails the same way, the candidate is the new best.
+  bool accept(const Problem& candidate, const std::string& change) {
+    std::optional<Verdict> failure = fails(candidate);
+    if (!failure) return false;
     best_ = candidate;
-    verdict_ = std::move(*answer.failure);
+    verdict_ = std::move(*failure);
     if (accepted_) accepted_({best_, verdict_, calls_, change});
     return true;
   }
@@ -61,13 +71,14 @@ class Search {
     return candidate && accept(*candidate, change);
   }
 
-  [[nodiscard]] std::optional<Witness> witness() const {
-    if (!verdict_.evidence) return std::nullopt;
-    const auto& index = verdict_.evidence->index;
-    const Witness at{index[0], index[1], index[2]};
-    const bool inside =
-        at[0] >= 0 && at[0] < best_.b && at[1] >= 0 && at[1] < best_.hq && at[2] >= 0 && at[2] < best_.lq;
-    return inside ? std::optional(at) : std::nullopt;
+  [[nodiscard]] std::optional<Witness> witness() const { return witness(verdict_, best_); }
+  static std::optional<Witness> witness(const Verdict& verdict, const Problem& problem) {
+    if (!verdict.evidence) return std::nullopt;
+    const auto& index = verdict.evidence->index;
+    const Index extent[] = {problem.b, problem.hq, problem.lq, problem.dv};
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (index[axis] < 0 || index[axis] >= extent[axis]) return std::nullopt;
+    return index;
   }
 
   // Larger changes, from the simplest outcome upwards; ends at the first that makes the problem small.
@@ -108,6 +119,12 @@ class Search {
     for (const Group group : all_groups) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
   }
 
+  // Between the two, nearer to the smaller.
+  static Index middle(Index passing, Index failing) {
+    const double mean = std::sqrt(static_cast<double>(passing + 1) * static_cast<double>(failing));
+    return std::clamp(static_cast<Index>(mean), passing + 1, failing - 1);
+  }
+
   // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
   bool bisect(const Dimension& dimension) {
     const Index simplest = dimension.simplest;
@@ -123,9 +140,7 @@ class Search {
     bool moved = false;
     Index passing = 0;  // distances from the simplest value
     for (Index failing = dimension.get(best_) - simplest; failing - passing > 1;) {
-      const auto middle =
-          static_cast<Index>(std::sqrt(static_cast<double>(passing + 1) * static_cast<double>(failing)));
-      const Index probe = std::clamp(middle, passing + 1, failing - 1);
+      const Index probe = middle(passing, failing);
       if (to(simplest + probe)) {
         moved = true;
         failing = std::min(probe, dimension.get(best_) - simplest);
@@ -134,6 +149,11 @@ class Search {
       }
     }
     return moved;
+  }
+
+  void bisect_all() {
+    for (const Dimension& dimension : dimensions())
+      if (!dimension.other_way) bisect(dimension);
   }
 
   // Every neighbour once, field by field, going on from each that fails. True if anything was accepted.
@@ -152,16 +172,42 @@ class Search {
     return false;
   }
 
-  // Other values where the problem is stuck at a size at which its own may just not suit.
-  bool reseed() {
-    if (best_.multiply_adds() <= small_work) return false;
-    for (const Index most : {2, 4})
-      for (std::uint64_t seed = 1; seed <= reseeds; ++seed) {
-        Problem changed = capped(best_, most, witness());
-        changed.seed = seed;
-        if (accept_fitted(changed, fmt::format("every dimension at most {}, seed -> {}", most, seed))) return true;
+  // To a problem of fewer multiply-adds that differs in more than one respect.
+  bool escape() {
+    for (const Problem& shape : smaller_shapes(best_))
+      for (const Escape& way : escapes(shape, original_, lse_tells())) {
+        const std::optional<Problem> one = fit(best_, way.problem, limits_);
+        if (!one || !lighter(*one)) continue;
+        const std::string change = fmt::format("{} multiply-adds, {}", one->multiply_adds(), way.change);
+        if (!(way.drawn && verdict_.evidence ? sample(*one, change) : accept(*one, change))) continue;
+        bisect_all();
+        return true;
       }
     return false;
+  }
+  [[nodiscard]] bool lighter(const Problem& problem) const { return problem.multiply_adds() < best_.multiply_adds(); }
+
+  // Many samples and columns of a problem in one call, and then the one that fails.
+  bool sample(const Problem& one, const std::string& change) {
+    const std::optional<Problem> many = fit(best_, sampled(one), limits_);
+    if (!many || lighter(*many)) return accept(many.value_or(one), change);
+    const std::optional<Verdict> failure = fails(*many);
+    const auto at = failure ? witness(*failure, *many) : std::nullopt;
+    if (!at) return false;
+    Problem cut = *many;
+    for (const Dimension& dimension : dimensions()) cut = narrowed(cut, dimension, dimension.get(one), *at);
+    return lighter(cut) && accept_fitted(cut, change);
+  }
+
+  // Whether a log-sum-exp may show what was seen without one: not if it is wrong on the plainest problem too, which would
+  // be another failure.
+  bool lse_tells() {
+    if (original_.lse != LseOutput::none) return true;
+    if (!lse_tells_) {
+      const auto control = limits_.supports.lse ? fit(best_, plainest_with_lse(best_), limits_) : std::nullopt;
+      lse_tells_ = control && !spent() && !fails(*control);
+    }
+    return *lse_tells_;
   }
 
   const Try& attempt_;
@@ -170,6 +216,8 @@ class Search {
   const std::function<void(const ShrinkStep&)>& accepted_;
   Problem best_;
   Verdict verdict_;
+  const Problem original_;
+  std::optional<bool> lse_tells_;
   std::int64_t calls_ = 0;
   std::unordered_set<std::string> tried_;
   Clock::time_point start_ = Clock::now();

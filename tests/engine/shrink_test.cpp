@@ -53,7 +53,7 @@ TEST(Shrink, OneDimensionEndsAtItsThreshold) {
     const Shrunk shrunk = shrink_where(rich_problem(), [&](const Problem& p) { return p.lk >= threshold; });
     EXPECT_EQ(shrunk.minimal.lk, threshold);
     EXPECT_EQ(shrunk.minimal.multiply_adds(), 2 * threshold);
-    EXPECT_LE(shrunk.calls, 45) << threshold;
+    EXPECT_LE(shrunk.calls, 80) << threshold;
   }
 }
 
@@ -68,7 +68,7 @@ TEST(Shrink, ConjunctionsOfFieldsSurvive) {
   EXPECT_EQ(shrunk.minimal.q_layout, Layout::bshd);
   EXPECT_EQ(shrunk.minimal.keep, Keep::none);
   EXPECT_EQ(shrunk.minimal.align, Align::top_left);
-  EXPECT_LE(shrunk.calls, 60);
+  EXPECT_LE(shrunk.calls, 120);
 }
 
 TEST(Shrink, GroupedHeadsShrinkTogether) {
@@ -206,6 +206,179 @@ TEST(Shrink, EverySizeEnds) {
       EXPECT_EQ(minimum, std::max<Index>(least, 1)) << n << " " << least;
     }
   }
+}
+
+// The fewest multiply-adds with which any problem fails, of dimensions up to 8 and with the options that the tests below
+// ask for in all combinations.
+Index least_by_enumeration(const std::function<bool(const Problem&)>& fails) {
+  Index least = INT64_MAX;
+  const auto upto8 = [](auto&& visit) {
+    for (Index n = 1; n <= 8; ++n) visit(n);
+  };
+  const auto try_options = [&](Problem p) {
+    for (const bool causal : {false, true})
+      for (const Values values : {Values::constant, Values::outlier})
+        for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+          p.causal = causal;
+          p.values = values;
+          p.seed = seed;
+          if (p.multiply_adds() < least && fails(p)) least = p.multiply_adds();
+        }
+  };
+  upto8([&](Index b) {
+    upto8([&](Index group) {
+      upto8([&](Index lq) {
+        upto8([&](Index lk) {
+          upto8([&](Index d) {
+            Problem p;
+            p.b = b, p.hq = group, p.lq = lq, p.lk = lk, p.d = d;
+            if (p.multiply_adds() < least) try_options(p);
+          });
+        });
+      });
+    });
+  });
+  return least;
+}
+
+std::vector<Problem> starting_problems() {
+  std::vector<Problem> starts;
+  for (const char* text :
+       {"b=5 hq=12 hkv=4 lq=33 lk=130 d=48 dv=17 dtype=f16 scale=0x1.9p-3 softcap=0x1.4p+4 causal=1 align=bottom_right "
+        "window_left=9 keep=blocks bias=padding lengths=ragged q_layout=bshd lse=f64 threads=4 values=outlier:2.5",
+        "b=1 hq=8 hkv=2 lq=1 lk=4096 d=64 dv=64 dtype=f32 causal=1 align=bottom_right values=outlier:1",
+        "b=3 hq=6 hkv=3 lq=70 lk=9 d=16 dv=8 dtype=bf16 causal=1 bias=alibi k_layout=slice values=outlier:4",
+        "b=16 hq=2 hkv=1 lq=12 lk=12 d=8 dv=8 dtype=f32 causal=1 keep=half out_layout=bshd values=outlier:2"})
+    for (const std::uint64_t seed : {1, 17, 991, 123456789}) {
+      starts.push_back(problem_from_text(text));
+      starts.back().seed = seed;
+    }
+  return starts;
+}
+
+bool has_outlier(const Problem& p) {
+  const Inputs inputs = materialise(p);
+  for (Index b = 0; b < p.b; ++b)
+    for (Index h = 0; h < p.hkv; ++h)
+      for (Index j = 0; j < p.lk; ++j)
+        for (Index c = 0; c < p.d; ++c)
+          if (std::fabs(inputs.k.at(b, h, j, c)) > 12) return true;
+  return false;
+}
+
+TEST(Shrink, FourConditionsEndAtTheirMinimum) {
+  const auto fails = [](const Problem& p) { return p.lk >= 7 && p.causal && p.hq > p.hkv && has_outlier(p); };
+  const Index least = least_by_enumeration(fails);
+  EXPECT_EQ(least, 28);  // two heads of one group, one query, seven keys
+  int tried = 0;
+  for (const Problem& start : starting_problems()) {
+    if (!fails(start)) continue;
+    ++tried;
+    const Shrunk shrunk = shrink_where(start, fails);
+    EXPECT_TRUE(shrunk.complete);
+    EXPECT_EQ(shrunk.minimal.multiply_adds(), least) << to_text(start) << "\n" << to_text(shrunk.minimal);
+    for (const Candidate& neighbour : neighbours(shrunk.minimal, {{}, {Format::f32, Format::f16}, {}}))
+      EXPECT_FALSE(fails(neighbour.problem)) << neighbour.change;
+  }
+  EXPECT_GE(tried, 12);
+}
+
+TEST(Shrink, TiedDimensionsEndAtTheirMinimum) {
+  struct Tie {
+    std::string_view name;
+    std::function<bool(const Problem&)> fails;
+    Index times = 1;  // the minimum
+  };
+  const Tie ties[] = {{"a difference", [](const Problem& p) { return p.lk - p.lq == 3; }},
+                      {"a residue", [](const Problem& p) { return p.lk % 8 == 5 && p.hq / p.hkv >= 2; }},
+                      {"equal widths", [](const Problem& p) { return p.d == p.dv && p.lk > p.lq; }},
+                      // From 3 x 3 to 1 x 7 one factor would have to grow.
+                      {"a product", [](const Problem& p) { return p.b * p.lq >= 7 && p.causal; }, 2}};
+  for (const Tie& tie : ties) {
+    const Index least = least_by_enumeration(tie.fails);
+    int tried = 0;
+    for (Problem start : starting_problems()) {
+      start.lk = tie.name == "a residue" ? 133 : start.lq + 3;
+      start.dv = start.d;
+      if (!tie.fails(start)) continue;
+      ++tried;
+      EXPECT_LE(shrink_where(start, tie.fails).minimal.multiply_adds(), tie.times * least)
+          << tie.name << " " << to_text(start);
+    }
+    EXPECT_GE(tried, 12) << tie.name;
+  }
+}
+
+TEST(Shrink, TheLogSumExpIsAskedForWhereItTellsMore) {
+  Problem start = rich_problem();
+  start.lse = LseOutput::none;
+  // Weights of a single key are 1 whatever the scale: only the log-sum-exp shows it.
+  const auto wrong_scale = [](const Problem& p) {
+    return p.effective_scale() != 1 && (p.lk >= 2 || p.lse != LseOutput::none);
+  };
+  const Shrunk shrunk = shrink_where(start, wrong_scale);
+  EXPECT_EQ(shrunk.minimal.multiply_adds(), 2);
+  EXPECT_NE(shrunk.minimal.lse, LseOutput::none);
+}
+
+TEST(Shrink, ALogSumExpThatIsAlwaysWrongExplainsNothingElse) {
+  const auto fails = [](const Problem& p) { return p.lk >= 5 || p.lse != LseOutput::none; };
+  Problem start = rich_problem();
+  start.lse = LseOutput::none;
+  const Shrunk shrunk = shrink_where(start, fails);
+  EXPECT_EQ(shrunk.minimal.lk, 5);
+  EXPECT_EQ(shrunk.minimal.lse, LseOutput::none);
+  start.lse = LseOutput::f32;
+  EXPECT_EQ(shrink_where(start, fails).minimal.lk, 1);
+}
+
+TEST(Shrink, RareNumbersAreFoundAmongManySamples) {
+  // One value in 500, as a rounding that only shows near the middle of two numbers.
+  const auto at = [](const Problem& p) -> std::optional<Verdict> {
+    const Inputs inputs = materialise(p);
+    for (Index b = 0; b < p.b; ++b)
+      for (Index h = 0; h < p.hkv; ++h)
+        for (Index j = 0; j < p.lk; ++j)
+          for (Index c = 0; c < p.dv; ++c) {
+            const double x = std::fabs(inputs.v.at(b, h, j, c));
+            if (!(x > 0.5 && x < 0.503)) continue;
+            Evidence witness;
+            witness.index = {b, h * p.group(), 0, c};
+            return Verdict::fail(witness);
+          }
+    return std::nullopt;
+  };
+  const Try attempt = [&](const Problem& p) { return Trialled{at(p), 1}; };
+  for (const std::uint64_t seed : {3, 4, 5}) {
+    Problem start = problem_from_text("b=4 hq=8 hkv=2 lq=3 lk=50 d=16 dv=24 values=normal:1");
+    start.seed = seed;
+    const Shrunk shrunk = shrink(start, *at(start), attempt, {{}, {Format::f32}, {}}, {});
+    EXPECT_EQ(shrunk.minimal.multiply_adds(), 2) << to_text(shrunk.minimal);
+    EXPECT_LE(shrunk.calls, 60);
+  }
+}
+
+TEST(Shrink, EditsFollowWhatTheyEdit) {
+  Problem problem = problem_from_text("b=3 hq=4 hkv=2 lq=5 lk=6 d=4 dv=3 values=constant:1");
+  problem.edits = {{Edit::Tensor::v, {2, 1, 4, 2}, 7}, {Edit::Tensor::q, {2, 3, 3, 1}, 5}};
+  const auto holds = [](const Tensor& tensor, double x) {
+    const auto n = tensor.shape();
+    for (Index i = 0; i < tensor.size(); ++i)
+      if (tensor.at(i / n[3] / n[2] / n[1], i / n[3] / n[2] % n[1], i / n[3] % n[2], i % n[3]) == x) return true;
+    return false;
+  };
+  const auto fails = [&](const Problem& p) {
+    const Inputs inputs = materialise(p);
+    return holds(inputs.v, 7) && holds(inputs.q, 5);
+  };
+  Evidence witness;
+  witness.index = {2, 3, 3, 2};
+  const Try attempt = [&](const Problem& p) {
+    return Trialled{fails(p) ? std::optional(Verdict::fail(witness)) : std::nullopt, 1};
+  };
+  const Shrunk shrunk = shrink(problem, Verdict::fail(witness), attempt, {{}, {Format::f32}, {}}, {});
+  EXPECT_EQ(shrunk.minimal.multiply_adds(), 2) << to_text(shrunk.minimal);
+  EXPECT_EQ(shrunk.minimal.edits.size(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <utility>
+
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr Index most_samples = 64, most_columns = 31;  // no multiple of a register
+constexpr Index most_sampled_work = Index{1} << 20;
+// Two significant bits: a product with it is rounded, and it is neither a default nor missed where it is squared.
+constexpr double given_scale = 0.75;
+// Two nats a key: every tile raises the maximum.
+constexpr double steep = 16;
+
+bool masked(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none || p.lengths != Lengths::none; }
+
+// Nothing but numbers: no mask, no option, one head of one sample in a plain layout.
+bool bare(const Problem& p) {
+  Problem plain = p;
+  for (const Group group : {Group::masks, Group::layouts}) plain = reset(std::move(plain), group);
+  return plain == p && p.softcap == 0 && p.b == 1 && p.hq == 1;
+}
+
+Problem with_lse(Problem p) {
+  if (p.lse == LseOutput::none) p.lse = p.dtype == Format::f64 ? LseOutput::f64 : LseOutput::f32;
+  return p;
+}
+
+// Numbers of full significands. What has other conditions of its own keeps its scale: a wrong one would be another failure.
+Problem with_values(Problem p, Values values, double amplitude) {
+  p = reset(std::move(p), Group::values);
+  p.values = values;
+  p.amplitude = amplitude;
+  if (!p.scale && bare(p)) p.scale = given_scale;
+  return p;
+}
+
+Problem with_values_of(const Problem& original, Problem p) {
+  p.values = original.values;
+  p.values_file = original.values_file;
+  p.amplitude = original.amplitude;
+  p.q_form = original.q_form;
+  p.k_form = original.k_form;
+  p.v_form = original.v_form;
+  p.scale = original.scale;
+  p.softcap = original.softcap;
+  p.seed = original.seed;
+  p.edits = original.edits;
+  return p;
+}
+
+// Masks of the same kinds that close whole rows.
+Problem with_closed_rows(Problem p) {
+  if (p.keep != Keep::none) p.keep = Keep::closed;
+  if (p.bias != Bias::none) p.bias = Bias::minus_inf;
+  if (p.lengths != Lengths::none) p.lengths = Lengths::some_zero;
+  return p;
+}
+
+}  // namespace
+
+Problem sampled(Problem p) {
+  if (p.values == Values::file) return p;
+  const auto room = [&] { return std::max<Index>(most_sampled_work / std::max<Index>(p.multiply_adds(), 1), 1); };
+  p.b *= std::min(room(), most_samples);
+  p.dv *= std::min(room(), most_columns);
+  return p;
+}
+
+Problem plainest_with_lse(Problem p) {
+  for (const Dimension& dimension : dimensions()) dimension.set(p, dimension.simplest);
+  for (const Group group : all_groups) p = reset(std::move(p), group);
+  return with_lse(std::move(p));
+}
+
+std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool lse) {
+  std::vector<Escape> found;
+  const auto add = [&](Problem p, const char* change, bool drawn) {
+    found.push_back({{lse ? with_lse(std::move(p)) : std::move(p), change}, drawn});
+  };
+  add(shape, "as it is", false);
+  if (masked(shape)) add(with_closed_rows(shape), "closed rows", true);
+  if (shape.causal || shape.window_left >= 0) {
+    Problem narrow = shape;
+    narrow.window_left = 0;
+    add(std::move(narrow), "the narrowest window", false);
+  }
+  add(with_values(shape, Values::normal, 1), "normal values", true);
+  if (const Problem open = reset(shape, Group::masks); open != shape)
+    add(with_values(open, Values::normal, 1), "normal values without masks", true);
+  add(with_values_of(original, shape), "the values it began with", true);
+  add(with_values(shape, Values::rising, steep), "rising scores", true);
+  Problem reseeded = shape;
+  ++reseeded.seed;
+  add(std::move(reseeded), "another seed", true);
+  return found;
+}
+
+std::vector<Problem> smaller_shapes(const Problem& p) {
+  std::vector<Problem> to_simplest, by_one, shapes;
+  Problem least = p;
+  for (const Dimension& dimension : dimensions()) {
+    Problem shape = p;
+    dimension.set(shape, dimension.simplest);
+    if (dimension.other_way || shape.multiply_adds() >= p.multiply_adds()) continue;
+    to_simplest.push_back(std::move(shape));
+    dimension.set(least, dimension.simplest);
+    dimension.set(by_one.emplace_back(p), dimension.get(p) - 1);
+  }
+  const auto add = [&](const Problem& shape) {
+    if (shape.multiply_adds() < p.multiply_adds() && std::ranges::find(shapes, shape) == shapes.end())
+      shapes.push_back(shape);
+  };
+  add(least);
+  std::ranges::for_each(to_simplest, add);
+  least.lk = 2;  // the fewest keys that weights differ between
+  add(least);
+  std::ranges::for_each(by_one, add);
+  return shapes;
+}
+
+}  // namespace attest::engine
