@@ -232,6 +232,29 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
+double AttentionOracle::slow_t(const Tensor& out, Index most) {
+  State& at = *state_;
+  const Format type = format_of(out.dtype());
+  const std::vector<Index> rows = judged_rows(at.problem);
+  const Index all = static_cast<Index>(rows.size()) * at.call.dv, step = std::max<Index>(1, (all + most - 1) / most);
+  double squares = 0;
+  Index elements = 0;
+  for (Index n = 0; n < all; n += step) {
+    const RowIndex r = row_index(at.problem, rows[static_cast<std::size_t>(n / at.call.dv)]);
+    const Index c = n % at.call.dv;
+    const double got = out.at(r.b, r.h, r.i, c);
+    Enclosure rigorous;
+    const std::optional<Spread> spread = std::isfinite(got) ? at.spread_at(r, c, rigorous) : std::nullopt;
+    if (!spread || at.spread.by_box) continue;
+    const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
+    const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
+    const double ratio = error / std::hypot(spread->s, half_ulp / std::sqrt(3.0));
+    squares += ratio * ratio;
+    ++elements;
+  }
+  return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0;
+}
+
 double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {
   return state_->lambda_needed({b, h, i}, column, {state_->call.numbers.output, tensor, false}, got);
 }

@@ -79,6 +79,9 @@ class AttentionOracle {
   Enclosure hull_enclosure(Index b, Index h, Index i, Index column);
   // Tier two of an element of out.
   StatisticalEnclosure statistical_enclosure(Index b, Index h, Index i, Index column, double lambda);
+  // T of tier three from the whole of s, over the elements of which s has a meaning, or `most` of them spread evenly. Slow:
+  // it takes a second look where T from the cheap part of s, which is larger, objects. 0 where there is no such element.
+  double slow_t(const Tensor& out, Index most = 4096);
   // The least lambda whose enclosure, rounded to `tensor`, holds `got`: 0 at least, infinite above 2^20, NaN where the
   // tier does not apply.
   double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got);

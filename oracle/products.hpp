@@ -96,12 +96,13 @@ void moments(const float* w, const float* w2, Index stride, Index rows, const fl
              Index columns, float* first, float* second, bool add);
 
 struct SpreadRule {
-  double inverse_mass, scale;         // of p, and of the values in the moments
-  double unit2, weight_sum, epsilon;  // u^2, sum w, and the relative error of the moments
-  double per_mean2, absolute;         // s^2 = x2 + per_mean2 y^2 + absolute^2
-  double unit, gap, tiny;             // u of the output format, of its rounding (0: none), half its smallest subnormal
-  double floor;                       // what weights that underflow may move, of the largest value
-  double limit;                       // an element is near where its error is at most limit s
+  double inverse_mass, scale;  // of p, and of the values in the moments
+  double unit2, weight_sum;    // u^2, sum w
+  double epsilon, underflow;   // the relative and the absolute error of the moments
+  double per_mean2, absolute;  // s^2 = x2 + per_mean2 y^2 + absolute^2
+  double unit, gap, tiny;      // u of the output format, of its rounding (0: none), half its smallest subnormal
+  double floor;                // what weights that underflow may move, of the largest value
+  double limit;                // an element is near where its error is at most limit s
 };
 struct SpreadSums {
   // Sum of error^2 / (s^2 + floor^2 + halfulp^2 / 3) over the finite ones of the first `count` columns whose s^2 float32

@@ -190,9 +190,8 @@ void Quick::score(State& row, Index n) {
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
     const double top_bias =
         bias == nullptr ? 0 : products::largest_bias_above(z, bias, row.z_max - m.near - 180, stride_);
-    if (!odd && one_top_) {
-      row.bounded = bound(row, top_);
-    } else if (!odd) {
+    if (!odd && one_top_) row.bounded = bound(row, top_);
+    if (!odd && !row.bounded) {
       row.bounded = bound(row, largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, top_bias));
       if (!row.bounded && tiles_ == 1)
         row.bounded =

@@ -67,7 +67,7 @@ double Quick::largest_tau(const State& row, double variance) const {
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
   if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
-  double shared = m.u_softmax * for_count_.a2 * row.z_most;
+  double shared = m.u_softmax * for_count_.a2 * (std::fabs(row.z_max) + row.e_most);
   if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
@@ -81,7 +81,8 @@ void Quick::square_row(State& row, Index n) {
   double every = square(m.u_pv) / 3 * ((keys + 1) / 6 + (m.inexact_pv ? 1 : 0)) + own;
   if (m.merges) every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   // Where the largest weight may come out small, more weights may be lost than are told from `least`.
-  const bool rounds = m.weights_round && 2 * m.u_softmax * row.z_most < 0.01;
+  const double shift_error = 2 * m.u_softmax * (2 * top + 1);
+  const bool rounds = m.weights_round && shift_error < 0.01;
   const double rounded = every + (rounds ? square(m.u_weights) / 3 : 0);
   float* w = scratch_.w.data() + n * stride_;
   float* w2 = Scratch::need(scratch_.w2, max_rows_ * stride_) + n * stride_;
@@ -92,7 +93,8 @@ void Quick::square_row(State& row, Index n) {
     undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
                  4 * m.c_exp;
   // What a narrower operand loses of v is no part of s.
-  row.has_spread = row.has_spread && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
+  row.has_spread =
+      row.has_spread && row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
 
   const double inverse = row.accept.inverse_mass;
@@ -101,7 +103,6 @@ void Quick::square_row(State& row, Index n) {
                            square(m.c_div * m.u_final) + own +
                            square((m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0));
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
-  const double shift_error = 2 * m.u_softmax * row.z_most;
   const double underflow = 2 * f.root_n *
                            ((m.eps0 + m.eta_weights) * inverse + (first ? m.eta_softmax + m.eta_weights : 0)) *
                            (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
@@ -110,6 +111,7 @@ void Quick::square_row(State& row, Index n) {
                 .unit2 = unit2 * slack,
                 .weight_sum = sums.w,
                 .epsilon = 2 * (keys + 16) * 0x1p-24,
+                .underflow = 0x1p-146 * (sums.w + rounded / unit2 * sums.p2 + keys),
                 .per_mean2 = per_mean2 * slack,
                 .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
                 .unit = row.accept.unit,

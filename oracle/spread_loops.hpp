@@ -106,15 +106,16 @@ SpreadSums Loops<L>::spread(const SpreadRule& rule, const double* y, const float
   for (Index c = 0; c < columns; c += lane_count) {
     const L mean = load<L>(y + c), got = load<L>(out + c), scaled = mean * rule.scale, mean2 = scaled * scaled;
     const L m1 = widen(load<typename L::Floats>(first + c)), m2 = widen(load<typename L::Floats>(second + c));
-    const L moved = m2 * second_weight - 2.0 * scaled * m1 + mean2 * mean_weight;
+    const L moved = m2 * second_weight - 2.0 * scaled * m1 + mean2 * mean_weight - rule.underflow;
     const L s2 = max(moved, fill<L>(0)) * inverse + rule.per_mean2 * mean2 + absolute * absolute;
     const L error = abs(got - mean) * rule.scale;
     const L beyond = max(error - half_gap(got, mean, rule.gap, gap_tiny) * rule.scale, fill<L>(0));
     const L half_ulp = max(abs(scaled) * rule.unit, fill<L>(least_half_ulp));
     const L variance = s2 + rule.floor * rule.floor + half_ulp * half_ulp * (1.0 / 3);
     // What float32 loses where values differ by little beside their mean.
-    const L lost = (rule.epsilon * (2.0 * m2 + rule.weight_sum * mean2)) * inverse;
-    const typename L::Bits known = abs(got) < lane_infinity, inside = lane_numbers<L>() < static_cast<double>(count - c);
+    const L lost = (rule.epsilon * (2.0 * m2 + rule.weight_sum * mean2) + rule.underflow) * inverse;
+    const typename L::Bits known = abs(got) < lane_infinity,
+                           inside = lane_numbers<L>() < static_cast<double>(count - c);
     const typename L::Bits counted = inside & known & (lost <= 0.5 * variance);
     total += zero_unless(counted & (error > 0.0), error * error / variance);
     finite += zero_unless(counted, fill<L>(1));

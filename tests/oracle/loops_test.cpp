@@ -57,9 +57,9 @@ std::vector<double> run(std::uint64_t seed) {
   std::uint8_t accepted[2], near[2];
   const AcceptRule accept{1 / weights.mass, 0.1, 1e-2, 1e-2, 1e-6, 0x1p-11, 0x1p-25};
   Loops<L>::accept(accept, y.data(), reach.data(), got.data(), columns, accepted);
-  const SpreadSums sums =
-      Loops<L>::spread({1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4},
-                       y.data(), first.data(), second.data(), got.data(), columns, columns - 3, near);
+  const SpreadSums sums = Loops<L>::spread(
+      {1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-40, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4}, y.data(),
+      first.data(), second.data(), got.data(), columns, columns - 3, near);
   Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
   const std::uint8_t inside =
       Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
