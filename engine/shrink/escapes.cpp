@@ -80,15 +80,18 @@ std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool 
     found.push_back({{lse ? with_lse(std::move(p)) : std::move(p), change}, drawn});
   };
   add(shape, "as it is", false);
+  const Problem open = reset(shape, Group::masks);
   if (masked(shape)) add(with_closed_rows(shape), "closed rows", true);
   if (shape.causal || shape.window_left >= 0) {
     Problem narrow = shape;
     narrow.window_left = 0;
     add(std::move(narrow), "the narrowest window", false);
+    Problem closed = open;
+    closed.keep = Keep::closed;
+    add(std::move(closed), "a mask instead", false);
   }
   add(with_values(shape, Values::normal, 1), "normal values", true);
-  if (const Problem open = reset(shape, Group::masks); open != shape)
-    add(with_values(open, Values::normal, 1), "normal values without masks", true);
+  if (open != shape) add(with_values(open, Values::normal, 1), "normal values without masks", true);
   add(with_values_of(original, shape), "the values it began with", true);
   add(with_values(shape, Values::rising, steep), "rising scores", true);
   Problem reseeded = shape;

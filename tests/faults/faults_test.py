@@ -3,7 +3,8 @@
 
 Usage: faults_test.py ATTEST --seeds N. Prints, per fault, the problems to the first failure over seeds 1..N (median,
 worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
-shrinking.
+shrinking. Of the catalogue, four faults in five must end at the smallest problem on which any law sees them, and all
+within twice that of the law that found them (medians over the seeds).
 """
 import argparse
 import json
@@ -13,16 +14,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from smallest_test import records
+from smallest_test import records, records_by_law
 
 MOST_PROBLEMS = 20_000
 MEDIAN_PROBLEMS = 300
 MEDIAN_CALLS = 60
+LEAST_SHARE_AT_SMALLEST = 0.8
+MOST_TIMES_SMALLEST = 2
 # Found later than others, because the domain rightly holds few such problems.
 LATE = {"sum-overflow-f16"}  # rows of more than 65,504 keys
 CLEAN_PROBLEMS = 300
-# Ends that shrinking has reached and must keep reaching.
-REACHED = {"batch-leak": 8, "scale-twice": 8, "scale-on-value": 8, "batch-path": 16, "sum-overflow-f16": 131_040}
+MOST_ATTEMPTS = 20  # until a fault of threads shows twice: what three repeats do not show again is not shrunk
 
 
 def run(attest, *words):
@@ -32,12 +34,17 @@ def run(attest, *words):
 def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
     """Of a default campaign: found, minimal, and replayed."""
     corpus = Path(folder) / f"{fault}-{seed}"
-    done = run(attest, "check", f"fault:{fault}", *options, "--seed", seed, "--cases", cases, "--jobs", 1, "--corpus",
-               corpus, "--json", "-")
-    summary = json.loads(done.stdout)
-    if done.returncode != 1 or not summary["findings"]:
-        raise AssertionError(f"{fault}, seed {seed}: not found in {summary['cases']} problems: {done.stderr}")
-    finding = summary["findings"][0]
+    for _ in range(MOST_ATTEMPTS):
+        done = run(attest, "check", f"fault:{fault}", *options, "--seed", seed, "--cases", cases, "--jobs", 1, "--corpus",
+                   corpus, "--json", "-")
+        summary = json.loads(done.stdout)
+        if done.returncode != 1 or not summary["findings"]:
+            raise AssertionError(f"{fault}, seed {seed}: not found in {summary['cases']} problems: {done.stderr}")
+        finding = summary["findings"][0]
+        if "reproducer" in finding:
+            break
+    else:
+        raise AssertionError(f"{fault}, seed {seed}: flaky {MOST_ATTEMPTS} times")
     entry = json.loads(Path(finding["reproducer"]).read_text())
     if not entry["minimal"] or not (entry["neighbours"] or finding["multiply_adds"] == 2):
         raise AssertionError(f"{fault}, seed {seed}: the reproducer is not 1-minimal: {finding['problem']}")
@@ -46,14 +53,25 @@ def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
     return finding
 
 
-def unfair(fault, problems, sizes, smallest):
+def unfair(fault, found, smallest_of):
     """What is wrong with the findings of one fault, as sentences."""
-    if fault not in LATE and statistics.median(problems) > MEDIAN_PROBLEMS:
-        yield f"{fault}: a median of {statistics.median(problems)} problems, above {MEDIAN_PROBLEMS}"
-    if max(sizes) > REACHED.get(fault, max(sizes)):
-        yield f"{fault}: W = {max(sizes)}, above {REACHED[fault]}"
-    if min(sizes) < smallest:
-        yield f"{fault}: W = {min(sizes)}, below the smallest possible {smallest} of smallest.txt"
+    problems = statistics.median(f["cases_to_first"] for f in found)
+    if fault not in LATE and problems > MEDIAN_PROBLEMS:
+        yield f"{fault}: a median of {problems} problems, above {MEDIAN_PROBLEMS}"
+    for finding in found:
+        size, law = finding["multiply_adds"], finding["property"]
+        if size < smallest_of(fault, law):
+            yield f"{fault}: W = {size} by {law}, below the smallest possible {smallest_of(fault, law)} of smallest.txt"
+
+
+def too_large(shares, shares_by_law):
+    """What is wrong with the sizes of the catalogue's reproducers: {fault: median W over the smallest W}."""
+    at_smallest = sum(share <= 1 for share in shares.values()) / len(shares)
+    if not at_smallest >= LEAST_SHARE_AT_SMALLEST:
+        yield f"{at_smallest:.0%} of the faults end at their smallest problem, below {LEAST_SHARE_AT_SMALLEST:.0%}"
+    for fault, share in shares_by_law.items():
+        if not share <= MOST_TIMES_SMALLEST:
+            yield f"{fault}: {share} times the smallest W for the laws that found it, above {MOST_TIMES_SMALLEST}"
 
 
 def blamed_parents(attest, parents):
@@ -71,14 +89,16 @@ def main():
     arguments = parser.parse_args()
     attest = arguments.attest
     rows = json.loads(run(attest, "list", "faults", "--json", "-").stdout)
-    smallest = {fault: size for fault, size, reason in records()}
-    failures = [f"{fault} is in one of smallest.txt and attest list faults alone"
-                for fault in smallest.keys() ^ {row["name"] for row in rows}]
+    smallest, by_law = {fault: size for fault, size, reason in records()}, records_by_law()
+    smallest_of = lambda fault, law: by_law.get((fault, law), smallest[fault])
+    failures = [f"smallest.txt: {fault}@{law}, and there is no {fault}" for fault, law in by_law if fault not in smallest]
+    failures += [f"{fault} is in one of smallest.txt and attest list faults alone"
+                 for fault in smallest.keys() ^ {row["name"] for row in rows}]
     if arguments.faults:
         rows = [row for row in rows if row["name"] in arguments.faults.split(",")]
     if not rows:
         failures.append("there are no faults")
-    all_calls, shares = [], []
+    all_calls, shares, shares_by_law = [], {}, {}
     print(f"{'fault':<22}{'problems':>16}{'seconds':>9}{'W':>16}{'least':>8}{'calls':>12}   property")
     with tempfile.TemporaryDirectory() as folder:
         for fault in (row["name"] for row in rows if row["name"] in smallest):
@@ -91,20 +111,25 @@ def main():
             sizes = [f["multiply_adds"] for f in found]
             calls = [f["subject_calls"] for f in found]
             all_calls += calls
-            shares.append(statistics.median(sizes) / smallest[fault])
+            shares[fault] = statistics.median(sizes) / smallest[fault]
+            shares_by_law[fault] = statistics.median(f["multiply_adds"] / smallest_of(fault, f["property"]) for f in found)
             print(f"{fault:<22}{statistics.median(problems):>9.0f}/{max(problems):<6}"
                   f"{statistics.median(f['seconds_to_first'] for f in found):>9.2f}"
                   f"{statistics.median(sizes):>9.0f}/{max(sizes):<6}{smallest[fault]:>8}"
                   f"{statistics.median(calls):>7.0f}/{max(calls):<4}   "
                   + ", ".join(sorted({f['property'] for f in found})), flush=True)
-            failures += unfair(fault, problems, sizes, smallest[fault])
-    if all_calls and not arguments.faults and statistics.median(all_calls) > MEDIAN_CALLS:
-        failures.append(f"shrinking: a median of {statistics.median(all_calls)} subject calls, above {MEDIAN_CALLS}")
+            failures += unfair(fault, found, smallest_of)
+    if shares and not arguments.faults:
+        failures += too_large(shares, shares_by_law)
+        if not statistics.median(all_calls) <= MEDIAN_CALLS:
+            failures.append(f"shrinking: a median of {statistics.median(all_calls)} subject calls, above {MEDIAN_CALLS}")
     failures += blamed_parents(attest, sorted({row["parent"] for row in rows}))
     if shares:
         print(f"median subject calls of shrinking: {statistics.median(all_calls)}")
-        print(f"of {len(shares)} faults the median W is the smallest possible in {sum(s <= 1 for s in shares)}, "
-              f"at most twice that in {sum(s <= 2 for s in shares)}")
+        for title, by_fault in (("any law", shares), ("the law that found it", shares_by_law)):
+            share = list(by_fault.values())
+            print(f"of {len(share)} faults the median W is the smallest possible for {title} in {sum(s <= 1 for s in share)}, "
+                  f"at most twice that in {sum(s <= 2 for s in share)}")
     for failure in failures:
         print("FAILED", failure)
     return 1 if failures else 0
