@@ -159,8 +159,9 @@ class PairedRun {
     table.doc = plain_ ? "values from N(0,1), the default scale, no softcap, masks of -inf"
                        : "as campaigns draw them, up to 2^20 multiply-adds";
     table.problems = options_.paired;
-    table.columns.push_back(
-        {.name = "attest", .doc = "guards, result class and policy bound of that call", .own = true});
+    table.columns.push_back({.name = "attest",
+                             .doc = "guards, result class, policy bound and statistical tiers of that call",
+                             .own = true});
     for (const ToleranceRule& rule : tolerance_rules())
       table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});
     set_on_conforming(table);
