@@ -61,11 +61,14 @@ class Tally {
 }  // namespace
 
 struct AttentionOracle::State {
-  State(const Contract& contract, const Problem& the_problem, const Inputs& inputs)
-      : problem(the_problem), call(contract, the_problem, inputs) {}
+  State(const Contract& contract, const Problem& the_problem, const Inputs& inputs, RoundingMode rounding)
+      : problem(the_problem),
+        call(contract, the_problem, inputs, rounding),
+        has_statistics(rounding == RoundingMode::nearest && statistical_refusal(contract).empty()) {}
 
   const Problem& problem;
   Call call;
+  bool has_statistics;
   Row row;
   Column column;
   HeadFacts facts;
@@ -85,13 +88,18 @@ struct AttentionOracle::State {
     row_of = number;
     return row;
   }
-  Enclosure out(const RowIndex& r, Index c) { return column.evaluate(call, at(r), r.b, r.h, c); }
-  Enclosure lse(const RowIndex& r) { return lse_enclosure_of(call, at(r)); }
+  Enclosure out(const RowIndex& r, Index c) { return saturated(column.evaluate(call, at(r), r.b, r.h, c)); }
+  Enclosure lse(const RowIndex& r) { return saturated(lse_enclosure_of(call, at(r))); }
+  // Toward zero, what overflows may end at the largest finite number: where infinities are permitted, finite values are too.
+  [[nodiscard]] Enclosure saturated(Enclosure e) const {
+    if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
+    return e;
+  }
   // Evaluates an element for the statistical tier: empty if that says nothing of it.
   std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
-        !statistical_refusal(*call.contract).empty())
+        !has_statistics)
       return {};
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;
@@ -123,7 +131,8 @@ struct Results {
       : out(out_tensor.view()),
         lse(lse_tensor.view()),
         has_lse(lse_tensor.present()),
-        out_round{numbers.output, format_of(out_tensor.dtype()), numbers.flush},
+        out_round{numbers.output, format_of(out_tensor.dtype()), numbers.flush,
+                  numbers.rounding == RoundingMode::directed},
         lse_round(out_round) {
     if (has_lse) lse_round.stage = lse_round.tensor = format_of(lse_tensor.dtype());
   }
@@ -206,8 +215,9 @@ void add_statistics(State& state, const Results& results, const Quick* quick, In
 
 }  // namespace
 
-AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
-    : state_(std::make_unique<State>(contract, problem, inputs)) {}
+AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
+                                 RoundingMode rounding)
+    : state_(std::make_unique<State>(contract, problem, inputs, rounding)) {}
 AttentionOracle::~AttentionOracle() = default;
 
 Enclosure AttentionOracle::out_enclosure(Index b, Index h, Index i, Index column) {
@@ -277,7 +287,7 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
 Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics) {
   const Call& call = state_->call;
   const Results results(call.numbers, out, lse);
-  if (!statistical_refusal(*call.contract).empty()) statistics = nullptr;
+  if (!state_->has_statistics) statistics = nullptr;
   Quick quick(call, format_of(out.dtype()), statistics != nullptr);
   if (quick.max_rows() == 0) {
     if (statistics != nullptr)

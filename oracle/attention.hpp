@@ -8,6 +8,7 @@
 #include "core/inputs.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "oracle/numbers.hpp"
 
 namespace attest::oracle {
 
@@ -57,7 +58,9 @@ std::string_view statistical_refusal(const Contract& contract);
 class AttentionOracle {
  public:
   // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
-  AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
+  // With directed rounding no error is taken for random: the statistical tiers are silent.
+  AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
+                  RoundingMode rounding = RoundingMode::nearest);
   ~AttentionOracle();
   AttentionOracle(const AttentionOracle&) = delete;
   AttentionOracle& operator=(const AttentionOracle&) = delete;

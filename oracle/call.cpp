@@ -35,9 +35,9 @@ void read_strided(const attest_tensor& tensor, const void* first, Index stride, 
   decode<std::uint16_t>(from, stride, count, to, tensor.dtype.code == ATTEST_BFLOAT ? decode_bf16 : decode_f16);
 }
 
-Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs)
+Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs, RoundingMode rounding)
     : contract(&the_contract),
-      numbers(the_contract, problem.d, inputs.scale, inputs.softcap),
+      numbers(the_contract, problem.d, inputs.scale, inputs.softcap, rounding),
       q(inputs.q.view()),
       k(inputs.k.view()),
       v(inputs.v.view()),

@@ -10,7 +10,8 @@ namespace attest::oracle {
 // The inputs of one call, read by logical coordinates (attest/plugin.h says what they mean).
 class Call {
  public:
-  Call(const Contract& contract, const Problem& problem, const Inputs& inputs);
+  Call(const Contract& contract, const Problem& problem, const Inputs& inputs,
+       RoundingMode rounding = RoundingMode::nearest);
 
   const Contract* contract;
   Numbers numbers;

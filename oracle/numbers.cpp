@@ -3,18 +3,30 @@
 namespace attest::oracle {
 namespace {
 
-double eta(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
+// The errors of one rounding mode.
+struct Errors {
+  RoundingMode mode;
+  [[nodiscard]] double times() const { return mode == RoundingMode::directed ? 2 : 1; }
+  [[nodiscard]] double u(Format format) const { return times() * unit_roundoff(format); }
+  [[nodiscard]] double eta(Format format) const { return times() * half_smallest_subnormal(format); }
+  [[nodiscard]] double eta(Format format, bool flush) const { return flush ? smallest_normal(format) : eta(format); }
+  [[nodiscard]] double overflow(Format format) const {
+    return mode == RoundingMode::directed ? largest_finite(format) : overflow_threshold(format);
+  }
+};
 
 }  // namespace
 
-Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double cap)
+Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double cap, RoundingMode rounding_mode)
     : d(static_cast<double>(dimension)),
       scale(sigma),
       scale_magnitude(std::fabs(sigma)),
       mu(std::max(1.0, scale_magnitude)),
       softcap(cap),
       softcap_before_bias(contract.softcap_before_bias),
+      rounding(rounding_mode),
       arithmetic(contract.arithmetic) {
+  const Errors of{rounding};
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], acc = policy[Stage::qk],
                score = policy[Stage::score], scaling = policy[Stage::scale], capping = policy[Stage::softcap],
@@ -29,26 +41,26 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
 
   operand_rounds = operand != storage;
   operand_flushes = operand_rounds || flush;
-  u_operand = narrower(operand, storage) ? unit_roundoff(operand) : 0;
+  u_operand = narrower(operand, storage) ? of.u(operand) : 0;
   // Inputs may be flushed as they are read, in their own format.
-  eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : half_smallest_subnormal(operand);
-  overflow_operand = overflow_threshold(operand);
-  eta_acc = eta(acc, flush);
-  overflow_acc = overflow_threshold(acc);
-  u_score = unit_roundoff(score);
-  eta_score = eta(score, flush);
-  overflow_score = overflow_threshold(score);
-  eta_scale = eta(scaling, flush);
-  u_cap = unit_roundoff(capping);
-  eta_cap = eta(capping, flush);
-  overflow_cap = overflow_threshold(capping);
+  eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : of.eta(operand);
+  overflow_operand = of.overflow(operand);
+  eta_acc = of.eta(acc, flush);
+  overflow_acc = of.overflow(acc);
+  u_score = of.u(score);
+  eta_score = of.eta(score, flush);
+  overflow_score = of.overflow(score);
+  eta_scale = of.eta(scaling, flush);
+  u_cap = of.u(capping);
+  eta_cap = of.eta(capping, flush);
+  overflow_cap = of.overflow(capping);
   tanh_relative = (2 * arithmetic.tanh_ulp + 2) * u_cap;
   tanh_absolute = arithmetic.tanh == TanhError::absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
   underflows = (flush ? 2 : 1) * d;
 
-  u_softmax = unit_roundoff(softmax);
-  eta_softmax = eta(softmax, flush);
-  overflow_softmax = overflow_threshold(softmax);
+  u_softmax = of.u(softmax);
+  eta_softmax = of.eta(softmax, flush);
+  overflow_softmax = of.overflow(softmax);
   a1 = exp2 ? 2 : 0;
   a2 = exp2 ? 2 : 0;
   a3 = exp2 ? 5 : 2;
@@ -59,8 +71,8 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
                              : 2 * arithmetic.exp_ulp * u_softmax;
   near = softmax == Format::f64 ? 760 : 120;
 
-  u_acc = kappa * unit_roundoff(acc);
-  u_scale = unit_roundoff(scaling);
+  u_acc = kappa * of.u(acc);
+  u_scale = of.u(scaling);
   e_operand = compounded(2, u_operand);
   e_acc = compounded(d, u_acc);
   e_acc_overflow = compounded(d + 4, u_acc);
@@ -81,38 +93,37 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   overflow_mu = std::max(1.0, factor);
   operand_mu = folds ? overflow_mu : 1;
   const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(factor) : 0;
-  const double most = overflow_threshold(scaling) / (1 + 2 * u_scale);
+  const double most = of.overflow(scaling) / (1 + 2 * u_scale);
   query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
   key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
-  raw_overflow = std::min(overflow_score, overflow_threshold(scaling));
+  raw_overflow = std::min(overflow_score, of.overflow(scaling));
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
   if (scale_magnitude * (exp2 ? 1.4427 : 1) >= most) raw_overflow = 0;
 
   // The weights are rounded to their own format and then to the operand's: once, if those are the same.
   const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;
-  u_weights = (narrower(weights, softmax) ? unit_roundoff(weights) : 0) +
-              std::max(u_operand, narrower(operand, weights) ? unit_roundoff(operand) : 0);
+  u_weights = (narrower(weights, softmax) ? of.u(weights) : 0) +
+              std::max(u_operand, narrower(operand, weights) ? of.u(operand) : 0);
   weights_round = narrow_weights || enter_rounded;
-  eta_weights = (narrow_weights || flush ? eta(weights, flush) : 0) + (enter_rounded ? eta(operand, flush) : 0);
-  log_overflow_weights = std::log(std::min(overflow_threshold(weights), overflow_threshold(operand)));
-  u_pv = kappa * unit_roundoff(pv);
-  eta_pv = eta(pv, flush);
-  overflow_pv = overflow_threshold(pv);
+  eta_weights = (narrow_weights || flush ? of.eta(weights, flush) : 0) + (enter_rounded ? of.eta(operand, flush) : 0);
+  log_overflow_weights = std::log(std::min(of.overflow(weights), of.overflow(operand)));
+  u_pv = kappa * of.u(pv);
+  eta_pv = of.eta(pv, flush);
+  overflow_pv = of.overflow(pv);
   pv_narrower = loses(pv, softmax);
-  u_final = std::max(unit_roundoff(pv), u_softmax);
+  u_final = std::max(of.u(pv), u_softmax);
   c_div = 2 * arithmetic.div_ulp;
-  u_partial = merges ? unit_roundoff(partial) : 0;
-  eta_partial = eta(partial, flush);
-  overflow_partial = overflow_threshold(partial);
+  u_partial = merges ? of.u(partial) : 0;
+  eta_partial = of.eta(partial, flush);
+  overflow_partial = of.overflow(partial);
   // out lies in memory in q's format: what the output stage rounds up may be infinite there.
-  overflow_out = output == storage
-                     ? overflow_threshold(output)
-                     : std::min(overflow_threshold(output), overflow_threshold(storage) / (1 + unit_roundoff(output)));
+  overflow_out = output == storage ? of.overflow(output)
+                                   : std::min(of.overflow(output), of.overflow(storage) / (1 + of.u(output)));
   // Absolute error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta; the other formats may flush them.
   const bool keeps_subnormals = softmax == Format::f16 && !flush;
-  eps0 = 1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * half_smallest_subnormal(softmax)
-                                  : smallest_normal(softmax));
+  eps0 =
+      1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
   eps1 = std::max(eps0, pv_narrower ? eta_pv : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 }

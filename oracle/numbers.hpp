@@ -21,10 +21,15 @@ constexpr bool loses(Format to, Format from) {
   return narrower(to, from) || smallest_normal(to) > smallest_normal(from);
 }
 
+// How far operations round: to the nearest number, or to either neighbour, which doubles every error (docs/bounds.md,
+// section 6).
+enum class RoundingMode : std::uint8_t { nearest, directed };
+
 // What a contract says, as the numbers that the bounds are written in (docs/bounds.md, section 0). u_ is a unit roundoff,
 // eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone.
 struct Numbers {
-  Numbers(const Contract& contract, Index dimension, double sigma, double cap);
+  Numbers(const Contract& contract, Index dimension, double sigma, double cap,
+          RoundingMode rounding = RoundingMode::nearest);
 
   // the problem
   double d, scale, scale_magnitude, mu, softcap;
@@ -54,6 +59,7 @@ struct Numbers {
   double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   Format output;
+  RoundingMode rounding;
   Arithmetic arithmetic;
   double near;  // nats below the maximum beyond which a score of -inf changes nothing
 

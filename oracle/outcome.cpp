@@ -14,7 +14,7 @@ struct Edges {
 };
 
 Edges rounded(const Enclosure& enclosure, const Rounding& round) noexcept {
-  Edges edges{round(enclosure.lo), round(enclosure.hi)};
+  Edges edges{round.low(enclosure.lo), round.high(enclosure.hi)};
   if (round.flush_to_zero) {
     const double tiny = std::max(smallest_normal(round.stage), smallest_normal(round.tensor));
     if (edges.lo > 0 && edges.lo <= tiny) edges.lo = 0;

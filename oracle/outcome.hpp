@@ -1,4 +1,5 @@
 #pragma once
+#include "core/directed.hpp"
 #include "oracle/attention.hpp"
 
 namespace attest::oracle {
@@ -9,6 +10,13 @@ enum class Outcome : std::uint8_t { inside, outside, undetermined };
 struct Rounding {
   Format stage, tensor;
   bool flush_to_zero;
+  bool outward = false;  // to either neighbour: ends of intervals are rounded outwards
+  [[nodiscard]] double low(double x) const noexcept {
+    return outward ? round_toward(tensor, round_toward(stage, x, false), false) : (*this)(x);
+  }
+  [[nodiscard]] double high(double x) const noexcept {
+    return outward ? round_toward(tensor, round_toward(stage, x, true), true) : (*this)(x);
+  }
   [[nodiscard]] double operator()(double x) const noexcept { return round_to(tensor, round_to(stage, x)); }
 };
 

@@ -33,7 +33,10 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
   before_ = how.normalise_before || how.normalise_lse;
   sum_rounded_only_ = !after_ && !before_;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
-  if (m.output != out_format || !permitted || call.keys < 1 || call.d < 1 || call.dv < 1) return;
+  // With directed rounding, what may overflow is not judged, which takes the full formulas to say.
+  if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1 || call.d < 1 ||
+      call.dv < 1)
+    return;
 
   columns_ = padded(call.dv);
   groups_ = columns_ / lane_count;

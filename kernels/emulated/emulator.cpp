@@ -1,6 +1,7 @@
 #include "kernels/emulated/emulator.hpp"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -253,6 +254,22 @@ Keys open_range(const Inputs& in, Index b, Index i, Index rows, Index keys) {
   return {first, last, length};
 }
 
+// Lets the processor round double operations in a direction, where some stage is f64.
+class ProcessorRounding {
+ public:
+  ProcessorRounding(const Policy& policy, Direction direction) {
+    constexpr int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    for (std::size_t stage = 0; stage < stage_count; ++stage)
+      if (policy[static_cast<Stage>(stage)] == Format::f64) std::fesetround(modes[static_cast<int>(direction)]);
+  }
+  ~ProcessorRounding() { std::fesetround(before_); }
+  ProcessorRounding(const ProcessorRounding&) = delete;
+  ProcessorRounding& operator=(const ProcessorRounding&) = delete;
+
+ private:
+  int before_ = std::fegetround();
+};
+
 }  // namespace
 
 void run(const Inputs& in, const Contract& contract, const Variant& variant, Tensor& out, Tensor& lse) {
@@ -260,6 +277,7 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const Index heads = shape[1], rows = shape[2], keys = key_shape[2], columns = value_shape[3];
   const Index group = heads / key_shape[1];
   const auto d = static_cast<std::size_t>(shape[3]);
+  const ProcessorRounding processor(contract.policy, variant.rounding);
   const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk);
   const Policy& policy = contract.policy;
   const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);

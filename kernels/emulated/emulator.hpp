@@ -16,6 +16,9 @@ enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse, chain
 // How far off a function or a division is, of what the contract allows.
 enum class Error : std::uint8_t { none, random, up, down };
 
+// Where a result goes that its format does not hold.
+enum class Direction : std::uint8_t { nearest, up, down, toward_zero };
+
 // What is wrong with the kernel, if anything.
 enum class Defect : std::uint8_t {
   none,
@@ -34,6 +37,7 @@ struct Variant {
   Merge merge = Merge::unnormalised;
   bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false;
   bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
+  Direction rounding = Direction::nearest;                              // of every operation; never drawn
   bool guard_empty = true;                                              // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
   Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/contract.hpp"
+#include "core/directed.hpp"
 #include "core/rng.hpp"
 #include "kernels/emulated/emulator.hpp"
 
@@ -21,7 +22,7 @@ class Machine {
   Machine(const Contract& contract, const Variant& variant, bool truncates = false)
       : contract_(contract), variant_(variant), truncates_(truncates) {}
 
-  [[nodiscard]] double round(Format f, double x) const { return flushed(f, round_to(f, x)); }
+  [[nodiscard]] double round(Format f, double x) const { return flushed(f, directed(f, x)); }
   [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
   // Results inside an accumulator, which may truncate.
   [[nodiscard]] double accumulate(Format f, double x) const {
@@ -34,7 +35,7 @@ class Machine {
   [[nodiscard]] double multiply_add(Format f, double a, double b, double c) const {
     if (f == Format::f64) return std::fma(a, b, c);
     const bool floats = a == round_to(f, a) && b == round_to(f, b) && c == round_to(f, c);
-    if (f == Format::f32 && !truncates_ && floats)
+    if (f == Format::f32 && !truncates_ && floats && variant_.rounding == Direction::nearest)
       return round(f, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
     return accumulate(f, std::fma(a, b, c));
   }
@@ -121,6 +122,12 @@ class Machine {
   }
 
  private:
+  // In f64 the processor's own operations round so, as long as run() says.
+  [[nodiscard]] double directed(Format f, double x) const {
+    if (variant_.rounding == Direction::nearest || f == Format::f64) return round_to(f, x);
+    return round_toward(f, x,
+                        variant_.rounding == Direction::up || (variant_.rounding == Direction::toward_zero && x < 0));
+  }
   [[nodiscard]] double flushed(Format f, double x) const {
     return contract_.arithmetic.flush_to_zero && std::fabs(x) < smallest_normal(f) ? std::copysign(0.0, x) : x;
   }
