@@ -142,7 +142,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
   Ball a = (row.n - 1 + Ball(row.rescalings)) * c.how.kappa * c.softmax.u + 3 * c.c_div * c.u_final +
-           3 * row.n * c.eps0 * rho + c.eta_final * largest_sum;
+           3 * row.n * c.eps0 * rho + max(1, c.c_div) * c.eta_final * largest_sum;
   if (sum_of_rounded) a += row.n * c.eta_weights * rho;
   if (c.flush) a += 3 * row.n * c.softmax.eta * rho;
   return a;
@@ -152,13 +152,17 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
 Way widened(const Constants& c, const Row& row, const Column& column, const Combination& how, const Ball& magnitude,
             const Ball& rho) {
   const Ball n = row.n, products = (c.flush ? 2 : 1) * n;
-  Ball absolute;
+  // A quotient that underflows is off by ulps of subnormals: c_d eta, of which one is counted below.
+  const Ball quotient = max(1, c.c_div) - 1;
+  const Ball merged = c.merges ? (c.how.lse_merge == LseMerge::chain ? Ball(row.splits) : Ball(1)) : Ball(0);
+  Ball absolute = quotient * (merged + (how.normalised_first ? 0 : 1)) * c.pv.eta;
   if (how.normalised_first) {
-    absolute = column.sum_abs * (c.eta_weights + c.softmax.eta + c.eps0 * rho) + (products + 2) * c.pv.eta;
+    absolute +=
+        column.sum_abs * (c.eta_weights + (1 + quotient) * c.softmax.eta + c.eps0 * rho) + (products + 2) * c.pv.eta;
   } else {
     const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) + Ball(2.2) * n * column.largest * c.eps1 +
                             (products + 2 * Ball(row.rescalings) + 6) * c.pv.eta;
-    absolute = underflows * rho + 4 * c.pv.eta;
+    absolute += underflows * rho + 4 * c.pv.eta;
   }
   if (c.operand_rounds || c.flush) absolute += 2 * c.eta_operand;
   if (c.merges) absolute += 2 * c.partial.eta;

@@ -25,14 +25,16 @@ struct Radius {
 Radius radius(const Numbers& m, const Row& row, const Combination& how, double magnitude, double rho, double sum_abs,
               double max_abs, double unit) {
   const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
-  double absolute;
+  const double merged = m.merges ? (m.arithmetic.lse_merge == LseMerge::chain ? m.splits(n) : 1) : 0;
+  double absolute = m.division_excess() * (merged + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
   if (how.normalised_first) {
-    absolute = sum_abs * (m.eta_weights + m.eta_softmax + m.eps0 * rho) + (products + 2) * m.eta_pv * unit;
+    absolute += sum_abs * (m.eta_weights + (1 + m.division_excess()) * m.eta_softmax + m.eps0 * rho) +
+                (products + 2) * m.eta_pv * unit;
   } else {
-    absolute = (sum_abs * (m.eta_weights + 2 * m.eps0) + 2.2 * n * max_abs * m.eps1 +
-                (products + 2 * row.r + 6) * m.eta_pv * unit) *
-                   rho +
-               4 * m.eta_pv * unit;
+    absolute += (sum_abs * (m.eta_weights + 2 * m.eps0) + 2.2 * n * max_abs * m.eps1 +
+                 (products + 2 * row.r + 6) * m.eta_pv * unit) *
+                    rho +
+                4 * m.eta_pv * unit;
   }
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;

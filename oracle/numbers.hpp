@@ -68,6 +68,8 @@ struct Numbers {
   [[nodiscard]] double splits(double n) const {
     return arithmetic.splits_max ? static_cast<double>(*arithmetic.splits_max) : n;
   }
+  // How many eta a quotient that underflows may be off by, beyond one: its ulps are those of subnormals.
+  [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
   // N of section 4.

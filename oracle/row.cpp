@@ -311,7 +311,7 @@ double Row::denominator_error(const Numbers& m, double rho_used, bool sum_of_rou
   const double largest_weight = std::exp(bounded(std::min(600.0, m.u_softmax * (m.a1 + a2) * z_all) + every_exp));
   const double largest_sum = std::exp(m.lazy) * std::min(mass * std::exp(bounded(g)), keys_counted * largest_weight);
   double a = (keys_counted - 1 + r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final +
-             3 * keys_counted * m.eps0 * rho_used + m.eta_final * largest_sum;
+             3 * keys_counted * m.eps0 * rho_used + (1 + m.division_excess()) * m.eta_final * largest_sum;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
   return a;

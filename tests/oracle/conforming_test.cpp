@@ -2,6 +2,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
@@ -81,6 +82,37 @@ TEST_F(Conforming, KernelsOfMixedPoliciesAreNeverFoundWrong) {
     try_one(policy, n, tried);
   }
   expect_no_alarm("mixed policies", tried);
+}
+
+// A quotient that underflows is off by ulps of subnormals.
+TEST(ConformingDivisions, OfTinyValuesAreNeverFoundWrong) {
+  for (const char* policy : {"f32", "f16-all"})
+    for (const char* declared : {R"({"div_ulp":64,"lse_merge":"none"})", R"({"div_ulp":64,"normalise":"before"})"}) {
+      const Policy parsed = policy_from_text(policy);
+      Contract contract = contract_from_json(nlohmann::json::parse(declared), parsed);
+      contract.empty_row = EmptyRow::zero;
+      int alarms = 0, found = 0;
+      for (std::uint64_t n = 0; n < 600; ++n) {
+        Problem problem = problem_from_text("lq=2 d=4 dv=4 values=tiny");
+        problem.dtype = parsed[Stage::storage];
+        problem.lk = 1 + static_cast<Index>(n % 3);
+        problem.seed = mix(n);
+        const Inputs inputs = materialise(problem);
+        Tensor out = make_out(problem), lse;
+        emulator::run(inputs, contract, emulator::draw_variant(contract, problem, n), out, lse);
+        const auto fails = [&] {
+          return oracle::AttentionOracle(contract, problem, inputs).judge(out, lse).kind == VerdictKind::fail;
+        };
+        alarms += fails();
+        contract.arithmetic.div_ulp = 0.5;
+        found += fails();
+        contract.arithmetic.div_ulp = 64;
+      }
+      EXPECT_EQ(alarms, 0) << policy << declared;
+      if (contract.arithmetic.normalise_after) {
+        EXPECT_GE(found, 50) << policy << declared;
+      }
+    }
 }
 
 }  // namespace
