@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -15,22 +16,27 @@
 namespace attest::cli {
 namespace {
 
+struct Answer {
+  std::optional<Tensor> out;
+  Tensor lse;  // absent unless the problem asks for it
+};
+
 // The subject's answer to the reproducer, if it can be had here; an export does not fail for want of it.
-std::optional<Tensor> run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+Answer run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
   try {
     const auto given = settings.text("subject");
     const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
     const auto subject = factory->open();
     Tensor out = make_out(entry.problem);
-    const Tensor lse = make_lse(entry.problem);
+    Tensor lse = make_lse(entry.problem);
     const attest_attention call = inputs.call(out, lse);
     const auto results = subject->run({&call, 1});
-    if (results.size() == 1 && results.front().status == CallStatus::done) return out;
+    if (results.size() == 1 && results.front().status == CallStatus::done) return {std::move(out), std::move(lse)};
     std::cerr << "attest: the subject gave no output (" << results.front().message << "); the export goes without it\n";
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject's output\n";
   }
-  return std::nullopt;
+  return {};
 }
 
 // Python that runs the subject without attest, empty where there is none; nullopt if the subject cannot be asked here.
@@ -63,11 +69,12 @@ int export_entry(const Settings& settings, const std::string& path) {
   const auto output = settings.text("output");
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
-    report::write_npz({entry, inputs, run_subject(settings, entry, inputs), {}}, *output);
+    Answer answer = run_subject(settings, entry, inputs);
+    report::write_npz({entry, inputs, std::move(answer.out), {}, std::move(answer.lse)}, *output);
     return 0;
   }
   const std::optional<std::string> code = script_of(settings, entry, inputs);
-  auto out = code && code->empty() ? run_subject(settings, entry, inputs) : std::nullopt;
+  auto out = code && code->empty() ? run_subject(settings, entry, inputs).out : std::nullopt;
   write_text(report::python_script({entry, inputs, std::move(out), code.value_or("")}), output);
   return 0;
 }

@@ -45,9 +45,9 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   engine::ShrinkBudget budget;
   budget.calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
   const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
-  engine::Entry entry =
-      engine::reproduce({old.problem, outcome, old.seed, old.case_number}, bench, given.value_or(old.subject), policy,
-                        {factory->info().supports, factory->info().dtypes, {}}, budget, {});
+  engine::Entry entry = engine::reproduce({old.problem, outcome, old.seed, old.case_number, old.lse_added}, bench,
+                                          given.value_or(old.subject), policy,
+                                          {factory->info().supports, factory->info().dtypes, {}}, budget, {});
   entry.original = old.original;
   entry.reference = old.reference;
   print(entry, old.problem.multiply_adds());

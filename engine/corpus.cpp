@@ -191,6 +191,7 @@ class Reader {
     if (seen.contains("witness")) e.evidence = evidence_from_json(member(seen, "witness"));
     const json& origin = member(object, "origin");
     e.original = string(origin, "original");
+    e.lse_added = origin.contains("lse_added") && flag(origin, "lse_added");
     if (origin.contains("seed")) e.seed = count(origin, "seed");
     if (origin.contains("case")) e.case_number = count(origin, "case");
     e.shrink_calls = static_cast<std::int64_t>(std::min<std::uint64_t>(count(object, "shrink_calls"), INT64_MAX));
@@ -211,6 +212,12 @@ Problem portable_problem(Problem problem) {
   return problem;
 }
 
+Problem bucketed_problem(const Entry& entry) {
+  Problem problem = entry.problem;
+  if (entry.lse_added) problem.lse = LseOutput::none;
+  return problem;
+}
+
 ordered_json to_json(const Entry& e) {
   ordered_json object;
   object["format"] = corpus_format;
@@ -227,6 +234,7 @@ ordered_json to_json(const Entry& e) {
   object["seen"] = {{"kind", name(e.seen)}, {"reason", e.reason}};
   if (e.evidence) object["seen"]["witness"] = to_json(*e.evidence);
   object["origin"]["original"] = e.original;
+  if (e.lse_added) object["origin"]["lse_added"] = true;
   if (e.seed) object["origin"]["seed"] = *e.seed;
   if (e.case_number) object["origin"]["case"] = *e.case_number;
   object["shrink_calls"] = e.shrink_calls;

@@ -34,7 +34,8 @@ struct Entry {
   std::string reason;
   std::optional<Evidence> evidence;
   // Where it came from.
-  std::string original;  // text of the problem before shrinking
+  std::string original;    // text of the problem before shrinking
+  bool lse_added = false;  // shrinking asked for the log-sum-exp: the failure was seen without it
   std::optional<std::uint64_t> seed, case_number;
   std::string attest_version;
   std::int64_t shrink_calls = 0;
@@ -44,6 +45,10 @@ struct Entry {
 
 // The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
 Problem portable_problem(Problem problem);
+
+// What the bucket of an entry is read from: its problem, without a log-sum-exp that the failure was seen without, so that
+// a failure of out and one of the log-sum-exp alone stay apart.
+Problem bucketed_problem(const Entry& entry);
 
 nlohmann::ordered_json to_json(const Entry& entry);
 

@@ -65,7 +65,7 @@ void judge_expected_failure(const Entry& entry, const Policy& policy, const Verd
                              : "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason;
     return;
   }
-  result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, entry.problem);
+  result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, bucketed_problem(entry));
   const bool same = result.bucket == entry.bucket;
   result.outcome = same ? Replayed::as_expected : Replayed::unexpected;
   result.sentence = same ? "fails as expected" : "fails otherwise than expected, as " + result.bucket;
@@ -75,7 +75,7 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   const bool passed = verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn;
   result.outcome = passed ? Replayed::as_expected : Replayed::unexpected;
   if (is_finding(verdict.kind)) {
-    result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, entry.problem);
+    result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, bucketed_problem(entry));
     result.sentence = "expected to pass, and fails as " + result.bucket;
   } else {
     result.sentence = passed ? "passes as expected"

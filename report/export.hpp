@@ -14,13 +14,14 @@ struct Exported {
   const Inputs& inputs;
   std::optional<Tensor> out;  // what the subject returned just now, if it could be run
   std::string subject_code;   // Python that leaves the subject's answer in `got`; empty: the recorded output is printed
+  Tensor lse{};               // beside out; absent unless the problem asks for it
 };
 
 // A self-contained script: literal tensors, the attention that this problem asks for in float64, the subject's answer, and
 // both at the witness. Needs NumPy, and what subject_code needs.
 std::string python_script(const Exported& exported);
 
-// Tensors as an uncompressed .npz: q, k, v, and bias, keep, kv_lengths, out where present; bf16 as uint16. A member
+// Tensors as an uncompressed .npz: q, k, v, and bias, keep, kv_lengths, out, lse where present; bf16 as uint16. A member
 // manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be written.
 void write_npz(const Exported& exported, const std::filesystem::path& file);
 

@@ -125,6 +125,7 @@ void write_npz(const Exported& exported, const std::filesystem::path& file) {
   add("keep", inputs.keep);
   add("kv_lengths", inputs.kv_lengths);
   if (exported.out) add("out", *exported.out);
+  add("lse", exported.lse);
   const nlohmann::ordered_json manifest{{"format", 1},
                                         {"subject", exported.entry.subject},
                                         {"problem", to_json(exported.entry.problem)},

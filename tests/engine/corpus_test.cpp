@@ -45,6 +45,7 @@ Entry sample() {
   witness.note = "a note";
   entry.evidence = witness;
   entry.original = "op=attention b=4";
+  entry.lse_added = true;
   entry.seed = 18446744073709551615u;
   entry.case_number = 12;
   entry.attest_version = "0.1.0";
@@ -86,6 +87,7 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_EQ(back.problem, sample().problem);
   EXPECT_EQ(back.contract, sample().contract);
   EXPECT_EQ(back.seed, sample().seed);
+  EXPECT_TRUE(back.lse_added);
   EXPECT_TRUE(std::isnan(back.evidence->got));
 }
 

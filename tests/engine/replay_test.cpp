@@ -91,6 +91,30 @@ TEST_F(Replay, AnotherBucketIsUnexpected) {
   EXPECT_EQ(run().unexpected, 1);
 }
 
+TEST_F(Replay, ALogSumExpThatShrinkingAskedForIsNotInTheBucket) {
+  fs::remove(file);
+  const auto fault = builtin_subject("fault:scale-missing", std::nullopt);
+  CampaignOptions options;
+  options.subject = "fault:scale-missing";
+  options.corpus = folder.path();
+  options.cases = 20;
+  Observer silent;
+  bool added = false;
+  for (options.seed = 1; options.seed <= 20 && !added; ++options.seed) {
+    const Summary summary = run_campaign(*fault, nullptr, options, silent);
+    ASSERT_FALSE(summary.findings.empty());
+    const Entry& found = summary.findings[0].entry;
+    added = found.lse_added;
+    if (!added) continue;
+    EXPECT_NE(found.problem.lse, LseOutput::none);
+    EXPECT_EQ(problem_from_text(found.original).lse, LseOutput::none);
+    EXPECT_EQ(found.bucket.find("lse"), std::string::npos) << found.bucket;
+  }
+  EXPECT_TRUE(added);
+  const ReplayReport report = run();
+  EXPECT_EQ(report.as_expected, report.entries);
+}
+
 TEST_F(Replay, DamagedFilesAreNamedAndTheRestStillRun) {
   const std::string text = read_file(file, 1 << 20);
   std::ofstream(folder.path() / "truncated.json") << text.substr(0, text.size() / 2);
