@@ -35,7 +35,8 @@ TEST(Calibrate, DependsOnItsOptionsAlone) {
   for (const auto& [name, cell] : calibrated.classes) {
     results += cell.results;
     EXPECT_LE(cell.t50, cell.t99) << name;
-    EXPECT_LE(cell.t99, cell.t) << name;
+    EXPECT_LE(cell.t99, cell.t999) << name;
+    EXPECT_LE(cell.t, cell.t999) << name;  // of so few results the largest, before the second look
     EXPECT_LT(cell.lambda, 4) << name;
     EXPECT_FALSE(cell.results > 0 && cell.worst.empty()) << name;
   }
