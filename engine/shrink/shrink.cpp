@@ -172,8 +172,10 @@ class Search {
     return false;
   }
 
-  // To a problem of fewer multiply-adds that differs in more than one respect.
+  // To a problem of fewer multiply-adds that differs in more than one respect. Wrong numbers alone: a crash or a hang costs
+  // more than a call, and does not wait for other values.
   bool escape() {
+    if (verdict_.kind != VerdictKind::fail) return false;
     for (const Problem& shape : smaller_shapes(best_))
       for (const Escape& way : escapes(shape, original_, lse_tells())) {
         const std::optional<Problem> one = fit(best_, way.problem, limits_);

@@ -218,7 +218,7 @@ Index least_by_enumeration(const std::function<bool(const Problem&)>& fails) {
   const auto try_options = [&](Problem p) {
     for (const bool causal : {false, true})
       for (const Values values : {Values::constant, Values::outlier})
-        for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+        for (const std::uint64_t seed : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u}) {
           p.causal = causal;
           p.values = values;
           p.seed = seed;
@@ -249,7 +249,7 @@ std::vector<Problem> starting_problems() {
         "b=1 hq=8 hkv=2 lq=1 lk=4096 d=64 dv=64 dtype=f32 causal=1 align=bottom_right values=outlier:1",
         "b=3 hq=6 hkv=3 lq=70 lk=9 d=16 dv=8 dtype=bf16 causal=1 bias=alibi k_layout=slice values=outlier:4",
         "b=16 hq=2 hkv=1 lq=12 lk=12 d=8 dv=8 dtype=f32 causal=1 keep=half out_layout=bshd values=outlier:2"})
-    for (const std::uint64_t seed : {1, 17, 991, 123456789}) {
+    for (const std::uint64_t seed : {1u, 17u, 991u, 123456789u}) {
       starts.push_back(problem_from_text(text));
       starts.back().seed = seed;
     }
@@ -349,7 +349,7 @@ TEST(Shrink, RareNumbersAreFoundAmongManySamples) {
     return std::nullopt;
   };
   const Try attempt = [&](const Problem& p) { return Trialled{at(p), 1}; };
-  for (const std::uint64_t seed : {3, 4, 5}) {
+  for (const std::uint64_t seed : {3u, 4u, 5u}) {
     Problem start = problem_from_text("b=4 hq=8 hkv=2 lq=3 lk=50 d=16 dv=24 values=normal:1");
     start.seed = seed;
     const Shrunk shrunk = shrink(start, *at(start), attempt, {{}, {Format::f32}, {}}, {});
