@@ -1,7 +1,5 @@
 #pragma once
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 // Eight lanes, held in as many vectors as an instruction set needs for them. Sums run in lanes and are folded in one fixed
@@ -19,6 +17,7 @@ constexpr std::int64_t padded(std::int64_t n) noexcept { return (n + lane_count 
 template <class T, int N>
 struct Pack {
   typedef T Vector __attribute__((vector_size(N * sizeof(T))));
+  typedef T Unaligned __attribute__((vector_size(N * sizeof(T)), aligned(alignof(T)), may_alias));
   using Parts = std::make_integer_sequence<int, lane_count / N>;
   using Bits = Pack<std::int64_t, N>;
   using Floats = Pack<float, N>;
@@ -27,14 +26,20 @@ struct Pack {
   Vector part[lane_count / N];
 
   Pack() = default;
-  ATTEST_LANE_FN Pack(T x) {  // NOLINT: every lane, so that scalars mix with lanes
-    for (Vector& v : part) {
-      if constexpr (N == 2) v = Vector{x, x};
-      if constexpr (N == 4) v = Vector{x, x, x, x};
-      if constexpr (N == 8) v = Vector{x, x, x, x, x, x, x, x};
-    }
-  }
+  ATTEST_LANE_FN Pack(T x) : Pack(every(x), Parts{}) {}  // NOLINT: every lane, so that scalars mix with lanes
   ATTEST_LANE_FN T operator[](int n) const { return part[n / N][n % N]; }
+
+  // Part by part, since a copy of all would go through memory.
+  template <int... I>
+  ATTEST_LANE_FN static Pack from(const T* at, std::integer_sequence<int, I...>) {
+    Pack x;
+    ((x.part[I] = *reinterpret_cast<const Unaligned*>(at + I * N)), ...);
+    return x;
+  }
+  template <int... I>
+  ATTEST_LANE_FN void to(T* at, std::integer_sequence<int, I...>) const {
+    ((*reinterpret_cast<Unaligned*>(at + I * N) = part[I]), ...);
+  }
 
   // f of the vectors of each part.
   template <class F, class... Packs>
@@ -76,6 +81,20 @@ struct Pack {
   }
   ATTEST_LANE_FN Pack& operator+=(const Pack& b) { return *this = *this + b; }
   ATTEST_LANE_FN Pack& operator&=(const Pack& b) { return *this = *this & b; }
+
+ private:
+  template <int... I>
+  ATTEST_LANE_FN Pack(Vector v, std::integer_sequence<int, I...>) {
+    ((part[I] = v), ...);
+  }
+  ATTEST_LANE_FN static Vector every(T x) {
+    if constexpr (N == 2)
+      return Vector{x, x};
+    else if constexpr (N == 4)
+      return Vector{x, x, x, x};
+    else
+      return Vector{x, x, x, x, x, x, x, x};
+  }
 };
 
 // What every machine has; the full formulas use it. The inner loops take the widest (loops.hpp).
@@ -109,13 +128,11 @@ ATTEST_LANE_FN L fill(double x) {
 }
 template <class L = Lanes, class T>
 ATTEST_LANE_FN L load(const T* from) {
-  L x;
-  std::memcpy(&x.part, from, sizeof x.part);
-  return x;
+  return L::from(from, typename L::Parts{});
 }
 template <class T, int N>
 ATTEST_LANE_FN void store(T* to, const Pack<T, N>& x) {
-  std::memcpy(to, &x.part, sizeof x.part);
+  x.to(to, typename Pack<T, N>::Parts{});
 }
 template <class L>
 ATTEST_LANE_FN L lane_numbers() {
@@ -157,6 +174,17 @@ template <int N>
 ATTEST_LANE_FN double largest(const Pack<double, N>& x) {
   const auto greater = [](double a, double b) { return b > a ? b : a; };
   return greater(greater(greater(x[0], x[4]), greater(x[2], x[6])), greater(greater(x[1], x[5]), greater(x[3], x[7])));
+}
+
+// Calls work.operator()<Rows>(first) for `rows` rows in groups of at most `most`, a power of two: as many as registers hold.
+template <int most, class Work>
+ATTEST_LANE_FN void in_groups(std::int64_t rows, const Work& work) {
+  std::int64_t first = 0;
+  for (; first + most <= rows; first += most) work.template operator()<most>(first);
+  if constexpr (most > 1)
+    in_groups<most / 2>(
+        rows - first, [&]<int Rows>(std::int64_t at)
+                          __attribute__((always_inline)) { work.template operator()<Rows>(first + at); });
 }
 
 // One bit per lane.

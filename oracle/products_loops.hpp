@@ -55,16 +55,10 @@ ATTEST_LANE_FN void value_rows(const double* p, const double* m, Index stride, c
 template <class L>
 void Loops<L>::scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d,
                       Index keys, double* s, Index s_stride) {
-  switch (rows) {
-    case 4:
-      return score_rows<L, 4>(q, q_stride, kt, kt_stride, d, keys, s, s_stride);
-    case 3:
-      return score_rows<L, 3>(q, q_stride, kt, kt_stride, d, keys, s, s_stride);
-    case 2:
-      return score_rows<L, 2>(q, q_stride, kt, kt_stride, d, keys, s, s_stride);
-    default:
-      return score_rows<L, 1>(q, q_stride, kt, kt_stride, d, keys, s, s_stride);
-  }
+  in_groups<L::per_vector == 2 ? 2 : 4>(
+      rows, [&]<int Rows>(Index r) __attribute__((always_inline)) {
+        score_rows<L, Rows>(q + r * q_stride, q_stride, kt, kt_stride, d, keys, s + r * s_stride, s_stride);
+      });
 }
 
 template <class L>
@@ -127,7 +121,8 @@ ScoreSums Loops<L>::finish_scores(const ScoreRule& rule, double* s, double* e, c
       error = min(error, fill<L>(2 * c)) + rule.per_capped * abs(z);
     }
     if (open != nullptr) z += load<L>(open + j);
-    if (j + lane_count > count) z = select(lane_numbers<L>() < static_cast<double>(count - j), z, fill<L>(-lane_infinity));
+    if (j + lane_count > count)
+      z = select(lane_numbers<L>() < static_cast<double>(count - j), z, fill<L>(-lane_infinity));
     const typename L::Bits attended = z > -lane_infinity;
     error = zero_unless(attended, error + rule.u_softmax * abs(z));
     n += zero_unless(attended, fill<L>(1));
@@ -172,16 +167,11 @@ WeightSums Loops<L>::weigh(const WeightRule& rule, double* z, double* e, double*
 template <class L>
 void Loops<L>::values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys,
                       Index columns, double* y, double* reach, bool add) {
-  switch (rows) {
-    case 4:
-      return value_rows<L, 4>(p, m, stride, v, keys, columns, y, reach, add);
-    case 3:
-      return value_rows<L, 3>(p, m, stride, v, keys, columns, y, reach, add);
-    case 2:
-      return value_rows<L, 2>(p, m, stride, v, keys, columns, y, reach, add);
-    default:
-      return value_rows<L, 1>(p, m, stride, v, keys, columns, y, reach, add);
-  }
+  in_groups<L::per_vector / 2>(
+      rows, [&]<int Rows>(Index r) __attribute__((always_inline)) {
+        value_rows<L, Rows>(p + r * stride, m + r * stride, stride, v, keys, columns, y + r * columns,
+                            reach + r * columns, add);
+      });
 }
 
 template <class L>

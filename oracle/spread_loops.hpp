@@ -81,16 +81,11 @@ void Loops<L>::squares(const double* v, double scale, float* scaled, float* squa
 template <class L>
 void Loops<L>::moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2,
                        Index keys, Index columns, float* first, float* second, bool add) {
-  switch (rows) {
-    case 4:
-      return moment_rows<L, 4>(w, w2, stride, v, v2, keys, columns, first, second, add);
-    case 3:
-      return moment_rows<L, 3>(w, w2, stride, v, v2, keys, columns, first, second, add);
-    case 2:
-      return moment_rows<L, 2>(w, w2, stride, v, v2, keys, columns, first, second, add);
-    default:
-      return moment_rows<L, 1>(w, w2, stride, v, v2, keys, columns, first, second, add);
-  }
+  in_groups<L::per_vector / 2>(
+      rows, [&]<int Rows>(Index r) __attribute__((always_inline)) {
+        moment_rows<L, Rows>(w + r * stride, w2 + r * stride, stride, v, v2, keys, columns, first + r * columns,
+                             second + r * columns, add);
+      });
 }
 
 template <class L>
