@@ -62,7 +62,7 @@ TEST(Calibration, EveryNamedPolicyIsCalibratedWhereMostProblemsAre) {
 
 TEST(Calibration, ClassesFollowValuesAndRows) {
   EXPECT_EQ(calibration_class(problem_of("values=normal:1")), "normal");
-  EXPECT_EQ(calibration_class(problem_of("values=flat:1 softcap=0x1p+1 rows=31")), "flat+rows4");
+  EXPECT_EQ(calibration_class(problem_of("values=flat:1 rows=31")), "flat+rows4");
   EXPECT_EQ(calibration_class(problem_from_text("lq=3 values=tiny:1")), "tiny+rows1");
 }
 

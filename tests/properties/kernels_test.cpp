@@ -76,8 +76,8 @@ TEST_P(Conforming, KeepsEveryLaw) {
     }
   }
   for (const Property& law : properties::properties()) {
-    const bool silent =
-        law.kind == Kind::statistical && !oracle::statistical_refusal(kernel.contract(policy_from_text("f32"))).empty();
+    const bool silent = law.kind == properties::Kind::statistical &&
+                        !oracle::statistical_refusal(kernel.contract(policy_from_text("f32"))).empty();
     const bool applies = !silent && std::ranges::none_of(inapplicable, [&](const Inapplicable& never) {
       return never.law == law.name && never.kernel == kernel.name;
     });
