@@ -299,7 +299,12 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
 std::set<std::string> known_buckets(const fs::path& corpus) {
   std::set<std::string> buckets;
   for (const fs::path& file : corpus_files({corpus}))
-    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail) buckets.insert(std::move(entry.bucket));
+    if (const Entry entry = read_entry(file); entry.expect == VerdictKind::fail) {
+      buckets.insert(entry.bucket);
+      // The bucket in which its problem falls when it is run as it stands.
+      const FailureKey key = key_of(entry.property, {entry.seen, entry.reason, entry.evidence, {}});
+      if (entry.lse_added) buckets.insert(bucket_of(key, entry.subject, entry.contract.policy, entry.problem));
+    }
   return buckets;
 }
 

@@ -45,7 +45,6 @@ Entry sample() {
   witness.note = "a note";
   entry.evidence = witness;
   entry.original = "op=attention b=4";
-  entry.lse_added = true;
   entry.seed = 18446744073709551615u;
   entry.case_number = 12;
   entry.attest_version = "0.1.0";
@@ -87,8 +86,20 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_EQ(back.problem, sample().problem);
   EXPECT_EQ(back.contract, sample().contract);
   EXPECT_EQ(back.seed, sample().seed);
-  EXPECT_TRUE(back.lse_added);
+  EXPECT_FALSE(back.lse_added);
   EXPECT_TRUE(std::isnan(back.evidence->got));
+}
+
+TEST(Corpus, ALogSumExpThatShrinkingAskedForIsKnownWithAndWithoutIt) {
+  Entry entry = sample();
+  entry.evidence->wrong = Wrong::finite;
+  entry.problem.lse = LseOutput::f32;
+  entry.lse_added = true;
+  EXPECT_TRUE(entry_from_file_text(to_file_text(entry), "some.json").lse_added);
+  const test::TemporaryFolder folder;
+  write_entry(entry, folder.path());
+  EXPECT_EQ(known_buckets(folder.path()),
+            (std::set<std::string>{entry.bucket, "policy-bound/fail/finite:fault:scale-twice:f16:none:lse"}));
 }
 
 TEST(Corpus, EveryFlippedBitIsNoticed) {
