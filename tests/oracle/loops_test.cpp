@@ -16,7 +16,7 @@ namespace {
 
 constexpr Index keys = 24, columns = 16;
 
-std::vector<double> some(std::uint64_t seed, Index count, double amplitude) {
+[[maybe_unused]] std::vector<double> some(std::uint64_t seed, Index count, double amplitude) {
   std::vector<double> values;
   for (Index n = 0; n < count; ++n)
     values.push_back(amplitude * symmetric_uniform(mix(seed + static_cast<std::uint64_t>(n))));
