@@ -25,12 +25,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 bool is_statistical(std::size_t law) { return properties::properties()[law].kind == properties::Kind::statistical; }
 
-// What asks for nothing beyond the base call runs on every problem: guards, result class, the policy bound and the
-// statistical tiers.
-bool runs_always(std::size_t law, const Property& property) {
-  return law < 2 || property.name == policy_bound_name || is_statistical(law);
-}
-
 Verdict verdict_of(const CallResult& result) {
   switch (result.status) {
     case CallStatus::unsupported:
@@ -132,7 +126,7 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   for (std::size_t law = 0; law < all.size(); ++law) {
     if (!choice.property_glob.empty()) {
       if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
-    } else if (runs_always(law, all[law]) || !choice.further) {
+    } else if (all[law].base_call || !choice.further) {
       chosen.push_back(law);
     } else if (!all[law].not_applicable(problem, contract, info)) {
       others.push_back(law);

@@ -24,7 +24,8 @@ Property guards() {
           "every output element is written, no byte around the outputs is, and no input is modified",
           Kind::guard,
           always,
-          check};
+          check,
+          true};
 }
 
 }  // namespace attest::properties

@@ -44,6 +44,7 @@ Property score_shift();
 Property value_linearity();
 Property log_sum_exp();
 Property split_merge();
+Property lone_key();
 Property statistical_bound();
 Property aggregate_error();
 
@@ -89,6 +90,7 @@ std::span<const Property> properties() noexcept {
       value_linearity(),
       log_sum_exp(),
       split_merge(),  // over several problems
+      lone_key(),
       statistical_bound(),
       aggregate_error(),  // as a rule
   };

@@ -19,7 +19,8 @@ Property policy_bound() {
           "each element is one that a kernel of the declared precision policy could have returned",
           Kind::bound,
           always,
-          check};
+          check,
+          true};
 }
 
 }  // namespace attest::properties

@@ -31,10 +31,11 @@ struct Property {
   // Runs the subject as often as it needs. May still give skip(reason): what only materialised inputs show. Throws
   // CallFailed (trial.hpp) when a call of the subject is not done.
   Verdict (*check)(Trial&);
+  bool base_call = false;  // asks for nothing beyond the base call, and so runs on every problem
 };
 
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
-// over several problems, statistical ones. The first two, `policy-bound` and the last ask for nothing beyond the base call.
+// over several problems; `lone-key` and the statistical ones, which came later.
 std::span<const Property> properties() noexcept;
 // nullptr if there is none of that name.
 const Property* find_property(std::string_view name) noexcept;

@@ -52,7 +52,8 @@ Property result_class() {
           "no NaN or infinity where the inputs and the declared formats cannot give one",
           Kind::guard,
           always,
-          check};
+          check,
+          true};
 }
 
 }  // namespace attest::properties

@@ -20,17 +20,15 @@
 #include "properties/masks.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
+#include "properties/single_key.hpp"
 #include "properties/transform.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::properties {
 namespace {
 
-constexpr Index most_scores = Index{1} << 22;
-
 Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
-  if (p.b * p.hq * p.lq * p.dv * p.lk == 0) return "no output elements or no keys";
-  if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to count open keys";
+  if (Reason reason = too_large_for_single_keys(p)) return reason;
   if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   return contract.arithmetic.exp2 ? scores_cannot_vanish(p, contract) : std::nullopt;
 }
@@ -39,7 +37,7 @@ Reason not_applicable(const Problem& p, const Contract& contract, const SubjectI
 void round_values(const Policy& policy, bool flush_to_zero, Tensor& v) {
   for_each_stored(v, [&](Index b, Index h, Index j, Index c) {
     double x = v.at(b, h, j, c);
-    for (const Stage stage : {Stage::storage, Stage::operand, Stage::pv, Stage::partial, Stage::output}) {
+    for (const Stage stage : value_stages) {
       x = round_to(policy[stage], x);
       if (!std::isfinite(x)) x = 1;
       if (flush_to_zero && std::fabs(x) < smallest_normal(policy[stage])) x = 0;
@@ -48,23 +46,6 @@ void round_values(const Policy& policy, bool flush_to_zero, Tensor& v) {
     if (!std::isfinite(round_to(policy[Stage::storage], x))) x = 1;
     v.set(b, h, j, c, x);
   });
-}
-
-// The one key of the row that takes part, or -1.
-Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys) {
-  Index found = -1;
-  for (Index j = 0; j < keys; ++j) {
-    if (masks.part(b, h, i, j) != Part::attended) continue;
-    if (found >= 0) return -1;
-    found = j;
-  }
-  return found;
-}
-
-// Whether the oracle of the problem's own scores leaves open what the row returns.
-bool undetermined(Trial& trial, Index b, Index h, Index i, Index c) {
-  const oracle::Enclosure enclosure = trial.oracle().out_enclosure(b, h, i, c);
-  return enclosure.nonfinite_ok || enclosure.undetermined || enclosure.zero_ok;
 }
 
 Verdict check(Trial& trial) {
@@ -88,7 +69,7 @@ Verdict check(Trial& trial) {
     const auto [b, h, i] = row_index(p, row);
     for (Index c = 0; c < p.dv; ++c) {
       const double got = result.out.at(b, h, i, c), expected = inputs.v.at(b, h / p.group(), key, c);
-      if (got != expected && own_scores && undetermined(trial, b, h, i, c)) {
+      if (got != expected && own_scores && leaves_open(trial, b, h, i, c)) {
         ++counts.undetermined;
         continue;
       }
@@ -103,6 +84,21 @@ Verdict check(Trial& trial) {
 }
 
 }  // namespace
+
+Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys) {
+  Index found = -1;
+  for (Index j = 0; j < keys; ++j) {
+    if (masks.part(b, h, i, j) != Part::attended) continue;
+    if (found >= 0) return -1;
+    found = j;
+  }
+  return found;
+}
+
+bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c) {
+  const oracle::Enclosure enclosure = trial.oracle().out_enclosure(b, h, i, c);
+  return enclosure.nonfinite_ok || enclosure.undetermined || enclosure.zero_ok;
+}
 
 Property single_key() {
   return {"single-key",

@@ -122,7 +122,8 @@ Property statistical_bound() {
           "rows, permits. No proof",
           Kind::statistical,
           has_statistics,
-          check_elements};
+          check_elements,
+          true};
 }
 
 Property aggregate_error() {
@@ -132,7 +133,8 @@ Property aggregate_error() {
           "in too narrow a format. No proof",
           Kind::statistical,
           has_aggregate,
-          check_aggregate};
+          check_aggregate,
+          true};
 }
 
 }  // namespace attest::properties

@@ -160,7 +160,7 @@ class PairedRun {
                        : "as campaigns draw them, up to 2^20 multiply-adds";
     table.problems = options_.paired;
     table.columns.push_back({.name = "attest",
-                             .doc = "guards, result class, policy bound and statistical tiers of that call",
+                             .doc = "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers",
                              .own = true});
     for (const ToleranceRule& rule : tolerance_rules())
       table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});

@@ -51,6 +51,7 @@ LAWS = {
     "lse": ("lse-wrong-base", "fused-split"),
     "split-merge": ("split-merge", "fused-exp2"),
     "last-query": ("mask-dropped", "fused-split"),
+    "lone-key": ("max-init-zero", "fused-split"),
     "statistical-bound": ("pv-acc-f16", "fused-split"),
     "aggregate-error": ("exp-poor", "fused-split"),
 }

@@ -1,0 +1,28 @@
+#pragma once
+#include <array>
+
+#include "core/policy.hpp"
+#include "properties/masks.hpp"
+#include "properties/preconditions.hpp"
+#include "properties/trial.hpp"
+
+// What the two laws on rows with one open key share.
+namespace attest::properties {
+
+// The stages whose formats a value passes on its way to out.
+inline constexpr std::array value_stages{Stage::storage, Stage::operand, Stage::pv, Stage::partial, Stage::output};
+
+inline Reason too_large_for_single_keys(const Problem& p) {
+  constexpr Index most_scores = Index{1} << 22;
+  if (p.b * p.hq * p.lq * p.dv * p.lk == 0) return "no output elements or no keys";
+  if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to count open keys";
+  return std::nullopt;
+}
+
+// The one key of the row that takes part, or -1.
+Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys);
+
+// Whether the oracle of the problem's own scores leaves open what the element is.
+bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c);
+
+}  // namespace attest::properties
