@@ -24,6 +24,7 @@ Property scale_power();
 Property single_key();
 Property mean();
 Property hard_selection();
+Property lone_key();
 Property policy_bound();
 Property fused_equals_explicit();
 Property batch_bounded();
@@ -44,7 +45,6 @@ Property score_shift();
 Property value_linearity();
 Property log_sum_exp();
 Property split_merge();
-Property lone_key();
 Property statistical_bound();
 Property aggregate_error();
 
@@ -71,6 +71,7 @@ std::span<const Property> properties() noexcept {
       mean(),
       hard_selection(),  // exact
       policy_bound(),    // against the oracle
+      lone_key(),        // exact, where the bound permits more: its evidence has an interval and a certificate
       fused_equals_explicit(),
       batch_bounded(),
       layout(),
@@ -90,7 +91,6 @@ std::span<const Property> properties() noexcept {
       value_linearity(),
       log_sum_exp(),
       split_merge(),  // over several problems
-      lone_key(),
       statistical_bound(),
       aggregate_error(),  // as a rule
   };

@@ -35,7 +35,7 @@ struct Property {
 };
 
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
-// over several problems; `lone-key` and the statistical ones, which came later.
+// over several problems, statistical ones.
 std::span<const Property> properties() noexcept;
 // nullptr if there is none of that name.
 const Property* find_property(std::string_view name) noexcept;

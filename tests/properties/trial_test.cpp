@@ -101,7 +101,8 @@ TEST(Properties, AreListedOnceInReportingOrder) {
     EXPECT_TRUE(names.insert(law.name).second) << law.name;
     EXPECT_FALSE(law.statement.empty() || law.doc.empty());
     EXPECT_EQ(properties::find_property(law.name)->check, law.check);
-    EXPECT_GE(static_cast<int>(law.kind), stage) << law.name;  // guards, exact, bound
+    if (law.name == "lone-key") continue;                      // after the bound, which explains more
+    EXPECT_GE(static_cast<int>(law.kind), stage) << law.name;  // guards, exact, bound, statistical
     stage = static_cast<int>(law.kind);
   }
   EXPECT_EQ(properties::properties().front().name, "guards");
