@@ -58,6 +58,13 @@ Problem with_closed_rows(Problem p) {
   return p;
 }
 
+// What gaps between rows do from the second row on, a base off its boundary does from the first.
+Problem with_odd_bases(Problem p) {
+  for (Layout Problem::*layout : {&Problem::q_layout, &Problem::k_layout, &Problem::v_layout, &Problem::out_layout})
+    if (p.*layout != Layout::bhsd) p.*layout = Layout::odd_base;
+  return p;
+}
+
 }  // namespace
 
 Problem sampled(Problem p) {
@@ -97,6 +104,7 @@ std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool 
   Problem reseeded = shape;
   ++reseeded.seed;
   add(std::move(reseeded), "another seed", true);
+  if (Problem odd = with_odd_bases(shape); odd != shape) add(std::move(odd), "odd bases", false);
   return found;
 }
 
