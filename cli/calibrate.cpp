@@ -7,11 +7,10 @@
 #include <memory>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
+#include "core/error.hpp"
 #include "engine/calibrate.hpp"
 #include "report/calibration.hpp"
 #include "subjects/builtin_emulated.hpp"
@@ -61,7 +60,9 @@ int run_calibrate(const Settings& settings) {
   calibrate.progress = tell_progress;
   const oracle::Calibration calibration = engine::calibrate(calibrate);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
-  if (out) write_json(*out, oracle::to_json(calibration));
+  if (out) out->stream() << oracle::to_file_text(calibration) << std::flush;
+  if (out && !out->stream())
+    throw usage_error("--out: the file could not be written whole; check the space on its disk");
   if (!out || !out->is_stdout()) std::cout << report::calibration_text(calibration);
   return 0;
 }

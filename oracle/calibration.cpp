@@ -118,6 +118,25 @@ ordered_json to_json(const Calibration& calibration) {
   return object;
 }
 
+std::string to_file_text(const Calibration& calibration) {
+  const ordered_json object = to_json(calibration);
+  std::string text =
+      "{\n\"format\": " + object["format"].dump() + ",\n\"seed\": " + object["seed"].dump() + ",\n\"policies\": {";
+  std::string between_policies = "\n";
+  for (const auto& [name, policy] : object["policies"].items()) {
+    text += between_policies + json(name).dump() + ": {\"share\": " + policy["share"].dump() + ", \"classes\": {";
+    between_policies = ",\n";
+    std::string between = "\n";
+    if (policy.contains("classes"))
+      for (const auto& [values, cell] : policy["classes"].items()) {
+        text += between + json(values).dump() + ": " + cell.dump();
+        between = ",\n";
+      }
+    text += "}}";
+  }
+  return text + "}\n}\n";
+}
+
 Calibration calibration_from_text(std::string_view text, std::string_view origin) {
   const std::string file(origin);
   const json object = json::parse(text, nullptr, false);

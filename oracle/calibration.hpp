@@ -67,8 +67,10 @@ class Calibration {
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
-// The file format `attest calibrate` writes. Reading throws Error(usage) that names what is wrong in `origin`.
+// The file that `attest calibrate` writes: a JSON object, a class a line.
+std::string to_file_text(const Calibration& calibration);
 nlohmann::ordered_json to_json(const Calibration& calibration);
+// Reading throws Error(usage) that names what is wrong in `origin`.
 Calibration calibration_from_text(std::string_view text, std::string_view origin);
 
 // The data that this version of attest was shipped with.

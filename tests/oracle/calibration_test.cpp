@@ -28,6 +28,8 @@ const Policy f16 = policy_from_text("f16");
 
 TEST(Calibration, IsReadBackAsItWasWritten) {
   EXPECT_EQ(calibration_from_text(to_json(sample()).dump(), "x"), sample());
+  EXPECT_EQ(calibration_from_text(to_file_text(sample()), "x"), sample());
+  EXPECT_EQ(calibration_from_text(to_file_text({}), "x"), Calibration());
   EXPECT_FALSE(shipped_calibration().policies.empty());
 }
 
