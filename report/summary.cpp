@@ -56,6 +56,8 @@ std::string law_table(const Summary& summary) {
     text += fmt::format("  {:<24}{:>10}{:>10}{:>10}{:>10}   {}\n", law,
                         grouped(counts.of(VerdictKind::pass) + counts.of(VerdictKind::warn)),
                         grouped(findings_of(counts)), grouped(skipped), grouped(vacuous), why);
+    if (const std::uint64_t warnings = counts.of(VerdictKind::warn); warnings > 0)
+      text += fmt::format("    of those held, {} with a warning\n", grouped(warnings));
   }
   return text;
 }

@@ -38,7 +38,9 @@ TEST(Calibration, GivesThresholds) {
   const Thresholds normal = calibration.thresholds(f16, problem_of("values=normal:1"));
   ASSERT_TRUE(normal.t);
   EXPECT_DOUBLE_EQ(*normal.t, 1.3);
-  EXPECT_DOUBLE_EQ(largest_t({.results = 100, .t = 0.01}).value(), 0.65);  // exact results are no rule
+  CalibrationCell exact;
+  exact.results = 100;
+  EXPECT_DOUBLE_EQ(largest_t(exact).value(), 0.65);  // exact results are no rule
   EXPECT_DOUBLE_EQ(normal.warn, 1.2 * 4.5);                                // above what was seen
   EXPECT_DOUBLE_EQ(normal.fail, 1.2 * 4.5);
   EXPECT_DOUBLE_EQ(normal.share, 0.4);
