@@ -106,7 +106,7 @@ using Complaints = std::vector<std::string>;
 // The ends of the oracle's interval lie between those of the proof and of the wide one.
 void compare_intervals(const Pair& pair, Totals& totals, Complaints& complaints) {
   const oracle::Enclosure& o = pair.oracle;
-  const auto [lo, hi] = std::pair(number(pair.proof.lo), number(pair.proof.hi));
+  const double lo = number(pair.proof.lo), hi = number(pair.proof.hi);
   if (is_vacuous(pair.proof)) return;
   const double slack = radius_rounding * (hi - lo);
   const auto complain = [&](const char* what) {
