@@ -9,7 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/rng.hpp"
-#include "engine/grade/threads.hpp"
+#include "engine/threads.hpp"
 #include "generators/draw.hpp"
 #include "oracle/attention.hpp"
 

@@ -3,8 +3,8 @@
 
 #include "engine/check.hpp"
 #include "engine/grade/parts.hpp"
-#include "engine/grade/threads.hpp"
 #include "engine/stream.hpp"
+#include "engine/threads.hpp"
 #include "properties/property.hpp"
 
 #include <omp.h>

@@ -9,8 +9,8 @@
 #include "engine/check.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
-#include "engine/grade/threads.hpp"
 #include "engine/stream.hpp"
+#include "engine/threads.hpp"
 #include "generators/draw.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
@@ -159,9 +159,10 @@ class PairedRun {
     table.doc = plain_ ? "values from N(0,1), the default scale, no softcap, masks of -inf"
                        : "as campaigns draw them, up to 2^20 multiply-adds";
     table.problems = options_.paired;
-    table.columns.push_back({.name = "attest",
-                             .doc = "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers",
-                             .own = true});
+    table.columns.push_back(
+        {.name = "attest",
+         .doc = "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers",
+         .own = true});
     for (const ToleranceRule& rule : tolerance_rules())
       table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});
     set_on_conforming(table);
