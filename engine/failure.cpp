@@ -22,7 +22,7 @@ class Attempt {
  public:
   Attempt(const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy)
       : key_(outcome.key()), laws_(outcome.needed), bench_(bench), policy_(policy) {
-    if (is_statistical(key_.property)) laws_.insert(laws_.begin(), law_named(policy_bound_name));
+    if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name));
   }
   [[nodiscard]] const FailureKey& key() const { return key_; }
 
@@ -43,9 +43,9 @@ class Attempt {
   }
 
  private:
+  [[nodiscard]] bool may_be_proven() const { return is_statistical(key_.property) && key_.kind == VerdictKind::fail; }
   [[nodiscard]] bool proves(const FailureKey& shown) const {
-    return is_statistical(key_.property) && shown.property == policy_bound_name && shown.kind == key_.kind &&
-           shown.what == key_.what;
+    return may_be_proven() && shown.property == policy_bound_name && shown.kind == key_.kind && shown.what == key_.what;
   }
 
   FailureKey key_;

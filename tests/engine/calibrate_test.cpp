@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "engine/campaign.hpp"
+#include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
 
 namespace attest::engine {
@@ -76,14 +77,14 @@ struct Found {
 };
 
 // A campaign in which the statistical tiers alone are asked.
-Found hunt(const char* subject, const Policy& policy, const char* laws, std::uint64_t cases) {
+Found hunt(const char* subject, const Policy& policy, const char* laws, std::uint64_t cases, std::int64_t shrink = 1) {
   CampaignOptions options;
   options.subject = subject;
   options.policy = policy;
   options.cases = cases;
   options.jobs = 2;
   options.laws.property_glob = laws;
-  options.shrink.calls = 1;
+  options.shrink.calls = shrink;
   Observer silent;
   Found found;
   found.summary = run_campaign(*builtin_subject(subject, policy), nullptr, options, silent);
@@ -121,6 +122,28 @@ TEST(StatisticalTiers, SeeADrift) {
   EXPECT_EQ(found.drift->tensor, "share of T");
   EXPECT_GT(found.drift->got, found.drift->hi);
   EXPECT_EQ(found.summary.exit(), Exit::found);
+}
+
+// A finding that shrinks to one of the proven bound is stored as that; a call that fails stays with the law that asked.
+TEST(StatisticalTiers, FindingsThatShrinkToAProofAreStoredAsProofs) {
+  const Found found = hunt("fault:softmax-f16", f16, "aggregate-error", 1500, 200);
+  ASSERT_FALSE(found.summary.findings.empty());
+  EXPECT_EQ(found.summary.findings.front().entry.property, policy_bound_name);
+  EXPECT_TRUE(found.summary.findings.front().entry.with.empty());
+
+  const auto inner = builtin_subject("builtin:fused", f16);
+  const auto failing = test::meddled(*inner, [](const attest_attention&, CallResult) {
+    return CallResult{CallStatus::error, "the device is lost", 0};
+  });
+  CampaignOptions options;
+  options.subject = "builtin:fused";
+  options.policy = f16;
+  options.cases = 3;
+  options.laws.property_glob = "aggregate-error";
+  Observer silent;
+  const Summary summary = run_campaign(*failing, nullptr, options, silent);
+  ASSERT_EQ(summary.findings.size(), 1U);
+  EXPECT_EQ(summary.findings.front().entry.property, aggregate_error_name);
 }
 
 TEST(StatisticalTiers, SayWhereTheyAreSilent) {
