@@ -60,29 +60,23 @@ class Tally {
 
 }  // namespace
 
-struct AttentionOracle::State {
-  State(const Contract& contract, const Problem& the_problem, const Inputs& inputs, RoundingMode rounding)
-      : problem(the_problem),
-        call(contract, the_problem, inputs, rounding),
-        has_statistics(rounding == RoundingMode::nearest && statistical_refusal(contract).empty()) {}
+struct AttentionOracle::Full {
+  explicit Full(const AttentionOracle& oracle) : of(oracle), call(oracle.call_) {}
 
-  const Problem& problem;
-  Call call;
-  bool has_statistics;
+  const AttentionOracle& of;
+  const Call& call;
   Row row;
   Column column;
   HeadFacts facts;
   RowSpread spread;
   Index facts_of = -1, row_of = -1, spread_of = -1;
 
-  [[nodiscard]] Index head_number(Index b, Index h) const { return b * call.kv_heads + call.kv_head(h); }
   [[nodiscard]] Index row_number(const RowIndex& r) const { return (r.b * call.heads + r.h) * call.rows + r.i; }
 
   Row& at(const RowIndex& r) {
-    if (facts_of != head_number(r.b, r.h)) {
-      facts = head_facts(call, r.b, call.kv_head(r.h));
-      facts_of = head_number(r.b, r.h);
-    }
+    const Index head = call.head_number(r.b, r.h);
+    if (facts_of != head) facts = head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
+    facts_of = head;
     const Index number = row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
     row_of = number;
@@ -99,7 +93,7 @@ struct AttentionOracle::State {
   std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
-        !has_statistics)
+        !of.has_statistics_)
       return {};
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;
@@ -141,59 +135,65 @@ struct Results {
   Rounding out_round, lse_round;
 };
 
-template <class State>
-bool add_out(State& state, Tally& tally, const Results& results, const RowIndex& r, Index c) {
-  return tally.add(state.out(r, c), results.out_round, attest_load(&results.out, r.b, r.h, r.i, c), "out",
+template <class Full>
+bool add_out(Full& full, Tally& tally, const Results& results, const RowIndex& r, Index c) {
+  return tally.add(full.out(r, c), results.out_round, attest_load(&results.out, r.b, r.h, r.i, c), "out",
                    {r.b, r.h, r.i, c});
 }
 
-template <class State>
-bool add_lse(State& state, Tally& tally, const Results& results, const RowIndex& r) {
-  return tally.add(state.lse(r), results.lse_round, attest_load(&results.lse, r.b, r.h, r.i, 0), "lse",
+template <class Full>
+bool add_lse(Full& full, Tally& tally, const Results& results, const RowIndex& r) {
+  return tally.add(full.lse(r), results.lse_round, attest_load(&results.lse, r.b, r.h, r.i, 0), "lse",
                    {r.b, r.h, r.i, 0});
 }
 
-// Rows from `next` on that read one key/value head, at most `most`.
-std::size_t take_block(const Problem& problem, const std::vector<Index>& rows, std::size_t next, Index most,
-                       std::vector<RowIndex>& block) {
-  block.clear();
-  for (; next < rows.size() && static_cast<Index>(block.size()) < most; ++next) {
-    const RowIndex row = row_index(problem, rows[next]);
+// Rows that read one key/value head, as many as Quick takes at once.
+class Block {
+ public:
+  // Those from rows[next] on, at most `most`. Returns where the next block begins.
+  std::size_t take(const Problem& problem, const std::vector<Index>& rows, std::size_t next, Index most) {
     const Index group = problem.group();
-    if (!block.empty() && (row.b != block[0].b || row.h / group != block[0].h / group)) break;
-    block.push_back(row);
+    for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {
+      const RowIndex row = row_index(problem, rows[next]);
+      if (count_ > 0 && (row.b != rows_[0].b || row.h / group != rows_[0].h / group)) break;
+      rows_[count_++] = row;
+    }
+    return next;
   }
-  return next;
-}
+  [[nodiscard]] std::span<const RowIndex> rows() const noexcept { return {rows_.data(), count_}; }
 
-// The n-th row of a block: what Quick accepts is counted, the rest is judged in full. False if an element lies outside.
-template <class State>
-bool judge_row(State& state, Tally& tally, const Results& results, const Quick& quick, Index n, const RowIndex& r) {
-  const Index columns = state.call.dv;
+ private:
+  std::array<RowIndex, Quick::most_rows> rows_;
+  std::size_t count_ = 0;
+};
+
+// The n-th row of a block: what Quick accepts is counted, the rest is judged by `full()`. False if an element lies outside.
+template <class GetFull>
+bool judge_row(const GetFull& full, Tally& tally, const Results& results, const Quick& quick, Index n,
+               const RowIndex& r, Index columns) {
   if (quick.accepts_row(n)) {
     tally.accept(columns);
   } else {
     for (Index c = 0; c < columns; ++c) {
       if (quick.accepts(n, c))
         tally.accept(1);
-      else if (state.undetermined_by_row(r, attest_load(&results.out, r.b, r.h, r.i, c)))
+      else if (full().undetermined_by_row(r, attest_load(&results.out, r.b, r.h, r.i, c)))
         tally.undetermined();
-      else if (!add_out(state, tally, results, r, c))
+      else if (!add_out(full(), tally, results, r, c))
         return false;
     }
   }
   if (!results.has_lse) return true;
-  if (!quick.accepts_lse(n)) return add_lse(state, tally, results, r);
+  if (!quick.accepts_lse(n)) return add_lse(full(), tally, results, r);
   tally.accept(1);
   tally.not_wide();  // a log-sum-exp has no hull
   return true;
 }
 
-// Takes up what one row says: by Quick where it knows, by the full formulas where an element may need more than
-// near_lambda.
-template <class State>
-void add_statistics(State& state, const Results& results, const Quick* quick, Index n, const RowIndex& r,
-                    Statistics& statistics) {
+// Takes up what one row says: by Quick where it knows, by `full()` where an element may need more than near_lambda.
+template <class GetFull>
+void add_statistics(const GetFull& full, const Results& results, const Quick* quick, Index n, const RowIndex& r,
+                    Index columns, Statistics& statistics) {
   const bool known = quick != nullptr && quick->has_spread(n);
   if (known) {
     statistics.elements += static_cast<Index>(quick->spread(n).finite);
@@ -202,11 +202,11 @@ void add_statistics(State& state, const Results& results, const Quick* quick, In
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
   }
-  for (Index c = 0; c < state.call.dv; ++c) {
+  for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
     if (!std::isfinite(got)) continue;
-    const double lambda = state.lambda_needed(r, c, results.out_round, got);
+    const double lambda = full().lambda_needed(r, c, results.out_round, got);
     if (!(lambda > statistics.largest_lambda)) continue;
     statistics.largest_lambda = lambda;
     statistics.index = {r.b, r.h, r.i, c};
@@ -217,19 +217,26 @@ void add_statistics(State& state, const Results& results, const Quick* quick, In
 
 AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
                                  RoundingMode rounding)
-    : state_(std::make_unique<State>(contract, problem, inputs, rounding)) {}
+    : problem_(problem),
+      call_(contract, problem, inputs, rounding),
+      has_statistics_(rounding == RoundingMode::nearest && statistical_refusal(contract).empty()) {}
 AttentionOracle::~AttentionOracle() = default;
 
+AttentionOracle::Full& AttentionOracle::full() {
+  if (!full_) full_ = std::make_unique<Full>(*this);
+  return *full_;
+}
+
 Enclosure AttentionOracle::out_enclosure(Index b, Index h, Index i, Index column) {
-  return state_->out({b, h, i}, column);
+  return full().out({b, h, i}, column);
 }
 
 Enclosure AttentionOracle::hull_enclosure(Index b, Index h, Index i, Index column) {
-  return state_->column.hull(state_->call, state_->at({b, h, i}), b, h, column);
+  return full().column.hull(call_, full().at({b, h, i}), b, h, column);
 }
 
 StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, Index i, Index column, double lambda) {
-  State& at = *state_;
+  Full& at = full();
   Enclosure rigorous;
   const std::optional<Spread> spread = at.spread_at({b, h, i}, column, rigorous);
   if (!spread) return {};
@@ -243,14 +250,14 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
 }
 
 double AttentionOracle::slow_t(const Tensor& out, Index most) {
-  State& at = *state_;
+  Full& at = full();
   const Format type = format_of(out.dtype());
-  const std::vector<Index> rows = judged_rows(at.problem);
+  const std::vector<Index> rows = judged_rows(problem_);
   const Index all = static_cast<Index>(rows.size()) * at.call.dv, step = std::max<Index>(1, (all + most - 1) / most);
   double squares = 0;
   Index elements = 0;
   for (Index n = 0; n < all; n += step) {
-    const RowIndex r = row_index(at.problem, rows[static_cast<std::size_t>(n / at.call.dv)]);
+    const RowIndex r = row_index(problem_, rows[static_cast<std::size_t>(n / at.call.dv)]);
     const Index c = n % at.call.dv;
     const double got = out.at(r.b, r.h, r.i, c);
     Enclosure rigorous;
@@ -266,50 +273,47 @@ double AttentionOracle::slow_t(const Tensor& out, Index most) {
 }
 
 double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {
-  return state_->lambda_needed({b, h, i}, column, {state_->call.numbers.output, tensor, false}, got);
+  return full().lambda_needed({b, h, i}, column, {call_.numbers.output, tensor, false}, got);
 }
 
-Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return state_->lse({b, h, i}); }
+Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return full().lse({b, h, i}); }
 
 Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
-  const Call& call = state_->call;
-  const Results results(call.numbers, out, lse);
+  const Results results(call_.numbers, out, lse);
   Tally tally;
-  for (const Index flat : judged_rows(state_->problem)) {
-    const RowIndex r = row_index(state_->problem, flat);
-    for (Index c = 0; c < call.dv; ++c)
-      if (!add_out(*state_, tally, results, r, c)) return tally.verdict();
-    if (results.has_lse && !add_lse(*state_, tally, results, r)) return tally.verdict();
+  for (const Index flat : judged_rows(problem_)) {
+    const RowIndex r = row_index(problem_, flat);
+    for (Index c = 0; c < call_.dv; ++c)
+      if (!add_out(full(), tally, results, r, c)) return tally.verdict();
+    if (results.has_lse && !add_lse(full(), tally, results, r)) return tally.verdict();
   }
   return tally.verdict();
 }
 
 Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics) {
-  const Call& call = state_->call;
-  const Results results(call.numbers, out, lse);
-  if (!state_->has_statistics) statistics = nullptr;
-  Quick quick(call, format_of(out.dtype()), statistics != nullptr);
+  const Results results(call_.numbers, out, lse);
+  if (!has_statistics_) statistics = nullptr;
+  const auto full = [this]() -> Full& { return this->full(); };
+  Quick quick(call_, format_of(out.dtype()), statistics != nullptr);
   if (quick.max_rows() == 0) {
     if (statistics != nullptr)
-      for (const Index flat : judged_rows(state_->problem))
-        add_statistics(*state_, results, nullptr, 0, row_index(state_->problem, flat), *statistics);
+      for (const Index flat : judged_rows(problem_))
+        add_statistics(full, results, nullptr, 0, row_index(problem_, flat), call_.dv, *statistics);
     return judge_slowly(out, lse);
   }
   Tally tally;
-  std::vector<RowIndex> block;
-  const std::vector<Index> rows = judged_rows(state_->problem);
+  Block block;
+  const std::vector<Index> rows = judged_rows(problem_);
   for (std::size_t next = 0; next < rows.size();) {
-    next = take_block(state_->problem, rows, next, quick.max_rows(), block);
-    quick.load(block, results.out, results.lse);
-    if (quick.head_finite()) {
-      state_->facts = {};
-      state_->facts_of = state_->head_number(block[0].b, block[0].h);
-    }
-    for (std::size_t n = 0; n < block.size(); ++n) {
-      const auto at = static_cast<Index>(n);
-      if (statistics != nullptr) add_statistics(*state_, results, &quick, at, block[n], *statistics);
-      if (!judge_row(*state_, tally, results, quick, at, block[n])) return tally.verdict();
-      if (tally.all_wide() && quick.proves_not_wide(at)) tally.not_wide();
+    next = block.take(problem_, rows, next, quick.max_rows());
+    quick.load(block.rows(), results.out, results.lse);
+    if (quick.head_finite()) finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
+    Index n = 0;
+    for (const RowIndex& row : block.rows()) {
+      if (statistics != nullptr) add_statistics(full, results, &quick, n, row, call_.dv, *statistics);
+      if (!judge_row(full, tally, results, quick, n, row, call_.dv)) return tally.verdict();
+      if (tally.all_wide() && quick.proves_not_wide(n)) tally.not_wide();
+      ++n;
     }
   }
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();

@@ -8,7 +8,7 @@
 #include "core/inputs.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
-#include "oracle/numbers.hpp"
+#include "oracle/call.hpp"
 
 namespace attest::oracle {
 
@@ -90,8 +90,15 @@ class AttentionOracle {
   double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // What the full formulas know: made where the quick levels leave something open.
+  struct Full;
+  Full& full();
+
+  const Problem& problem_;
+  Call call_;
+  bool has_statistics_;
+  Index finite_head_ = -1;  // a key/value head known to hold finite values only
+  std::unique_ptr<Full> full_;
 };
 
 }  // namespace attest::oracle

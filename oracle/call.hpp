@@ -21,6 +21,8 @@ class Call {
   Index window_left, window_right;
 
   [[nodiscard]] Index kv_head(Index h) const noexcept { return h / (heads / kv_heads); }
+  // Of a key/value head among those of all samples.
+  [[nodiscard]] Index head_number(Index b, Index h) const noexcept { return b * kv_heads + kv_head(h); }
   // Lb: the keys of sample b.
   [[nodiscard]] Index length(Index b) const noexcept;
   // Keys outside [first, last) are masked by length, causality or window.

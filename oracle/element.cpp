@@ -22,8 +22,8 @@ struct Radius {
 };
 
 // Section 4: what is added around the box for one combination. `magnitude` is Abar; values are in units of 1/unit.
-Radius radius(const Numbers& m, const Row& row, const Combination& how, double magnitude, double rho, double sum_abs,
-              double max_abs, double unit) {
+Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
+              double rho, double sum_abs, double max_abs, double unit) {
   const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
   const double merged = m.merges ? (m.arithmetic.lse_merge == LseMerge::chain ? m.splits(n) : 1) : 0;
   double absolute = m.division_excess() * (merged + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
@@ -40,19 +40,20 @@ Radius radius(const Numbers& m, const Row& row, const Combination& how, double m
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
   const double x = growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
-  const double a = row.denominator_error(m, rho, how.sum_of_rounded);
+  const double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
   return {x, growth(bounded(a * (1 + m.u_softmax)))};
 }
 
 }  // namespace
 
-double largest_reach(const Call& call, const Row& row, double max_abs) {
+double largest_reach(const Call& call, const RowNumbers& row, double max_abs) {
   Combination ways[4];
   const int count = row.combinations(call, ways);
+  const double weight_sum = row.largest_sum(call.numbers);
   double reach = 0;
   for (int w = 0; w < count; ++w) {
-    const Radius r =
-        radius(call.numbers, row, ways[w], max_abs, row.rho, static_cast<double>(row.n) * max_abs, max_abs, 1);
+    const Radius r = radius(call.numbers, row, weight_sum, ways[w], max_abs, row.rho,
+                            static_cast<double>(row.n) * max_abs, max_abs, 1);
     reach = std::max(reach, r.x + r.g * (max_abs + r.x));
   }
   return reach;
@@ -184,8 +185,9 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   double spread = 0;
   Combination ways[4];
   const int count = row.combinations(call, ways);
+  const double weight_sum = row.largest_sum(call.numbers);
   for (int w = 0; w < count; ++w) {
-    const Radius r = radius(call.numbers, row, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+    const Radius r = radius(call.numbers, row, weight_sum, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
     spread = std::max(spread, r.x + r.g * (max_abs_ + r.x));
   }
   out.y = out.hull_lo = hull_lo_;
@@ -234,6 +236,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   bool proper = std::isfinite(y);
   Combination ways[4];
   const int count = row.combinations(call, ways);
+  const double weight_sum = row.largest_sum(m);
   double below[2], above[2], mean_abs[2];
   bool done[2] = {false, false};
   for (int w = 0; w < count; ++w) {
@@ -247,14 +250,14 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
       below[at] = box_extreme(box, y, -1);
       above[at] = box_extreme(box, y, 1);
     }
-    const Radius tight = radius(m, row, ways[w], mean_abs[at], row.rho, sum_abs_, max_abs_, unit_);
+    const Radius tight = radius(m, row, weight_sum, ways[w], mean_abs[at], row.rho, sum_abs_, max_abs_, unit_);
     const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
     const double reach = tight.x + tight.g * (top + tight.x);
     proper = proper && below[at] - reach <= above[at] + reach;
     lo = std::min(lo, below[at] - reach);
     hi = std::max(hi, above[at] + reach);
     if (row.score_lost) {
-      const Radius wide = radius(m, row, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+      const Radius wide = radius(m, row, weight_sum, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
       const double spread = wide.x + wide.g * (max_abs_ + wide.x);
       lost_lo = std::min(lost_lo, hull_lo - spread);
       lost_hi = std::max(lost_hi, hull_hi + spread);

@@ -26,7 +26,7 @@ class Column {
 };
 
 // The most that section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
-double largest_reach(const Call& call, const Row& row, double max_abs);
+double largest_reach(const Call& call, const RowNumbers& row, double max_abs);
 
 // The row's log-sum-exp, section 4b.
 Enclosure lse_enclosure_of(const Call& call, Row& row);

@@ -1,5 +1,7 @@
 #include "oracle/numbers.hpp"
 
+#include <optional>
+
 namespace attest::oracle {
 namespace {
 
@@ -17,15 +19,55 @@ struct Errors {
 
 }  // namespace
 
+const Numbers& Numbers::of_contract(const Contract& contract, RoundingMode rounding) {
+  struct Last {
+    Contract contract;
+    Numbers numbers;
+  };
+  static thread_local std::optional<Last> last;
+  if (!last || last->numbers.rounding != rounding || !(last->contract == contract))
+    last.emplace(Last{contract, Numbers(contract, rounding)});
+  return last->numbers;
+}
+
 Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double cap, RoundingMode rounding_mode)
-    : d(static_cast<double>(dimension)),
-      scale(sigma),
-      scale_magnitude(std::fabs(sigma)),
-      mu(std::max(1.0, scale_magnitude)),
-      softcap(cap),
-      softcap_before_bias(contract.softcap_before_bias),
-      rounding(rounding_mode),
-      arithmetic(contract.arithmetic) {
+    : Numbers(of_contract(contract, rounding_mode)) {
+  d = static_cast<double>(dimension);
+  scale = sigma;
+  scale_magnitude = std::fabs(sigma);
+  mu = std::max(1.0, scale_magnitude);
+  softcap = cap;
+  underflows = (flush ? 2 : 1) * d;
+  e_acc = compounded(d, u_acc);
+  e_acc_overflow = compounded(d + 4, u_acc);
+  relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  const Policy& policy = contract.policy;
+  const Format storage = policy[Stage::storage], operand = policy[Stage::operand], scaling = policy[Stage::scale];
+  const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
+  scaled_queries = arithmetic.fold_q || folds_root;
+  scaled_keys = arithmetic.fold_k || folds_root;
+  const bool folds = scaled_queries || scaled_keys;
+  const int operand_bits = std::min(precision(operand), precision(storage));
+  const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
+  inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
+  folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
+  unit = exp2 && folds ? 1.4427 : 1;
+  u_bias_unit = unit > 1 ? u_score + u_scale : 0;
+  const double factor = scale_magnitude * unit;
+  overflow_mu = std::max(1.0, factor);
+  operand_mu = folds ? overflow_mu : 1;
+  const double root = folds_root ? std::sqrt(factor) : 0;
+  const double most = overflow_scale / (1 + 2 * u_scale);
+  query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
+  key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
+  raw_overflow = std::min(overflow_score, overflow_scale);
+  if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
+  // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
+  if (scale_magnitude * (exp2 ? 1.4427 : 1) >= most) raw_overflow = 0;
+}
+
+Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
+    : softcap_before_bias(contract.softcap_before_bias), rounding(rounding_mode), arithmetic(contract.arithmetic) {
   const Errors of{rounding};
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], acc = policy[Stage::qk],
@@ -56,7 +98,6 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   overflow_cap = of.overflow(capping);
   tanh_relative = (2 * arithmetic.tanh_ulp + 2) * u_cap;
   tanh_absolute = arithmetic.tanh == TanhError::absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
-  underflows = (flush ? 2 : 1) * d;
 
   u_softmax = of.u(softmax);
   eta_softmax = of.eta(softmax, flush);
@@ -74,32 +115,10 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   u_acc = kappa * of.u(acc);
   u_scale = of.u(scaling);
   e_operand = compounded(2, u_operand);
-  e_acc = compounded(d, u_acc);
-  e_acc_overflow = compounded(d + 4, u_acc);
   e_scale = compounded(4, u_scale);
-  relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
-  const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
-  scaled_queries = arithmetic.fold_q || folds_root;
-  scaled_keys = arithmetic.fold_k || folds_root;
-  const bool folds = scaled_queries || scaled_keys;
-  const int operand_bits = std::min(precision(operand), precision(storage));
-  const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
-  inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(acc);
-  inexact_pv = std::min(precision(weights), precision(operand)) + operand_bits > precision(pv);
-  folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
-  unit = exp2 && folds ? 1.4427 : 1;
-  u_bias_unit = unit > 1 ? u_score + u_scale : 0;
-  const double factor = scale_magnitude * unit;
-  overflow_mu = std::max(1.0, factor);
-  operand_mu = folds ? overflow_mu : 1;
-  const double root = arithmetic.fold_sqrt && sigma > 0 ? std::sqrt(factor) : 0;
-  const double most = of.overflow(scaling) / (1 + 2 * u_scale);
-  query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
-  key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
-  raw_overflow = std::min(overflow_score, of.overflow(scaling));
-  if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
-  // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
-  if (scale_magnitude * (exp2 ? 1.4427 : 1) >= most) raw_overflow = 0;
+  overflow_scale = of.overflow(scaling);
+  inexact_pv = std::min(precision(weights), precision(operand)) + std::min(precision(operand), precision(storage)) >
+               precision(pv);
 
   // The weights are rounded to their own format and then to the operand's: once, if those are the same.
   const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;

@@ -26,13 +26,14 @@ constexpr bool loses(Format to, Format from) {
 enum class RoundingMode : std::uint8_t { nearest, directed };
 
 // What a contract says, as the numbers that the bounds are written in (docs/bounds.md, section 0). u_ is a unit roundoff,
-// eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone.
+// eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone; what
+// the contract alone decides is kept, per thread, for the next problem under the same one.
 struct Numbers {
   Numbers(const Contract& contract, Index dimension, double sigma, double cap,
           RoundingMode rounding = RoundingMode::nearest);
 
   // the problem
-  double d, scale, scale_magnitude, mu, softcap;
+  double d = 0, scale = 0, scale_magnitude = 0, mu = 0, softcap = 0;
   bool softcap_before_bias;
   // section 1
   double u_operand, eta_operand, overflow_operand;
@@ -40,7 +41,7 @@ struct Numbers {
   bool operand_flushes;   // that, or flush-to-zero: absolute errors arise on entering a product
   double u_acc, u_scale;  // u_acc and, below, u_pv: times kappa
   double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
-      tanh_absolute, overflow_cap;
+      tanh_absolute, overflow_cap, overflow_scale;
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
   double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
@@ -76,6 +77,11 @@ struct Numbers {
   [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
   // The part of N that chains of merges, and merges without a division, add to t.
   [[nodiscard]] double with_merges(double t, double n, double z_top) const;
+
+ private:
+  // Those that the contract alone decides.
+  Numbers(const Contract& contract, RoundingMode rounding);
+  static const Numbers& of_contract(const Contract& contract, RoundingMode rounding);
 };
 
 }  // namespace attest::oracle

@@ -15,7 +15,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1 - 1e-6;
 constexpr double ln_2 = 0.6931471805599453;
-constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_rows = 16;
+constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
 
 }  // namespace
 
@@ -347,7 +347,7 @@ bool Quick::proves_not_wide(Index n) const {
   const State& row = rows_[static_cast<std::size_t>(n)];
   if (!row.bounded) return false;
   const Numbers& m = call_.numbers;
-  Row most;  // upper bounds of all that section 4 reads
+  RowNumbers most;  // upper bounds of all that section 4 reads
   most.n = static_cast<Index>(row.n);
   most.r = row.r_most;
   most.a2 = m.merged_a2(row.n);

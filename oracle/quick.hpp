@@ -38,6 +38,7 @@ class Quick {
     return (near_[static_cast<std::size_t>(n * groups_ + column / 8)] >> (column % 8) & 1) != 0;
   }
   static constexpr double near_lambda = Statistics::near_lambda;
+  static constexpr Index most_rows = 16;
 
   // Whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
   [[nodiscard]] bool proves_not_wide(Index n) const;

@@ -305,19 +305,23 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
   box.hi_sum = sum(hi_sum);
 }
 
-double Row::denominator_error(const Numbers& m, double rho_used, bool sum_of_rounded) const {
-  const double keys_counted = static_cast<double>(n);
-  // How large the sum may be, and so how far its reciprocal may underflow: weights above e^lazy are wrong arguments of exp.
+double RowNumbers::largest_sum(const Numbers& m) const {
+  // Weights above e^lazy are wrong arguments of exp.
   const double largest_weight = std::exp(bounded(std::min(600.0, m.u_softmax * (m.a1 + a2) * z_all) + every_exp));
-  const double largest_sum = std::exp(m.lazy) * std::min(mass * std::exp(bounded(g)), keys_counted * largest_weight);
+  return std::exp(m.lazy) * std::min(mass * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
+}
+
+double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
+  const double keys_counted = static_cast<double>(n);
+  // The larger the sum, the further its reciprocal may underflow.
   double a = (keys_counted - 1 + r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final +
-             3 * keys_counted * m.eps0 * rho_used + (1 + m.division_excess()) * m.eta_final * largest_sum;
+             3 * keys_counted * m.eps0 * rho_used + (1 + m.division_excess()) * m.eta_final * largest;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
   return a;
 }
 
-int Row::combinations(const Call& call, Combination out[4]) const {
+int RowNumbers::combinations(const Call& call, Combination out[4]) const {
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
   const double t = m.shared_rounding(static_cast<double>(n), r, z_top);
@@ -351,7 +355,7 @@ Row::Lse Row::lse(const Call& call) {
   const double lo = wide ? log_sum(-1) : std::log(weights.lo_sum), hi = wide ? log_sum(1) : std::log(weights.hi_sum);
   const double c = std::max(std::fabs(lo), std::fabs(hi));
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
-  const double a = denominator_error(m, rho, rounded);
+  const double a = denominator_error(m, largest_sum(m), rho, rounded);
   double radius = growth(bounded(a * (1 + m.u_softmax))) +
                   m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (z_top + c + m.lazy) + 2 * c) +
                   0x1p-48 * (z_top + c) + 4 * (static_cast<double>(n) + 8) * 0x1p-53;

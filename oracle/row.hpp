@@ -29,8 +29,26 @@ struct HeadFacts {
 };
 HeadFacts head_facts(const Call& call, Index b, Index kv_head);
 
+// The numbers of one query row that section 4 reads, or upper bounds of them.
+struct RowNumbers {
+  Index n = 0;                                    // attended keys
+  double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)
+  double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
+  double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
+  double mass = 0;                                // sum exp(z - zmax)
+  double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
+
+  // How large the sum of the weights may be as a kernel computes it.
+  [[nodiscard]] double largest_sum(const Numbers& m) const;
+  // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
+  // `largest` is largest_sum().
+  [[nodiscard]] double denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const;
+  // Permitted combinations, at most four.
+  int combinations(const Call& call, Combination out[4]) const;
+};
+
 // Everything about one query row that its columns share: scores, weights and the flags of sections 1, 2 and 5.
-class Row {
+class Row : public RowNumbers {
  public:
   // The full formulas, summed in fixed order.
   void evaluate(const Call& call, const HeadFacts& head, Index b, Index h, Index i);
@@ -40,13 +58,8 @@ class Row {
   std::vector<Index> closed_by_bias;  // only a bias of -inf excludes them: ascending
   // Whether the kernel may look at key j, be it masked: a bias of -inf is added to a score.
   [[nodiscard]] bool may_read(const Call& call, Index b, Index j) const;
-  Index n = 0, n_padded = 0;
-  std::vector<double> z, e, d, p;  // per attended key, padded to whole lanes with weight 0; p is normalised
-  double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)
-  double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
-  double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
-  double mass = 0;                                // sum exp(z - zmax)
-  double rho = 0, rho_lost = 0;  // rho_lost is infinite where the weights may lose every bit
+  Index n_padded = 0;
+  std::vector<double> z, e, d, p;    // per attended key, padded to whole lanes with weight 0; p is normalised
   bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
   bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)
@@ -68,11 +81,6 @@ class Row {
     double y, lo, hi;
   };
   Lse lse(const Call& call);
-
-  // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
-  [[nodiscard]] double denominator_error(const Numbers& m, double rho_used, bool sum_of_rounded) const;
-  // Permitted combinations, at most four.
-  int combinations(const Call& call, Combination out[4]) const;
 
  private:
   void collect(const Call& call, Index b, Index h, Index i);
