@@ -126,6 +126,7 @@ std::size_t guard_bytes(const attest_tensor& view) noexcept {
 // Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer.
 struct Tensor::Block {
   DType type{};
+  attest_dtype plugin_type{};
   std::int32_t ndim = 0;
   std::int64_t shape[4] = {1, 1, 1, 1};
   std::int64_t strides[4] = {0, 0, 0, 0};
@@ -176,6 +177,7 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   void* memory = ::operator new (round_up(sizeof(Block)) + total, std::align_val_t{alignment});
   block_.reset(new (memory) Block);
   block_->type = type;
+  block_->plugin_type = plugin_dtype(type);
   block_->ndim = static_cast<std::int32_t>(shape.size());
   std::copy(shape.begin(), shape.end(), block_->shape);
   std::copy(strides.begin(), strides.end(), block_->strides);
@@ -219,7 +221,7 @@ attest_tensor Tensor::view() const noexcept {
   if (!block_) return tensor;
   tensor.data = block_->bytes() + block_->guard + block_->base;
   tensor.ndim = block_->ndim;
-  tensor.dtype = plugin_dtype(block_->type);
+  tensor.dtype = block_->plugin_type;
   tensor.shape = block_->shape;
   tensor.strides = block_->strides;
   return tensor;

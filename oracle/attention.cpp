@@ -46,7 +46,11 @@ class Tally {
   Verdict verdict() {
     if (evidence_) return Verdict::fail(std::move(*evidence_), counts_);
     if (counts_.judged == 0) return Verdict::vacuous("undetermined", counts_);
-    if (!all_wide_) return Verdict::pass(counts_);
+    if (!all_wide_) {
+      Verdict passed;
+      passed.counts = counts_;
+      return passed;
+    }
     counts_.wide = counts_.judged;
     return Verdict::vacuous("wide", counts_);
   }
@@ -125,10 +129,10 @@ struct Results {
       : out(out_tensor.view()),
         lse(lse_tensor.view()),
         has_lse(lse_tensor.present()),
-        out_round{numbers.output, format_of(out_tensor.dtype()), numbers.flush,
-                  numbers.rounding == RoundingMode::directed},
-        lse_round(out_round) {
-    if (has_lse) lse_round.stage = lse_round.tensor = format_of(lse_tensor.dtype());
+        out_round(rounding(numbers, numbers.output, out_tensor)),
+        lse_round(has_lse ? rounding(numbers, format_of(lse_tensor.dtype()), lse_tensor) : out_round) {}
+  static Rounding rounding(const Numbers& numbers, Format stage, const Tensor& tensor) {
+    return {stage, format_of(tensor.dtype()), numbers.flush, numbers.rounding == RoundingMode::directed};
   }
   attest_tensor out, lse;
   bool has_lse;
@@ -154,9 +158,16 @@ class Block {
   std::size_t take(const Problem& problem, const std::vector<Index>& rows, std::size_t next, Index most) {
     const Index group = problem.group();
     for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {
-      const RowIndex row = row_index(problem, rows[next]);
-      if (count_ > 0 && (row.b != rows_[0].b || row.h / group != rows_[0].h / group)) break;
-      rows_[count_++] = row;
+      const Index flat = rows[next];
+      // Most rows follow the one before: no need to divide.
+      if (count_ > 0 && flat == rows[next - 1] + 1 && rows_[count_ - 1].i + 1 < problem.lq) {
+        const RowIndex& last = rows_[count_ - 1];
+        rows_[count_] = {last.b, last.h, last.i + 1};
+      } else {
+        rows_[count_] = row_index(problem, flat);
+        if (count_ > 0 && (rows_[count_].b != rows_[0].b || rows_[count_].h / group != rows_[0].h / group)) break;
+      }
+      ++count_;
     }
     return next;
   }

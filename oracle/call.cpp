@@ -47,6 +47,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       batch(problem.b),
       heads(problem.hq),
       kv_heads(problem.hkv),
+      group(problem.group()),
       rows(problem.lq),
       keys(problem.lk),
       d(problem.d),

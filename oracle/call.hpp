@@ -16,11 +16,11 @@ class Call {
   const Contract* contract;
   Numbers numbers;
   attest_tensor q, k, v, bias, keep, kv_lengths;
-  Index batch, heads, kv_heads, rows, keys, d, dv;
+  Index batch, heads, kv_heads, group, rows, keys, d, dv;  // group: heads that share a key/value head
   bool has_bias, has_keep, causal, bottom_right;
   Index window_left, window_right;
 
-  [[nodiscard]] Index kv_head(Index h) const noexcept { return h / (heads / kv_heads); }
+  [[nodiscard]] Index kv_head(Index h) const noexcept { return h / group; }
   // Of a key/value head among those of all samples.
   [[nodiscard]] Index head_number(Index b, Index h) const noexcept { return b * kv_heads + kv_head(h); }
   // Lb: the keys of sample b.

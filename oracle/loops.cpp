@@ -7,16 +7,20 @@ namespace products {
 
 namespace {
 
+#ifdef ATTEST_X86_LOOPS
+enum class Isa : std::uint8_t { least, avx2, avx512 };
+// Found out as the program starts; who calls before has the least, which says the same.
+const Isa isa =
+    __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+        ? Isa::avx512
+    : __builtin_cpu_supports("avx2") ? Isa::avx2
+                                     : Isa::least;
+#endif
+
 // Calls `work` with the loops for what the machine has.
 template <class Work>
 auto widest(const Work& work) {
 #ifdef ATTEST_X86_LOOPS
-  enum class Isa : std::uint8_t { least, avx2, avx512 };
-  static const Isa isa =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-          ? Isa::avx512
-      : __builtin_cpu_supports("avx2") ? Isa::avx2
-                                       : Isa::least;
   if (isa == Isa::avx512) return work(Loops<Pack<double, 8>>{});
   if (isa == Isa::avx2) return work(Loops<Pack<double, 4>>{});
 #endif

@@ -15,7 +15,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1 - 1e-6;
 constexpr double ln_2 = 0.6931471805599453;
-constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
+constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_together = 4096;
 
 }  // namespace
 
@@ -67,8 +67,8 @@ void Quick::load_keys(Index tile) {
   keys_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
   double* kt = Scratch::need(scratch_.kt, call_.d * kt_stride_ + lane_count);
-  if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= 4096) {
-    double* together = Scratch::need(scratch_.together, 4096);
+  if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= most_together) {
+    double* together = Scratch::need(scratch_.together, most_together);
     read_row(call_.k, b_, kv_, first, count * call_.d, together);
     for (Index j = 0; j < count; ++j)
       for (Index c = 0; c < call_.d; ++c) kt[c * kt_stride_ + j] = together[j * call_.d + c];
@@ -90,12 +90,21 @@ void Quick::load_values(Index tile) {
   values_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
   double* v = Scratch::need(scratch_.v, tile_keys_ * columns_);
-  const bool whole = call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv && columns_ == call_.dv;
-  if (whole) read_row(call_.v, b_, kv_, first, count * call_.dv, v);
-  for (Index j = 0; j < count && !whole; ++j) {
-    double* row = v + j * columns_;
-    read_row(call_.v, b_, kv_, first + j, call_.dv, row);
-    std::fill(row + call_.dv, row + columns_, 0.0);
+  const bool dense = call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv;
+  if (dense && columns_ == call_.dv) {
+    read_row(call_.v, b_, kv_, first, count * call_.dv, v);
+  } else if (dense && count * call_.dv <= most_together) {
+    double* together = Scratch::need(scratch_.together, most_together);
+    read_row(call_.v, b_, kv_, first, count * call_.dv, together);
+    std::fill(v, v + count * columns_, 0.0);
+    for (Index j = 0; j < count; ++j)
+      for (Index c = 0; c < call_.dv; ++c) v[j * columns_ + c] = together[j * call_.dv + c];
+  } else {
+    for (Index j = 0; j < count; ++j) {
+      double* row = v + j * columns_;
+      read_row(call_.v, b_, kv_, first + j, call_.dv, row);
+      std::fill(row + call_.dv, row + columns_, 0.0);
+    }
   }
   const products::Extent size = products::magnitudes(v, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
@@ -119,8 +128,10 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   double* p = Scratch::need(scratch_.p, count * stride_);
   double top_norm = 0;
   for (Index n = 0; n < count; ++n) {
-    State& row = rows_[static_cast<std::size_t>(n)] = State{};
+    State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
+    row.bounded = row.all = row.lse = row.has_spread = false;
+    row.q_top = 0;
     double* to = q + n * call_.d;
     read_row(call_.q, row.at.b, row.at.h, row.at.i, call_.d, to);
     double square = 0;
@@ -140,7 +151,10 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   // One bound for all rows, where it is small.
   top_ = largest_score(top_norm * k_norm_ * (1 + 1e-9), top_norm, 0);
   one_top_ = !call_.has_bias && !top_.overflow() && top_.e < 1e-3;
-  for (Index n = 0; n < count; ++n) score(rows_[static_cast<std::size_t>(n)], n);
+  // Step by step for all rows: a processor has the next row to work on while the sums of one are folded.
+  for (Index n = 0; n < count; ++n) score(n);
+  for (Index n = 0; n < count; ++n) weigh(n);
+  for (Index n = 0; n < count && spreads_; ++n) square_row(n);
 
   double* y = Scratch::need(scratch_.y, count * columns_);
   double* reach = Scratch::need(scratch_.reach, count * columns_);
@@ -154,15 +168,16 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     if (spreads_) add_moments(count, tile);
   }
   std::fill(bits_.begin(), bits_.begin() + count * groups_, std::uint8_t{0});
-  for (Index n = 0; n < count; ++n) accept(rows_[static_cast<std::size_t>(n)], n, out, lse);
+  for (Index n = 0; n < count; ++n) accept(n, out);
+  for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }
 
-// Scores and weights of one row, if everything about it is bounded.
-void Quick::score(State& row, Index n) {
+// Scores of one row, and whether everything about it is bounded.
+void Quick::score(Index n) {
+  State& row = row_at(n);
   const Numbers& m = call_.numbers;
   double* z = scratch_.p.data() + n * stride_;
   double* e = Scratch::need(scratch_.d, max_rows_ * stride_) + n * stride_;
-  double* weights = Scratch::need(scratch_.m, max_rows_ * stride_) + n * stride_;
   const RowIndex& at = row.at;
 
   const double* bias = nullptr;
@@ -184,7 +199,6 @@ void Quick::score(State& row, Index n) {
   const products::ScoreSums sums = products::finish_scores(score_rule_, z, e, bias, open, call_.keys, stride_);
   row.n = sums.n;
   row.z_max = sums.z_max;
-  row.bounded = false;
   const double* q = scratch_.q.data() + n * call_.d;
   // A NaN in the bias would pass for a key that is not attended.
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
@@ -203,10 +217,7 @@ void Quick::score(State& row, Index n) {
                                      row.q_norm, top_bias));
     }
   }
-  if (row.bounded) return weigh(row, n, bias);
-  if (spreads_) clear_spread(n);
-  std::fill(z, z + stride_, 0.0);
-  std::fill(weights, weights + stride_, 0.0);
+  if (row.bounded && spreads_) vary(row, n, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {
@@ -240,13 +251,11 @@ bool Quick::bound(State& row, const Score& top) {
     return false;
   row.e_most = (top.e + 2 * m.smallest_bias) * (1 + 1e-9);  // a smaller bias than the largest may be flushed
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
-  const ForCount& f = for_count(row.n);
-  row.r = f.r;
-  row.r_most = f.r_most;
+  const ForCount& f = row.f = for_count(row.n);
   const double a2 = f.a2, wrong_shift = m.u_softmax * (m.a1 + a2);
   if (!(wrong_shift * row.z_most <= 80)) return false;
   const double sum_exponent = m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most +
-                              (row.n + row.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
+                              (row.n + f.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
   if (!(sum_exponent < log_overflow_softmax_ - 1e-6)) return false;
   row.d_most = row.e_most +
                m.u_softmax *
@@ -260,37 +269,42 @@ bool Quick::bound(State& row, const Score& top) {
   return per_bias <= 1.0 / 16 && 2 * row.e_most + per_bias * (std::fabs(row.z_max) + row.z_most) < 100;
 }
 
-void Quick::weigh(State& row, Index n, const double* bias) {
-  if (spreads_) vary(row, n, bias);
+void Quick::weigh(Index n) {
+  State& row = row_at(n);
+  double* p = scratch_.p.data() + n * stride_;
+  double* weights = Scratch::need(scratch_.m, max_rows_ * stride_) + n * stride_;
+  if (!row.bounded) {
+    std::fill(p, p + stride_, 0.0);
+    std::fill(weights, weights + stride_, 0.0);
+    return;
+  }
   const Numbers& m = call_.numbers;
-  const ForCount& f = for_count(row.n);
+  const ForCount& f = row.f;
   const double constant = f.every_exp + (sum_rounded_only_ ? m.u_weights : 0);
   const double cap = std::min(0.5, row.d_most);
   const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
-  const double t = m.shared_rounding(row.n, row.r, std::fabs(row.z_max)) + (sum_rounded_only_ ? 0 : m.u_weights);
+  const double t = m.shared_rounding(row.n, f.r, std::fabs(row.z_max)) + (sum_rounded_only_ ? 0 : m.u_weights);
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    damping};
-  const Index at = n * stride_;
-  const products::WeightSums sums =
-      products::weigh(rule, scratch_.p.data() + at, scratch_.d.data() + at, scratch_.m.data() + at, stride_);
+  const products::WeightSums sums = products::weigh(rule, p, scratch_.d.data() + n * stride_, weights, stride_);
   row.mass = sums.mass;
   row.gain = sums.gain / damping;
   const double inverse = 1 / row.mass;
-  const double after = m.eta_pv * (4 + (row.n + 2 * row.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
+  const double after = m.eta_pv * (4 + (row.n + 2 * f.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
   // Less what this level's own products may lose to underflow.
   const double absolute =
       std::max(before_ ? before : 0, before_ && !after_ ? 0 : after) - (row.n * inverse + 2) * 0x1p-1074;
   row.accept = {inverse,
                 sums.gain * inverse,
                 t,
-                (row.n - 1 + row.r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final,
+                (row.n - 1 + f.r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final,
                 absolute,
                 unit_roundoff(format_),
                 format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};
-  if (spreads_) square_row(row, n);
 }
 
-void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse) {
+void Quick::accept(Index n, const attest_tensor& out) {
+  State& row = row_at(n);
   if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
     row.bounded = row.has_spread = false;
     return;
@@ -310,8 +324,12 @@ void Quick::accept(State& row, Index n, const attest_tensor& out, const attest_t
         products::spread(row.spread, scratch_.y.data() + n * columns_, scratch_.first.data() + n * columns_,
                          scratch_.second.data() + n * columns_, got, columns_, call_.dv, near_.data() + n * groups_);
   }
+}
 
-  if (!attest_present(&lse)) return;
+void Quick::accept_lse(Index n, const attest_tensor& lse) {
+  State& row = row_at(n);
+  if (!row.bounded) return;
+  const RowIndex& at = row.at;
   const Numbers& m = call_.numbers;
   const double ln_mass = std::log(row.mass), y = row.z_max + ln_mass, a = row.accept.g;
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
@@ -346,18 +364,16 @@ void Quick::look_again(State& row, Index n, const double* got) {
 bool Quick::proves_not_wide(Index n) const {
   const State& row = rows_[static_cast<std::size_t>(n)];
   if (!row.bounded) return false;
-  const Numbers& m = call_.numbers;
-  RowNumbers most;  // upper bounds of all that section 4 reads
-  most.n = static_cast<Index>(row.n);
-  most.r = row.r_most;
-  most.a2 = m.merged_a2(row.n);
-  most.z_top = row.z_most;
-  most.z_all = row.z_most;
-  most.every_exp = row.d_most;
-  most.ln_n = ln_most(row.n);
-  most.g = row.e_most;
-  most.mass = row.n;
-  most.rho = std::exp(row.e_most + row.d_most);
+  const RowNumbers most{.n = static_cast<Index>(row.n),  // upper bounds of all that section 4 reads
+                        .g = row.e_most,
+                        .z_top = row.z_most,
+                        .z_all = row.z_most,
+                        .ln_n = row.f.ln_most,
+                        .r = row.f.r_most,
+                        .a2 = row.f.a2,
+                        .every_exp = row.d_most,
+                        .mass = row.n,
+                        .rho = std::exp(row.e_most + row.d_most)};
   const double reach = largest_reach(call_, most, v_top_) + (2 * growth(2 * row.d_most) + 1e-40) * v_top_;
   const double* p = scratch_.p.data() + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {

@@ -44,38 +44,41 @@ class Quick {
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
  private:
-  struct State {
-    RowIndex at{};
-    double n = 0, z_max = 0, mass = 0, gain = 0;                   // keys, zmax, sum p, sum p (1 - e^-d)
-    double r = 0, r_most = 0, e_most = 0, d_most = 0, z_most = 0;  // least and most R; upper bounds of e, d, |z| + e
-    products::AcceptRule accept{};
-    bool bounded = false, all = false, lse = false;
-    double q_norm = 0, q_top = 0;  // of the query: its Euclidean norm, at least, and its largest magnitude
-    products::SpreadRule spread{};
-    products::SpreadSums sums{};
-    bool has_spread = false;
-  };
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
     double n = -1, r = 0, r_most = 0, a2 = 0, ln_least = 0, ln_most = 0;  // R, least and most; of ln n
     double every_exp = 0, every_exp_most = 0, root_n = 0;
   };
+  // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
+  struct State {
+    RowIndex at{};
+    bool bounded = false, all = false, lse = false, has_spread = false;
+    double q_norm = 0, q_top = 0;  // of the query: its Euclidean norm, at least, and its largest magnitude
+    double n = 0, z_max = 0, mass = 0, gain = 0;  // keys, zmax, sum p, sum p (1 - e^-d)
+    double e_most = 0, d_most = 0, z_most = 0;    // upper bounds of e, d, |z| + e
+    ForCount f;                                   // of n
+    products::AcceptRule accept{};
+    products::SpreadRule spread{};
+    products::SpreadSums sums{};
+  };
+  State& row_at(Index n) { return rows_[static_cast<std::size_t>(n)]; }
   const ForCount& for_count(double n);
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void vary(State& row, Index n, const double* bias);
   [[nodiscard]] double largest_tau(const State& row, double variance) const;
-  void square_row(State& row, Index n);
+  void square_row(Index n);
   void clear_spread(Index n);
   void scale_values(Index tile);
   void add_moments(Index rows, Index tile);
   void load_keys(Index tile);
   void load_values(Index tile);
-  void score(State& row, Index n);
+  void score(Index n);
   [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias) const;
   bool bound(State& row, const Score& top);
-  void weigh(State& row, Index n, const double* bias);
-  void accept(State& row, Index n, const attest_tensor& out, const attest_tensor& lse);
+  void weigh(Index n);
+  void accept(Index n, const attest_tensor& out);
+  void accept_lse(Index n, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] Index tile_size(Index tile) const noexcept;
 

@@ -1,5 +1,6 @@
 #pragma once
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "oracle/quick.hpp"
@@ -23,8 +24,12 @@ struct Quick::Scratch {
   }
 };
 
-// Lower and upper bounds of ln n without a logarithm.
-inline double ln_least(double n) { return 0.6931471805599453 * std::ilogb(n); }
-inline double ln_most(double n) { return 0.6931471805599453 * (std::ilogb(n) + 1); }
+// Lower and upper bounds of ln n, a whole number from 1 on, without a logarithm.
+inline double ln_least(double n) {
+  return 0.6931471805599453 * static_cast<double>(std::bit_width(static_cast<std::uint64_t>(n)) - 1);
+}
+inline double ln_most(double n) {
+  return 0.6931471805599453 * static_cast<double>(std::bit_width(static_cast<std::uint64_t>(n)));
+}
 
 }  // namespace attest::oracle

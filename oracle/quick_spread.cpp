@@ -51,7 +51,7 @@ void Quick::vary(State& row, Index n, const double* bias) {
   const Numbers& m = call_.numbers;
   products::VarianceRule rule = variance_rule_;
   rule.z_max = row.z_max;
-  rule.constant += square(for_count(row.n).a2 * row.z_max) / 3;
+  rule.constant += square(row.f.a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   float* variance = Scratch::need(scratch_.w, max_rows_ * stride_) + n * stride_;
   const double most = products::variances(rule, scratch_.p.data() + n * stride_, bias, variance, stride_);
@@ -67,14 +67,16 @@ double Quick::largest_tau(const State& row, double variance) const {
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
   if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
-  double shared = m.u_softmax * for_count_.a2 * (std::fabs(row.z_max) + row.e_most);
+  double shared = m.u_softmax * row.f.a2 * (std::fabs(row.z_max) + row.e_most);
   if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
-void Quick::square_row(State& row, Index n) {
+void Quick::square_row(Index n) {
+  State& row = row_at(n);
+  if (!row.has_spread) return clear_spread(n);
   const Numbers& m = call_.numbers;
-  const ForCount& f = for_count(row.n);
+  const ForCount& f = row.f;
   const double keys = row.n, unit2 = square(m.u_softmax), top = std::fabs(row.z_max);
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
   const double own = square(unit64) * (keys + 8) / 2;
@@ -93,8 +95,7 @@ void Quick::square_row(State& row, Index n) {
     undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
                  4 * m.c_exp;
   // What a narrower operand loses of v is no part of s.
-  row.has_spread =
-      row.has_spread && row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
+  row.has_spread = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
 
   const double inverse = row.accept.inverse_mass;
