@@ -47,7 +47,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       batch(problem.b),
       heads(problem.hq),
       kv_heads(problem.hkv),
-      group(problem.group()),
+      group(problem.hkv > 0 ? problem.group() : 1),
       rows(problem.lq),
       keys(problem.lk),
       d(problem.d),

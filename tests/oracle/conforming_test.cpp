@@ -115,5 +115,18 @@ TEST(ConformingDivisions, OfTinyValuesAreNeverFoundWrong) {
     }
 }
 
+// Nothing to judge is no error.
+TEST(AttentionOracle, TakesEmptyDimensions) {
+  for (const char* empty : {"b=0", "hq=0 hkv=0", "hq=0", "lq=0", "dv=0"}) {
+    const Problem problem = problem_from_text(empty);
+    const Contract contract = contract_for(policy_from_text("f32"));
+    const Inputs inputs = materialise(problem);
+    const Tensor out = make_out(problem);
+    oracle::Statistics statistics;
+    const Verdict verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, {}, &statistics);
+    EXPECT_EQ(verdict.kind, VerdictKind::vacuous) << empty;
+  }
+}
+
 }  // namespace
 }  // namespace attest
