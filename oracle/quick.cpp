@@ -131,14 +131,14 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
     row.bounded = row.all = row.lse = row.has_spread = false;
-    row.q_top = 0;
     double* to = q + n * call_.d;
     read_row(call_.q, row.at.b, row.at.h, row.at.i, call_.d, to);
-    double square = 0;
+    double square = 0, top = 0;
     for (Index c = 0; c < call_.d; ++c) {
       square += to[c] * to[c];
-      row.q_top = std::max(row.q_top, std::fabs(to[c]));
+      top = std::max(top, std::fabs(to[c]));
     }
+    row.q_top = top;
     row.q_norm = std::sqrt(square);
     top_norm = std::max(top_norm, row.q_norm);
   }
@@ -291,9 +291,10 @@ void Quick::weigh(Index n) {
   row.gain = sums.gain / damping;
   const double inverse = 1 / row.mass;
   const double after = m.eta_pv * (4 + (row.n + 2 * f.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
-  // Less what this level's own products may lose to underflow.
-  const double absolute =
-      std::max(before_ ? before : 0, before_ && !after_ ? 0 : after) - (row.n * inverse + 2) * 0x1p-1074;
+  double absolute = std::max(before_ ? before : 0, before_ && !after_ ? 0 : after);
+  // Less what this level's own products may lose to underflow, at most 2^-1037: larger numbers do not notice, and
+  // arithmetic with subnormal ones is slow.
+  if (!(absolute > 0x1p-900)) absolute -= (row.n * inverse + 2) * 0x1p-1074;
   row.accept = {inverse,
                 sums.gain * inverse,
                 t,
