@@ -1,9 +1,11 @@
 #include "oracle/attention.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "oracle/call.hpp"
@@ -151,11 +153,29 @@ bool add_lse(Full& full, Tally& tally, const Results& results, const RowIndex& r
                    {r.b, r.h, r.i, 0});
 }
 
+// judged_rows(), without a list where every row is judged.
+class JudgedRows {
+ public:
+  explicit JudgedRows(const Problem& problem)
+      : all_(problem.rows == 0), count_(static_cast<std::size_t>(problem.b * problem.hq * problem.lq)) {
+    if (all_) return;
+    some_ = judged_rows(problem);
+    count_ = some_.size();
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  Index operator[](std::size_t n) const noexcept { return all_ ? static_cast<Index>(n) : some_[n]; }
+
+ private:
+  bool all_;
+  std::size_t count_;
+  std::vector<Index> some_;
+};
+
 // Rows that read one key/value head, as many as Quick takes at once.
 class Block {
  public:
   // Those from rows[next] on, at most `most`. Returns where the next block begins.
-  std::size_t take(const Problem& problem, const std::vector<Index>& rows, std::size_t next, Index most) {
+  std::size_t take(const Problem& problem, const JudgedRows& rows, std::size_t next, Index most) {
     const Index group = problem.group();
     for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {
       const Index flat = rows[next];
@@ -314,7 +334,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   }
   Tally tally;
   Block block;
-  const std::vector<Index> rows = judged_rows(problem_);
+  const JudgedRows rows(problem_);
   for (std::size_t next = 0; next < rows.size();) {
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);
