@@ -83,11 +83,20 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   }
 }
 
+// Shrinking may have left what only the log-sum-exp shows. For a subject without one the problem that it began with counts.
+Problem problem_for(const Entry& entry, const SubjectInfo& info) {
+  if (entry.problem.lse == LseOutput::none || info.supports.lse) return entry.problem;
+  Problem original = problem_from_text(entry.original);
+  original.lse = LseOutput::none;
+  return original;
+}
+
 void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
   const std::vector<std::size_t> laws = laws_of(entry);
   const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
-  const Contract contract = contract_for_problem(bench.subject.info(), policy, entry.problem);
-  const CaseOutcome outcome = check(entry.problem, contract, bench, laws);
+  const Problem problem = problem_for(entry, bench.subject.info());
+  const Contract contract = contract_for_problem(bench.subject.info(), policy, problem);
+  const CaseOutcome outcome = check(problem, contract, bench, laws);
   for (const LawVerdict& law : outcome.laws)
     if (law.law == law_named(entry.property)) result.verdict = law.verdict;
   // A call that does not return is the finding of the first law that ran, whichever it was.

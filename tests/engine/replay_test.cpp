@@ -6,6 +6,7 @@
 
 #include "engine/campaign.hpp"
 #include "engine/file.hpp"
+#include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
 #include "temporary_folder.hpp"
 
@@ -113,6 +114,34 @@ TEST_F(Replay, ALogSumExpThatShrinkingAskedForIsNotInTheBucket) {
   EXPECT_TRUE(added);
   const ReplayReport report = run();
   EXPECT_EQ(report.as_expected, report.entries);
+}
+
+// Its reproducer may show a failure by the log-sum-exp alone; a kernel without one is asked what it began with.
+TEST_F(Replay, ASubjectWithoutALogSumExpIsAskedForTheProblemBeforeShrinking) {
+  fs::remove(file);
+  entry.original = "lq=3 lk=5 d=4 dv=4 scale=0x1p-1 lse=f32 values=normal:1";
+  entry.problem = problem_from_text("scale=0x1p-1 lse=f32 values=normal:1 v_form=zero");
+  write_entry(entry, folder.path());
+  const auto inner = builtin_subject("fault:scale-missing", std::nullopt);
+  SubjectInfo without = inner->info();
+  without.supports.lse = false;
+  std::vector<Index> keys;
+  const Resolve resolve_without = [&](const Entry&) {
+    return std::make_unique<test::FakeFactory>(without, [&]() -> test::Answer {
+      const std::shared_ptr<Subject> subject = inner->open();
+      return [&, subject](const attest_attention& call) {
+        EXPECT_FALSE(attest_present(&call.lse));
+        keys.push_back(call.k.shape[2]);
+        return subject->run({&call, 1}).front();
+      };
+    });
+  };
+  results.clear();
+  replay(
+      {folder.path()}, resolve_without, nullptr, [&](const ReplayResult& result) { results.push_back(result); }, true);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].outcome, Replayed::unexpected) << results[0].sentence;  // it fails there too
+  EXPECT_EQ(keys, std::vector<Index>{5});
 }
 
 TEST_F(Replay, DamagedFilesAreNamedAndTheRestStillRun) {
