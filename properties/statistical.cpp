@@ -4,7 +4,8 @@
 // aggregate-error: T, the rms of |out - y| / s over a result of 48 elements or more, is at most 1.3 times the largest of
 // conforming kernels of the same policy and class of values.
 //
-// Neither is a proof. Both are silent where the proven bound already fails, or the contract errs to one side.
+// Neither is a proof. Where the proven bound fails statistical-bound does too, and aggregate-error has no say; both are
+// silent about a contract that errs to one side.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
