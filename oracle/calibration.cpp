@@ -23,7 +23,7 @@ constexpr int format_version = 1;
 // Room above the largest that was seen.
 constexpr double t_margin = 1.3, lambda_margin = 1.2, share_margin = 2;
 constexpr std::int64_t least_results = 100;  // fewer say nothing of how large T may be
-constexpr double least_t = 0.5;              // kernels that happen to be exact are no rule for others
+constexpr double least_limit = 1;            // of T: errors as large as s says of itself are no objection
 constexpr double least_share = 0.25;         // however rare it is among conforming kernels
 
 // The numbers of a cell in the order in which they are written.
@@ -70,7 +70,7 @@ Index judged_row_count(const Problem& p) {
 
 std::optional<double> largest_t(const CalibrationCell& cell) {
   if (cell.results < least_results) return std::nullopt;
-  return t_margin * std::max(cell.t, least_t);
+  return std::max(least_limit, t_margin * cell.t);
 }
 
 std::string calibration_class(const Problem& p) {

@@ -29,7 +29,7 @@ struct CalibrationCell {
   friend bool operator==(const CalibrationCell&, const CalibrationCell&) = default;
 };
 
-// The largest T that a result of the class may have: 1.3 times the largest seen, or 0.65. nullopt where too few were seen.
+// The largest T that a result of the class may have: 1.3 times the largest seen, 1 at least. nullopt where too few were seen.
 std::optional<double> largest_t(const CalibrationCell& cell);
 
 struct PolicyCalibration {
