@@ -2,15 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
-#include "core/error.hpp"
 #include "engine/calibrate.hpp"
 #include "report/calibration.hpp"
 #include "subjects/builtin_emulated.hpp"
@@ -40,8 +37,7 @@ engine::CalibrateOptions read_options(const Settings& settings) {
   calibrate.kernels = settings.integer("kernels", 1, 100'000).value_or(calibrate.kernels);
   calibrate.cases = settings.integer("cases", 1, 100'000).value_or(calibrate.cases);
   calibrate.seed = settings.integer("seed", 0, ~std::uint64_t{0}).value_or(calibrate.seed);
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  calibrate.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  calibrate.jobs = read_jobs(settings);
   return calibrate;
 }
 
@@ -60,9 +56,7 @@ int run_calibrate(const Settings& settings) {
   calibrate.progress = tell_progress;
   const oracle::Calibration calibration = engine::calibrate(calibrate);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
-  if (out) out->stream() << oracle::to_file_text(calibration) << std::flush;
-  if (out && !out->stream())
-    throw usage_error("--out: the file could not be written whole; check the space on its disk");
+  if (out) write_text(*out, oracle::to_file_text(calibration));
   if (!out || !out->is_stdout()) std::cout << report::calibration_text(calibration);
   return 0;
 }

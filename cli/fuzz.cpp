@@ -11,7 +11,6 @@
 #include <limits>
 #include <memory>
 #include <random>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -183,8 +182,7 @@ engine::CampaignOptions read_campaign(const Settings& settings, const std::strin
     else
       options.cases = 1000;
   }
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  options.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  options.jobs = read_jobs(settings);
   options.shard = read_shard(settings);
   options.shrink = read_budget(settings, fuzz);
   options.continue_after_failure = fuzz || settings.flag("continue-after-failure");
@@ -262,7 +260,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
   summary.policy = options.policy_text;
   summary.policy_declared = options.policy || info.policy_declared;
   summary.seed = problem.seed;
-  summary.add(problem, contract.policy, outcome);
+  summary.add(problem, outcome);
   if (const engine::LawVerdict* law = outcome.finding()) {
     engine::Finding finding;
     finding.cases_to_first = 1;
@@ -278,12 +276,9 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
                                         {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
+    if (std::string without = bucket_without_lse(outcome, finding.entry); options.known.contains(without))
+      finding.entry.bucket = std::move(without);
     finding.known = options.known.contains(finding.entry.bucket);
-    if (const std::string without = bucket_without_lse(outcome, finding.entry);
-        !finding.known && options.known.contains(without)) {
-      finding.entry.bucket = without;
-      finding.known = true;
-    }
     summary.findings.push_back(std::move(finding));
   }
   if (!outputs.stdout_taken())

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -64,8 +62,7 @@ engine::GradeOptions read_options(const Settings& settings) {
   grade.cases = settings.integer("cases", 1, 1'000'000'000).value_or(grade.cases);
   grade.paired = settings.integer("paired", 0, 1'000'000).value_or(grade.paired);
   grade.clean = settings.integer("clean", 0, 1'000'000'000).value_or(grade.clean);
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  grade.jobs = static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+  grade.jobs = read_jobs(settings);
   return grade;
 }
 
@@ -91,10 +88,7 @@ int run_grade_verb(const Settings& settings) {
     object["exit"] = static_cast<int>(grade.exit());
     write_json(*json, object);
   }
-  if (svg) {
-    svg->stream() << report::grade_svg(grade, grade_options) << std::flush;
-    if (!svg->stream()) throw usage_error("--svg: the file could not be written whole; check the space on its disk");
-  }
+  if (svg) write_text(*svg, report::grade_svg(grade, grade_options));
   if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) std::cout << report::grade_text(grade, grade_options);
   return static_cast<int>(grade.exit());
 }

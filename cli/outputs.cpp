@@ -10,7 +10,7 @@
 
 namespace attest::cli {
 
-OutputFile::OutputFile(const std::string& path, std::string_view option) {
+OutputFile::OutputFile(const std::string& path, std::string_view option) : option_(option) {
   if (path == "-") return;
   file_ = std::make_unique<std::ofstream>(path);
   if (!*file_) throw usage_error(fmt::format("{} {}: the file cannot be written; check its folder", option, path));
@@ -18,9 +18,15 @@ OutputFile::OutputFile(const std::string& path, std::string_view option) {
 
 std::ostream& OutputFile::stream() noexcept { return file_ ? *file_ : std::cout; }
 
+void write_text(OutputFile& file, std::string_view text) {
+  file.stream() << text << std::flush;
+  if (!file.stream())
+    throw usage_error(
+        fmt::format("{}: the file could not be written whole; check the space on its disk", file.option()));
+}
+
 void write_json(OutputFile& file, const nlohmann::ordered_json& object) {
-  file.stream() << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
-  if (!file.stream()) throw usage_error("--json: the file could not be written whole; check the space on its disk");
+  write_text(file, object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 bool progress_is_live() noexcept { return isatty(STDERR_FILENO) != 0; }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,11 +18,15 @@ class OutputFile {
   OutputFile(const std::string& path, std::string_view option);
   [[nodiscard]] std::ostream& stream() noexcept;
   [[nodiscard]] bool is_stdout() const noexcept { return file_ == nullptr; }
+  [[nodiscard]] std::string_view option() const noexcept { return option_; }
 
  private:
+  std::string option_;
   std::unique_ptr<std::ofstream> file_;
 };
 
+// Writes all of it. Throws Error(usage) naming the option if the disk is full.
+void write_text(OutputFile& file, std::string_view text);
 // Writes one object and a newline.
 void write_json(OutputFile& file, const nlohmann::ordered_json& object);
 

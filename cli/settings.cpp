@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "core/error.hpp"
 #include "core/problem.hpp"
@@ -34,6 +35,11 @@ std::set<std::string, std::less<>>& keys_of_all_verbs() {
 }
 
 }  // namespace
+
+int read_jobs(const Settings& settings) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
+}
 
 std::optional<double> parse_duration(std::string_view text) noexcept {
   double unit = 0;

@@ -60,6 +60,9 @@ class Settings {
   std::map<std::string, Value, std::less<>> values_;
 };
 
+// --jobs, or as many as there are cores.
+int read_jobs(const Settings& settings);
+
 // "30s", "5m", "1.5h" as seconds; nullopt if it is none or not greater than 0.
 std::optional<double> parse_duration(std::string_view text) noexcept;
 

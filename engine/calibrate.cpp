@@ -152,15 +152,14 @@ EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, 
 }
 
 // Every kernel on as many problems with these values.
-std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& policy, Values values,
-                                std::uint64_t step) {
+std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& policy,
+                                const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
   const Domain domain = domain_of(policy, values, most_multiply_adds), large = domain_of(policy, values, most_long);
   const std::uint64_t seed = extend(mix(options.seed), step);
-  std::vector<Record> records(options.kernels * options.cases);
+  std::vector<Record> records(kernels.size() * options.cases);
   on_all_threads(records.size(), options.jobs, [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
-    const EmulatedKernel kernel = kernel_of(options, policy, number);
-    records[n] = measure(draw_problem(n % 100 == 0 ? large : domain, seed, n, 1), kernel);
+    records[n] = measure(draw_problem(n % 100 == 0 ? large : domain, seed, n, 1), kernels[number]);
     records[n].kernel = number;
   });
   return records;
@@ -175,18 +174,21 @@ oracle::Calibration calibrate(const CalibrateOptions& options) {
   std::size_t step = 0;
   for (const Policy& policy : options.policies) {
     oracle::PolicyCalibration& calibrated = calibration.policies[to_text(policy)];
+    std::vector<EmulatedKernel> kernels;
+    for (std::uint64_t number = 0; number < options.kernels; ++number)
+      kernels.push_back(kernel_of(options, policy, number));
     Shares by_kernel, by_keys;
     const auto second_look = [&](const Record& record) {
-      Run run(record.problem, kernel_of(options, policy, record.kernel));
+      Run run(record.problem, kernels[record.kernel]);
       return run.oracle->slow_t(run.out);
     };
     for (std::size_t values = 0; values < values_count; ++values, ++step) {
       if (options.progress) options.progress(to_text(policy), step, steps);
-      const std::vector<Record> records = measure_all(options, policy, static_cast<Values>(values), step);
+      const std::vector<Record> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
       std::map<std::string, std::vector<const Record*>> classes;
       for (const Record& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
       for (const auto& [name, of_class] : classes) {
-        const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, options.kernels, second_look);
+        const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
         for (const Record* record : of_class) {
           if (record->elements < oracle::least_elements) continue;
           by_kernel.add(record->kernel, record->t > cell.t99);

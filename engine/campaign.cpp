@@ -194,7 +194,7 @@ class Campaign {
       if (record.error) rethrow(record);
       if (!record.done) return true;  // time ran out before it: later cases of the block are dropped
       ++drawn_;
-      summary_.add(record.problem, contract_for_problem(info_, options_.policy, record.problem).policy, record.outcome);
+      summary_.add(record.problem, record.outcome);
       summary_.rejected += record.rejected;
       summary_.next_case = record.number + 1;
       summary_.seconds = seconds_before_ + elapsed();

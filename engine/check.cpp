@@ -23,8 +23,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool is_statistical(std::size_t law) { return properties::properties()[law].kind == properties::Kind::statistical; }
-
 Verdict verdict_of(const CallResult& result) {
   switch (result.status) {
     case CallStatus::unsupported:
@@ -78,8 +76,8 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
       (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::warn &&
        found->verdict.kind != VerdictKind::fail))
     return std::nullopt;
-  const oracle::Thresholds thresholds = trial.calibration().thresholds(trial.contract().policy, trial.problem());
-  return Aggregate{trial.statistics().t(), thresholds.cell->t99, thresholds.share};
+  const oracle::Thresholds& thresholds = trial.thresholds();
+  return Aggregate{trial.contract().policy, trial.statistics().t(), thresholds.cell->t99, thresholds.share};
 }
 
 }  // namespace
@@ -104,6 +102,8 @@ FailureKey CaseOutcome::key() const {
   const LawVerdict& law = laws[*reported];
   return key_of(properties::properties()[law.law].name, law.verdict);
 }
+
+bool is_statistical(std::size_t law) { return properties::properties()[law].kind == properties::Kind::statistical; }
 
 std::size_t law_named(std::string_view name) {
   const auto all = properties::properties();

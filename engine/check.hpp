@@ -31,6 +31,8 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
 
 // The position of a property by name. Throws Error(usage) if there is none.
 std::size_t law_named(std::string_view name);
+// Whether the law proves nothing (properties::Kind::statistical).
+bool is_statistical(std::size_t law);
 
 // The property that holds every judged element against the oracle's enclosure.
 inline constexpr std::string_view policy_bound_name = "policy-bound";

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
 
@@ -17,6 +18,7 @@ inline constexpr std::string_view drift_name = "drift";
 
 // What tier three saw of one result, whose class is calibrated.
 struct Aggregate {
+  Policy policy;          // that it was judged under
   double t = 0, t99 = 0;  // T, and what 99 % of conforming results of its class do not exceed
   double share = 1;       // see oracle::Thresholds
 };

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::int64_t most_timeouts = 20;  // each costs its whole time limit
 
-bool is_statistical(std::string_view property) {
-  return properties::find_property(property)->kind == properties::Kind::statistical;
-}
-
 // A candidate counts if the laws that showed the failure show it again with the same key. A finding of a statistical tier
 // may turn into one of the policy bound on the way, which is a proof, and then stays one.
 class Attempt {
@@ -43,7 +39,9 @@ class Attempt {
   }
 
  private:
-  [[nodiscard]] bool may_be_proven() const { return is_statistical(key_.property) && key_.kind == VerdictKind::fail; }
+  [[nodiscard]] bool may_be_proven() const {
+    return is_statistical(law_named(key_.property)) && key_.kind == VerdictKind::fail;
+  }
   [[nodiscard]] bool proves(const FailureKey& shown) const {
     return may_be_proven() && shown.property == policy_bound_name && shown.kind == key_.kind && shown.what == key_.what;
   }
@@ -84,8 +82,8 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   const FailureKey& key = attempt.key();
   entry.property = key.property;
   for (const std::size_t law : failure.outcome.needed)
-    if (const std::string name(properties::properties()[law].name); name != key.property && !is_statistical(name))
-      entry.with.push_back(name);
+    if (const std::string_view name = properties::properties()[law].name; name != key.property && !is_statistical(law))
+      entry.with.emplace_back(name);
   const bool asked = failure.problem.lse != LseOutput::none && !failure.lse_added;
   entry.lse_added = !asked && entry.problem.lse != LseOutput::none;
   entry.contract = contract_for_problem(info, policy, entry.problem);

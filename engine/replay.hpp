@@ -35,7 +35,8 @@ struct ReplayReport {
 using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
 
 // Runs every entry under `paths` through check(), the function campaigns use, and hands each result to `told` in order.
-// Subjects are kept from entry to entry. A null `calibration` is the one shipped with attest. `expect_pass`: every entry must pass, whatever it says it expects.
+// Subjects are kept from entry to entry. `expect_pass`: every entry must pass, whatever it says it expects. A null
+// `calibration` is the one shipped with attest.
 // Throws Error(usage) for a path that does not exist.
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
                     const std::function<void(const ReplayResult&)>& told, bool expect_pass = false,

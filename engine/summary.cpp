@@ -37,12 +37,12 @@ std::uint64_t PropertyCounts::of(VerdictKind kind) const {
   return found == verdicts.end() ? 0 : found->second;
 }
 
-void Summary::add(const Problem& problem, const Policy& judged_by, const CaseOutcome& outcome) {
+void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   ++cases;
   executed += outcome.executed();
   failing_cases += outcome.reported.has_value();
   seconds_in += outcome.seconds;
-  if (outcome.aggregate) drift[to_text(judged_by)].add(*outcome.aggregate, problem);
+  if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.lk >= long_keys;
   for (const auto& [law, verdict] : outcome.laws) {
     const std::string property(properties::properties()[law].name);

@@ -8,7 +8,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/error.hpp"
-#include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
 #include "engine/check.hpp"
@@ -57,8 +56,8 @@ struct Summary {
   std::uint64_t next_case = 0;    // where a resumed campaign goes on
   bool interrupted = false;
 
-  // Adds one case in case order, judged under `policy`.
-  void add(const Problem& problem, const Policy& policy, const CaseOutcome& outcome);
+  // Adds one case in case order.
+  void add(const Problem& problem, const CaseOutcome& outcome);
   // 1 if a finding is not known; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.
   [[nodiscard]] Exit exit() const noexcept;
   // Why exit() is internal, in one sentence; empty otherwise.

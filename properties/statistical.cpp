@@ -36,10 +36,6 @@ std::optional<std::string> has_aggregate(const Problem& problem, const Contract&
   return std::nullopt;
 }
 
-Thresholds thresholds_of(const Trial& trial) {
-  return trial.calibration().thresholds(trial.contract().policy, trial.problem());
-}
-
 // Where sums, weights or partial results have 16 bits, terms that are equal round alike in ways that s does not know of, and
 // conforming kernels exceed the limits once in 100,000 problems: there the tiers warn and do not fail.
 bool only_warns(const Policy& policy) {
@@ -87,7 +83,7 @@ Verdict check_elements(Trial& trial) {
   const Verdict& proven = trial.judgement();
   if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
   const Statistics& statistics = trial.statistics();
-  const Thresholds thresholds = thresholds_of(trial);
+  const Thresholds& thresholds = trial.thresholds();
   if (statistics.largest_lambda > thresholds.fail)
     return objection(trial, element_evidence(trial, statistics, thresholds, thresholds.fail), proven.counts);
   if (statistics.largest_lambda > thresholds.warn) {
@@ -105,7 +101,7 @@ Verdict check_aggregate(Trial& trial) {
   const Statistics& statistics = trial.statistics();
   if (statistics.elements < oracle::least_elements)
     return Verdict::skip(fmt::format("fewer than {} elements have an estimate", oracle::least_elements));
-  const Thresholds thresholds = thresholds_of(trial);
+  const Thresholds& thresholds = trial.thresholds();
   if (!thresholds.t)
     return Verdict::skip("not calibrated: " + to_text(trial.contract().policy) + ", " +
                          oracle::calibration_class(trial.problem()));

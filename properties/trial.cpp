@@ -233,6 +233,11 @@ const oracle::Statistics& Trial::statistics() {
   return *statistics_;
 }
 
+const oracle::Thresholds& Trial::thresholds() {
+  if (!thresholds_) thresholds_ = calibration_->thresholds(contract_.policy, problem_);
+  return *thresholds_;
+}
+
 Verdict Trial::judge(const Tensor& out, const Tensor& lse) {
   oracle::AttentionOracle& judge = oracle();
   const Stopwatch watch(elapsed_.oracle);

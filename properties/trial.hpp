@@ -73,9 +73,9 @@ class Trial {
   // asked for where judgement() fails, which ends it early.
   const oracle::Statistics& statistics();
   void announce_statistics() noexcept { statistics_announced_ = true; }
-  // Where their thresholds come from; must outlive the trial.
+  // Their thresholds, and where these come from: what attest was shipped with, or data that must outlive the trial.
+  const oracle::Thresholds& thresholds();
   void calibrate_by(const oracle::Calibration& calibration) noexcept { calibration_ = &calibration; }
-  [[nodiscard]] const oracle::Calibration& calibration() const noexcept { return *calibration_; }
   // The oracle's verdict on other outputs of the very same mathematical problem.
   Verdict judge(const Tensor& out, const Tensor& lse);
 
@@ -101,6 +101,7 @@ class Trial {
   std::optional<Verdict> judgement_;
   std::optional<oracle::Statistics> statistics_;
   bool statistics_announced_ = false;
+  std::optional<oracle::Thresholds> thresholds_;
   const oracle::Calibration* calibration_ = &oracle::shipped_calibration();
   std::optional<Evidence> violation_;
   std::int64_t subject_calls_ = 0;

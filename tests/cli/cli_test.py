@@ -208,10 +208,11 @@ class Campaigns(Cli):
         self.refused(*problem, "--corpus", "/proc/nowhere", says=["/proc/nowhere"])
         found = json.loads(self.attest(*problem, "--corpus", "known", "--json", "-").stdout)
         self.assertFalse(found["findings"][0].get("known"))
+        bucket = found["findings"][0]["bucket"]
         done = self.attest("check", "fault:scale-twice", "--problem", found["findings"][0]["problem"], "--known", "known",
                            "--json", "-")
         again = json.loads(done.stdout)["findings"][0]
-        self.assertEqual((again["known"], done.returncode), (True, 0))
+        self.assertEqual((again["bucket"], again["known"], done.returncode), (bucket, True, 0))
 
     def test_a_contract_agrees_with_the_policy(self):
         bound = ("bound", "b=1 hq=1 hkv=1 lq=4 lk=40 d=4 dv=4 dtype=f32 seed=3", "--policy", "f32")

@@ -157,7 +157,7 @@ TEST(Drift, AsksForManyResultsAndALargeShare) {
   const Problem problem = problem_from_text("lk=2");
   const auto drifted = [&](int results, int above) {
     Drift drift;
-    for (int n = 0; n < results; ++n) drift.add({n < above ? 1.1 : 0.5, 1.0, 0.25}, problem);
+    for (int n = 0; n < results; ++n) drift.add({f16, n < above ? 1.1 : 0.5, 1.0, 0.25}, problem);
     return drift;
   };
   EXPECT_FALSE(drifted(99, 99).evidence());
