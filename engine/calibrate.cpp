@@ -86,7 +86,7 @@ Record measure(const Problem& problem, const EmulatedKernel& kernel) {
 // The value that a share `q` of an ascending list does not exceed.
 double quantile(const std::vector<double>& sorted, double q) {
   const auto n = static_cast<double>(sorted.size());
-  return sorted[static_cast<std::size_t>(std::min(n - 1, std::ceil(q * n)))];
+  return sorted[static_cast<std::size_t>(std::max(0.0, std::ceil(q * n) - 1))];
 }
 
 // `slow` gives T by the second look.

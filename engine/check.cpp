@@ -73,8 +73,7 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
   static const std::size_t law = law_named(aggregate_error_name);
   const auto found = std::ranges::find(outcome.laws, law, &LawVerdict::law);
   if (found == outcome.laws.end() ||
-      (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::warn &&
-       found->verdict.kind != VerdictKind::fail))
+      (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::fail))
     return std::nullopt;
   const oracle::Thresholds& thresholds = trial.thresholds();
   return Aggregate{trial.contract().policy, trial.statistics().t(), thresholds.cell->t99, thresholds.share};

@@ -82,8 +82,8 @@ Prefixes prefixes(std::span<const double> terms) {
   return result;
 }
 
-// Keys of one tile or split share the rounding of its maximum, or of its log-sum-exp: the largest sum of squares of
-// block sums over the sizes that blocks may have.
+// Keys of one tile or split share the rounding of its maximum, of its log-sum-exp or of its partial result: the largest
+// sum of squares of block sums over the sizes that blocks may have.
 double largest_block_squares(const std::vector<double>& moved) {
   double best = 0;
   for (std::size_t size = 1;; size = size == 1 || size == 4 ? 4 * size : 2 * size) {
@@ -180,8 +180,12 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   smallest_weight_ = 2 * m.eta_weights * shortfall_;
   weight_squares_ = weights.squares;
   weight_prefixes_ = weights.prefix_squares;
+  // Sums of ones are exact while they are integers of the format. Weights are ones where every score is the maximum itself,
+  // unless an exp2 of a fused multiply-add sees the rounding of the maximum times log2 e.
   const auto [least, most] = std::minmax_element(row.z.begin(), row.z.begin() + row.n);
-  sum_coherence_ = *least == *most ? 1 : coherence({row.p.begin(), row.p.begin() + row.n}, 2 * m.u_softmax);
+  const bool ones = *least == *most && m.lazy == 0 && !(m.exp2 && *most != 0);
+  const bool exact = ones && static_cast<double>(row.n) * m.u_softmax <= 1;
+  sum_coherence_ = exact ? 1 : coherence({row.p.begin(), row.p.begin() + row.n}, 2 * m.u_softmax);
 }
 
 // Relative errors of weights that no division by their own sum takes back: exp(lse_i - lse) of merged splits, exp(z -
@@ -344,16 +348,16 @@ double RowSpread::lost_operands(const Call& call, const Row& row, const Element&
 Spread RowSpread::of(const Call& call, const Row& row, const Column& column, double y) const {
   const Numbers& m = call.numbers;
   const Element e = element(row, column, y);
-  double covariance = 0, squares = 0, absolute = 0;
+  double covariance = 0, absolute = 0;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
     covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
-    squares += square(e.carried[t]);
     absolute += std::fabs(e.carried[t]);
   }
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e));
   s += 3 * m.u_softmax * std::fabs(covariance) + undivided_ * absolute / std::sqrt(3.0);
   if (m.merges)
-    s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(squares / 3) + m.c_div * m.u_final * std::fabs(e.y);
+    s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / 3) +
+         m.c_div * m.u_final * std::fabs(e.y);
   return {s / e.unit, (stagnation(m, row, e) + lost_operands(call, row, e)) / e.unit};
 }
 

@@ -36,20 +36,6 @@ std::optional<std::string> has_aggregate(const Problem& problem, const Contract&
   return std::nullopt;
 }
 
-// Where sums, weights or partial results have 16 bits, terms that are equal round alike in ways that s does not know of, and
-// conforming kernels exceed the limits once in 100,000 problems: there the tiers warn and do not fail.
-bool only_warns(const Policy& policy) {
-  constexpr Stage sums[] = {Stage::qk, Stage::softmax, Stage::pv, Stage::partial};
-  return std::ranges::any_of(sums,
-                             [&](Stage stage) { return policy[stage] != Format::f32 && policy[stage] != Format::f64; });
-}
-
-Verdict objection(const Trial& trial, Evidence evidence, Counts counts) {
-  Verdict verdict = Verdict::fail(std::move(evidence), counts);
-  if (only_warns(trial.contract().policy)) verdict.kind = VerdictKind::warn;
-  return verdict;
-}
-
 // How rare an element that needs this lambda is, were errors normal: they are bounded, and so rarer still.
 std::string rarity(double lambda) {
   const double chance = std::erfc(lambda * std::numbers::sqrt2 / 2);
@@ -85,7 +71,7 @@ Verdict check_elements(Trial& trial) {
   const Statistics& statistics = trial.statistics();
   const Thresholds& thresholds = trial.thresholds();
   if (statistics.largest_lambda > thresholds.fail)
-    return objection(trial, element_evidence(trial, statistics, thresholds, thresholds.fail), proven.counts);
+    return Verdict::fail(element_evidence(trial, statistics, thresholds, thresholds.fail), proven.counts);
   if (statistics.largest_lambda > thresholds.warn) {
     Verdict warning = Verdict::pass(proven.counts);
     warning.kind = VerdictKind::warn;
@@ -121,7 +107,7 @@ Verdict check_aggregate(Trial& trial) {
       "tier three, no proof: over {} elements of out; the largest of {} results of conforming "
       "kernels is {:.3g}",
       statistics.elements, cell.results, cell.t);
-  return objection(trial, std::move(evidence), counts);
+  return Verdict::fail(std::move(evidence), counts);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
 #include "kernels/emulated/emulator.hpp"
+#include "kernels/registry.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/calibration.hpp"
 #include "tests/oracle/draw.hpp"
@@ -32,6 +33,13 @@ struct Result {
     out = make_out(problem);
     lse = make_lse(problem);
     emulator::run(inputs, kept, variant, out, lse);
+  }
+  // Of a kernel of attest's own.
+  Result(const Problem& the_problem, const Policy& policy, const kernels::KernelEntry& kernel)
+      : problem(the_problem), contract(kernel.contract(policy)), inputs(materialise(problem)) {
+    out = make_out(problem);
+    lse = make_lse(problem);
+    kernel.run(inputs.call(out, lse), contract);
   }
 
   // The largest lambda that an element needs, and how many elements the tier speaks of.
@@ -129,6 +137,31 @@ TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Tiers, ::testing::Range<std::size_t>(0, 9));
+
+// Roundings that are not independent: a row sum of equal weights stops growing once it is 2^p of them, and a partial
+// result is rounded whole.
+TEST(TiersOfNarrowSums, KnowOfEqualRoundings) {
+  struct Case {
+    const char *kernel, *policy, *problem;
+  };
+  for (const Case& c : {
+           Case{"fused-tile1", "bf16-all",
+                "lq=1 lk=3334 d=1 dv=1 dtype=bf16 scale=0x1.5743910df4795p-4 values=integers:2 k_form=one "
+                "v_form=power_of_two seed=2478453253"},
+           Case{"fused-tile1", "*=bf16,storage=f16",
+                "lq=1 lk=2268 d=1 dv=1 dtype=f16 causal=1 align=bottom_right values=integers:0.34375 seed=3640343958"},
+           Case{"fused-split", "f16,partial=bf16", "lq=1 lk=127 d=1 dv=1 dtype=f16 values=flat:1 seed=869812962"},
+           Case{"fused-split-lse-weights", "f16,partial=bf16",
+                "lq=4 lk=64 d=38 dv=38 dtype=f16 scale=0x1p-3 values=flat:1 seed=2797772815"},
+       }) {
+    const kernels::KernelEntry* kernel = kernels::find_kernel(kernels::builtin_kernels(), c.kernel);
+    ASSERT_NE(kernel, nullptr) << c.kernel;
+    const Result result(problem_from_text(c.problem), policy_from_text(c.policy), *kernel);
+    const Result::Largest largest = result.largest();
+    EXPECT_GT(largest.elements, 0) << c.problem;
+    EXPECT_LE(largest.lambda, warn) << c.kernel << ' ' << c.problem;
+  }
+}
 
 // Normal values, 64 to 512 keys, 48 elements or more: what models run, and where the rigorous interval is wide.
 Problem long_rows(std::uint64_t seed) {
