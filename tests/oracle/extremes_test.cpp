@@ -1,0 +1,239 @@
+// What the oracle must permit, and where that ends, at the edges of the formats: overflows, weights next to nothing, scores
+// and biases that are far off.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "oracle/attention.hpp"
+#include "oracle/outcome.hpp"
+#include "tests/oracle/trial.hpp"
+
+namespace attest {
+namespace {
+
+using testing::infinity;
+using testing::nan;
+using testing::short_rows;
+using testing::Trial;
+
+// One query of 1 and as many keys as scores, with a scale of 1; a bias, where there is one, of -9984.
+Trial scored(const std::string& text, const char* policy, const std::vector<double>& scores,
+             const std::vector<double>& values) {
+  const Problem p = problem_from_text("lq=1 d=1 dv=1 scale=1 lk=" + std::to_string(scores.size()) + " " + text);
+  return Trial(p, contract_for(policy_from_text(policy)), [&](Inputs& in) {
+    in.q.set(0, 0, 0, 0, 1);
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      in.k.set(0, 0, static_cast<Index>(j), 0, scores[j]);
+      in.v.set(0, 0, static_cast<Index>(j), 0, values[j]);
+      if (in.bias.present()) in.bias.set(0, 0, 0, static_cast<Index>(j), -9984);
+    }
+  });
+}
+
+TEST(Extremes, OverflowThatThePolicyAllowsIsNotAFinding) {
+  Problem problem = short_rows(Format::f16);
+  problem.values = Values::constant;
+  problem.amplitude = 128;  // 8 products of 2^14 overflow f16
+  problem.lse = LseOutput::none;
+  const auto all_nan = [&](const char* policy) {
+    Trial run(problem, contract_for(policy_from_text(policy)));
+    for (Index n = 0; n < run.out.size(); ++n) run.out.set(n / 32, n / 16 % 2, n / 4 % 4, n % 4, nan);
+    return run.judge().kind;
+  };
+  EXPECT_EQ(all_nan("f16-acc16"), VerdictKind::vacuous);
+  EXPECT_EQ(all_nan("f16"), VerdictKind::fail);
+}
+
+// exp2((m - m') c) with unscaled maxima in f16: neither is infinite, their difference is, and a tile is lost.
+TEST(Extremes, DifferencesThatOverflowAreNotAFinding) {
+  const Problem problem = problem_from_text(
+      "b=2 hq=2 hkv=1 lq=2 lk=3 d=2 dv=16 dtype=f16 scale=0x1.a36e2ep-14 values=normal:128 seed=11598239269811141103");
+  emulator::Variant variant;
+  variant.scale_on = emulator::ScaleOn::exponent;
+  variant.tile = 2;
+  const Trial run(problem, contract_for(policy_from_text("f16-softmax16")), variant);
+  const Trial plain(problem, run.contract);
+  EXPECT_NE(run.out.at(0, 1, 1, 9), plain.out.at(0, 1, 1, 9));
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  EXPECT_NE(plain.judge().kind, VerdictKind::fail);
+}
+
+// An output stage of wider range or shorter significand than the tensor may round to what is infinite there.
+TEST(Extremes, StorageMayOverflowWhereTheOutputStageDoesNot) {
+  const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 edit=v[0,0,0,0]:65440");
+  for (const auto& [policy, permitted] : {std::pair{"f16", false}, std::pair{"f16,output=bf16", true}}) {
+    Trial run(problem, contract_for(policy_from_text(policy)));
+    run.out.set(0, 0, 0, 0, infinity);
+    EXPECT_EQ(run.judge().kind, permitted ? VerdictKind::vacuous : VerdictKind::fail) << policy;
+  }
+}
+
+// Scores of millions in a bf16 accumulator are off by thousands of nats, and so is their log-sum-exp: by that, and no more.
+TEST(Extremes, LogSumExpsFarOffAreBoundedToo) {
+  const Problem problem = problem_from_text("lq=4 lk=6 d=32 dv=2 values=normal:1024 lse=f64 seed=3");
+  Trial run(problem, contract_for(policy_from_text("f32,qk=bf16")));
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  const oracle::Enclosure e = oracle::AttentionOracle(run.contract, problem, run.inputs).lse_enclosure(0, 0, 2);
+  EXPECT_GT(e.hi - e.lo, 2000);
+  for (const auto& [value, outside] : {std::pair{e.lo, false}, {e.hi, false}, {e.lo - 1, true}, {e.hi + 1, true}}) {
+    run.lse.set(0, 0, 2, 0, value);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, outside) << value;
+  }
+}
+
+TEST(Extremes, ALogSumExpMayRoundToAnInfinityOfItsOwnType) {
+  oracle::Enclosure lse;
+  lse.lo = -1.1e300;
+  lse.hi = -1e300;
+  const oracle::Rounding to_f32{Format::f64, Format::f32, false}, to_f64{Format::f64, Format::f64, false};
+  EXPECT_EQ(judge_element(lse, to_f32, -infinity), oracle::Outcome::undetermined);
+  EXPECT_EQ(judge_element(lse, to_f32, infinity), oracle::Outcome::outside);
+  EXPECT_EQ(judge_element(lse, to_f32, nan), oracle::Outcome::outside);
+  EXPECT_EQ(judge_element(lse, to_f64, -infinity), oracle::Outcome::outside);
+}
+
+// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
+// takes the whole weight.
+TEST(Extremes, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
+  const Problem problem = problem_from_text("lq=1 lk=2 d=256 dv=1 dtype=f16 scale=1");
+  Trial run(problem, contract_for(policy_from_text("f16-acc16")), [](Inputs& in) {
+    for (Index c = 0; c < 256; ++c) {
+      in.q.set(0, 0, 0, c, 1);
+      in.k.set(0, 0, 0, c, c == 0 ? 16384 : c == 255 ? -18416 : 8);
+      in.k.set(0, 0, 1, c, c == 0 ? -1000 : 0);
+    }
+    in.v.set(0, 0, 0, 0, 1);
+    in.v.set(0, 0, 1, 0, 0);
+  });
+  EXPECT_EQ(run.out.at(0, 0, 0, 0), 0);
+  EXPECT_NE(run.judge().kind, VerdictKind::fail);
+  run.out.set(0, 0, 0, 0, -0.5);
+  EXPECT_EQ(run.judge().kind, VerdictKind::fail);
+}
+
+// Beside a bias of -9984 bf16 forgets 37 nats, and both keys may weigh the same. The second key's 1e-16 rounds the mean to
+// a number past the first key's value, where the search for the lower end starts.
+TEST(Extremes, AKeyThatNobodySeesMayWeighAsMuchAsTheFirst) {
+  Trial run = scored("dtype=bf16 bias=minus_1e4", "bf16-all", {24.625, -12.25}, {6.75, 6.03125});
+  Arithmetic& how = run.contract.arithmetic;
+  how.exp2 = how.normalise_before = how.sum_of_rounded = false;
+  how.lse_merge = LseMerge::none;
+  how.kv_tile_min = 64;
+  for (const auto& [out, outside] : {std::pair{6.75, false}, {6.375, false}, {5.5, true}}) {
+    run.out.set(0, 0, 0, 0, out);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, outside) << out;
+    EXPECT_EQ(run.judge_slowly().kind == VerdictKind::fail, outside) << out;
+  }
+}
+
+// Weights next to the smallest normal double are judged as any other, and a kernel may flush smaller ones.
+TEST(Extremes, TheSmallestWeightsAreNumbers) {
+  const auto kind = [](double score, double out) {
+    Trial run = scored("dtype=f64", "f64", {0, score}, {0, 1});
+    run.contract.arithmetic.normalise_after = run.contract.arithmetic.normalise_lse = false;  // the tightest way
+    run.out.set(0, 0, 0, 0, out);
+    return run.judge().kind;
+  };
+  for (const double score : {-600.5, -650.0, -707.0, -708.3125, -708.75, -740.0}) {
+    const double weight = std::exp(score);
+    EXPECT_NE(kind(score, weight), VerdictKind::fail) << score;
+    EXPECT_NE(kind(score, weight < 0x1p-1022 ? 0 : weight * (1 - 1e-13)), VerdictKind::fail) << score;
+    EXPECT_EQ(kind(score, weight * (1 + 1e-11) + 0x1p-1017), VerdictKind::fail) << score;
+  }
+}
+
+// A score whose e^x errs by more than a little, 650 nats below the maximum: its own interval, not a point.
+TEST(Extremes, SmallWeightsMayBeFarOff) {
+  Trial run = scored("dtype=f64", "f64,qk=f32,score=f32,scale=f32", {0x1p20, 0x1p20 - 650}, {0, 1});
+  for (const double factor : {0.98, 1.0, 1.02}) {
+    run.out.set(0, 0, 0, 0, factor * std::exp(-650.0));
+    EXPECT_NE(run.judge().kind, VerdictKind::fail) << factor;
+  }
+  run.out.set(0, 0, 0, 0, 3 * std::exp(-650.0));
+  EXPECT_EQ(run.judge().kind, VerdictKind::fail);
+}
+
+// Added to a NaN or an infinity, a bias of -inf makes NaN; a key that the mask closes is not looked at.
+TEST(Extremes, ABiasOfMinusInfinityIsAddedToAScoreThatIsRead) {
+  for (const bool by_bias : {true, false}) {
+    const Problem p = problem_from_text(std::string("lq=1 lk=2 d=1 dv=1 scale=1 dtype=f32 seed=1 ") +
+                                        (by_bias ? "bias=zero" : "keep=open"));
+    Contract contract = contract_for(policy_for(Format::f32));
+    contract.masked_unread = MaskedUnread::yes;
+    Trial run(p, contract, [&](Inputs& in) {
+      by_bias ? in.bias.set(0, 0, 0, 0, -infinity) : in.keep.set(0, 0, 0, 0, 0);
+      in.k.set(0, 0, 0, 0, infinity);
+      in.v.set(0, 0, 0, 0, infinity);
+    });
+    run.out.set(0, 0, 0, 0, nan);
+    EXPECT_EQ(run.judge().kind == VerdictKind::fail, !by_bias);
+  }
+}
+
+// Brought to units of 1/log2 e in the score's format, a bias of 528 may be off by 528 u and by the factor's rounding.
+TEST(Extremes, ABiasMayBeRoundedOnItsWayToExp2) {
+  const auto width = [](bool fold) {
+    Trial run = scored("dtype=f16 bias=zero lse=f32", "f16-scores16", {0}, {1});
+    run.inputs.bias.set(0, 0, 0, 0, 528);
+    Arithmetic& how = run.contract.arithmetic;
+    how.fold_q = fold;
+    how.fold_k = how.fold_sqrt = false;
+    const oracle::Enclosure lse = oracle::AttentionOracle(run.contract, run.problem, run.inputs).lse_enclosure(0, 0, 0);
+    return lse.hi - lse.lo;
+  };
+  EXPECT_GE(width(true), width(false) + 2 * 2 * 528 * unit_roundoff(Format::f16));
+  EXPECT_LE(width(true), width(false) + 2.1 * 2 * 528 * unit_roundoff(Format::f16));
+}
+
+// A softcap of 100000 is infinite in f16, and infinity times tanh(0) is NaN.
+TEST(Extremes, ASoftcapThatItsFormatCannotHoldMakesAnythingOfAScore) {
+  const auto nan_is = [](const char* policy, const char* softcap) {
+    Trial run = scored(std::string("dtype=f16 softcap=") + softcap, policy, {0, 1}, {1, 2});
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(0, 0, 0, 0, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is("f16-all", "100000"), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16-all", "100"), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16", "100000"), VerdictKind::fail);
+}
+
+// A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
+TEST(Extremes, OverflowComesSoonerWhereLog2EIsFoldedIn) {
+  const auto nan_is = [](bool exp2, bool fold_q, double score) {
+    Trial run = scored("dtype=f16", "f16-scores16", {score, score}, {1, 2});
+    Arithmetic& how = run.contract.arithmetic;
+    how.exp2 = exp2;
+    how.fold_q = fold_q;
+    how.fold_k = how.fold_sqrt = false;
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(0, 0, 0, 0, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is(true, true, 50000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(true, true, 40000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(true, false, 50000), VerdictKind::fail);
+  EXPECT_EQ(nan_is(false, true, 50000), VerdictKind::fail);
+}
+
+// Infinity times a score of 0 is NaN; a scale that fits leaves it 0.
+TEST(Extremes, AScaleThatItsFormatCannotHoldMakesAnythingOfAScore) {
+  const auto nan_is = [](std::string_view policy, double scale) {
+    Problem p = short_rows(Format::f16);
+    p.q_form = Form::zero;
+    p.scale = scale;
+    Trial run(p, contract_for(policy_from_text(policy)));
+    EXPECT_NE(run.judge().kind, VerdictKind::fail);
+    run.out.set(1, 1, 2, 3, nan);
+    return run.judge().kind;
+  };
+  EXPECT_NE(nan_is("f16-scores16", 0x1p16), VerdictKind::fail);
+  EXPECT_NE(nan_is("f16-scores16", -0x1p40), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16-scores16", 0x1p13), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16", 0x1p16), VerdictKind::fail);
+}
+
+}  // namespace
+}  // namespace attest
