@@ -20,7 +20,10 @@ using oracle::Calibration;
 using oracle::CalibrationCell;
 
 constexpr Index most_multiply_adds = Index{1} << 16;
-constexpr Index most_long = Index{1} << 19;             // of one problem in a hundred
+constexpr Index most_long = Index{1} << 19;  // of one problem in a hundred
+// Results of few rows spread T most and are rare among random problems: a third of the problems has at most three rows,
+// and a third at most 31.
+constexpr Index any_rows = Index{1} << 40, row_limits[] = {any_rows, 31, 3};
 constexpr Index most_of_lambda = Index{1} << 13;        // where the full formulas are asked of every element
 constexpr std::uint64_t calibration_stream = 0x63616C;  // keeps the kernels apart from the problems
 
@@ -32,11 +35,14 @@ struct Record {
   Index elements = 0, lambda_elements = 0;
 };
 
-Domain domain_of(const Policy& policy, Values values, Index most) {
+Domain domain_of(const Policy& policy, Values values, Index most, Index most_rows) {
   Domain domain(Supports{}, {policy[Stage::storage]});
   domain.narrow("values", static_cast<Index>(values), static_cast<Index>(values));
-  domain.assume([most](const Problem& p) {
-    return !oracle::outputs_alike(p) && p.b * p.hq * p.lq * p.dv >= oracle::least_elements && p.multiply_adds() <= most;
+  for (const char* field : {"b", "hq", "lq"}) domain.narrow(field, 1, most_rows);
+  domain.assume([=](const Problem& p) {
+    const Index rows = p.b * p.hq * p.lq;
+    return !oracle::outputs_alike(p) && rows <= most_rows && rows * p.dv >= oracle::least_elements &&
+           p.multiply_adds() <= most;
   });
   return domain;
 }
@@ -154,12 +160,15 @@ EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, 
 // Every kernel on as many problems with these values.
 std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& policy,
                                 const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
-  const Domain domain = domain_of(policy, values, most_multiply_adds), large = domain_of(policy, values, most_long);
+  std::vector<Domain> domains;
+  for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, most_multiply_adds, rows));
+  const Domain large = domain_of(policy, values, most_long, any_rows);
   const std::uint64_t seed = extend(mix(options.seed), step);
   std::vector<Record> records(kernels.size() * options.cases);
   on_all_threads(records.size(), options.jobs, [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
-    records[n] = measure(draw_problem(n % 100 == 0 ? large : domain, seed, n, 1), kernels[number]);
+    const Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
+    records[n] = measure(draw_problem(domain, seed, n, 1), kernels[number]);
     records[n].kernel = number;
   });
   return records;
