@@ -15,6 +15,7 @@
 #include "engine/grade/grade.hpp"
 #include "report/grade.hpp"
 #include "subjects/builtin.hpp"
+#include "subjects/builtin_emulated.hpp"
 
 namespace attest::cli {
 namespace {
@@ -26,6 +27,8 @@ const std::vector<Option>& options() {
       {"seeds", "N", "default campaigns per fault, from the seeds 1..N (5)"},
       {"cases", "N", "problems that such a campaign may draw (20000)"},
       {"paired", "N", "problems that every law and every rule is tried on (300; 0: none)"},
+      {"emulated", "N",
+       "emulated conforming kernels on each paired problem of at most 2^16 multiply-adds (16; 0: none)"},
       {"clean", "N", "problems of the campaign of each conforming kernel and policy (60; 0: none)"},
       {"property", "GLOB", "the laws that the matrix has (all)"},
       {"jobs", "N", "threads (all cores)"},
@@ -53,6 +56,7 @@ engine::GradeOptions read_options(const Settings& settings) {
   grade.faults = read_faults(settings);
   for (const ListedSubject& kernel : builtin_subjects()) grade.conforming.push_back(kernel.name);
   grade.reference = "builtin:explicit";
+  grade.draw_emulated = emulated_kernel;
   if (const auto policy = settings.text("policy")) {
     grade.policy = policy_from_text(*policy);
     grade.policy_text = *policy;
@@ -61,6 +65,7 @@ engine::GradeOptions read_options(const Settings& settings) {
   grade.seeds = settings.integer("seeds", 1, 1000).value_or(grade.seeds);
   grade.cases = settings.integer("cases", 1, 1'000'000'000).value_or(grade.cases);
   grade.paired = settings.integer("paired", 0, 1'000'000).value_or(grade.paired);
+  grade.emulated = settings.integer("emulated", 0, 1000).value_or(grade.emulated);
   grade.clean = settings.integer("clean", 0, 1'000'000'000).value_or(grade.clean);
   grade.jobs = read_jobs(settings);
   return grade;

@@ -44,6 +44,7 @@ ordered_json rules_json(const RuleTable& table) {
                       {"doc", table.doc},
                       {"problems", table.problems},
                       {"conforming_cases", table.conforming_cases},
+                      {"emulated_cases", table.emulated_cases},
                       {"widening_cases", table.widening_cases},
                       {"columns", ordered_json::array()},
                       {"faults", ordered_json::array()},
@@ -68,6 +69,12 @@ ordered_json rules_json(const RuleTable& table) {
                                 {"first", maybe(power.first)},
                                 {"first_at_zero", maybe(power.first_at_zero)}});
     }
+    row["beyond"] = ordered_json::array();
+    for (const engine::BeyondCase& each : fault.beyond) {
+      ordered_json rules = ordered_json::object();
+      for (const auto& rule : each.rules) rules[rule.name] = engine::real_to_json(rule.multiple);
+      row["beyond"].push_back({{"number", each.number}, {"problem", each.problem}, {"rules", rules}});
+    }
     object["faults"].push_back(row);
   }
   return object;
@@ -82,6 +89,7 @@ ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& 
                       {"seeds", options.seeds},
                       {"cases", options.cases},
                       {"paired", options.paired},
+                      {"emulated", options.emulated},
                       {"clean", options.clean},
                       {"jobs", options.jobs},
                       {"median_problems", engine::real_to_json(grade.median_problems())},

@@ -41,6 +41,12 @@ double median(std::vector<double> values) {
   return values[(values.size() - 1) / 2];
 }
 
+std::uint64_t FaultRules::most_beyond() const noexcept {
+  std::uint64_t most = 0;
+  for (const RulePower& power : columns) most = std::max(most, power.beyond);
+  return most;
+}
+
 std::vector<std::string> Grade::missed() const {
   std::vector<std::string> names;
   for (const FaultGrade& fault : faults)

@@ -12,6 +12,7 @@
 #include "core/policy.hpp"
 #include "core/subject.hpp"
 #include "engine/shrink/shrink.hpp"
+#include "subjects/builtin_emulated.hpp"
 
 // How much attest detects, measured on planted faults: by the campaign that users run, by each law alone, and beside the
 // tolerance rules that others use.
@@ -35,7 +36,10 @@ struct GradeOptions {
   std::uint64_t seeds = 5;       // a default campaign per fault from each of the seeds 1..seeds
   std::uint64_t cases = 20'000;  // problems that such a campaign may draw
   std::uint64_t paired = 300;    // problems that every law and every rule is tried on; 0: no matrix, no rules
-  std::uint64_t clean = 60;      // problems of the campaign of each conforming kernel and policy; 0: none
+  std::function<EmulatedKernel(const Policy&, std::uint64_t number)> draw_emulated;  // emulated_kernel(); empty: none
+  // So many of them conform beside the kernels above on every paired problem of at most 2^16 multiply-adds, others on each.
+  std::uint64_t emulated = 16;
+  std::uint64_t clean = 60;  // problems of the campaign of each conforming kernel and policy; 0: none
   int jobs = 1;
   ShrinkBudget shrink;
   std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
@@ -86,17 +90,32 @@ struct RulePower {
   std::optional<std::uint64_t> first, first_at_zero;
 };
 
+// A case in which a fault acts and only rules of others, set so that no conforming case is objected to, detect it.
+struct BeyondCase {
+  std::uint64_t number = 0;  // of the problem, from 1
+  std::string problem;
+  struct Rule {
+    std::string name;
+    double multiple = 0;  // of the published tolerance, at which the rule would accept the result
+  };
+  std::vector<Rule> rules;
+};
+
 struct FaultRules {
   std::string fault;
   std::uint64_t acts = 0;  // problems on which its result differs from its parent's in any bit
   std::vector<RulePower> columns;
+  std::vector<BeyondCase> beyond{};
+  // The most such cases that one rule has.
+  [[nodiscard]] std::uint64_t most_beyond() const noexcept;
 };
 
 // The rules over one set of paired cases: the same problems on every fault and on the conforming kernels.
 struct RuleTable {
   std::string set, doc;
   std::uint64_t problems = 0, conforming_cases = 0;
-  std::uint64_t widening_cases = 0;  // of them those that the rules of others are set by
+  std::uint64_t emulated_cases = 0;  // of them those of emulated kernels
+  std::uint64_t widening_cases = 0;  // those that the rules of others are set by
   std::vector<RuleColumn> columns;   // own ones first
   std::vector<FaultRules> faults;
   std::vector<std::string> alarms;  // of own columns on conforming kernels: "SUBJECT: PROBLEM"

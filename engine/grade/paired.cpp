@@ -7,6 +7,7 @@
 #include "core/inputs.hpp"
 #include "core/rng.hpp"
 #include "engine/check.hpp"
+#include "engine/grade/emulated.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
 #include "engine/stream.hpp"
@@ -21,6 +22,7 @@ namespace attest::engine {
 namespace {
 
 constexpr std::uint64_t paired_seed = 0x7061697265640001;  // apart from the seeds of campaigns
+constexpr std::uint64_t emulated_stream = 0x656D756C;      // keeps the emulated kernels apart from the problems
 constexpr Index most_multiply_adds = Index{1} << 20, most_numbers = Index{1} << 22;
 
 // Elements in logical order.
@@ -103,10 +105,20 @@ struct Kernel {
   std::size_t parent = 0;  // of a fault
 };
 
-// What a kernel's output is to each column, and whether it differs from that of its parent.
+// What a kernel's output is to each column.
 struct Shot {
   std::vector<double> multiples;  // of an own column: 0 holds, infinite objects
-  bool acts = false;
+  bool acts = false;              // of a fault: its result differs from that of its parent
+  bool widens = false;            // of a conforming kernel: the rules of others are set by it
+};
+
+// All kernels on one problem.
+struct Shots {
+  std::vector<Shot> kernels;  // in their order
+  struct Emulated : Shot {
+    std::uint64_t number = 0;
+  };
+  std::vector<Emulated> emulated;
 };
 
 // The laws that look at nothing but the call itself and run on every problem of a campaign.
@@ -118,10 +130,15 @@ bool attest_objects(properties::Trial& trial, std::span<const std::size_t> laws)
   });
 }
 
-// Rounding to nearest, no flush to zero, an exp within an ulp: what a rule must accept though it is told nothing.
+// Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must accept
+// though it is told nothing.
 bool ordinary(const Contract& contract) {
   const Arithmetic& a = contract.arithmetic;
-  return a.kappa == 1 && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= 1;
+  const Contract silent = contract_for(contract.policy);
+  const Arithmetic& least = silent.arithmetic;
+  return a.kappa <= least.kappa && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= least.exp_ulp &&
+         a.div_ulp <= least.div_ulp && a.tanh == least.tanh && a.tanh_ulp <= least.tanh_ulp &&
+         contract.lazy_nats() <= silent.lazy_nats();
 }
 
 // Where no kernel could set the rule, it takes anything.
@@ -152,7 +169,7 @@ class PairedRun {
     const Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
     on_all_threads(options_.paired, options_.jobs, [&](std::uint64_t i) {
       problems_[i] = paired_problem(domain, i, plain_);
-      shots_[i] = shoot(problems_[i], threads_[static_cast<std::size_t>(omp_get_thread_num())]);
+      shots_[i] = shoot(i, threads_[static_cast<std::size_t>(omp_get_thread_num())]);
     });
     RuleTable table;
     table.set = plain_ ? "plain" : "domain";
@@ -177,57 +194,80 @@ class PairedRun {
     std::vector<std::unique_ptr<Subject>> subjects;
   };
 
-  std::vector<Shot> shoot(const Problem& problem, Thread& thread) {
+  // What the rules see of one problem, whoever computed `got`.
+  struct View {
+    std::vector<double> exact, expected, low;
+  };
+
+  Shots shoot(std::uint64_t number, Thread& thread) {
     if (thread.subjects.empty())
       for (const Kernel& kernel : kernels_) thread.subjects.push_back(kernel.factory->open());
+    const Problem& problem = problems_[number];
     const Inputs inputs = materialise(problem);
-    const std::vector<double> exact = thread.references.exact(inputs, problem);
-    const std::vector<double> low = thread.references.low(inputs, problem);
-    std::vector<double> expected = exact;
-    for (double& x : expected) x = round_to(problem.dtype, x);
-    std::vector<Shot> shots(kernels_.size());
+    View view{thread.references.exact(inputs, problem), {}, thread.references.low(inputs, problem)};
+    view.expected = view.exact;
+    for (double& x : view.expected) x = round_to(problem.dtype, x);
+    Shots shots;
+    shots.kernels.resize(kernels_.size());
     std::vector<std::vector<double>> results(conforming_);  // out and lse
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
-      const SubjectInfo& info = kernels_[k].factory->info();
-      const Contract contract = contract_for_problem(info, options_.policy, problem);
+      const Contract contract = contract_for_problem(kernels_[k].factory->info(), options_.policy, problem);
       properties::Trial trial(problem, contract, *thread.subjects[k]);
-      trial.announce_statistics();
-      const properties::Result& result = trial.base();
-      const std::vector<double> got = elements(result.out);
-      const auto laws = choose_laws({.further = 0, .property_glob = {}}, problem, contract, info, 0, 0);
-      shots[k].multiples.push_back(attest_objects(trial, laws) ? any_multiple : 0);
-      const Sight sight{problem.dtype, got, exact, expected, low};
-      for (const ToleranceRule& rule : tolerance_rules()) shots[k].multiples.push_back(rule.least_multiple(sight));
-      std::vector<double> all = got;
-      for (const double x : elements(result.lse)) all.push_back(x);
+      shots.kernels[k] = judge(trial, view);
+      std::vector<double> all = elements(trial.base().out);
+      for (const double x : elements(trial.base().lse)) all.push_back(x);
       if (k < conforming_)
         results[k] = std::move(all);
       else
-        shots[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
+        shots.kernels[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
+    }
+    const SubjectInfo& info = kernels_.front().factory->info();
+    const Policy policy = contract_for_problem(info, options_.policy, problem).policy;
+    const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
+    for (const EmulatedResult& result :
+         emulated_results(options_.draw_emulated, options_.emulated, policy, problem, inputs, key)) {
+      const auto subject = answering(result, info);
+      properties::Trial trial(problem, result.contract, *subject);
+      shots.emulated.push_back({judge(trial, view), result.number});
     }
     return shots;
   }
 
+  static Shot judge(properties::Trial& trial, const View& view) {
+    trial.announce_statistics();
+    const std::vector<double> got = elements(trial.base().out);
+    const auto laws = choose_laws({.further = 0, .property_glob = {}}, trial.problem(), trial.contract(),
+                                  trial.subject().info(), 0, 0);
+    Shot shot;
+    shot.widens = ordinary(trial.contract());
+    shot.multiples.push_back(attest_objects(trial, laws) ? any_multiple : 0);
+    const Sight sight{trial.problem().dtype, got, view.exact, view.expected, view.low};
+    for (const ToleranceRule& rule : tolerance_rules()) shot.multiples.push_back(rule.least_multiple(sight));
+    return shot;
+  }
+
   // False alarms, and the multiples that leave none.
   void set_on_conforming(RuleTable& table) {
-    for (std::uint64_t i = 0; i < options_.paired; ++i)
-      for (std::size_t k = 0; k < conforming_; ++k) {
-        const Shot& shot = shots_[i][k];
-        const Format type = problems_[i].dtype;
-        const bool widens = ordinary(contract_for_problem(kernels_[k].factory->info(), options_.policy, problems_[i]));
-        ++table.conforming_cases;
-        table.widening_cases += widens;
-        for (std::size_t c = 0; c < table.columns.size(); ++c) {
-          RuleColumn& column = table.columns[c];
-          const double multiple = shot.multiples[c];
-          if (column.own || widens) column.false_alarms += !(multiple <= 1);
-          if (column.own && !(multiple <= 1)) table.alarms.push_back(kernels_[k].name + ": " + to_text(problems_[i]));
-          if (!column.own && widens) {
-            double& least = column.multiple[type];
-            least = std::max(least, multiple);
-          }
-        }
-      }
+    for (std::uint64_t i = 0; i < options_.paired; ++i) {
+      for (std::size_t k = 0; k < conforming_; ++k) set_on(shots_[i].kernels[k], i, kernels_[k].name, table);
+      for (const Shots::Emulated& shot : shots_[i].emulated)
+        set_on(shot, i, "emulated kernel " + std::to_string(shot.number), table);
+      table.emulated_cases += shots_[i].emulated.size();
+    }
+  }
+
+  void set_on(const Shot& shot, std::uint64_t number, const std::string& kernel, RuleTable& table) const {
+    ++table.conforming_cases;
+    table.widening_cases += shot.widens;
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      RuleColumn& column = table.columns[c];
+      const bool objects = !(shot.multiples[c] <= 1);
+      if (column.own || shot.widens) column.false_alarms += objects;
+      if (column.own && objects) table.alarms.push_back(kernel + ": " + to_text(problems_[number]));
+      if (column.own || !shot.widens) continue;
+      double& least = column.multiple[problems_[number].dtype];
+      least = std::max(least, shot.multiples[c]);
+    }
   }
 
   [[nodiscard]] FaultRules measure(std::size_t k, const RuleTable& table) const {
@@ -235,9 +275,10 @@ class PairedRun {
     row.fault = kernels_[k].name;
     row.columns.resize(table.columns.size());
     for (std::uint64_t i = 0; i < options_.paired; ++i) {
-      const Shot& shot = shots_[i][k];
+      const Shot& shot = shots_[i].kernels[k];
       if (!shot.acts) continue;
       ++row.acts;
+      BeyondCase beyond{i + 1, to_text(problems_[i]), {}};
       bool ours = false;
       for (std::size_t c = 0; c < table.columns.size(); ++c) {
         const RuleColumn& column = table.columns[c];
@@ -248,10 +289,14 @@ class PairedRun {
         ours = ours || (column.own && detected);
         power.detected += detected;
         power.detected_at_zero += at_zero;
-        power.beyond += at_zero && !ours;
+        if (at_zero && !ours) {
+          ++power.beyond;
+          beyond.rules.push_back({column.name, multiple});
+        }
         if (detected && !power.first) power.first = i + 1;
         if (at_zero && !power.first_at_zero) power.first_at_zero = i + 1;
       }
+      if (!beyond.rules.empty()) row.beyond.push_back(std::move(beyond));
     }
     return row;
   }
@@ -261,7 +306,7 @@ class PairedRun {
   const std::size_t conforming_;
   std::vector<Kernel> kernels_;
   std::vector<Thread> threads_;
-  std::vector<std::vector<Shot>> shots_;  // by problem and kernel
+  std::vector<Shots> shots_;  // by problem
   std::vector<Problem> problems_;
 };
 

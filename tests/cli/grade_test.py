@@ -55,6 +55,12 @@ class Grade(unittest.TestCase):
             self.assertEqual([column["name"] for column in table["columns"]], RULES)
             self.assertEqual([column["own"] for column in table["columns"]], [True] + [False] * 6)
             self.assertEqual((table["columns"][0]["false_alarms"], table["alarms"]), (0, []))
+            self.assertGreater(table["emulated_cases"], 16)
+            self.assertEqual(table["emulated_cases"] % 16, 0)  # so many on each problem that is small enough
+            self.assertGreater(table["conforming_cases"], table["emulated_cases"])
+            self.assertIn(f"{table['emulated_cases']:,} results of emulated kernels", done.stdout)
+            for case in table["faults"][0]["beyond"]:
+                self.assertTrue(case["problem"].startswith("op=attention ") and case["rules"])
             acts = table["faults"][0]["acts"]
             for power in table["faults"][0]["columns"]:
                 self.assertLessEqual(power["detected_at_zero"], acts)
@@ -92,6 +98,7 @@ class Grade(unittest.TestCase):
             (("--cases", 0), ["--cases"]),
             (("--jobs", 0), ["--jobs"]),
             (("--paired", -1), ["--paired"]),
+            (("--emulated", -1), ["--emulated"]),
             (("--policy", "f17"), ["f17"]),
             (("--property", "bird*"), ["bird*"]),
             (("--svg", "nowhere/x.svg"), ["--svg nowhere/x.svg"]),

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <set>
 
 #include "core/tensor.hpp"
 #include "engine/check.hpp"
+#include "engine/grade/emulated.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
 #include "subjects/builtin.hpp"
@@ -208,9 +211,117 @@ TEST(Grade, RulesAreWidenedUntilNoConformingCaseIsObjectedTo) {
   EXPECT_EQ(power.beyond, 0u);
 }
 
+// builtin:fused, and three kernels from `draw` on each problem.
+GradeOptions with_emulated(std::function<EmulatedKernel(const Policy&, std::uint64_t)> draw) {
+  GradeOptions options = small({"fault:0.25"}, {"builtin:fused"});
+  options.seeds = options.cases = 1;
+  options.clean = 0;
+  options.property_glob = "policy-bound";
+  options.draw_emulated = std::move(draw);
+  options.emulated = 3;
+  return options;
+}
+
+std::uint64_t small_enough(const GradeOptions& options, bool plain) {
+  const Domain domain = paired_domain(open_kernel("builtin:fused", options.policy)->info(), options.policy);
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < options.paired; ++i) {
+    const Index size = paired_problem(domain, i, plain).multiply_adds();
+    count += size >= 1 && size <= most_emulated;
+  }
+  return count;
+}
+
+TEST(Grade, EmulatedKernelsConformBesideTheOthers) {
+  const GradeOptions options = with_emulated(emulated_kernel);
+  for (const bool plain : {true, false}) {
+    const RuleTable table = rule_table(options, plain);
+    const std::uint64_t emulated = 3 * small_enough(options, plain);
+    EXPECT_GT(emulated, 60u);
+    EXPECT_EQ(table.emulated_cases, emulated);
+    EXPECT_EQ(table.conforming_cases, 40 + emulated);
+    EXPECT_GT(table.widening_cases, 40 + emulated / 3);  // most contracts are ordinary,
+    EXPECT_LT(table.widening_cases, 40 + emulated);      // and some are not
+    EXPECT_EQ(table.alarms, std::vector<std::string>{});
+    EXPECT_EQ(table.columns.front().false_alarms, 0u);
+  }
+}
+
+// Each problem has kernels of its own. Those that compute another function of their inputs are drawn and not run.
+TEST(Grade, EmulatedKernelsDifferFromProblemToProblem) {
+  std::set<std::uint64_t> numbers;
+  std::mutex guard;
+  std::uint64_t drawn = 0, other = 0;
+  const GradeOptions options = with_emulated([&](const Policy& policy, std::uint64_t number) {
+    const EmulatedKernel kernel = emulated_kernel(policy, number);
+    const std::lock_guard lock(guard);
+    numbers.insert(number);
+    ++drawn;
+    other += !kernel.contract.softcap_before_bias;
+    return EmulatedKernel{kernel.contract,
+                          [kernel](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
+                            EXPECT_TRUE(kernel.contract.softcap_before_bias);
+                            return kernel.run(problem, inputs, out, lse);
+                          }};
+  });
+  for (const bool plain : {true, false}) rule_table(options, plain);
+  EXPECT_EQ(numbers.size(), drawn);
+  EXPECT_GT(other, 0u);
+}
+
+// An emulated kernel with `shift` added to the first element of out.
+EmulatedKernel shifted_emulated(const Policy& policy, std::uint64_t number, double shift) {
+  const EmulatedKernel kernel = emulated_kernel(policy, number);
+  return {kernel.contract, [kernel, shift](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
+            const Contract contract = kernel.run(problem, inputs, out, lse);
+            if (out.size() > 0) out.set(0, 0, 0, 0, out.at(0, 0, 0, 0) + shift);
+            return contract;
+          }};
+}
+
+// Emulated kernels that are off by 0.5 though they say that they conform: attest blames them, and the rules of others are
+// widened until they accept them.
+TEST(Grade, ARuleThatObjectsToAnEmulatedKernelIsWidened) {
+  const auto draw = [](const Policy& policy, std::uint64_t number) { return shifted_emulated(policy, number, 0.5); };
+  const RuleTable narrow = rule_table(with_emulated(emulated_kernel), true);
+  const RuleTable wide = rule_table(with_emulated(draw), true);
+  const std::size_t loose = column_of(narrow, "1e-2");
+  EXPECT_LT(narrow.columns[loose].multiple.at(Format::f32), 1);
+  EXPECT_GT(narrow.faults.front().columns[loose].detected_at_zero, 30u);
+  EXPECT_NEAR(wide.columns[loose].multiple.at(Format::f32), 50, 5);
+  EXPECT_EQ(wide.faults.front().columns[loose].detected_at_zero, 0u);
+  EXPECT_GT(wide.columns.front().false_alarms, 60u);
+  ASSERT_EQ(wide.alarms.size(), wide.columns.front().false_alarms);
+  EXPECT_TRUE(wide.alarms.front().starts_with("emulated kernel "));
+  EXPECT_GT(wide.columns[loose].false_alarms, 30u);
+}
+
+// A fault that moves within the bound of its policy, where a rule set on one kernel alone is as tight as that kernel.
+TEST(Grade, CasesBeyondAttestAreListed) {
+  GradeOptions options = with_emulated({});
+  options.faults.front().name = "fault:1e-7";
+  const RuleTable table = rule_table(options, true);
+  const FaultRules& fault = table.faults.front();
+  ASSERT_FALSE(fault.beyond.empty());
+  std::uint64_t listed = 0;
+  const std::size_t close = column_of(table, "assert_close");
+  for (const BeyondCase& each : fault.beyond) {
+    EXPECT_NO_THROW(problem_from_text(each.problem));
+    for (const BeyondCase::Rule& rule : each.rules)
+      if (rule.name == "assert_close") {
+        ++listed;
+        EXPECT_GT(rule.multiple, table.columns[close].multiple.at(Format::f32));
+      }
+  }
+  EXPECT_EQ(listed, fault.columns[close].beyond);
+  EXPECT_LE(listed, fault.most_beyond());
+}
+
 TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
   GradeOptions options = small({"fault:scale-twice"}, {"builtin:fused"});
   options.clean = 0;
+  options.draw_emulated = emulated_kernel;
+  options.emulated = 2;
   const Grade one = run_grade(options);
   options.jobs = 3;
   const Grade three = run_grade(options);
@@ -219,6 +330,8 @@ TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
     EXPECT_EQ(one.faults.front().laws[i].failed, three.faults.front().laws[i].failed);
     EXPECT_EQ(one.faults.front().laws[i].first_beyond_bound, three.faults.front().laws[i].first_beyond_bound);
   }
+  EXPECT_EQ(one.rules[1].emulated_cases, three.rules[1].emulated_cases);
+  EXPECT_EQ(one.rules[1].widening_cases, three.rules[1].widening_cases);
   for (std::size_t c = 0; c < one.rules.front().columns.size(); ++c) {
     EXPECT_EQ(one.rules[1].columns[c].multiple, three.rules[1].columns[c].multiple);
     EXPECT_EQ(one.rules[1].faults[0].columns[c].detected_at_zero, three.rules[1].faults[0].columns[c].detected_at_zero);
