@@ -5,9 +5,11 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
+#include "core/error.hpp"
 #include "engine/calibrate.hpp"
 #include "report/calibration.hpp"
 #include "subjects/builtin_emulated.hpp"
@@ -49,15 +51,30 @@ void tell_progress(std::string_view what, std::size_t done, std::size_t of) {
     std::cerr << fmt::format("calibrating {}\n", what) << std::flush;
 }
 
+// Says aloud which policies an interrupted run leaves out.
+std::string missing_text(const oracle::Calibration& calibration, const std::vector<Policy>& policies) {
+  std::vector<std::string> missing;
+  for (const Policy& policy : policies)
+    if (!calibration.policies.contains(to_text(policy))) missing.push_back(to_text(policy));
+  return fmt::format("INTERRUPTED: {} of {} policies calibrated; there are no data for {}\n",
+                     calibration.policies.size(), policies.size(), fmt::join(missing, " "));
+}
+
 int run_calibrate(const Settings& settings) {
   engine::CalibrateOptions calibrate = read_options(settings);
   std::unique_ptr<OutputFile> out;
-  if (const auto path = settings.text("out")) out = std::make_unique<OutputFile>(*path, "--out");
+  if (const auto path = settings.text("out"))
+    out = std::make_unique<OutputFile>(*path, "--out", OutputFile::Before::what_it_held);
   calibrate.progress = tell_progress;
+  calibrate.interrupt = end_on_interrupt();
   const oracle::Calibration calibration = engine::calibrate(calibrate);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
+  if (calibration.policies.empty())
+    throw internal_error("interrupted before a policy was complete: there are no data, and none were written");
   if (out) write_text(*out, oracle::to_file_text(calibration));
-  if (!out || !out->is_stdout()) std::cout << report::calibration_text(calibration);
+  const bool stdout_taken = out && out->is_stdout();
+  if (!stdout_taken) std::cout << report::calibration_text(calibration);
+  if (calibration.interrupted) (stdout_taken ? std::cerr : std::cout) << missing_text(calibration, calibrate.policies);
   return 0;
 }
 

@@ -3,9 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <iostream>
 #include <limits>
@@ -15,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/calibration_option.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -152,17 +151,6 @@ std::string folder_name(std::string_view subject) {
   return name;
 }
 
-std::atomic<bool> interrupted{false};
-
-// The first Ctrl-C ends the campaign after the cases in flight, with its summary; the second ends at once.
-void end_on_interrupt() {
-  for (const int signal : {SIGINT, SIGTERM})
-    std::signal(signal, [](int which) {
-      interrupted = true;
-      std::signal(which, SIG_DFL);
-    });
-}
-
 engine::CampaignOptions read_campaign(const Settings& settings, const std::string& verb, const std::string& subject) {
   const bool fuzz = verb == "fuzz";
   engine::CampaignOptions options;
@@ -194,7 +182,6 @@ engine::CampaignOptions read_campaign(const Settings& settings, const std::strin
     options.corpus = *corpus;
   else if (!options.folder.empty())
     options.corpus = options.folder / "corpus";
-  options.interrupt = &interrupted;
   return options;
 }
 
@@ -288,10 +275,10 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
 
 int run_campaign_verb(const Settings& settings, const std::string& verb, const std::string& subject_text) {
   const Outputs outputs(settings);
-  const engine::CampaignOptions options = read_campaign(settings, verb, subject_text);
+  engine::CampaignOptions options = read_campaign(settings, verb, subject_text);
   const auto subject = open_subject(settings, subject_text);
   const auto peer = open_peer();
-  end_on_interrupt();
+  options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
   return finish(engine::run_campaign(*subject, peer.get(), options, *observer), outputs);
 }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
@@ -86,6 +87,7 @@ int run_grade_verb(const Settings& settings) {
     throw usage_error("--json - and --svg - cannot share stdout: give one of them a file");
   engine::GradeOptions grade_options = read_options(settings);
   grade_options.progress = tell_progress;
+  grade_options.interrupt = end_on_interrupt();
   const engine::Grade grade = engine::run_grade(grade_options);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
   if (json) {
@@ -94,6 +96,8 @@ int run_grade_verb(const Settings& settings) {
     write_json(*json, object);
   }
   if (svg) write_text(*svg, report::grade_svg(grade, grade_options));
+  if (grade.exit() == Exit::internal)
+    throw internal_error("interrupted before all of one fault was measured: there is nothing to tell");
   if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) std::cout << report::grade_text(grade, grade_options);
   return static_cast<int>(grade.exit());
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -10,13 +11,28 @@
 
 namespace attest::cli {
 
-OutputFile::OutputFile(const std::string& path, std::string_view option) : option_(option) {
-  if (path == "-") return;
-  file_ = std::make_unique<std::ofstream>(path);
-  if (!*file_) throw usage_error(fmt::format("{} {}: the file cannot be written; check its folder", option, path));
+OutputFile::OutputFile(const std::string& path, std::string_view option, Before before) : path_(path), option_(option) {
+  if (is_stdout()) return;
+  std::error_code error;
+  const bool was_there = std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::not_found;
+  const bool holds_something = was_there && std::filesystem::is_regular_file(path, error);  // a pipe is opened once
+  const bool at_once = before == Before::nothing || (was_there && !holds_something);
+  open(at_once ? std::ios::out : std::ios::app);
+  if (at_once) return;
+  file_.reset();
+  if (!was_there) std::filesystem::remove(path, error);
 }
 
-std::ostream& OutputFile::stream() noexcept { return file_ ? *file_ : std::cout; }
+void OutputFile::open(std::ios::openmode mode) {
+  file_ = std::make_unique<std::ofstream>(path_, mode);
+  if (!*file_) throw usage_error(fmt::format("{} {}: the file cannot be written; check its folder", option_, path_));
+}
+
+std::ostream& OutputFile::stream() {
+  if (is_stdout()) return std::cout;
+  if (!file_) open(std::ios::out);
+  return *file_;
+}
 
 void write_text(OutputFile& file, std::string_view text) {
   file.stream() << text << std::flush;

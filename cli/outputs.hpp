@@ -14,15 +14,22 @@ namespace attest::cli {
 // before the work starts.
 class OutputFile {
  public:
-  // Throws Error(usage) naming the option and the path if it cannot be written.
-  OutputFile(const std::string& path, std::string_view option);
-  [[nodiscard]] std::ostream& stream() noexcept;
-  [[nodiscard]] bool is_stdout() const noexcept { return file_ == nullptr; }
+  // What a file that is there already holds until stream() is asked for.
+  enum class Before { nothing, what_it_held };
+
+  // Throws Error(usage) naming the option and the path if it cannot be written. Where it is to hold what it held, a file that
+  // was not there is not there afterwards.
+  OutputFile(const std::string& path, std::string_view option, Before before = Before::nothing);
+  // Of a file that is empty at first. Throws as the constructor does.
+  [[nodiscard]] std::ostream& stream();
+  [[nodiscard]] bool is_stdout() const noexcept { return path_ == "-"; }
   [[nodiscard]] std::string_view option() const noexcept { return option_; }
 
  private:
-  std::string option_;
-  std::unique_ptr<std::ofstream> file_;
+  void open(std::ios::openmode mode);
+
+  std::string path_, option_;
+  std::unique_ptr<std::ofstream> file_;  // null: stdout, or not open yet
 };
 
 // Writes all of it. Throws Error(usage) naming the option if the disk is full.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/rng.hpp"
@@ -165,13 +166,46 @@ std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& p
   const Domain large = domain_of(policy, values, most_long, any_rows);
   const std::uint64_t seed = extend(mix(options.seed), step);
   std::vector<Record> records(kernels.size() * options.cases);
-  on_all_threads(records.size(), options.jobs, [&](std::uint64_t n) {
+  const auto measure_one = [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
     const Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
     records[n] = measure(draw_problem(domain, seed, n, 1), kernels[number]);
     records[n].kernel = number;
-  });
+  };
+  on_all_threads(records.size(), options.jobs, measure_one, options.interrupt);
   return records;
+}
+
+// nullopt if it was interrupted before all of it was measured. `step` counts distributions of values over all policies.
+std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const Policy& policy,
+                                                          std::size_t step) {
+  oracle::PolicyCalibration calibrated;
+  std::vector<EmulatedKernel> kernels;
+  for (std::uint64_t number = 0; number < options.kernels; ++number)
+    kernels.push_back(kernel_of(options, policy, number));
+  Shares by_kernel, by_keys;
+  const auto second_look = [&](const Record& record) {
+    Run run(record.problem, kernels[record.kernel]);
+    return run.oracle->slow_t(run.out);
+  };
+  for (std::size_t values = 0; values < values_count; ++values, ++step) {
+    if (options.progress) options.progress(to_text(policy), step, options.policies.size() * values_count);
+    const std::vector<Record> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
+    if (is_set(options.interrupt)) return std::nullopt;
+    std::map<std::string, std::vector<const Record*>> classes;
+    for (const Record& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
+    for (const auto& [name, of_class] : classes) {
+      const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
+      for (const Record* record : of_class) {
+        if (record->elements < oracle::least_elements) continue;
+        by_kernel.add(record->kernel, record->t > cell.t99);
+        by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))),
+                    record->t > cell.t99);
+      }
+    }
+  }
+  calibrated.share = std::max(by_kernel.largest(), by_keys.largest());
+  return calibrated;
 }
 
 }  // namespace
@@ -179,34 +213,15 @@ std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& p
 oracle::Calibration calibrate(const CalibrateOptions& options) {
   Calibration calibration;
   calibration.seed = options.seed;
-  const std::size_t steps = options.policies.size() * values_count;
   std::size_t step = 0;
   for (const Policy& policy : options.policies) {
-    oracle::PolicyCalibration& calibrated = calibration.policies[to_text(policy)];
-    std::vector<EmulatedKernel> kernels;
-    for (std::uint64_t number = 0; number < options.kernels; ++number)
-      kernels.push_back(kernel_of(options, policy, number));
-    Shares by_kernel, by_keys;
-    const auto second_look = [&](const Record& record) {
-      Run run(record.problem, kernels[record.kernel]);
-      return run.oracle->slow_t(run.out);
-    };
-    for (std::size_t values = 0; values < values_count; ++values, ++step) {
-      if (options.progress) options.progress(to_text(policy), step, steps);
-      const std::vector<Record> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
-      std::map<std::string, std::vector<const Record*>> classes;
-      for (const Record& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
-      for (const auto& [name, of_class] : classes) {
-        const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
-        for (const Record* record : of_class) {
-          if (record->elements < oracle::least_elements) continue;
-          by_kernel.add(record->kernel, record->t > cell.t99);
-          by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))),
-                      record->t > cell.t99);
-        }
-      }
+    std::optional<oracle::PolicyCalibration> calibrated = calibrate_policy(options, policy, step);
+    if (!calibrated) {
+      calibration.interrupted = true;
+      break;
     }
-    calibrated.share = std::max(by_kernel.largest(), by_keys.largest());
+    calibration.policies[to_text(policy)] = std::move(*calibrated);
+    step += values_count;
   }
   return calibration;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -20,9 +21,11 @@ struct CalibrateOptions {
   std::uint64_t seed = 1;
   int jobs = 1;
   std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
+  const std::atomic<bool>* interrupt =
+      nullptr;  // set by a signal handler: leaves out the policy in progress and the rest
 };
 
-// Depends on the options alone, but for `jobs`. Throws Error(internal) if a kernel that keeps its contract leaves the proven
+// Depends on the options alone, but for `jobs` and an interrupt. Throws Error(internal) if a kernel that keeps its contract leaves the proven
 // interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
 oracle::Calibration calibrate(const CalibrateOptions& options);
 

@@ -106,6 +106,7 @@ ordered_json to_json(const Calibration& calibration) {
   ordered_json object;
   object["format"] = format_version;
   object["seed"] = calibration.seed;
+  if (calibration.interrupted) object["interrupted"] = true;
   ordered_json& policies = object["policies"] = ordered_json::object();
   for (const auto& [name, policy] : calibration.policies) {
     policies[name]["share"] = policy.share;
@@ -120,8 +121,8 @@ ordered_json to_json(const Calibration& calibration) {
 
 std::string to_file_text(const Calibration& calibration) {
   const ordered_json object = to_json(calibration);
-  std::string text =
-      "{\n\"format\": " + object["format"].dump() + ",\n\"seed\": " + object["seed"].dump() + ",\n\"policies\": {";
+  std::string text = "{\n\"format\": " + object["format"].dump() + ",\n\"seed\": " + object["seed"].dump() +
+                     (calibration.interrupted ? ",\n\"interrupted\": true" : "") + ",\n\"policies\": {";
   std::string between_policies = "\n";
   for (const auto& [name, policy] : object["policies"].items()) {
     text += between_policies + json(name).dump() + ": {\"share\": " + policy["share"].dump() + ", \"classes\": {";
@@ -151,6 +152,8 @@ Calibration calibration_from_text(std::string_view text, std::string_view origin
   Calibration calibration;
   if (const auto seed = object.find("seed"); seed != object.end() && seed->is_number_unsigned())
     calibration.seed = seed->get<std::uint64_t>();
+  if (const auto interrupted = object.find("interrupted"); interrupted != object.end())
+    calibration.interrupted = *interrupted == true;
   for (const auto& [text_of_policy, written] : policies->items()) {
     const std::string where = file + ": policy " + text_of_policy;
     std::string name;

@@ -60,7 +60,8 @@ bool outputs_alike(const Problem& problem);
 class Calibration {
  public:
   std::map<std::string, PolicyCalibration, std::less<>> policies;
-  std::uint64_t seed = 0;  // of the problems and kernels
+  std::uint64_t seed = 0;    // of the problems and kernels
+  bool interrupted = false;  // policies that were asked for are missing
 
   [[nodiscard]] Thresholds thresholds(const Policy& policy, const Problem& problem) const;
 

@@ -7,6 +7,9 @@
 
 namespace attest::report {
 
+// What an interrupted run has of what it was asked for, in one sentence without a full stop; empty of a whole run.
+std::string interrupted_text(const engine::Grade& grade, const engine::GradeOptions& options);
+
 // Tables for a terminal: what the default campaign needs per fault, and the rules of others beside attest's verdict.
 std::string grade_text(const engine::Grade& grade, const engine::GradeOptions& options);
 

@@ -92,6 +92,8 @@ ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& 
                       {"emulated", options.emulated},
                       {"clean", options.clean},
                       {"jobs", options.jobs},
+                      {"interrupted", grade.interrupted},
+                      {"faults_asked", options.faults.size()},
                       {"median_problems", engine::real_to_json(grade.median_problems())},
                       {"worst_problems", engine::real_to_json(grade.worst_problems())},
                       {"missed", grade.missed()},
@@ -108,11 +110,9 @@ ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& 
     object["faults"].push_back(row);
   }
   for (const RuleTable& table : grade.rules) object["rules"].push_back(rules_json(table));
-  ordered_json conforming{{"campaigns", grade.clean.campaigns},
-                          {"problems", grade.clean.problems},
-                          {"elements", grade.clean.elements},
-                          {"undetermined", grade.clean.undetermined},
-                          {"alarms", ordered_json::array()}};
+  ordered_json conforming{{"campaigns", grade.clean.campaigns},       {"asked", grade.clean.asked},
+                          {"problems", grade.clean.problems},         {"elements", grade.clean.elements},
+                          {"undetermined", grade.clean.undetermined}, {"alarms", ordered_json::array()}};
   for (const auto& alarm : grade.clean.alarms)
     conforming["alarms"].push_back(
         {{"subject", alarm.subject}, {"policy", alarm.policy}, {"law", alarm.law}, {"problem", alarm.problem}});

@@ -101,7 +101,7 @@ class Picture {
 
   void draw_laws() {
     const int first = column_;
-    if (grade_.faults.front().laws.empty()) return;
+    if (grade_.faults.empty() || grade_.faults.front().laws.empty()) return;
     for (std::size_t law = 0; law < grade_.faults.front().laws.size(); ++law) {
       head(properties::properties()[grade_.faults.front().laws[law].law].name);
       for (std::size_t row = 0; row < grade_.faults.size(); ++row) {
@@ -167,7 +167,8 @@ class Picture {
 
   [[nodiscard]] std::string assemble() const {
     const int bottom = y_of(grade_.faults.size());
-    const int width = std::max(column_ + margin, left + 660), height = bottom + 90;
+    const int width = std::max(column_ + margin, left + (grade_.interrupted ? 960 : 660));
+    const int height = bottom + (grade_.interrupted ? 110 : 90);
     std::string text = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n"
         "<title>attest grade: planted faults, and after how many problems each law and rule detects them</title>\n"
@@ -186,7 +187,11 @@ class Picture {
                         never_, idle_, bound_);
     for (std::size_t i = 0; i < shades.size(); ++i)
       if (!paths_[i].empty()) text += fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", shades[i].colour, paths_[i]);
-    return text + legend(bottom + 24) + "</svg>\n";
+    text += legend(bottom + 24);
+    if (grade_.interrupted)
+      text += fmt::format("<text class=\"g\" x=\"{}\" y=\"{}\">{}</text>\n", left, bottom + 100,
+                          escaped(interrupted_text(grade_, options_)));
+    return text + "</svg>\n";
   }
 
   const Grade& grade_;

@@ -88,6 +88,8 @@ std::string campaign_table(const Grade& grade, const GradeOptions& options) {
   text += fmt::format(
       "{} of {} faults found from every seed; problems to the first failure: median {:.0f}, worst {:.0f}\n",
       grade.faults.size() - missed.size(), grade.faults.size(), grade.median_problems(), grade.worst_problems());
+  if (const std::size_t rest = options.faults.size() - grade.faults.size(); rest > 0)
+    text += fmt::format("{} more {} not graded: interrupted\n", rest, rest == 1 ? "fault was" : "faults were");
   return text;
 }
 
@@ -108,7 +110,12 @@ std::string beyond_text(const RuleTable& table) {
   return fmt::format("  beyond is more than 1 % of the cases for {}\n", fmt::join(rows, ", "));
 }
 
-std::string rule_text(const RuleTable& table) {
+// "1,000", and "120 of 1,000" of an interrupted run.
+std::string part_of(std::uint64_t part, std::uint64_t whole) {
+  return part == whole ? grouped(whole) : grouped(part) + " of " + grouped(whole);
+}
+
+std::string rule_text(const RuleTable& table, const GradeOptions& options) {
   constexpr int width = 13;
   std::string text = fmt::format(
       "\nRules, {} cases: {} problems on every kernel, {};\n"
@@ -116,7 +123,8 @@ std::string rule_text(const RuleTable& table) {
       "In % of the cases in which a fault changes the result: detected as published / set so that no conforming case "
       "is\n"
       "objected to\n  {:<{}}{:>6}",
-      table.set, grouped(table.problems), table.doc, grouped(table.emulated_cases), "fault", name_width, "cases");
+      table.set, part_of(table.problems, options.paired), table.doc, grouped(table.emulated_cases), "fault", name_width,
+      "cases");
   for (const RuleColumn& column : table.columns) text += fmt::format("{:>{}}", column.name, column.own ? 8 : width);
   text += "  beyond\n";
   for (const engine::FaultRules& fault : table.faults) {
@@ -167,11 +175,11 @@ std::string rule_text(const RuleTable& table) {
 
 std::string clean_text(const Grade& grade) {
   const engine::CleanRecord& clean = grade.clean;
-  if (clean.campaigns == 0) return "\nNo campaign of a conforming kernel was run: --clean 0\n";
+  if (clean.asked == 0) return "\nNo campaign of a conforming kernel was run: --clean 0\n";
   std::string text = fmt::format(
       "\nConforming kernels: {} false alarms in {} default campaigns, {} problems, {} elements judged ({} "
       "undetermined)\n",
-      clean.alarms.size(), clean.campaigns, grouped(clean.problems),
+      clean.alarms.size(), part_of(clean.campaigns, clean.asked), grouped(clean.problems),
       grouped(static_cast<std::uint64_t>(clean.elements)), grouped(static_cast<std::uint64_t>(clean.undetermined)));
   for (const auto& alarm : clean.alarms)
     text +=
@@ -182,9 +190,24 @@ std::string clean_text(const Grade& grade) {
 
 }  // namespace
 
+std::string interrupted_text(const Grade& grade, const GradeOptions& options) {
+  if (!grade.interrupted) return {};
+  std::string text = fmt::format("INTERRUPTED: {} of {} faults graded", grade.faults.size(), options.faults.size());
+  if (options.paired > 0) {
+    const auto problems_of = [&](std::size_t set) { return set < grade.rules.size() ? grade.rules[set].problems : 0; };
+    text += fmt::format("; rules on {} of {} plain problems and {} of {} of the domain", grouped(problems_of(0)),
+                        grouped(options.paired), grouped(problems_of(1)), grouped(options.paired));
+  }
+  if (grade.clean.asked > 0)
+    text += fmt::format("; {} of {} campaigns of conforming kernels", grade.clean.campaigns, grade.clean.asked);
+  return text + "; what was half done is left out";
+}
+
 std::string grade_text(const Grade& grade, const GradeOptions& options) {
-  std::string text = campaign_table(grade, options);
-  for (const RuleTable& table : grade.rules) text += rule_text(table);
+  std::string text;
+  if (grade.interrupted) text = interrupted_text(grade, options) + "\n\n";
+  text += campaign_table(grade, options);
+  for (const RuleTable& table : grade.rules) text += rule_text(table, options);
   text += clean_text(grade);
   if (const auto missed = grade.missed(); !missed.empty())
     text += fmt::format("Not found from every seed: {}\n", fmt::join(missed, ", "));

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,6 +44,7 @@ struct GradeOptions {
   int jobs = 1;
   ShrinkBudget shrink;
   std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
+  const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the problems in flight
 };
 
 // One default campaign against a fault, which ends at the first failing case.
@@ -113,7 +115,8 @@ struct FaultRules {
 // The rules over one set of paired cases: the same problems on every fault and on the conforming kernels.
 struct RuleTable {
   std::string set, doc;
-  std::uint64_t problems = 0, conforming_cases = 0;
+  std::uint64_t problems = 0;  // fewer than were asked for if interrupted: the first of them
+  std::uint64_t conforming_cases = 0;
   std::uint64_t emulated_cases = 0;  // of them those of emulated kernels
   std::uint64_t widening_cases = 0;  // those that the rules of others are set by
   std::vector<RuleColumn> columns;   // own ones first
@@ -123,7 +126,8 @@ struct RuleTable {
 
 // Default campaigns of conforming kernels.
 struct CleanRecord {
-  std::uint64_t campaigns = 0, problems = 0;
+  std::uint64_t campaigns = 0, asked = 0;  // whole ones, and how many the options ask for
+  std::uint64_t problems = 0;              // of a campaign that was cut off too
   std::int64_t elements = 0, undetermined = 0;
   struct Alarm {
     std::string subject, policy, law, problem;
@@ -132,17 +136,19 @@ struct CleanRecord {
 };
 
 struct Grade {
-  std::vector<FaultGrade> faults;
+  std::vector<FaultGrade> faults;  // whole ones
   std::vector<RuleTable> rules;
   CleanRecord clean;
   double seconds = 0;
+  bool interrupted = false;  // and so something that the options ask for is missing
 
   // Faults that some seed did not find, by name.
   [[nodiscard]] std::vector<std::string> missed() const;
-  // Problems to the first detection, of all hunts; a hunt that found nothing counts as infinite.
+  // Problems to the first detection, of all hunts; a hunt that found nothing counts as infinite. NaN of none.
   [[nodiscard]] double median_problems() const;
   [[nodiscard]] double worst_problems() const;
-  // 0 if every fault was found from every seed and no conforming kernel was blamed, else 1.
+  // 1 if some fault was not found from every seed or a conforming kernel was blamed; 3 if it was interrupted before the
+  // first fault was graded; else 0.
   [[nodiscard]] Exit exit() const noexcept;
 };
 

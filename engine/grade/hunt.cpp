@@ -15,19 +15,21 @@ CampaignOptions campaign_of(const std::string& name, const std::optional<Policy>
   if (policy) campaign.policy_text = to_text(*policy);
   campaign.jobs = options.jobs;
   campaign.shrink = options.shrink;
+  campaign.interrupt = options.interrupt;
   return campaign;
 }
 
 }  // namespace
 
-Hunt hunt(const SubjectFactory& fault, const SubjectFactory& peer, const std::string& name, const GradeOptions& options,
-          std::uint64_t seed) {
+std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer, const std::string& name,
+                         const GradeOptions& options, std::uint64_t seed) {
   CampaignOptions campaign = campaign_of(name, options.policy, options);
   campaign.seed = seed;
   campaign.cases = options.cases;
   campaign.continue_after_failure = false;
   Observer silent;
   const Summary summary = run_campaign(fault, &peer, campaign, silent);
+  if (summary.interrupted && summary.findings.empty()) return std::nullopt;
   Hunt hunt;
   hunt.seed = seed;
   hunt.drawn = summary.cases;
@@ -52,7 +54,7 @@ void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const s
   campaign.cases = options.clean;
   Observer silent;
   const Summary summary = run_campaign(kernel, &peer, campaign, silent);
-  ++record.campaigns;
+  record.campaigns += summary.interrupted ? 0 : 1;
   record.problems += summary.cases;
   record.elements += summary.elements;
   record.undetermined += summary.undetermined;

@@ -36,7 +36,7 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   };
   std::vector<Station> stations(static_cast<std::size_t>(options.jobs));
   std::vector<std::vector<LawVerdict>> verdicts(options.paired);
-  on_all_threads(options.paired, options.jobs, [&](std::uint64_t i) {
+  const auto ask_all = [&](std::uint64_t i) {
     Station& station = stations[static_cast<std::size_t>(omp_get_thread_num())];
     if (!station.subject) station = {fault.open(), peer.open()};
     const Problem problem = paired_problem(domain, i, false);
@@ -44,7 +44,8 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
     const auto laws = choose_laws({.further = std::nullopt, .property_glob = {}}, problem, contract, info, 0, i);
     verdicts[i] = check(problem, contract, {*station.subject, station.peer.get()}, laws).laws;
     for (LawVerdict& law : verdicts[i]) law.verdict = {law.verdict.kind, {}, {}, {}};  // reasons would fill the memory
-  });
+  };
+  on_all_threads(options.paired, options.jobs, ask_all, options.interrupt);
   std::vector<LawPower> powers;
   const LawChoice chosen{.further = std::nullopt, .property_glob = options.property_glob};
   for (const std::size_t law : choose_laws(chosen, Problem{}, contract_for(Policy()), info, 0, 0))

@@ -167,15 +167,17 @@ class PairedRun {
 
   RuleTable run() {
     const Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
-    on_all_threads(options_.paired, options_.jobs, [&](std::uint64_t i) {
+    const auto shoot_all = [&](std::uint64_t i) {
       problems_[i] = paired_problem(domain, i, plain_);
       shots_[i] = shoot(i, threads_[static_cast<std::size_t>(omp_get_thread_num())]);
-    });
+    };
+    on_all_threads(options_.paired, options_.jobs, shoot_all, options_.interrupt);
+    shots_.erase(std::ranges::find_if(shots_, [](const Shots& shots) { return shots.kernels.empty(); }), shots_.end());
     RuleTable table;
     table.set = plain_ ? "plain" : "domain";
     table.doc = plain_ ? "values from N(0,1), the default scale, no softcap, masks of -inf"
                        : "as campaigns draw them, up to 2^20 multiply-adds";
-    table.problems = options_.paired;
+    table.problems = shots_.size();
     table.columns.push_back(
         {.name = "attest",
          .doc = "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers",
@@ -248,7 +250,7 @@ class PairedRun {
 
   // False alarms, and the multiples that leave none.
   void set_on_conforming(RuleTable& table) {
-    for (std::uint64_t i = 0; i < options_.paired; ++i) {
+    for (std::size_t i = 0; i < shots_.size(); ++i) {
       for (std::size_t k = 0; k < conforming_; ++k) set_on(shots_[i].kernels[k], i, kernels_[k].name, table);
       for (const Shots::Emulated& shot : shots_[i].emulated)
         set_on(shot, i, "emulated kernel " + std::to_string(shot.number), table);
@@ -274,7 +276,7 @@ class PairedRun {
     FaultRules row;
     row.fault = kernels_[k].name;
     row.columns.resize(table.columns.size());
-    for (std::uint64_t i = 0; i < options_.paired; ++i) {
+    for (std::size_t i = 0; i < shots_.size(); ++i) {
       const Shot& shot = shots_[i].kernels[k];
       if (!shot.acts) continue;
       ++row.acts;

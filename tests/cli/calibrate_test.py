@@ -4,6 +4,7 @@
 Usage: calibrate_test.py ATTEST [unittest option...]
 """
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,50 @@ class Calibrate(unittest.TestCase):
             data["policies"] = {"f16": {"share": 0.5, "classes": data["policies"][ODD]["classes"]}}
             file.write_text(json.dumps(data))
             self.assertEqual(run(*fault, "--calibration", file).returncode, 0)
+
+    def interrupted(self, words, line, which, out):
+        """Of a calibration that gets the signal when stderr has told `line`: status, stdout, the rest of stderr."""
+        process = subprocess.Popen([ATTEST, "calibrate", *map(str, words), "--out", out], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        while line not in (told := process.stderr.readline()):
+            self.assertTrue(told, f"it ended before '{line}'")
+        process.send_signal(which)
+        told, err = process.communicate(timeout=240)
+        return process.returncode, told, err
+
+    def test_an_interrupt_keeps_the_policies_that_are_complete(self):
+        words = ("--kernels", 2, "--cases", 8, "--jobs", 1)
+        named = [row["name"] for row in json.loads(run("list", "policies", "--json", "-").stdout)]
+        with tempfile.TemporaryDirectory() as folder:
+            file, alone = Path(folder) / "some.json", Path(folder) / "alone.json"
+            status, told, _ = self.interrupted(words, f"calibrating {named[2]}\n", signal.SIGTERM, file)
+            self.assertEqual(status, 0, told)
+            data = json.loads(file.read_text())
+            complete = len(data["policies"])
+            self.assertTrue(2 <= complete < len(named), complete)
+            self.assertEqual(set(data["policies"]), set(named[:complete]))
+            self.assertTrue(data["interrupted"])
+            self.assertIn(f"INTERRUPTED: {complete} of {len(named)} policies calibrated; there are no data for "
+                          + " ".join(named[complete:]), told)
+            # The first policy is as it is in a run that has no other.
+            self.assertEqual(run("calibrate", *words, "--policy", named[0], "--out", alone).returncode, 0)
+            whole = json.loads(alone.read_text())
+            self.assertEqual(data["policies"][named[0]], whole["policies"][named[0]])
+            self.assertNotIn("interrupted", whole)
+            self.assertEqual(run("check", "builtin:fused", "--cases", 5, "--calibration", file).returncode, 0)
+
+    def test_an_interrupt_before_the_first_policy_is_complete_leaves_the_file_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            there, missing = Path(folder) / "there.json", Path(folder) / "missing.json"
+            there.write_text("what it held")
+            for file in (there, missing):
+                status, told, err = self.interrupted(("--policy", "f32", "--cases", 5000), "calibrating f32", signal.SIGINT,
+                                                     file)
+                self.assertEqual((status, told), (3, ""))
+                self.assertEqual(err, "attest: interrupted before a policy was complete: there are no data, and none were "
+                                 "written\n")
+            self.assertEqual(there.read_text(), "what it held")
+            self.assertFalse(missing.exists())
 
     def test_words_that_it_refuses(self):
         with tempfile.TemporaryDirectory() as folder:

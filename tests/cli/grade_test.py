@@ -4,9 +4,11 @@
 Usage: grade_test.py ATTEST [unittest option...]
 """
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -18,6 +20,23 @@ RULES = ["attest", "assert_close", "2x", "fudge", "nmse", "1e-2", "polygraphy"]
 
 def grade(*words, folder=None):
     return subprocess.run([ATTEST, "grade", *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=240)
+
+
+def start(*words, folder):
+    return subprocess.Popen([ATTEST, "grade", *map(str, words)], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)
+
+
+def interrupt(process, line, which=signal.SIGINT, times=1, wait=0.0):
+    """Sends the signal `wait` seconds after stderr has told `line`. Returns the status, stdout and what stderr still told."""
+    while line not in (told := process.stderr.readline()):
+        assert told, f"it ended before '{line}'"
+    time.sleep(wait)
+    for _ in range(times):
+        process.send_signal(which)
+        time.sleep(0.001)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
 
 
 class Grade(unittest.TestCase):
@@ -82,6 +101,75 @@ class Grade(unittest.TestCase):
             for campaign in told["faults"][0]["campaigns"]:
                 del campaign["seconds"]
         self.assertEqual(one, two)
+
+    def test_an_interrupt_keeps_the_faults_that_are_whole(self):
+        words = ("--seeds", 1, "--cases", 300, "--paired", 20, "--clean", 0, "--jobs", 1)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            running = start(*words, "--faults", "scale-*", "--json", "g.json", "--svg", "g.svg", folder=folder)
+            status, out, _ = interrupt(running, "(3 of ")
+            told = json.loads((folder / "g.json").read_text())
+            picture = (folder / "g.svg").read_text()
+        self.assertEqual((status, told["exit"]), (0, 0), out)
+        self.assertTrue(told["interrupted"])
+        whole, asked = len(told["faults"]), told["faults_asked"]
+        self.assertTrue(2 <= whole < asked, f"{whole} of {asked}")
+        sentence = f"INTERRUPTED: {whole} of {asked} faults graded; rules on 0 of 20 plain problems"
+        self.assertTrue(out.startswith(sentence), out)
+        self.assertIn(f"{whole} of {whole} faults found from every seed", out)
+        self.assertIn(f"{asked - whole} more", out)
+        self.assertEqual(told["rules"], [])
+        ElementTree.fromstring(picture)
+        self.assertIn(sentence, picture)
+        # What stands there is what an uninterrupted run says of these faults.
+        for fault in told["faults"][:2]:
+            alone = json.loads(grade(*words, "--faults", fault["name"].removeprefix("fault:"), "--json", "-").stdout)
+            self.assertFalse(alone["interrupted"])
+            for row in (fault, alone["faults"][0]):
+                for campaign in row["campaigns"]:
+                    del campaign["seconds"]
+            self.assertEqual(fault, alone["faults"][0])
+
+    def test_an_interrupt_keeps_the_first_paired_problems(self):
+        words = ("--faults", "scale-twice", "--seeds", 1, "--cases", 300, "--clean", 1, "--jobs", 2)
+        with tempfile.TemporaryDirectory() as name:
+            for wait in (0.5, 4, 30):  # on a busy machine the first problem may take that long
+                running = start(*words, "--paired", 400, "--json", "g.json", folder=name)
+                status, out, _ = interrupt(running, "grading rules (1 of 2)", signal.SIGTERM, wait=wait)
+                told = json.loads((Path(name) / "g.json").read_text())
+                if told["rules"]:
+                    break
+        self.assertEqual(status, 0, out)
+        problems = told["rules"][0]["problems"]
+        self.assertTrue(0 < problems < 400, problems)
+        self.assertIn(f"rules on {problems} of 400 plain problems and 0 of 400 of the domain", out)
+        self.assertIn(f"Rules, plain cases: {problems} of 400 problems", out)
+        self.assertEqual((told["conforming"]["campaigns"], len(told["rules"])), (0, 1))
+        self.assertGreater(told["conforming"]["asked"], 100)
+        self.assertIn("in 0 of ", out)
+        fewer = grade(*words, "--clean", 0, "--paired", problems, "--json", "-")
+        self.assertEqual(json.loads(fewer.stdout)["rules"][0], told["rules"][0])
+
+    def test_an_interrupt_before_the_first_fault_is_whole_is_no_result(self):
+        with tempfile.TemporaryDirectory() as name:
+            running = start("--faults", "scale-*", "--paired", 5000, "--json", "g.json", "--svg", "g.svg", folder=name)
+            status, out, err = interrupt(running, "(1 of ")
+            told = json.loads((Path(name) / "g.json").read_text())
+            ElementTree.parse(Path(name) / "g.svg")
+        self.assertEqual((status, out), (3, ""))
+        self.assertEqual(err, "attest: interrupted before all of one fault was measured: there is nothing to tell\n")
+        self.assertEqual((told["faults"], told["interrupted"], told["worst_problems"], told["exit"]), ([], True, "nan", 3))
+
+    def test_a_second_interrupt_ends_at_once(self):
+        with tempfile.TemporaryDirectory() as name:
+            for _ in range(50):  # it may have ended by then, after the problem in flight
+                running = start("--faults", "scale-twice", "--paired", 5000, folder=name)
+                status, out, err = interrupt(running, "(1 of ", times=2)
+                if status == -signal.SIGINT:
+                    self.assertEqual((out, err), ("", ""))
+                    return
+                self.assertEqual(status, 3)
+        self.fail("the second interrupt never ended it")
 
     def test_a_fault_that_is_not_found_is_status_1(self):
         # Accumulating weights times values in f16 is what f16-acc16 promises.

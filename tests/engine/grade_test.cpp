@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -337,6 +338,50 @@ TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
     EXPECT_EQ(one.rules[1].faults[0].columns[c].detected_at_zero, three.rules[1].faults[0].columns[c].detected_at_zero);
   }
   EXPECT_EQ(one.faults.front().hunts[1].drawn, three.faults.front().hunts[1].drawn);
+}
+
+// Interrupted while `what` is measured, after `done` others.
+Grade interrupted_at(std::string_view what, std::size_t done) {
+  GradeOptions options = small({"fault:0.25", "fault:0.5"}, {"builtin:fused", "builtin:fused-tile16"});
+  options.seeds = 1;
+  options.paired = 10;
+  options.clean = 3;
+  std::atomic<bool> interrupt{false};
+  options.interrupt = &interrupt;
+  options.progress = [&](std::string_view now, std::size_t at, std::size_t) {
+    interrupt = interrupt || (now == what && at == done);
+  };
+  return run_grade(options);
+}
+
+TEST(Grade, AnInterruptLeavesWhatIsWhole) {
+  const Grade none = interrupted_at("fault:0.25", 0);
+  EXPECT_TRUE(none.interrupted && none.faults.empty());
+  EXPECT_EQ(none.exit(), Exit::internal);
+  EXPECT_TRUE(std::isnan(none.worst_problems()));
+
+  const Grade one = interrupted_at("fault:0.5", 1);
+  EXPECT_TRUE(one.interrupted);
+  ASSERT_EQ(one.faults.size(), 1u);
+  EXPECT_EQ(one.faults.front().hunts.size(), 1u);
+  EXPECT_FALSE(one.faults.front().laws.empty());
+  EXPECT_TRUE(one.rules.empty());
+  EXPECT_EQ(one.exit(), Exit::held);
+
+  const Grade both = interrupted_at("rules", 1);
+  EXPECT_TRUE(both.interrupted);
+  EXPECT_EQ(both.faults.size(), 2u);
+  ASSERT_EQ(both.rules.size(), 1u);
+  EXPECT_EQ(both.rules.front().problems, 10u);
+  EXPECT_EQ(both.clean.campaigns, 0u);
+  EXPECT_EQ(both.clean.asked, 2u);
+
+  const Grade half = interrupted_at("builtin:fused-tile16", 1);
+  EXPECT_TRUE(half.interrupted);
+  EXPECT_EQ(half.rules.size(), 2u);
+  EXPECT_EQ(half.clean.campaigns, 1u);
+
+  EXPECT_FALSE(interrupted_at("nothing", 0).interrupted);
 }
 
 TEST(Grade, BadOptionsAreNamed) {

@@ -30,6 +30,10 @@ TEST(Calibration, IsReadBackAsItWasWritten) {
   EXPECT_EQ(calibration_from_text(to_json(sample()).dump(), "x"), sample());
   EXPECT_EQ(calibration_from_text(to_file_text(sample()), "x"), sample());
   EXPECT_EQ(calibration_from_text(to_file_text({}), "x"), Calibration());
+  Calibration interrupted = sample();
+  interrupted.interrupted = true;
+  EXPECT_EQ(calibration_from_text(to_json(interrupted).dump(), "x"), interrupted);
+  EXPECT_EQ(calibration_from_text(to_file_text(interrupted), "x"), interrupted);
   EXPECT_FALSE(shipped_calibration().policies.empty());
 }
 
@@ -41,7 +45,7 @@ TEST(Calibration, GivesThresholds) {
   CalibrationCell exact;
   exact.results = 100;
   EXPECT_DOUBLE_EQ(largest_t(exact).value(), 1);  // exact results are no rule
-  EXPECT_DOUBLE_EQ(normal.warn, 1.2 * 4.5);                                // above what was seen
+  EXPECT_DOUBLE_EQ(normal.warn, 1.2 * 4.5);       // above what was seen
   EXPECT_DOUBLE_EQ(normal.fail, 1.2 * 4.5);
   EXPECT_DOUBLE_EQ(normal.share, 0.4);
   const Thresholds few = calibration.thresholds(f16, problem_of("values=flat:1"));
