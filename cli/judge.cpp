@@ -106,11 +106,6 @@ engine::SavedCallOptions read_call(const Settings& settings, const Policy& polic
   return call;
 }
 
-Exit exit_of(const Verdict& verdict) {
-  if (verdict.kind == VerdictKind::fail) return Exit::found;
-  return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
-}
-
 int judge_files(const Settings& settings) {
   std::unique_ptr<OutputFile> json;
   const Contract contract = read_contract(settings);
@@ -131,7 +126,7 @@ int judge_files(const Settings& settings) {
   const engine::SavedCall call = engine::saved_call(in, out, options);
   if (call.out.size() == 0) throw usage_error(outputs + ": out has no elements: there is nothing to judge");
   const engine::Judgement judgement = engine::judge(call, contract);
-  const Exit exit = exit_of(judgement.verdict);
+  const Exit exit = judgement.exit();
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", outputs) << report::judgement_text(call, contract, judgement);
   if (json) {

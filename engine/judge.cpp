@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
 #include "oracle/outcome.hpp"
 #include "properties/compare.hpp"
+#include "properties/statistical.hpp"
 
 namespace attest::engine {
 namespace {
@@ -66,11 +68,28 @@ class Surveyor {
 
 }  // namespace
 
+Exit Judgement::exit() const noexcept {
+  if (verdict.kind == VerdictKind::fail || statistical.kind == VerdictKind::fail) return Exit::found;
+  return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
+}
+
 Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work) {
   Judgement judgement;
-  judgement.verdict = oracle::AttentionOracle(contract, call.problem, call.inputs).judge(call.out, call.lse);
-  if (judgement.verdict.kind == VerdictKind::fail)
+  oracle::AttentionOracle oracle(contract, call.problem, call.inputs);
+  oracle::Statistics statistics;
+  judgement.verdict = oracle.judge(call.out, call.lse, &statistics);
+  const std::string_view refusal = oracle::statistical_refusal(contract);
+  judgement.statistical =
+      refusal.empty() ? properties::statistical_bound_verdict(
+                            judgement.verdict, statistics,
+                            oracle::shipped_calibration().thresholds_of_any_class(contract.policy), oracle, call.out)
+                      : Verdict::skip(std::string(refusal));
+  if (judgement.verdict.kind == VerdictKind::fail) {
     judgement.survey = Surveyor(call, contract).run(judgement.verdict.evidence.value(), survey_work);
+  } else {
+    judgement.t = statistics.t();
+    judgement.elements = statistics.elements;
+  }
   return judgement;
 }
 

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "core/contract.hpp"
+#include "core/error.hpp"
 #include "core/verdict.hpp"
 #include "engine/saved_call.hpp"
 
@@ -17,6 +18,15 @@ struct Survey {
 struct Judgement {
   Verdict verdict;               // of oracle::AttentionOracle::judge, which ends at the first element outside
   std::optional<Survey> survey;  // of a failure
+  // Of the law statistical-bound, with the largest thresholds of the policy's classes: saved tensors have no class of values.
+  // Where `verdict` fails, the same.
+  Verdict statistical;
+  // Tier three's T, from above, over `elements`: nothing to hold it against without a class. Of what `verdict` did not fail.
+  double t = 0;
+  Index elements = 0;
+
+  // 1 where either fails, 3 where the bound permits anything and tier two does not object, else 0.
+  [[nodiscard]] Exit exit() const noexcept;
 };
 
 // Elements times keys that the survey of a failure may cost, though 64 rows at least: some seconds.

@@ -26,6 +26,13 @@ constexpr std::int64_t least_results = 100;  // fewer say nothing of how large T
 constexpr double least_limit = 1;            // of T: errors as large as s says of itself are no objection
 constexpr double least_share = 0.25;         // however rare it is among conforming kernels
 
+void set_lambda(Thresholds& thresholds, const CalibrationCell& cell) {
+  const double lambda = lambda_margin * cell.lambda;
+  thresholds.warn = std::max(thresholds.warn, lambda);
+  thresholds.fail = std::max(thresholds.fail, lambda);
+  thresholds.cell = &cell;
+}
+
 // The numbers of a cell in the order in which they are written.
 template <class Cell, class Visit>
 void each_number(Cell& cell, Visit&& visit) {
@@ -93,12 +100,19 @@ Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem)
   if (of_policy == policies.end()) return thresholds;
   const auto found = of_policy->second.classes.find(calibration_class(problem));
   if (found == of_policy->second.classes.end()) return thresholds;
-  const double lambda = lambda_margin * found->second.lambda;
-  thresholds.warn = std::max(thresholds.warn, lambda);
-  thresholds.fail = std::max(thresholds.fail, lambda);
-  thresholds.cell = &found->second;
+  set_lambda(thresholds, found->second);
   thresholds.t = largest_t(found->second);
   thresholds.share = std::max(least_share, share_margin * of_policy->second.share);
+  return thresholds;
+}
+
+Thresholds Calibration::thresholds_of_any_class(const Policy& policy) const {
+  Thresholds thresholds;
+  const auto of_policy = policies.find(to_text(policy));
+  if (of_policy == policies.end() || of_policy->second.classes.empty()) return thresholds;
+  set_lambda(thresholds, std::ranges::max_element(of_policy->second.classes, {}, [](const auto& entry) {
+                           return entry.second.lambda;
+                         })->second);
   return thresholds;
 }
 

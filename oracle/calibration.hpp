@@ -64,6 +64,8 @@ class Calibration {
   bool interrupted = false;  // policies that were asked for are missing
 
   [[nodiscard]] Thresholds thresholds(const Policy& policy, const Problem& problem) const;
+  // For tensors whose class nobody knows: of lambda the largest over the policy's classes, with its cell; no t, no share.
+  [[nodiscard]] Thresholds thresholds_of_any_class(const Policy& policy) const;
 
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };

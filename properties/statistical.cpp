@@ -14,6 +14,7 @@
 
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
+#include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::properties {
@@ -43,16 +44,16 @@ std::string rarity(double lambda) {
                     : std::string("less than once in 1e300 normal errors");
 }
 
-Evidence element_evidence(Trial& trial, const Statistics& statistics, const Thresholds& thresholds, double limit) {
+Evidence element_evidence(oracle::AttentionOracle& oracle, const Tensor& out, const Statistics& statistics,
+                          const Thresholds& thresholds, double limit) {
   const auto [b, h, i, c] = statistics.index;
-  const Tensor& out = trial.base().out;
-  const oracle::StatisticalEnclosure permitted = trial.oracle().statistical_enclosure(b, h, i, c, limit);
+  const oracle::StatisticalEnclosure permitted = oracle.statistical_enclosure(b, h, i, c, limit);
   const Format type = format_of(out.dtype());
   Evidence evidence;
   evidence.tensor = "out";
   evidence.index = statistics.index;
   evidence.got = out.at(b, h, i, c);
-  evidence.expected = trial.oracle().out_enclosure(b, h, i, c).y;
+  evidence.expected = oracle.out_enclosure(b, h, i, c).y;
   evidence.lo = round_to(type, permitted.lo);
   evidence.hi = round_to(type, permitted.hi);
   evidence.ratio = statistics.largest_lambda / limit;
@@ -65,21 +66,29 @@ Evidence element_evidence(Trial& trial, const Statistics& statistics, const Thre
   return evidence;
 }
 
-Verdict check_elements(Trial& trial) {
-  const Verdict& proven = trial.judgement();
+}  // namespace
+
+Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& statistics, const Thresholds& thresholds,
+                                  oracle::AttentionOracle& oracle, const Tensor& out) {
   if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
-  const Statistics& statistics = trial.statistics();
-  const Thresholds& thresholds = trial.thresholds();
   if (statistics.largest_lambda > thresholds.fail)
-    return Verdict::fail(element_evidence(trial, statistics, thresholds, thresholds.fail), proven.counts);
+    return Verdict::fail(element_evidence(oracle, out, statistics, thresholds, thresholds.fail), proven.counts);
   if (statistics.largest_lambda > thresholds.warn) {
     Verdict warning = Verdict::pass(proven.counts);
     warning.kind = VerdictKind::warn;
-    warning.evidence = element_evidence(trial, statistics, thresholds, thresholds.warn);
+    warning.evidence = element_evidence(oracle, out, statistics, thresholds, thresholds.warn);
     return warning;
   }
   if (proven.counts.judged == 0) return Verdict::vacuous("undetermined", proven.counts);
   return Verdict::pass(proven.counts);
+}
+
+namespace {
+
+Verdict check_elements(Trial& trial) {
+  const Verdict& proven = trial.judgement();
+  if (proven.kind == VerdictKind::fail) return proven;
+  return statistical_bound_verdict(proven, trial.statistics(), trial.thresholds(), trial.oracle(), trial.base().out);
 }
 
 Verdict check_aggregate(Trial& trial) {

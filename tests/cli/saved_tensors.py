@@ -80,3 +80,24 @@ class Call:
                 values += [self.round_to(sum(p * row(self.v, self.lk, j)[c] for p, j in zip(w, keys)) / sum(w))
                            for c in range(self.d)]
         return Array((self.b, self.h, self.lq, self.d), values, self.descr)
+
+    def out_in_single(self):
+        """The same with each operation rounded to float32, in the order of the keys, and one division by the sum at the end."""
+        f = to_single
+        values = []
+        for head in range(self.b * self.h):
+            for i in range(self.lq):
+                row = lambda data, n, j: data[(head * n + j) * self.d:(head * n + j + 1) * self.d]
+                q, s = row(self.q, self.lq, i), []
+                for j in range(min(self.lk, i + 1) if self.causal else self.lk):
+                    dot = 0.0
+                    for x, y in zip(q, row(self.k, self.lk, j)):
+                        dot = f(dot + f(x * y))
+                    s.append(f(f(self.d ** -0.5) * dot))
+                total, sums = 0.0, [0.0] * self.d
+                for j, x in enumerate(s):
+                    w = f(math.exp(f(x - max(s))))
+                    total = f(total + w)
+                    sums = [f(a + f(w * v)) for a, v in zip(sums, row(self.v, self.lk, j))]
+                values += [self.round_to(a / total) for a in sums]
+        return Array((self.b, self.h, self.lq, self.d), values, self.descr)

@@ -56,6 +56,23 @@ TEST(Calibration, GivesThresholds) {
   EXPECT_EQ(calibration.thresholds(policy_from_text("f16,softmax=f16,pv=f16"), problem_of("")).cell, nullptr);
 }
 
+TEST(Calibration, WithoutAClassTheLargestLambdaOfThePolicyCounts) {
+  Calibration calibration = sample();
+  CalibrationCell& flat = calibration.policies["f16"].classes["flat"];
+  flat.lambda = 6;
+  const Thresholds any = calibration.thresholds_of_any_class(f16);
+  EXPECT_DOUBLE_EQ(any.warn, 1.2 * 6);
+  EXPECT_DOUBLE_EQ(any.fail, 1.2 * 6);
+  EXPECT_EQ(any.cell, &flat);
+  EXPECT_FALSE(any.t);
+  for (const char* policy : {"f32", "f16,softmax=f16,pv=f16"}) {
+    const Thresholds none = calibration.thresholds_of_any_class(policy_from_text(policy));
+    EXPECT_EQ(none.cell, nullptr);
+    EXPECT_EQ(none.warn, 4);
+    EXPECT_EQ(none.fail, 5);
+  }
+}
+
 TEST(Calibration, EveryNamedPolicyIsCalibratedWhereMostProblemsAre) {
   for (const NamedPolicy& named : named_policies()) {
     Problem problem = problem_of("values=normal:1");

@@ -1,0 +1,15 @@
+#pragma once
+#include "core/tensor.hpp"
+#include "core/verdict.hpp"
+#include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
+
+namespace attest::properties {
+
+// What the law statistical-bound says of one result. `oracle` judged `out` [B,Hq,Lq,Dv] with the verdict `proven` and gave
+// `statistics`.
+Verdict statistical_bound_verdict(const Verdict& proven, const oracle::Statistics& statistics,
+                                  const oracle::Thresholds& thresholds, oracle::AttentionOracle& oracle,
+                                  const Tensor& out);
+
+}  // namespace attest::properties
