@@ -2,6 +2,10 @@
 #include <cstdint>
 #include <utility>
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 // Eight lanes, held in as many vectors as an instruction set needs for them. Sums run in lanes and are folded in one fixed
 // order, so that they have the same bits whatever the instruction set.
 namespace attest::oracle {
@@ -155,25 +159,48 @@ ATTEST_LANE_FN Pack<double, N> zero_unless(const Pack<std::int64_t, N>& c, const
 }
 template <int N>
 ATTEST_LANE_FN Pack<double, N> min(const Pack<double, N>& a, const Pack<double, N>& b) {
-  return select(a < b, a, b);
+  using Vector = typename Pack<double, N>::Vector;
+  return Pack<double, N>::each(
+      [](Vector x, Vector y) __attribute__((always_inline)) { return x < y ? x : y; }, a, b);
 }
 template <int N>
 ATTEST_LANE_FN Pack<double, N> max(const Pack<double, N>& a, const Pack<double, N>& b) {
-  return select(a > b, a, b);
+  using Vector = typename Pack<double, N>::Vector;
+  return Pack<double, N>::each(
+      [](Vector x, Vector y) __attribute__((always_inline)) { return x > y ? x : y; }, a, b);
 }
 template <int N>
 ATTEST_LANE_FN Pack<double, N> abs(const Pack<double, N>& a) {
   using L = Pack<double, N>;
   return bits_as<L>(bits_as<typename L::Bits>(a) & typename L::Bits(0x7fffffffffffffff));
 }
+// Folds eight lanes by f, of vectors and of numbers: lane n with n + 4, then n with n + 2, then the two that are left.
+template <int N, class F>
+ATTEST_LANE_FN double folded(const Pack<double, N>& x, F f) {
+  const auto low = [](auto v) __attribute__((always_inline)) { return __builtin_shufflevector(v, v, 0, 1); };
+  const auto high = [](auto v) __attribute__((always_inline)) { return __builtin_shufflevector(v, v, 2, 3); };
+  const auto last = [&](auto two) __attribute__((always_inline)) { return f(two[0], two[1]); };
+  const auto& part = x.part;
+  if constexpr (N == 2) {
+    return last(f(f(part[0], part[2]), f(part[1], part[3])));
+  } else if constexpr (N == 4) {
+    const auto four = f(part[0], part[1]);
+    return last(f(low(four), high(four)));
+  } else {
+    const auto four =
+        f(__builtin_shufflevector(part[0], part[0], 0, 1, 2, 3), __builtin_shufflevector(part[0], part[0], 4, 5, 6, 7));
+    return last(f(low(four), high(four)));
+  }
+}
 template <int N>
 ATTEST_LANE_FN double sum(const Pack<double, N>& x) {
-  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+  return folded(
+      x, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
 template <int N>
 ATTEST_LANE_FN double largest(const Pack<double, N>& x) {
-  const auto greater = [](double a, double b) { return b > a ? b : a; };
-  return greater(greater(greater(x[0], x[4]), greater(x[2], x[6])), greater(greater(x[1], x[5]), greater(x[3], x[7])));
+  return folded(
+      x, [](auto a, auto b) __attribute__((always_inline)) { return b > a ? b : a; });
 }
 
 // Calls work.operator()<Rows>(first) for `rows` rows in groups of at most `most`, a power of two: as many as registers hold.
@@ -187,14 +214,27 @@ ATTEST_LANE_FN void in_groups(std::int64_t rows, const Work& work) {
                           __attribute__((always_inline)) { work.template operator()<Rows>(first + at); });
 }
 
-// One bit per lane.
+// One bit per lane, set or clear as all bits of the lane are.
 template <int N>
 ATTEST_LANE_FN std::uint8_t bits_of(const Pack<std::int64_t, N>& set) {
-  constexpr std::int64_t each[lane_count] = {1, 2, 4, 8, 16, 32, 64, 128};
-  const auto bits = set & load<Pack<std::int64_t, N>>(each);
-  std::int64_t all = 0;
-  for (int n = 0; n < lane_count; ++n) all |= bits[n];
-  return static_cast<std::uint8_t>(all);
+  unsigned bits = 0;
+#if defined(__AVX512DQ__)
+  if constexpr (N == 8) return _cvtmask8_u32(_mm512_movepi64_mask((__m512i)set.part[0])) & 0xff;
+#endif
+#if defined(__AVX__)
+  if constexpr (N == 4) {
+    for (int n = 0; n < 2; ++n) bits |= static_cast<unsigned>(_mm256_movemask_pd((__m256d)set.part[n])) << 4 * n;
+    return static_cast<std::uint8_t>(bits);
+  }
+#endif
+#if defined(__SSE2__)
+  if constexpr (N == 2) {
+    for (int n = 0; n < 4; ++n) bits |= static_cast<unsigned>(_mm_movemask_pd((__m128d)set.part[n])) << 2 * n;
+    return static_cast<std::uint8_t>(bits);
+  }
+#endif
+  for (int n = 0; n < lane_count; ++n) bits |= static_cast<unsigned>(set[n] & 1) << n;
+  return static_cast<std::uint8_t>(bits);
 }
 
 }  // namespace attest::oracle
