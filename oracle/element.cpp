@@ -22,6 +22,8 @@ struct Radius {
 };
 
 // Section 4: what is added around the box for one combination. `magnitude` is Abar; values are in units of 1/unit.
+// Growth is growth(), or no less.
+template <double (*Growth)(double) = growth>
 Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
               double rho, double sum_abs, double max_abs, double unit) {
   const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
@@ -39,9 +41,9 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
-  const double x = growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  const double x = Growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
   const double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
-  return {x, growth(bounded(a * (1 + m.u_softmax)))};
+  return {x, Growth(bounded(a * (1 + m.u_softmax)))};
 }
 
 }  // namespace
@@ -49,11 +51,11 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
 double largest_reach(const Call& call, const RowNumbers& row, double max_abs) {
   Combination ways[4];
   const int count = row.combinations(call, ways);
-  const double weight_sum = row.largest_sum(call.numbers);
+  const double n = static_cast<double>(row.n), weight_sum = call.numbers.exp_lazy * n * exp_most(bounded(row.g));
   double reach = 0;
   for (int w = 0; w < count; ++w) {
-    const Radius r = radius(call.numbers, row, weight_sum, ways[w], max_abs, row.rho,
-                            static_cast<double>(row.n) * max_abs, max_abs, 1);
+    const Radius r =
+        radius<growth_most>(call.numbers, row, weight_sum, ways[w], max_abs, row.rho, n * max_abs, max_abs, 1);
     reach = std::max(reach, r.x + r.g * (max_abs + r.x));
   }
   return reach;

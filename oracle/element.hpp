@@ -25,7 +25,7 @@ class Column {
   bool finite_ = true, masked_finite_ = true, beyond_operand_ = false;
 };
 
-// The most that section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
+// At least what section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
 double largest_reach(const Call& call, const RowNumbers& row, double max_abs);
 
 // The row's log-sum-exp, section 4b.

@@ -80,6 +80,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
   exp2 = arithmetic.exp2;
   merges = arithmetic.lse_merge != LseMerge::none;
   lazy = contract.lazy_nats();
+  exp_lazy = std::exp(lazy);
 
   operand_rounds = operand != storage;
   operand_flushes = operand_rounds || flush;
@@ -102,6 +103,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
   u_softmax = of.u(softmax);
   eta_softmax = of.eta(softmax, flush);
   overflow_softmax = of.overflow(softmax);
+  log_overflow_softmax = 0.6931471805599453 * std::ilogb(overflow_softmax);
   a1 = exp2 ? 2 : 0;
   a2 = exp2 ? 2 : 0;
   a3 = exp2 ? 5 : 2;

@@ -13,6 +13,9 @@ inline double growth(double x) {
   if (x < 0x1p-12 && x >= 0) return x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4)));  // to 2^-54
   return std::expm1(std::min(x, 700.0));
 }
+// At least e^x, and at least growth(x), mostly without libm: for proofs, which may be a little too pessimistic.
+inline double exp_most(double x) { return x < 1 ? 1 + x * (1.0001 + x) : std::exp(x) * (1 + 1e-12); }
+inline double growth_most(double x) { return x < 1 ? x * (1.0001 + x) : growth(x) * (1 + 1e-12); }
 // E(k, u) of docs/bounds.md: what k roundings of relative size u can do to a product.
 inline double compounded(double k, double u) { return growth(k * u * (1 + u)); }
 
@@ -53,7 +56,8 @@ struct Numbers {
   bool scaled_queries, scaled_keys;     // the scale may be folded into them
   bool inexact_qk, inexact_pv;          // the product of two operands may not fit the accumulator
   // section 2
-  double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy;
+  double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy, exp_lazy;
+  double log_overflow_softmax;  // at most ln of the threshold
   bool exp2;
   // section 4
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
@@ -75,6 +79,10 @@ struct Numbers {
   [[nodiscard]] double merged_a2(double n) const;
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
+  // Whether with_merges() adds anything.
+  [[nodiscard]] bool merges_widen() const {
+    return arithmetic.lse_merge == LseMerge::chain || (merges && arithmetic.merge_weights == MergeWeights::lse);
+  }
   // The part of N that chains of merges, and merges without a division, add to t.
   [[nodiscard]] double with_merges(double t, double n, double z_top) const;
 

@@ -1,6 +1,6 @@
 #pragma once
+#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "oracle/attention.hpp"
 #include "oracle/call.hpp"
@@ -24,18 +24,16 @@ class Quick {
 
   // About the n-th row of the last load(): proven to be judged, and inside. False proves nothing.
   [[nodiscard]] bool accepts(Index n, Index column) const noexcept {
-    return (bits_[static_cast<std::size_t>(n * groups_ + column / 8)] >> (column % 8) & 1) != 0;
+    return (bits_[n * groups_ + column / 8] >> (column % 8) & 1) != 0;
   }
-  [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].all; }
-  [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].lse; }
+  [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
+  [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
-  [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[static_cast<std::size_t>(n)].has_spread; }
-  [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept {
-    return rows_[static_cast<std::size_t>(n)].sums;
-  }
+  [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
+  [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept { return rows_[n].sums; }
   [[nodiscard]] bool is_near(Index n, Index column) const noexcept {
-    return (near_[static_cast<std::size_t>(n * groups_ + column / 8)] >> (column % 8) & 1) != 0;
+    return (near_[n * groups_ + column / 8] >> (column % 8) & 1) != 0;
   }
   static constexpr double near_lambda = Statistics::near_lambda;
   static constexpr Index most_rows = 16;
@@ -46,63 +44,79 @@ class Quick {
  private:
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
-    double n = -1, r = 0, r_most = 0, a2 = 0, ln_least = 0, ln_most = 0;  // R, least and most; of ln n
-    double every_exp = 0, every_exp_most = 0, root_n = 0;
+    double n, r, r_most, a2, ln_least, ln_most;  // R, least and most; of ln n
+    double every_exp, every_exp_most, root_n;
+    double t, g;  // of section 4; t but for what merges add that depends on the scores
+    // Of section 7: the reference's own error; what each term of a sum adds, with its weight and v of 1, as it is and with
+    // the weight rounded; what additions add that y^2 scales.
+    double own, every, rounded, additions;
   };
   // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
   struct State {
-    RowIndex at{};
-    bool bounded = false, all = false, lse = false, has_spread = false;
-    double q_norm = 0, q_top = 0;  // of the query: its Euclidean norm, at least, and its largest magnitude
-    double n = 0, z_max = 0, mass = 0, gain = 0;  // keys, zmax, sum p, sum p (1 - e^-d)
-    double e_most = 0, d_most = 0, z_most = 0;    // upper bounds of e, d, |z| + e
-    ForCount f;                                   // of n
-    products::AcceptRule accept{};
-    products::SpreadRule spread{};
-    products::SpreadSums sums{};
+    RowIndex at;
+    bool bounded, all, lse, has_spread;
+    bool by_top;                    // bounded by top_
+    double q_norm, q_top;           // of the query: its Euclidean norm, at least, and its largest magnitude
+    double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)
+    double e_most, d_most, z_most;  // upper bounds of e, d, |z| + e
+    const ForCount* f;              // of n
+    products::AcceptRule accept;
+    products::SpreadRule spread;
+    products::SpreadSums sums;
   };
-  State& row_at(Index n) { return rows_[static_cast<std::size_t>(n)]; }
+  State& row_at(Index n) { return rows_[n]; }
+  void place_buffers();
   const ForCount& for_count(double n);
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
+  void prepare_spreads(ForCount& f) const;
   void vary(State& row, Index n, const double* bias);
   [[nodiscard]] double largest_tau(const State& row, double variance) const;
   void square_row(Index n);
   void clear_spread(Index n);
   void scale_values(Index tile);
   void add_moments(Index rows, Index tile);
+  static void read_rows(const attest_tensor& tensor, std::span<const RowIndex> rows, Index count, double* to,
+                        Index stride);
+  void load_queries(std::span<const RowIndex> rows);
   void load_keys(Index tile);
   void load_values(Index tile);
   void score(Index n);
   [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias) const;
   bool bound(State& row, const Score& top);
+  bool bound_by_top(State& row, Index n);
   void weigh(Index n);
-  void accept(Index n, const attest_tensor& out);
+  void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
-  [[nodiscard]] Index tile_size(Index tile) const noexcept;
+  [[nodiscard]] Index tile_size(Index tile) const noexcept {
+    return tile_keys_ < call_.keys - tile * tile_keys_ ? tile_keys_ : call_.keys - tile * tile_keys_;
+  }
 
   const Call& call_;
   Format format_;
+  bool spreads_;
   bool after_, before_, sum_rounded_only_;
-  double log_overflow_softmax_;
+  double root_d_;
   products::ScoreRule score_rule_;
   Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, kt_stride_ = 0, columns_ = 0, groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
-  double k_norm_ = 0, k_top_ = 0, v_top_ = 0;
-  ForCount for_count_;
-  Score top_{};           // of the rows just loaded
-  bool one_top_ = false;  // whether it serves them all
+  double k_norm_ = 0, k_top_ = 0, v_top_ = 0, top_norm_ = 0;
+  const ForCount* for_count_ = nullptr;  // the last one
+  Score top_;                            // of the rows just loaded
+  bool one_top_ = false;                 // whether it serves them all
 
   struct Scratch;
   Scratch& scratch_;
-  std::vector<State>& rows_;
-  std::vector<std::uint8_t>&bits_, &near_;
+  State* rows_;
+  // Rows of keys lie stride_ apart, rows of columns columns_: scores and then weights, d, weights of |v|; y and its reach.
+  double *q_, *kt_, *v_, *p_, *d_, *m_, *y_, *reach_, *got_, *bias_, *open_, *lo_, *hi_, *together_;
+  float *w_, *w2_, *scaled_, *squared_, *first_, *second_;  // of the moments
+  std::uint8_t *bits_, *near_;
 
-  bool spreads_;
-  products::VarianceRule variance_rule_{};  // but for what depends on the row
-  double value_scale_ = 1;                  // of v in the moments: a power of two
+  products::VarianceRule variance_rule_;  // but for what depends on the row
+  double value_scale_ = 1;                // of v in the moments: a power of two
 };
 
 }  // namespace attest::oracle

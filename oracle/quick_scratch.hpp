@@ -1,23 +1,24 @@
 #pragma once
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "oracle/lanes.hpp"
 #include "oracle/quick.hpp"
 
 namespace attest::oracle {
 
-// Buffers that outlive a problem: one set per thread.
+// What outlives a problem, so that the next one need not ask for memory: one per thread.
 struct Quick::Scratch {
-  std::vector<State> rows;
-  std::vector<std::uint8_t> bits, near;
-  std::vector<double> together, kt, v, q, p, d, m, y, reach, got, bias, open, lo, hi;
-  std::vector<float> scaled, squared, w, w2, first, second;  // of the moments
-  template <class T>
-  static T* need(std::vector<T>& buffer, Index count) {
-    if (static_cast<Index>(buffer.size()) < count) buffer.resize(static_cast<std::size_t>(count));
-    return buffer.data();
-  }
+  std::array<State, most_rows> rows;
+  std::array<ForCount, most_rows + 1> counts;  // of the rows just loaded, and of the last one before these
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines;
+
   static Scratch& of_thread() {
     static thread_local Scratch scratch;
     return scratch;

@@ -2,7 +2,9 @@
 // Every term of section 7 is at least 0; those that are not cheap are left out, and the sum of the squares of a score's
 // products is replaced by its least, s^2 / D.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <vector>
 
 #include "oracle/quick.hpp"
 #include "oracle/quick_scratch.hpp"
@@ -15,6 +17,12 @@ double square(double x) { return x * x; }
 
 constexpr double slack = 1 - 1e-6;
 constexpr double unit64 = 0x1p-53;  // of the reference itself
+
+// The power of two whose product with x > 0 lies in [1, 2); 2^1022 at most.
+double scale_to_one(double x) {
+  const std::uint64_t exponent = std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(x) >> 52, 1);
+  return std::bit_cast<double>((2046 - exponent) << 52);
+}
 
 }  // namespace
 
@@ -47,14 +55,23 @@ void Quick::prepare_spreads() {
                     .per_bias = square(m.u_bias) / (3 * unit2)};
 }
 
+void Quick::prepare_spreads(ForCount& f) const {
+  const Numbers& m = call_.numbers;
+  // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
+  f.own = square(unit64) * (f.n + 8) / 2;
+  f.every = square(m.u_pv) / 3 * ((f.n + 1) / 6 + (m.inexact_pv ? 1 : 0)) + f.own;
+  if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
+  f.rounded = f.every + (m.weights_round ? square(m.u_weights) / 3 : 0);
+  f.additions = square(m.u_pv) / 3 * ((f.n + 1) / 3 + 3);
+}
+
 void Quick::vary(State& row, Index n, const double* bias) {
   const Numbers& m = call_.numbers;
   products::VarianceRule rule = variance_rule_;
   rule.z_max = row.z_max;
-  rule.constant += square(row.f.a2 * row.z_max) / 3;
+  rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
-  float* variance = Scratch::need(scratch_.w, max_rows_ * stride_) + n * stride_;
-  const double most = products::variances(rule, scratch_.p.data() + n * stride_, bias, variance, stride_);
+  const double most = products::variances(rule, p_ + n * stride_, bias, w_ + n * stride_, stride_);
   row.has_spread = largest_tau(row, most * square(m.u_softmax)) <= linear_limit;
 }
 
@@ -67,7 +84,7 @@ double Quick::largest_tau(const State& row, double variance) const {
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
   if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
-  double shared = m.u_softmax * row.f.a2 * (std::fabs(row.z_max) + row.e_most);
+  double shared = m.u_softmax * row.f->a2 * (std::fabs(row.z_max) + row.e_most);
   if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
@@ -76,21 +93,15 @@ void Quick::square_row(Index n) {
   State& row = row_at(n);
   if (!row.has_spread) return clear_spread(n);
   const Numbers& m = call_.numbers;
-  const ForCount& f = row.f;
+  const ForCount& f = *row.f;
   const double keys = row.n, unit2 = square(m.u_softmax), top = std::fabs(row.z_max);
-  // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
-  const double own = square(unit64) * (keys + 8) / 2;
-  double every = square(m.u_pv) / 3 * ((keys + 1) / 6 + (m.inexact_pv ? 1 : 0)) + own;
-  if (m.merges) every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   // Where the largest weight may come out small, more weights may be lost than are told from `least`.
   const double shift_error = 2 * m.u_softmax * (2 * top + 1);
-  const bool rounds = m.weights_round && shift_error < 0.01;
-  const double rounded = every + (rounds ? square(m.u_weights) / 3 : 0);
-  float* w = scratch_.w.data() + n * stride_;
-  float* w2 = Scratch::need(scratch_.w2, max_rows_ * stride_) + n * stride_;
-  const products::SquareSums sums = products::square_weights({every / unit2, rounded / unit2, 2 * keys * m.eta_weights},
-                                                             scratch_.p.data() + n * stride_, w, w2, stride_);
-  double undivided = m.with_merges(0, keys, top);
+  const double rounded = shift_error < 0.01 ? f.rounded : f.every;
+  const products::SquareSums sums =
+      products::square_weights({f.every / unit2, rounded / unit2, 2 * keys * m.eta_weights}, p_ + n * stride_,
+                               w_ + n * stride_, w2_ + n * stride_, stride_);
+  double undivided = m.merges_widen() ? m.with_merges(0, keys, top) : 0;
   if (m.arithmetic.normalise_lse)
     undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
                  4 * m.c_exp;
@@ -99,9 +110,8 @@ void Quick::square_row(Index n) {
   if (!row.has_spread) return clear_spread(n);
 
   const double inverse = row.accept.inverse_mass;
-  const double per_mean2 = square(m.u_pv) / 3 * ((keys + 1) / 3 + 3) +
-                           unit2 / 3 * ((keys + 1) * (sums.p2 * inverse * inverse / 6 + 1.0 / 3) + 3) +
-                           square(m.c_div * m.u_final) + own +
+  const double per_mean2 = f.additions + unit2 / 3 * ((keys + 1) * (sums.p2 * inverse * inverse / 6 + 1.0 / 3) + 3) +
+                           square(m.c_div * m.u_final) + f.own +
                            square((m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0));
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double underflow = 2 * f.root_n *
@@ -123,10 +133,8 @@ void Quick::square_row(Index n) {
 }
 
 void Quick::clear_spread(Index n) {
-  float* w = Scratch::need(scratch_.w, max_rows_ * stride_) + n * stride_;
-  float* w2 = Scratch::need(scratch_.w2, max_rows_ * stride_) + n * stride_;
-  std::fill(w, w + stride_, 0.0F);
-  std::fill(w2, w2 + stride_, 0.0F);
+  std::fill_n(w_ + n * stride_, stride_, 0.0F);
+  std::fill_n(w2_ + n * stride_, stride_, 0.0F);
 }
 
 // The values of a tile in units of the power of two below the head's largest.
@@ -141,20 +149,16 @@ void Quick::scale_values(Index tile) {
         for (const double v : row) top = std::max(top, std::fabs(v));
       }
     }
-    value_scale_ = top > 0 && top < 1e200 ? std::ldexp(1.0, std::min(-std::ilogb(top), 1022)) : 1;
+    value_scale_ = top > 0 && top < 1e200 ? scale_to_one(top) : 1;
   }
-  products::squares(scratch_.v.data(), value_scale_, Scratch::need(scratch_.scaled, tile_keys_ * columns_),
-                    Scratch::need(scratch_.squared, tile_keys_ * columns_), count);
+  products::squares(v_, value_scale_, scaled_, squared_, count);
 }
 
 void Quick::add_moments(Index rows, Index tile) {
-  float* first = Scratch::need(scratch_.first, max_rows_ * columns_);
-  float* second = Scratch::need(scratch_.second, max_rows_ * columns_);
-  const Index at = tile * tile_keys_;
+  const Index at = tile * tile_keys_, keys = tile_size(tile);
   for (Index n = 0; n < rows; n += 4)
-    products::moments(scratch_.w.data() + n * stride_ + at, scratch_.w2.data() + n * stride_ + at, stride_,
-                      std::min<Index>(4, rows - n), scratch_.scaled.data(), scratch_.squared.data(), tile_size(tile),
-                      columns_, first + n * columns_, second + n * columns_, tile > 0);
+    products::moments(w_ + n * stride_ + at, w2_ + n * stride_ + at, stride_, std::min<Index>(4, rows - n), scaled_,
+                      squared_, keys, columns_, first_ + n * columns_, second_ + n * columns_, tile > 0);
 }
 
 }  // namespace attest::oracle

@@ -308,7 +308,7 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
 double RowNumbers::largest_sum(const Numbers& m) const {
   // Weights above e^lazy are wrong arguments of exp.
   const double largest_weight = std::exp(bounded(std::min(600.0, m.u_softmax * (m.a1 + a2) * z_all) + every_exp));
-  return std::exp(m.lazy) * std::min(mass * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
+  return m.exp_lazy * std::min(mass * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
 }
 
 double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
