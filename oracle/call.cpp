@@ -4,22 +4,31 @@
 #include <cstring>
 
 #include "oracle/decode.hpp"
+#include "oracle/lanes.hpp"
 
 namespace attest::oracle {
 namespace {
 
-// Elements that lie apart are brought together first.
-template <class T>
-void decode(const std::byte* from, Index stride, Index count, double* to, void (*convert)(const T*, Index, double*)) {
-  if (stride == 1) return convert(reinterpret_cast<const T*>(from), count, to);
+// `one` converts an element, `many` converts dense ones in lanes. Elements that lie apart are brought together first.
+template <class T, class One>
+void decode(const std::byte* from, Index stride, Index count, double* to, One one,
+            void (*many)(const T*, Index, double*)) {
+  const Index step = stride * static_cast<Index>(sizeof(T));
+  if (count < lane_count) {
+    for (Index n = 0; n < count; ++n) {
+      T value;
+      std::memcpy(&value, from + n * step, sizeof value);
+      to[n] = one(value);
+    }
+    return;
+  }
+  if (stride == 1) return many(reinterpret_cast<const T*>(from), count, to);
   constexpr Index most = 64;
   T together[most];
   for (Index first = 0; first < count; first += most) {
     const Index some = std::min(most, count - first);
-    const std::byte* at = from + first * stride * static_cast<Index>(sizeof(T));
-    for (Index n = 0; n < some; ++n)
-      std::memcpy(together + n, at + n * stride * static_cast<Index>(sizeof(T)), sizeof(T));
-    convert(together, some, to + first);
+    for (Index n = 0; n < some; ++n) std::memcpy(together + n, from + (first + n) * step, sizeof(T));
+    many(together, some, to + first);
   }
 }
 
@@ -28,11 +37,19 @@ void decode(const std::byte* from, Index stride, Index count, double* to, void (
 void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to) {
   const auto* from = static_cast<const std::byte*>(first);
   if (tensor.dtype.bits == 64)
-    return decode<double>(from, stride, count, to, [](const double* values, Index some, double* result) {
-      std::memcpy(result, values, static_cast<std::size_t>(some) * sizeof(double));
-    });
-  if (tensor.dtype.bits == 32) return decode<float>(from, stride, count, to, decode_f32);
-  decode<std::uint16_t>(from, stride, count, to, tensor.dtype.code == ATTEST_BFLOAT ? decode_bf16 : decode_f16);
+    return decode<double>(
+        from, stride, count, to, [](double x) { return x; },
+        [](const double* values, Index some, double* result) {
+          std::memcpy(result, values, static_cast<std::size_t>(some) * sizeof(double));
+        });
+  if (tensor.dtype.bits == 32)
+    return decode<float>(
+        from, stride, count, to, [](float x) { return static_cast<double>(x); }, decode_f32);
+  if (tensor.dtype.code == ATTEST_BFLOAT)
+    return decode<std::uint16_t>(
+        from, stride, count, to, [](std::uint16_t x) { return static_cast<double>(attest_bf16_load(x)); }, decode_bf16);
+  decode<std::uint16_t>(
+      from, stride, count, to, [](std::uint16_t x) { return static_cast<double>(attest_f16_load(x)); }, decode_f16);
 }
 
 Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs, RoundingMode rounding)

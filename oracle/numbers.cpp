@@ -1,6 +1,8 @@
 #include "oracle/numbers.hpp"
 
+#include <cstring>
 #include <optional>
+#include <type_traits>
 
 namespace attest::oracle {
 namespace {
@@ -25,18 +27,30 @@ const Numbers& Numbers::of_contract(const Contract& contract, RoundingMode round
     Numbers numbers;
   };
   static thread_local std::optional<Last> last;
-  if (!last || last->numbers.rounding != rounding || !(last->contract == contract))
+  // What they depend on, and no more of the contract.
+  static_assert(std::has_unique_object_representations_v<Policy>);
+  if (!last || last->numbers.rounding != rounding ||
+      std::memcmp(&last->contract.policy, &contract.policy, sizeof(Policy)) != 0 ||
+      last->contract.softcap_before_bias != contract.softcap_before_bias ||
+      !(last->contract.arithmetic == contract.arithmetic))
     last.emplace(Last{contract, Numbers(contract, rounding)});
   return last->numbers;
 }
 
 Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double cap, RoundingMode rounding_mode)
-    : Numbers(of_contract(contract, rounding_mode)) {
-  d = static_cast<double>(dimension);
-  scale = sigma;
-  scale_magnitude = std::fabs(sigma);
-  mu = std::max(1.0, scale_magnitude);
-  softcap = cap;
+    : Numbers(of_contract(contract, rounding_mode), contract, dimension, sigma, cap) {}
+
+Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension, double sigma, double cap)
+    : ScoreNumbers(kept),
+      WeightNumbers(kept),
+      OutputNumbers(kept),
+      VarianceNumbers(kept),
+      arithmetic(kept.arithmetic),
+      d(static_cast<double>(dimension)),
+      scale(sigma),
+      scale_magnitude(std::fabs(sigma)),
+      mu(std::max(1.0, scale_magnitude)),
+      softcap(cap) {
   underflows = (flush ? 2 : 1) * d;
   e_acc = compounded(d, u_acc);
   e_acc_overflow = compounded(d + 4, u_acc);
@@ -50,24 +64,24 @@ Numbers::Numbers(const Contract& contract, Index dimension, double sigma, double
   const int operand_bits = std::min(precision(operand), precision(storage));
   const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
   inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
-  folded_eta = folds ? eta_scale * std::max(1.0, std::sqrt(scale_magnitude)) : 0;
+  folded_eta = folds ? eta_scale * (mu > 1 ? std::sqrt(mu) : 1) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
   u_bias_unit = unit > 1 ? u_score + u_scale : 0;
   const double factor = scale_magnitude * unit;
   overflow_mu = std::max(1.0, factor);
   operand_mu = folds ? overflow_mu : 1;
   const double root = folds_root ? std::sqrt(factor) : 0;
-  const double most = overflow_scale / (1 + 2 * u_scale);
-  query_overflow = most / std::max(arithmetic.fold_q ? factor : 0, root);
-  key_overflow = most / std::max(arithmetic.fold_k ? factor : 0, root);
+  query_overflow = scaled_overflow / std::max(arithmetic.fold_q ? factor : 0, root);
+  key_overflow = scaled_overflow / std::max(arithmetic.fold_k ? factor : 0, root);
   raw_overflow = std::min(overflow_score, overflow_scale);
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
-  if (scale_magnitude * (exp2 ? 1.4427 : 1) >= most) raw_overflow = 0;
+  if (scale_magnitude * (exp2 ? 1.4427 : 1) >= scaled_overflow) raw_overflow = 0;
 }
 
-Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
-    : softcap_before_bias(contract.softcap_before_bias), rounding(rounding_mode), arithmetic(contract.arithmetic) {
+Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithmetic(contract.arithmetic) {
+  softcap_before_bias = contract.softcap_before_bias;
+  rounding = rounding_mode;
   const Errors of{rounding};
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], acc = policy[Stage::qk],
@@ -119,6 +133,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
   e_operand = compounded(2, u_operand);
   e_scale = compounded(4, u_scale);
   overflow_scale = of.overflow(scaling);
+  scaled_overflow = overflow_scale / (1 + 2 * u_scale);
   inexact_pv = std::min(precision(weights), precision(operand)) + std::min(precision(operand), precision(storage)) >
                precision(pv);
 
@@ -147,10 +162,20 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode)
       1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
   eps1 = std::max(eps0, pv_narrower ? eta_pv : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
+
+  const auto square = [](double x) { return x * x; };
+  of_acc = square(u_acc) / 3;
+  of_score = (square(u_score) + square(u_scale)) / 3;
+  of_stored = 2 * square(u_score) / 3;
+  of_argument = square(u_softmax) * (1 + a1) / 3;
+  of_exp = 4 * square(c_exp) / 3;
+  of_below = a3 / 3;
+  inverse_unit2 = 1 / square(u_softmax);
 }
 
 double Numbers::rescalings(double n, double lk, double records) const {
-  double r = std::min(n, std::ceil(lk / static_cast<double>(arithmetic.kv_tile_min))) - 1;
+  const auto tile = static_cast<double>(arithmetic.kv_tile_min);
+  double r = std::min(n, tile > 1 ? std::ceil(lk / tile) : lk) - 1;
   if (arithmetic.key_order != KeyOrder::any && !merges) r = std::min(r, records - 1);
   if (arithmetic.lse_merge == LseMerge::chain) r = std::min(r + splits(n) - 1, n);
   return r;

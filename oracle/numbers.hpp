@@ -29,44 +29,57 @@ constexpr bool loses(Format to, Format from) {
 enum class RoundingMode : std::uint8_t { nearest, directed };
 
 // What a contract says, as the numbers that the bounds are written in (docs/bounds.md, section 0). u_ is a unit roundoff,
-// eta_ an absolute rounding error, overflow_ a threshold. Depends on the contract, D, the scale and the softcap alone; what
-// the contract alone decides is kept, per thread, for the next problem under the same one.
-struct Numbers {
-  Numbers(const Contract& contract, Index dimension, double sigma, double cap,
-          RoundingMode rounding = RoundingMode::nearest);
-
-  // the problem
-  double d = 0, scale = 0, scale_magnitude = 0, mu = 0, softcap = 0;
-  bool softcap_before_bias;
-  // section 1
+// eta_ an absolute rounding error, overflow_ a threshold. Those of a score, of a weight and of an output (sections 1, 2
+// and 4) that the contract alone decides:
+struct ScoreNumbers {
   double u_operand, eta_operand, overflow_operand;
-  bool operand_rounds;    // the operand format differs from storage
-  bool operand_flushes;   // that, or flush-to-zero: absolute errors arise on entering a product
   double u_acc, u_scale;  // u_acc and, below, u_pv: times kappa
   double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
       tanh_absolute, overflow_cap, overflow_scale;
+  double e_operand, e_scale;
+  double scaled_overflow;  // what a product with a scale may be at most
+  bool operand_rounds;     // the operand format differs from storage
+  bool operand_flushes;    // that, or flush-to-zero: absolute errors arise on entering a product
+  bool softcap_before_bias;
+};
+struct WeightNumbers {
+  double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy, exp_lazy;
+  double log_overflow_softmax;  // at most ln of the threshold
+  double near;                  // nats below the maximum beyond which a score of -inf changes nothing
+  bool exp2;
+};
+struct OutputNumbers {
+  double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
+  double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
+  bool weights_round, pv_narrower, merges, flush;
+  bool inexact_pv;  // the product of two operands may not fit the accumulator
+  Format output;
+  RoundingMode rounding;
+};
+// Parts of variances of section 7.
+struct VarianceNumbers {
+  double of_acc, of_score, of_stored, of_argument, of_exp, of_below;
+  double inverse_unit2;  // 1/u^2 of softmax: a power of two
+};
+
+// And what depends on D, the scale and the softcap too. The former are kept, per thread, for the next problem under the
+// same contract.
+struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
+  Numbers(const Contract& contract, Index dimension, double sigma, double cap,
+          RoundingMode rounding = RoundingMode::nearest);
+
+  Arithmetic arithmetic;
+  double d = 0, scale = 0, scale_magnitude = 0, mu = 0, softcap = 0;
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
-  double e_operand, e_acc, e_acc_overflow, e_scale, relative_scale, folded_eta, raw_overflow, operand_mu;
+  double e_acc, e_acc_overflow, relative_scale, folded_eta, raw_overflow, operand_mu;
   double unit;         // of a score where overflow counts: log2 e, if exp2's factor may be folded in with the scale
   double overflow_mu;  // max(1, |scale| unit)
   double u_bias_unit;  // rounding of a bias that is brought to that unit, relative to it
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
   double underflows;                    // of the D products: 2 D under flush-to-zero, else D
   bool scaled_queries, scaled_keys;     // the scale may be folded into them
-  bool inexact_qk, inexact_pv;          // the product of two operands may not fit the accumulator
-  // section 2
-  double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy, exp_lazy;
-  double log_overflow_softmax;  // at most ln of the threshold
-  bool exp2;
-  // section 4
-  double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
-  double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
-  bool weights_round, pv_narrower, merges, flush;
-  Format output;
-  RoundingMode rounding;
-  Arithmetic arithmetic;
-  double near;  // nats below the maximum beyond which a score of -inf changes nothing
+  bool inexact_qk;                      // as inexact_pv
 
   // R: the most rescalings, for n keys out of lk of which `records` may set a new running maximum.
   [[nodiscard]] double rescalings(double n, double lk, double records) const;
@@ -89,6 +102,7 @@ struct Numbers {
  private:
   // Those that the contract alone decides.
   Numbers(const Contract& contract, RoundingMode rounding);
+  Numbers(const Numbers& kept, const Contract& contract, Index dimension, double sigma, double cap);
   static const Numbers& of_contract(const Contract& contract, RoundingMode rounding);
 };
 

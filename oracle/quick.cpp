@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "oracle/element.hpp"
 #include "oracle/lanes.hpp"
@@ -65,32 +66,41 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
   if (spreads_) prepare_spreads();
 }
 
-// One behind the other, each from the start of a cache line on.
+// One behind the other. Each takes whole cache lines, floats and bits as pairs or as if they were doubles.
 void Quick::place_buffers() {
   const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
-  const Index together = std::min(most_together, tile_keys_ * std::max(call_.d, call_.dv));
-  const Index queries = max_rows_ * call_.d, transposed = call_.d * kt_stride_;
-  constexpr Index buffers = 23;
-  const Index doubles = queries + transposed + together + 4 * stride_ + 4 * by_keys + 4 * by_columns + 2 * tile +
-                        2 * max_rows_ * groups_ / lane_count + buffers * lane_count;
+  const Index together = padded(std::min(most_together, tile_keys_ * std::max(call_.d, call_.dv)));
+  const Index queries = padded(max_rows_ * call_.d), transposed = call_.d * kt_stride_,
+              bits = padded((by_columns + 63) / 64);
+  const Index doubles =
+      2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + 4 * by_columns + 2 * tile;
   std::vector<Scratch::Line>& lines = scratch_.lines;
-  if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count + 1));
-  std::byte* next = lines.data()->bytes;
-  const auto place = [&next]<class T>(T*& buffer, Index count) {
-    buffer = reinterpret_cast<T*>(next);
-    next += (count * static_cast<Index>(sizeof(T)) + 63) / 64 * 64;
+  if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
+  auto* next = reinterpret_cast<double*>(lines.data());
+  const auto take = [&next](Index count) { return std::exchange(next, next + count); };
+  const auto take_pair = [&take](float*& one, float*& other, Index count) {
+    one = reinterpret_cast<float*>(take(count));
+    other = one + count;
   };
-  place(q_, queries);
-  place(kt_, transposed);
-  place(together_, together);
-  for (double** buffer : {&bias_, &open_, &lo_, &hi_}) place(*buffer, stride_);
-  for (double** buffer : {&p_, &d_, &m_}) place(*buffer, by_keys);
-  for (float** buffer : {&w_, &w2_}) place(*buffer, by_keys);
-  for (double** buffer : {&y_, &reach_, &got_}) place(*buffer, by_columns);
-  for (float** buffer : {&first_, &second_}) place(*buffer, by_columns);
-  place(v_, tile);
-  for (float** buffer : {&scaled_, &squared_}) place(*buffer, tile);
-  for (std::uint8_t** buffer : {&bits_, &near_}) place(*buffer, max_rows_ * groups_);
+  q_ = take(queries);
+  kt_ = take(transposed);
+  together_ = take(together);
+  bias_ = take(stride_);
+  open_ = take(stride_);
+  lo_ = take(stride_);
+  hi_ = take(stride_);
+  p_ = take(by_keys);
+  d_ = take(by_keys);
+  m_ = take(by_keys);
+  take_pair(w_, w2_, by_keys);
+  y_ = take(by_columns);
+  reach_ = take(by_columns);
+  got_ = take(by_columns);
+  take_pair(first_, second_, by_columns);
+  v_ = take(tile);
+  take_pair(scaled_, squared_, tile);
+  bits_ = reinterpret_cast<std::uint8_t*>(take(bits));
+  near_ = reinterpret_cast<std::uint8_t*>(take(bits));
 }
 
 // Elements 0..count of each row, `stride` doubles apart.

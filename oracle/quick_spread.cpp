@@ -30,12 +30,12 @@ void Quick::prepare_spreads() {
   const Numbers& m = call_.numbers;
   const bool capped = m.softcap > 0;
   const double u2 = square(unit64);
-  double per_s = square(m.u_acc) / 3 * ((m.d + 1) * (1 / (6 * m.d) + 1.0 / 3) + (m.inexact_qk ? 1 / m.d : 0)) +
-                 (square(m.u_score) + square(m.u_scale)) / 3 + square(m.u_operand) / (3 * m.d);
+  double per_s = m.of_acc * ((m.d + 1) * (1 / (6 * m.d) + 1.0 / 3) + (m.inexact_qk ? 1 / m.d : 0)) + m.of_score;
+  if (m.u_operand > 0) per_s += square(m.u_operand) / (3 * m.d);
   if (m.scaled_keys) per_s += 2 * square(m.u_scale) / (3 * m.d);
-  double per_z = square(m.u_softmax) * (1 + m.a1) / 3 + u2;
-  if (call_.has_bias || capped) per_z += 2 * square(m.u_score) / 3;
-  double constant = 4 * square(m.c_exp) / 3;
+  double per_z = m.of_argument + u2;
+  if (call_.has_bias || capped) per_z += m.of_stored;
+  double constant = m.of_exp;
   if (capped) {
     // Of s only what the cap left is known. It is at most s, and at most c.
     per_s = std::min(per_s + square(m.u_cap), 0.25);
@@ -46,13 +46,12 @@ void Quick::prepare_spreads() {
     constant += m.d * square(m.eta_acc * m.mu);
   }
   per_s += u2 * (2 + 8 / m.d);  // this and every u2: the reference's own error
-  const double unit2 = square(m.u_softmax);
   variance_rule_ = {.z_max = 0,
-                    .constant = constant / unit2,
-                    .per_s = per_s / unit2,
-                    .per_z = per_z / unit2,
-                    .per_below = m.a3 / 3 + u2 / unit2,
-                    .per_bias = square(m.u_bias) / (3 * unit2)};
+                    .constant = constant * m.inverse_unit2,
+                    .per_s = per_s * m.inverse_unit2,
+                    .per_z = per_z * m.inverse_unit2,
+                    .per_below = m.of_below + u2 * m.inverse_unit2,
+                    .per_bias = m.u_bias > 0 ? square(m.u_bias) / 3 * m.inverse_unit2 : 0};
 }
 
 void Quick::prepare_spreads(ForCount& f) const {
@@ -99,8 +98,8 @@ void Quick::square_row(Index n) {
   const double shift_error = 2 * m.u_softmax * (2 * top + 1);
   const double rounded = shift_error < 0.01 ? f.rounded : f.every;
   const products::SquareSums sums =
-      products::square_weights({f.every / unit2, rounded / unit2, 2 * keys * m.eta_weights}, p_ + n * stride_,
-                               w_ + n * stride_, w2_ + n * stride_, stride_);
+      products::square_weights({f.every * m.inverse_unit2, rounded * m.inverse_unit2, 2 * keys * m.eta_weights},
+                               p_ + n * stride_, w_ + n * stride_, w2_ + n * stride_, stride_);
   double undivided = m.merges_widen() ? m.with_merges(0, keys, top) : 0;
   if (m.arithmetic.normalise_lse)
     undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
@@ -122,7 +121,7 @@ void Quick::square_row(Index n) {
                 .unit2 = unit2 * slack,
                 .weight_sum = sums.w,
                 .epsilon = 2 * (keys + 16) * 0x1p-24,
-                .underflow = 0x1p-146 * (sums.w + rounded / unit2 * sums.p2 + keys),
+                .underflow = 0x1p-146 * (sums.w + rounded * m.inverse_unit2 * sums.p2 + keys),
                 .per_mean2 = per_mean2 * slack,
                 .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
                 .unit = row.accept.unit,
