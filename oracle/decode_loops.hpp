@@ -60,4 +60,23 @@ void Loops<L>::decode_f32(const float* from, Index count, double* to) {
       [](float x) { return static_cast<double>(x); });
 }
 
+template <class L>
+void Loops<L>::decode_padded(attest_dtype type, const void* from, Index count, double* to) {
+  const auto whole_lanes = [&](const auto& eight_from) __attribute__((always_inline)) {
+    for (Index n = 0; n < count; n += lane_count)
+      store(to + n, zero_unless(lane_numbers<L>() < static_cast<double>(count - n), eight_from(n)));
+  };
+  const auto* halves = static_cast<const std::uint16_t*>(from);
+  const auto* floats = static_cast<const float*>(from);
+  const auto* doubles = static_cast<const double*>(from);
+  if (type.bits == 64)
+    whole_lanes([&](Index n) __attribute__((always_inline)) { return load<L>(doubles + n); });
+  else if (type.bits == 32)
+    whole_lanes([&](Index n) __attribute__((always_inline)) { return widen(load<typename L::Floats>(floats + n)); });
+  else if (type.code == ATTEST_BFLOAT)
+    whole_lanes([&](Index n) __attribute__((always_inline)) { return from_bf16<L>(load<Halves<L>>(halves + n)); });
+  else
+    whole_lanes([&](Index n) __attribute__((always_inline)) { return from_f16<L>(load<Halves<L>>(halves + n)); });
+}
+
 }  // namespace attest::oracle::products

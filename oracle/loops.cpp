@@ -97,5 +97,8 @@ void decode_bf16(const std::uint16_t* from, Index count, double* to) {
 void decode_f32(const float* from, Index count, double* to) {
   products::widest([&](auto loops) { loops.decode_f32(from, count, to); });
 }
+void decode_padded(attest_dtype type, const void* from, Index count, double* to) {
+  products::widest([&](auto loops) { loops.decode_padded(type, from, count, to); });
+}
 
 }  // namespace attest::oracle

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "oracle/decode.hpp"
 #include "oracle/element.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/quick_scratch.hpp"
@@ -17,8 +18,13 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1 - 1e-6;
 constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_together = 4096;
 
-// Zeros in the last lanes of `count` doubles, for what is then read over some of them.
-void clear_last(double* to, Index count) { std::fill_n(to + count - lane_count, lane_count, 0.0); }
+// Elements (b, h, i, 0..count) and zeros behind them in whole lanes. A store of them at once can be loaded at once: lanes put
+// together from single numbers cannot, before these have left the processor.
+void read_padded(const attest_tensor& t, Index b, Index h, Index i, Index count, double* to) {
+  if (t.strides[3] == 1) return decode_padded(t.dtype, attest_at(&t, b, h, i, 0), count, to);
+  std::fill_n(to + padded(count) - lane_count, lane_count, 0.0);
+  read_row(t, b, h, i, count, to);
+}
 
 }  // namespace
 
@@ -43,6 +49,7 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
   columns_ = padded(call.dv);
   groups_ = columns_ / lane_count;
   stride_ = padded(call.keys);
+  d_stride_ = padded(call.d);
   const Index per_key = call.d + columns_;
   if (call.keys * per_key <= resident_doubles) {
     tile_keys_ = stride_;
@@ -69,9 +76,8 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
 // One behind the other. Each takes whole cache lines, floats and bits as pairs or as if they were doubles.
 void Quick::place_buffers() {
   const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
-  const Index together = padded(std::min(most_together, tile_keys_ * std::max(call_.d, call_.dv)));
-  const Index queries = padded(max_rows_ * call_.d), transposed = call_.d * kt_stride_,
-              bits = padded((by_columns + 63) / 64);
+  const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
+  const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
   const Index doubles =
       2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + 4 * by_columns + 2 * tile;
   std::vector<Scratch::Line>& lines = scratch_.lines;
@@ -103,15 +109,15 @@ void Quick::place_buffers() {
   near_ = reinterpret_cast<std::uint8_t*>(take(bits));
 }
 
-// Elements 0..count of each row, `stride` doubles apart.
+// Elements 0..count of each row, `stride` doubles apart, padded with zeros.
 void Quick::read_rows(const attest_tensor& t, std::span<const RowIndex> rows, Index count, double* to, Index stride) {
   const RowIndex &first = rows.front(), &last = rows.back();
   const auto n = static_cast<Index>(rows.size());
   // Rows that follow each other in memory as in the buffer.
   if (count == stride && t.strides[3] == 1 && t.strides[2] == count && last.h == first.h && last.i == first.i + n - 1)
-    return read_row(t, first.b, first.h, first.i, n * count, to);
+    return decode_padded(t.dtype, attest_at(&t, first.b, first.h, first.i, 0), n * count, to);
   for (const RowIndex& row : rows) {
-    read_row(t, row.b, row.h, row.i, count, to);
+    read_padded(t, row.b, row.h, row.i, count, to);
     to += stride;
   }
 }
@@ -121,16 +127,21 @@ void Quick::load_keys(Index tile) {
   if (keys_tile_ == tile) return;
   keys_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_, whole = padded(count);
-  if (whole > count)
-    for (Index c = 0; c < call_.d; ++c) clear_last(kt_ + c * kt_stride_, whole);
-  if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= most_together) {
-    read_row(call_.k, b_, kv_, first, count * call_.d, together_);
-    for (Index j = 0; j < count; ++j)
-      for (Index c = 0; c < call_.d; ++c) kt_[c * kt_stride_ + j] = together_[j * call_.d + c];
+  if (call_.k.strides[2] == 1) {
+    for (Index c = 0; c < call_.d; ++c)
+      decode_padded(call_.k.dtype, attest_at(&call_.k, b_, kv_, first, c), count, kt_ + c * kt_stride_);
   } else {
-    for (Index j = 0; j < count; j += 64)
-      for (Index c = 0; c < call_.d; ++c)
-        read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt_ + c * kt_stride_ + j);
+    for (Index c = 0; c < call_.d && whole > count; ++c)
+      std::fill_n(kt_ + c * kt_stride_ + whole - lane_count, lane_count, 0.0);
+    if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= most_together) {
+      read_row(call_.k, b_, kv_, first, count * call_.d, together_);
+      for (Index j = 0; j < count; ++j)
+        for (Index c = 0; c < call_.d; ++c) kt_[c * kt_stride_ + j] = together_[j * call_.d + c];
+    } else {
+      for (Index j = 0; j < count; j += 64)
+        for (Index c = 0; c < call_.d; ++c)
+          read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt_ + c * kt_stride_ + j);
+    }
   }
   const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
@@ -143,18 +154,10 @@ void Quick::load_values(Index tile) {
   if (values_tile_ == tile) return;
   values_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
-  const bool dense = call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv;
-  if (columns_ > call_.dv)
-    for (Index j = 0; j < count; ++j) clear_last(v_ + j * columns_, columns_);
-  if (dense && columns_ == call_.dv) {
+  if (columns_ == call_.dv && call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv)
     read_row(call_.v, b_, kv_, first, count * call_.dv, v_);
-  } else if (dense && count * call_.dv <= most_together) {
-    read_row(call_.v, b_, kv_, first, count * call_.dv, together_);
-    for (Index j = 0; j < count; ++j)
-      for (Index c = 0; c < call_.dv; ++c) v_[j * columns_ + c] = together_[j * call_.dv + c];
-  } else {
-    for (Index j = 0; j < count; ++j) read_row(call_.v, b_, kv_, first + j, call_.dv, v_ + j * columns_);
-  }
+  else
+    for (Index j = 0; j < count; ++j) read_padded(call_.v, b_, kv_, first + j, call_.dv, v_ + j * columns_);
   const products::Extent size = products::magnitudes(v_, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
@@ -162,7 +165,7 @@ void Quick::load_values(Index tile) {
 }
 
 void Quick::load_queries(std::span<const RowIndex> rows) {
-  read_rows(call_.q, rows, call_.d, q_, call_.d);
+  read_rows(call_.q, rows, call_.d, q_, d_stride_);
   top_norm_ = 0;
   for (Index n = 0; n < std::ssize(rows); ++n) {
     State& row = row_at(n);
@@ -170,7 +173,7 @@ void Quick::load_queries(std::span<const RowIndex> rows) {
     row.bounded = row.by_top = row.all = row.lse = row.has_spread = false;
     double square = 0, top = 0;
     for (Index c = 0; c < call_.d; ++c) {
-      const double x = q_[n * call_.d + c];
+      const double x = q_[n * d_stride_ + c];
       square += x * x;
       top = std::max(top, std::fabs(x));
     }
@@ -192,7 +195,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     load_keys(tile);
     const Index keys = padded(tile_size(tile));
     for (Index n = 0; n < count; n += 4)
-      products::scores(q_ + n * call_.d, call_.d, std::min<Index>(4, count - n), kt_, kt_stride_, call_.d, keys,
+      products::scores(q_ + n * d_stride_, d_stride_, std::min<Index>(4, count - n), kt_, kt_stride_, call_.d, keys,
                        p_ + n * stride_ + tile * tile_keys_, stride_);
   }
   // One bound for all rows, where it is small.
@@ -212,8 +215,6 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     if (spreads_) add_moments(count, tile);
   }
   std::fill_n(bits_, count * groups_, std::uint8_t{0});
-  if (columns_ > call_.dv)
-    for (Index n = 0; n < count; ++n) clear_last(got_ + n * columns_, columns_);
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
@@ -228,8 +229,7 @@ void Quick::score(Index n) {
 
   const double* bias = nullptr;
   if (call_.has_bias) {
-    clear_last(bias_, stride_);
-    read_row(call_.bias, at.b, at.h, at.i, call_.keys, bias_);
+    read_padded(call_.bias, at.b, at.h, at.i, call_.keys, bias_);
     bias = bias_;
   }
   const Call::Range range = call_.range(at.b, at.i);
@@ -255,7 +255,7 @@ void Quick::score(Index n) {
       row.bounded = bound(row, largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, top_bias));
       if (!row.bounded && tiles_ == 1)
         row.bounded = bound(row, largest_score((1 + 1e-9) * products::largest_absolute_score(
-                                                                q_ + n * call_.d, kt_, kt_stride_, call_.d, stride_),
+                                                                q_ + n * d_stride_, kt_, kt_stride_, call_.d, stride_),
                                                row.q_norm, top_bias));
     }
   }

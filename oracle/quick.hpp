@@ -16,7 +16,7 @@ class Quick {
   // With `spreads`, also what a row's elements say to the statistical tiers, if the contract has any.
   Quick(const Call& call, Format out_format, bool spreads = false);
 
-  // Takes in up to max_rows() rows that read one key/value head.
+  // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be read.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
   [[nodiscard]] Index max_rows() const noexcept { return max_rows_; }  // 0: nothing can be judged quickly
   // Every k and v of the head just loaded is finite.
@@ -99,7 +99,8 @@ class Quick {
   bool after_, before_, sum_rounded_only_;
   double root_d_;
   products::ScoreRule score_rule_;
-  Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, kt_stride_ = 0, columns_ = 0, groups_ = 0;
+  Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, d_stride_ = 0, kt_stride_ = 0, columns_ = 0,
+        groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
   double k_norm_ = 0, k_top_ = 0, v_top_ = 0, top_norm_ = 0;
