@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
-#include "oracle/decode.hpp"
 #include "oracle/element.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/quick_scratch.hpp"
@@ -16,15 +14,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slack = 1 - 1e-6;
-constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17, most_together = 4096;
-
-// Elements (b, h, i, 0..count) and zeros behind them in whole lanes. A store of them at once can be loaded at once: lanes put
-// together from single numbers cannot, before these have left the processor.
-void read_padded(const attest_tensor& t, Index b, Index h, Index i, Index count, double* to) {
-  if (t.strides[3] == 1) return decode_padded(t.dtype, attest_at(&t, b, h, i, 0), count, to);
-  std::fill_n(to + padded(count) - lane_count, lane_count, 0.0);
-  read_row(t, b, h, i, count, to);
-}
+constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
 
 }  // namespace
 
@@ -71,116 +61,6 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
                  m.u_bias,
                  m.u_softmax};
   if (spreads_) prepare_spreads();
-}
-
-// One behind the other. Each takes whole cache lines, floats and bits as pairs or as if they were doubles.
-void Quick::place_buffers() {
-  const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
-  const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
-  const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
-  const Index doubles =
-      2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + 4 * by_columns + 2 * tile;
-  std::vector<Scratch::Line>& lines = scratch_.lines;
-  if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
-  auto* next = reinterpret_cast<double*>(lines.data());
-  const auto take = [&next](Index count) { return std::exchange(next, next + count); };
-  const auto take_pair = [&take](float*& one, float*& other, Index count) {
-    one = reinterpret_cast<float*>(take(count));
-    other = one + count;
-  };
-  q_ = take(queries);
-  kt_ = take(transposed);
-  together_ = take(together);
-  bias_ = take(stride_);
-  open_ = take(stride_);
-  lo_ = take(stride_);
-  hi_ = take(stride_);
-  p_ = take(by_keys);
-  d_ = take(by_keys);
-  m_ = take(by_keys);
-  take_pair(w_, w2_, by_keys);
-  y_ = take(by_columns);
-  reach_ = take(by_columns);
-  got_ = take(by_columns);
-  take_pair(first_, second_, by_columns);
-  v_ = take(tile);
-  take_pair(scaled_, squared_, tile);
-  bits_ = reinterpret_cast<std::uint8_t*>(take(bits));
-  near_ = reinterpret_cast<std::uint8_t*>(take(bits));
-}
-
-// Elements 0..count of each row, `stride` doubles apart, padded with zeros.
-void Quick::read_rows(const attest_tensor& t, std::span<const RowIndex> rows, Index count, double* to, Index stride) {
-  const RowIndex &first = rows.front(), &last = rows.back();
-  const auto n = static_cast<Index>(rows.size());
-  // Rows that follow each other in memory as in the buffer.
-  if (count == stride && t.strides[3] == 1 && t.strides[2] == count && last.h == first.h && last.i == first.i + n - 1)
-    return decode_padded(t.dtype, attest_at(&t, first.b, first.h, first.i, 0), n * count, to);
-  for (const RowIndex& row : rows) {
-    read_padded(t, row.b, row.h, row.i, count, to);
-    to += stride;
-  }
-}
-
-// K of one tile, transposed. Blocks of keys keep the strided reads in cache.
-void Quick::load_keys(Index tile) {
-  if (keys_tile_ == tile) return;
-  keys_tile_ = tile;
-  const Index count = tile_size(tile), first = tile * tile_keys_, whole = padded(count);
-  if (call_.k.strides[2] == 1) {
-    for (Index c = 0; c < call_.d; ++c)
-      decode_padded(call_.k.dtype, attest_at(&call_.k, b_, kv_, first, c), count, kt_ + c * kt_stride_);
-  } else {
-    for (Index c = 0; c < call_.d && whole > count; ++c)
-      std::fill_n(kt_ + c * kt_stride_ + whole - lane_count, lane_count, 0.0);
-    if (call_.k.strides[3] == 1 && call_.k.strides[2] == call_.d && count * call_.d <= most_together) {
-      read_row(call_.k, b_, kv_, first, count * call_.d, together_);
-      for (Index j = 0; j < count; ++j)
-        for (Index c = 0; c < call_.d; ++c) kt_[c * kt_stride_ + j] = together_[j * call_.d + c];
-    } else {
-      for (Index j = 0; j < count; j += 64)
-        for (Index c = 0; c < call_.d; ++c)
-          read_column(call_.k, b_, kv_, first + j, std::min<Index>(64, count - j), c, kt_ + c * kt_stride_ + j);
-    }
-  }
-  const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
-  // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
-  k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * root_d_);
-  k_top_ = std::max(tile == 0 ? 0.0 : k_top_, std::sqrt(squares.largest_element) + 1e-153);
-  k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
-}
-
-void Quick::load_values(Index tile) {
-  if (values_tile_ == tile) return;
-  values_tile_ = tile;
-  const Index count = tile_size(tile), first = tile * tile_keys_;
-  if (columns_ == call_.dv && call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv)
-    read_row(call_.v, b_, kv_, first, count * call_.dv, v_);
-  else
-    for (Index j = 0; j < count; ++j) read_padded(call_.v, b_, kv_, first + j, call_.dv, v_ + j * columns_);
-  const products::Extent size = products::magnitudes(v_, count * columns_);
-  v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
-  v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
-  if (spreads_) scale_values(tile);
-}
-
-void Quick::load_queries(std::span<const RowIndex> rows) {
-  read_rows(call_.q, rows, call_.d, q_, d_stride_);
-  top_norm_ = 0;
-  for (Index n = 0; n < std::ssize(rows); ++n) {
-    State& row = row_at(n);
-    row.at = rows[static_cast<std::size_t>(n)];
-    row.bounded = row.by_top = row.all = row.lse = row.has_spread = false;
-    double square = 0, top = 0;
-    for (Index c = 0; c < call_.d; ++c) {
-      const double x = q_[n * d_stride_ + c];
-      square += x * x;
-      top = std::max(top, std::fabs(x));
-    }
-    row.q_top = top;
-    row.q_norm = std::sqrt(square);
-    top_norm_ = std::max(top_norm_, row.q_norm);
-  }
 }
 
 void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {

@@ -76,6 +76,7 @@ class Quick {
   void clear_spread(Index n);
   void scale_values(Index tile);
   void add_moments(Index rows, Index tile);
+  static void read_padded(const attest_tensor& tensor, Index b, Index h, Index i, Index count, double* to);
   static void read_rows(const attest_tensor& tensor, std::span<const RowIndex> rows, Index count, double* to,
                         Index stride);
   void load_queries(std::span<const RowIndex> rows);
