@@ -1,4 +1,5 @@
 // The inner loops give the same bits for every instruction set that this machine has.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,8 +9,10 @@
 
 #include "core/format.hpp"
 #include "core/rng.hpp"
+#include "core/tensor.hpp"
 #include "oracle/decode.hpp"
 #include "oracle/loops.hpp"
+#include "oracle/numbers.hpp"
 
 namespace attest::oracle::products {
 namespace {
@@ -117,6 +120,30 @@ TEST(Loops, DecodeAsTheFormatSays) {
   for (std::size_t n = 0; n < bits.size(); ++n) {
     EXPECT_TRUE(same(attest::decode_f16(bits[n]), f16[n])) << n;
     EXPECT_TRUE(same(attest::decode_bf16(bits[n]), bf16[n])) << n;
+  }
+}
+
+// Rows of every length and type: what a Tensor holds, then zeros in whole lanes, and nothing beyond.
+TEST(Loops, DecodeAndPadWithZeros) {
+  for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (Index count = 1; count <= 19; ++count) {
+      Tensor row(type, std::array<Index, 4>{1, 1, 1, count});
+      for (Index n = 0; n < count; ++n) row.set(0, 0, 0, n, static_cast<double>(n * n) - 40);
+      const attest_tensor view = row.view();
+      std::vector<double> to(32, -1);
+      oracle::decode_padded(view.dtype, attest_at(&view, 0, 0, 0, 0), count, to.data());
+      for (Index n = 0; n < std::ssize(to); ++n) {
+        const double expected = n < count ? static_cast<double>(n * n) - 40 : n < padded(count) ? 0 : -1;
+        EXPECT_EQ(to[static_cast<std::size_t>(n)], expected) << n << " of " << count;
+      }
+    }
+}
+
+TEST(Growth, IsNoMoreThanItsCheapBounds) {
+  for (double x = 1e-300; x < 700; x *= 1.01) {
+    EXPECT_GE(exp_most(x), std::exp(x)) << x;
+    EXPECT_GE(growth_most(x), growth(x)) << x;
+    EXPECT_LE(growth_most(x), 1.8 * growth(x)) << x;
   }
 }
 
