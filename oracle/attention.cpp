@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "oracle/calibration.hpp"
 #include "oracle/call.hpp"
 #include "oracle/element.hpp"
 #include "oracle/outcome.hpp"
@@ -325,7 +326,12 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   const Results results(call_.numbers, out, lse);
   if (!has_statistics_) statistics = nullptr;
   const auto full = [this]() -> Full& { return this->full(); };
-  Quick quick(call_, format_of(out.dtype()), statistics != nullptr);
+  const JudgedRows rows(problem_);
+  const bool few = static_cast<Index>(rows.size()) * call_.dv < least_elements;
+  Quick quick(call_, format_of(out.dtype()),
+              statistics == nullptr ? Quick::Spreads::none
+              : few                 ? Quick::Spreads::near
+                                    : Quick::Spreads::near_and_t);
   if (quick.max_rows() == 0) {
     if (statistics != nullptr)
       for (const Index flat : judged_rows(problem_))
@@ -334,7 +340,6 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   }
   Tally tally;
   Block block;
-  const JudgedRows rows(problem_);
   for (std::size_t next = 0; next < rows.size();) {
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);

@@ -43,7 +43,8 @@ struct Statistics {
   // which is the largest, or the first above stop_lambda.
   double largest_lambda = 0;
   std::array<Index, 4> index{};
-  // Tier three: T over the elements whose s has a cheap lower bound, in rows that a quick level judges.
+  // Tier three: T over the elements whose s has a cheap lower bound, in rows that a quick level judges. None of a result of
+  // fewer than least_elements.
   double squares = 0;
   Index elements = 0;
   [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }

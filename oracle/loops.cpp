@@ -85,6 +85,10 @@ SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, c
                   Index columns, Index count, std::uint8_t* near) {
   return widest([&](auto loops) { return loops.spread(rule, y, first, second, out, columns, count, near); });
 }
+bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
+                  std::uint8_t* near) {
+  return widest([&](auto loops) { return loops.near_by_mean(rule, y, out, columns, count, near); });
+}
 
 }  // namespace products
 

@@ -33,6 +33,8 @@ struct Loops {
                       Index keys, Index columns, float* first, float* second, bool add);
   static SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second,
                            const double* out, Index columns, Index count, std::uint8_t* near);
+  static bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
+                           std::uint8_t* near);
   static void decode_f16(const std::uint16_t* from, Index count, double* to);
   static void decode_bf16(const std::uint16_t* from, Index count, double* to);
   static void decode_f32(const float* from, Index count, double* to);

@@ -170,6 +170,9 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   of_argument = square(u_softmax) * (1 + a1) / 3;
   of_exp = 4 * square(c_exp) / 3;
   of_below = a3 / 3;
+  of_pv = square(u_pv) / 3;
+  of_sum = square(u_softmax) / 3;
+  of_final = square(c_div * u_final);
   inverse_unit2 = 1 / square(u_softmax);
 }
 

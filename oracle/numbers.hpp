@@ -58,7 +58,7 @@ struct OutputNumbers {
 };
 // Parts of variances of section 7.
 struct VarianceNumbers {
-  double of_acc, of_score, of_stored, of_argument, of_exp, of_below;
+  double of_acc, of_score, of_stored, of_argument, of_exp, of_below, of_pv, of_sum, of_final;
   double inverse_unit2;  // 1/u^2 of softmax: a power of two
 };
 

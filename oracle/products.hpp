@@ -115,4 +115,14 @@ struct SpreadSums {
 SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second, const double* out,
                   Index columns, Index count, std::uint8_t* near);
 
+// The same question by the term of s that y alone decides.
+struct NearRule {
+  double scale;                // of the values
+  double per_mean2, absolute;  // the square of the limit: per_mean2 y^2 + absolute
+  double gap, tiny;            // as above
+};
+// Sets near as spread() does. Returns whether every one of the first `count` columns is near.
+bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
+                  std::uint8_t* near);
+
 }  // namespace attest::oracle::products

@@ -18,7 +18,7 @@ constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
 
 }  // namespace
 
-Quick::Quick(const Call& call, Format out_format, bool spreads)
+Quick::Quick(const Call& call, Format out_format, Spreads spreads)
     : call_(call),
       format_(out_format),
       spreads_(spreads),
@@ -51,6 +51,7 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
   constexpr Index most_scores = Index{1} << 20;
   max_rows_ = std::min(most_rows, std::max<Index>(1, call.group * call.rows));
   if (max_rows_ * stride_ > most_scores) max_rows_ = std::max<Index>(1, most_scores / stride_);
+  near_first_ = spreads_ == Spreads::near && tiles_ == 1;
   place_buffers();
   score_rule_ = {m.scale,
                  m.softcap,
@@ -60,7 +61,7 @@ Quick::Quick(const Call& call, Format out_format, bool spreads)
                  m.u_score,
                  m.u_bias,
                  m.u_softmax};
-  if (spreads_) prepare_spreads();
+  if (spreads_ != Spreads::none && !near_first_) prepare_spreads();
 }
 
 void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
@@ -84,7 +85,8 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   // Step by step for all rows: a processor has the next row to work on while the sums of one are folded.
   for (Index n = 0; n < count; ++n) score(n);
   for (Index n = 0; n < count; ++n) weigh(n);
-  for (Index n = 0; n < count && spreads_; ++n) square_row(n);
+  const bool at_once = spreads_ != Spreads::none && !near_first_;
+  for (Index n = 0; n < count && at_once; ++n) square_row(n);
 
   for (Index tile = 0; tile < tiles_; ++tile) {
     load_values(tile);
@@ -92,11 +94,13 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     for (Index n = 0; n < count; n += 4)
       products::values(p_ + n * stride_ + at, m_ + n * stride_ + at, stride_, std::min<Index>(4, count - n), v_, keys,
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
-    if (spreads_) add_moments(count, tile);
+    if (at_once) add_moments(count, tile);
   }
   std::fill_n(bits_, count * groups_, std::uint8_t{0});
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
+  for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);
+  if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }
 
@@ -139,7 +143,11 @@ void Quick::score(Index n) {
                                                row.q_norm, top_bias));
     }
   }
-  if (row.bounded && spreads_) vary(row, n, bias);
+  if (!row.bounded || spreads_ == Spreads::none) return;
+  if (near_first_)
+    std::copy_n(z, stride_, z_ + n * stride_);
+  else
+    vary(row, n, z, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {
@@ -159,7 +167,7 @@ const Quick::ForCount& Quick::for_count(double n) {
   f.root_n = std::sqrt(n);
   f.t = m.shared_rounding(n, f.r, 0);
   f.g = (n - 1 + f.r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final;
-  if (spreads_) prepare_spreads(f);
+  if (spreads_ != Spreads::none) prepare_spreads(f);
   for_count_ = &f;
   return f;
 }
@@ -259,11 +267,6 @@ void Quick::accept(Index n, const double* got) {
   products::accept(row.accept, y, reach_ + n * columns_, got, columns_, bits);
   row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
   if (!row.all && tiles_ == 1) look_again(row, n, got);
-  if (row.has_spread) {
-    row.spread.scale = value_scale_;
-    row.sums = products::spread(row.spread, y, first_ + n * columns_, second_ + n * columns_, got, columns_, call_.dv,
-                                near_ + n * groups_);
-  }
 }
 
 void Quick::accept_lse(Index n, const attest_tensor& lse) {

@@ -13,8 +13,9 @@ namespace attest::oracle {
 // never reject; what is not accepted goes to the full formulas, so that their own rounding cannot change a verdict.
 class Quick {
  public:
-  // With `spreads`, also what a row's elements say to the statistical tiers, if the contract has any.
-  Quick(const Call& call, Format out_format, bool spreads = false);
+  // What is asked about the statistical tiers, if the contract has any: nothing; which elements are near; and T.
+  enum class Spreads : std::uint8_t { none, near, near_and_t };
+  Quick(const Call& call, Format out_format, Spreads spreads = Spreads::none);
 
   // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be read.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
@@ -48,8 +49,8 @@ class Quick {
     double every_exp, every_exp_most, root_n;
     double t, g;  // of section 4; t but for what merges add that depends on the scores
     // Of section 7: the reference's own error; what each term of a sum adds, with its weight and v of 1, as it is and with
-    // the weight rounded; what additions add that y^2 scales.
-    double own, every, rounded, additions;
+    // the weight rounded; what y^2 scales, whatever the weights.
+    double own, every, rounded, per_mean2;
   };
   // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
   struct State {
@@ -70,12 +71,19 @@ class Quick {
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void prepare_spreads(ForCount& f) const;
-  void vary(State& row, Index n, const double* bias);
+  void vary(State& row, Index n, const double* z, const double* bias);
   [[nodiscard]] double largest_tau(const State& row, double variance) const;
+  [[nodiscard]] products::SpreadRule spread_rule(const State& row, double p2, double undivided) const;
   void square_row(Index n);
   void clear_spread(Index n);
+  void choose_value_scale();
   void scale_values(Index tile);
   void add_moments(Index rows, Index tile);
+  void measure(Index n, const double* got);
+  // Where T is not asked: whether the term of s that y alone decides proves every element of the rows to be near; and what
+  // the other terms say, where it does not.
+  bool near_by_mean(Index rows);
+  void look_closer(Index rows);
   static void read_padded(const attest_tensor& tensor, Index b, Index h, Index i, Index count, double* to);
   static void read_rows(const attest_tensor& tensor, std::span<const RowIndex> rows, Index count, double* to,
                         Index stride);
@@ -96,7 +104,8 @@ class Quick {
 
   const Call& call_;
   Format format_;
-  bool spreads_;
+  Spreads spreads_;
+  bool near_first_ = false;  // near_by_mean() before anything else
   bool after_, before_, sum_rounded_only_;
   double root_d_;
   products::ScoreRule score_rule_;
@@ -114,6 +123,7 @@ class Quick {
   State* rows_;
   // Rows of keys lie stride_ apart, rows of columns columns_: scores and then weights, d, weights of |v|; y and its reach.
   double *q_, *kt_, *v_, *p_, *d_, *m_, *y_, *reach_, *got_, *bias_, *open_, *lo_, *hi_, *together_;
+  double* z_;                                               // scores, for look_closer()
   float *w_, *w2_, *scaled_, *squared_, *first_, *second_;  // of the moments
   std::uint8_t *bits_, *near_;
 

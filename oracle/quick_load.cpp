@@ -31,7 +31,7 @@ void Quick::place_buffers() {
   const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
   const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
   const Index doubles =
-      2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + 4 * by_columns + 2 * tile;
+      2 * bits + queries + transposed + together + 4 * stride_ + 5 * by_keys + 4 * by_columns + 2 * tile;
   std::vector<Scratch::Line>& lines = scratch_.lines;
   if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
   auto* next = reinterpret_cast<double*>(lines.data());
@@ -51,6 +51,7 @@ void Quick::place_buffers() {
   d_ = take(by_keys);
   m_ = take(by_keys);
   take_pair(w_, w2_, by_keys);
+  z_ = take(near_first_ ? by_keys : 0);
   y_ = take(by_columns);
   reach_ = take(by_columns);
   got_ = take(by_columns);
@@ -113,7 +114,9 @@ void Quick::load_values(Index tile) {
   const products::Extent size = products::magnitudes(v_, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
-  if (spreads_) scale_values(tile);
+  if (spreads_ == Spreads::none) return;
+  if (tile == 0) choose_value_scale();
+  if (!near_first_) scale_values(tile);
 }
 
 void Quick::load_queries(std::span<const RowIndex> rows) {

@@ -58,19 +58,19 @@ void Quick::prepare_spreads(ForCount& f) const {
   const Numbers& m = call_.numbers;
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
   f.own = square(unit64) * (f.n + 8) / 2;
-  f.every = square(m.u_pv) / 3 * ((f.n + 1) / 6 + (m.inexact_pv ? 1 : 0)) + f.own;
+  f.every = m.of_pv * ((f.n + 1) * (1.0 / 6) + (m.inexact_pv ? 1 : 0)) + f.own;
   if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   f.rounded = f.every + (m.weights_round ? square(m.u_weights) / 3 : 0);
-  f.additions = square(m.u_pv) / 3 * ((f.n + 1) / 3 + 3);
+  f.per_mean2 = (m.of_pv + m.of_sum) * ((f.n + 1) * (1.0 / 3) + 3) + m.of_final + f.own;
 }
 
-void Quick::vary(State& row, Index n, const double* bias) {
+void Quick::vary(State& row, Index n, const double* z, const double* bias) {
   const Numbers& m = call_.numbers;
   products::VarianceRule rule = variance_rule_;
   rule.z_max = row.z_max;
   rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
-  const double most = products::variances(rule, p_ + n * stride_, bias, w_ + n * stride_, stride_);
+  const double most = products::variances(rule, z, bias, w_ + n * stride_, stride_);
   row.has_spread = largest_tau(row, most * square(m.u_softmax)) <= linear_limit;
 }
 
@@ -88,12 +88,34 @@ double Quick::largest_tau(const State& row, double variance) const {
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
+// What y and constants say of s, given sum p^2 and the errors that no division takes back, or less. No moments yet.
+products::SpreadRule Quick::spread_rule(const State& row, double p2, double undivided) const {
+  const Numbers& m = call_.numbers;
+  const ForCount& f = *row.f;
+  const double inverse = row.accept.inverse_mass, unit2 = square(m.u_softmax);
+  const double per_mean2 = f.per_mean2 + m.of_sum * (row.n + 1) * (p2 * inverse * inverse * (1.0 / 6)) +
+                           square((m.merges ? m.c_div * m.u_final : 0) + undivided * (1 / std::sqrt(3.0)));
+  return {.inverse_mass = inverse,
+          .scale = value_scale_,
+          .unit2 = unit2 * slack,
+          .weight_sum = 0,
+          .epsilon = 0,
+          .underflow = 0,
+          .per_mean2 = per_mean2 * slack,
+          .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
+          .unit = row.accept.unit,
+          .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+          .tiny = half_smallest_subnormal(format_),
+          .floor = 0,
+          .limit = near_lambda * spread_margin * slack};
+}
+
 void Quick::square_row(Index n) {
   State& row = row_at(n);
   if (!row.has_spread) return clear_spread(n);
   const Numbers& m = call_.numbers;
   const ForCount& f = *row.f;
-  const double keys = row.n, unit2 = square(m.u_softmax), top = std::fabs(row.z_max);
+  const double keys = row.n, top = std::fabs(row.z_max);
   // Where the largest weight may come out small, more weights may be lost than are told from `least`.
   const double shift_error = 2 * m.u_softmax * (2 * top + 1);
   const double rounded = shift_error < 0.01 ? f.rounded : f.every;
@@ -108,27 +130,16 @@ void Quick::square_row(Index n) {
   row.has_spread = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
 
-  const double inverse = row.accept.inverse_mass;
-  const double per_mean2 = f.additions + unit2 / 3 * ((keys + 1) * (sums.p2 * inverse * inverse / 6 + 1.0 / 3) + 3) +
-                           square(m.c_div * m.u_final) + f.own +
-                           square((m.merges ? m.c_div * m.u_final : 0) + undivided / std::sqrt(3.0));
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
-  const double underflow = 2 * f.root_n *
-                           ((m.eps0 + m.eta_weights) * inverse + (first ? m.eta_softmax + m.eta_weights : 0)) *
-                           (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
-  row.spread = {.inverse_mass = inverse,
-                .scale = 1,
-                .unit2 = unit2 * slack,
-                .weight_sum = sums.w,
-                .epsilon = 2 * (keys + 16) * 0x1p-24,
-                .underflow = 0x1p-146 * (sums.w + rounded * m.inverse_unit2 * sums.p2 + keys),
-                .per_mean2 = per_mean2 * slack,
-                .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
-                .unit = row.accept.unit,
-                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-                .tiny = half_smallest_subnormal(format_),
-                .floor = underflow + 0x1p-62 * f.root_n,  // and weights that the moments leave out
-                .limit = near_lambda * spread_margin * slack};
+  const double underflow =
+      2 * f.root_n *
+      ((m.eps0 + m.eta_weights) * row.accept.inverse_mass + (first ? m.eta_softmax + m.eta_weights : 0)) *
+      (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
+  row.spread = spread_rule(row, sums.p2, undivided);
+  row.spread.weight_sum = sums.w;
+  row.spread.epsilon = 2 * (keys + 16) * 0x1p-24;
+  row.spread.underflow = 0x1p-146 * (sums.w + rounded * m.inverse_unit2 * sums.p2 + keys);
+  row.spread.floor = underflow + 0x1p-62 * f.root_n;  // and weights that the moments leave out
 }
 
 void Quick::clear_spread(Index n) {
@@ -136,21 +147,21 @@ void Quick::clear_spread(Index n) {
   std::fill_n(w2_ + n * stride_, stride_, 0.0F);
 }
 
-// The values of a tile in units of the power of two below the head's largest.
-void Quick::scale_values(Index tile) {
-  const Index count = tile_size(tile) * columns_;
-  if (tile == 0) {
-    double top = v_top_;
-    if (tiles_ > 1) {
-      std::vector<double> row(static_cast<std::size_t>(call_.dv));
-      for (Index j = 0; j < call_.keys; ++j) {
-        read_row(call_.v, b_, kv_, j, call_.dv, row.data());
-        for (const double v : row) top = std::max(top, std::fabs(v));
-      }
+// The power of two below the head's largest value: the unit of the moments.
+void Quick::choose_value_scale() {
+  double top = v_top_;
+  if (tiles_ > 1) {
+    std::vector<double> row(static_cast<std::size_t>(call_.dv));
+    for (Index j = 0; j < call_.keys; ++j) {
+      read_row(call_.v, b_, kv_, j, call_.dv, row.data());
+      for (const double v : row) top = std::max(top, std::fabs(v));
     }
-    value_scale_ = top > 0 && top < 1e200 ? scale_to_one(top) : 1;
   }
-  products::squares(v_, value_scale_, scaled_, squared_, count);
+  value_scale_ = top > 0 && top < 1e200 ? scale_to_one(top) : 1;
+}
+
+void Quick::scale_values(Index tile) {
+  products::squares(v_, value_scale_, scaled_, squared_, tile_size(tile) * columns_);
 }
 
 void Quick::add_moments(Index rows, Index tile) {
@@ -158,6 +169,51 @@ void Quick::add_moments(Index rows, Index tile) {
   for (Index n = 0; n < rows; n += 4)
     products::moments(w_ + n * stride_ + at, w2_ + n * stride_ + at, stride_, std::min<Index>(4, rows - n), scaled_,
                       squared_, keys, columns_, first_ + n * columns_, second_ + n * columns_, tile > 0);
+}
+
+void Quick::measure(Index n, const double* got) {
+  State& row = row_at(n);
+  if (!row.has_spread) return;
+  row.spread.scale = value_scale_;
+  row.sums = products::spread(row.spread, y_ + n * columns_, first_ + n * columns_, second_ + n * columns_, got,
+                              columns_, call_.dv, near_ + n * groups_);
+  if (spreads_ == Spreads::near) row.sums.squares = row.sums.finite = 0;
+}
+
+bool Quick::near_by_mean(Index rows) {
+  // Less than `limit` by more than is added to `largest` as it is told.
+  constexpr double limit = near_lambda * spread_margin * (1 - 1e-4);
+  bool all_near = true;
+  for (Index n = 0; n < rows; ++n) {
+    State& row = row_at(n);
+    if (!row.bounded) continue;
+    const products::SpreadRule s = spread_rule(row, 0, 0);
+    const products::NearRule rule{.scale = s.scale,
+                                  .per_mean2 = square(limit) * s.per_mean2,
+                                  .absolute = square(limit * s.absolute * s.scale),
+                                  .gap = s.gap,
+                                  .tiny = s.tiny};
+    row.has_spread = true;
+    row.sums = {.squares = 0, .finite = 0, .largest = limit, .all_near = true};
+    all_near &=
+        products::near_by_mean(rule, y_ + n * columns_, got_ + n * columns_, columns_, call_.dv, near_ + n * groups_);
+  }
+  return all_near;
+}
+
+void Quick::look_closer(Index rows) {
+  prepare_spreads();
+  scale_values(0);
+  for (Index n = 0; n < rows; ++n) {
+    State& row = row_at(n);
+    row.has_spread = false;
+    if (!row.bounded) continue;
+    if (call_.has_bias) read_padded(call_.bias, row.at.b, row.at.h, row.at.i, call_.keys, bias_);
+    vary(row, n, z_ + n * stride_, call_.has_bias ? bias_ : nullptr);
+  }
+  for (Index n = 0; n < rows; ++n) square_row(n);
+  add_moments(rows, 0);
+  for (Index n = 0; n < rows; ++n) measure(n, got_ + n * columns_);
 }
 
 }  // namespace attest::oracle

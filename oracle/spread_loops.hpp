@@ -123,4 +123,22 @@ SpreadSums Loops<L>::spread(const SpreadRule& rule, const double* y, const float
   return SpreadSums{sum(total), sum(finite), std::sqrt(largest(top)), bits_of(all_near) == 0xff};
 }
 
+template <class L>
+bool Loops<L>::near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
+                            std::uint8_t* near) {
+  typename L::Bits all_near = fill<L>(0) == 0.0;
+  const double gap_tiny = rule.gap > 0 ? rule.tiny : 0;
+  for (Index c = 0; c < columns; c += lane_count) {
+    const L mean = load<L>(y + c), got = load<L>(out + c), scaled = mean * rule.scale;
+    const L beyond = max((abs(got - mean) - half_gap(got, mean, rule.gap, gap_tiny)) * rule.scale, fill<L>(0));
+    const typename L::Bits known = abs(got) < lane_infinity,
+                           inside = lane_numbers<L>() < static_cast<double>(count - c);
+    const typename L::Bits is_near =
+        (known & (beyond * beyond <= rule.per_mean2 * (scaled * scaled) + rule.absolute)) | ~inside;
+    all_near &= is_near;
+    near[c / lane_count] = bits_of(is_near);
+  }
+  return bits_of(all_near) == 0xff;
+}
+
 }  // namespace attest::oracle::products

@@ -63,14 +63,18 @@ std::vector<double> run(std::uint64_t seed) {
   const SpreadSums sums = Loops<L>::spread(
       {1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-40, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4}, y.data(),
       first.data(), second.data(), got.data(), columns, columns - 3, near);
+  std::uint8_t by_mean[2];
+  const bool all_by_mean =
+      Loops<L>::near_by_mean({1, 1e-2, 1e-9, 0x1p-11, 0x1p-25}, y.data(), got.data(), columns, columns - 3, by_mean);
   Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
   const std::uint8_t inside =
       Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
   for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
   for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
-                                  sums.squares, sums.finite, sums.largest, double(sums.all_near)});
-  for (const std::uint8_t bits : {accepted[0], accepted[1], near[0], near[1], inside}) all.push_back(bits);
+                                  sums.squares, sums.finite, sums.largest, double(sums.all_near), double(all_by_mean)});
+  for (const std::uint8_t bits : {accepted[0], accepted[1], near[0], near[1], by_mean[0], by_mean[1], inside})
+    all.push_back(bits);
   return all;
 }
 

@@ -17,6 +17,7 @@
 #include "kernels/emulated/contracts.hpp"
 #include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
 #include "oracle/quick.hpp"
 #include "oracle/statistical.hpp"
 #include "tests/oracle/draw.hpp"
@@ -249,7 +250,7 @@ struct Unhurried {
   Unhurried(const Case& c, const Verdict& verdict) {
     const oracle::Call call(c.contract, c.problem, c.inputs);
     oracle::AttentionOracle oracle(c.contract, c.problem, c.inputs);
-    oracle::Quick quick(call, format_of(c.out.dtype()), true);
+    oracle::Quick quick(call, format_of(c.out.dtype()), oracle::Quick::Spreads::near_and_t);
     for (const Index flat : judged_rows(c.problem)) {
       const RowIndex r = row_index(c.problem, flat);
       for (Index column = 0; column < c.problem.dv && lambda <= Statistics::stop_lambda; ++column) {
@@ -312,6 +313,10 @@ void check(const Case& c, Totals& totals) {
     EXPECT_EQ(statistics.largest_lambda, full.lambda);
     EXPECT_EQ(statistics.index, full.index);
     ++(full.lambda <= Statistics::stop_lambda ? totals.warned : totals.stopped);
+  }
+  if (std::ssize(judged_rows(c.problem)) * c.problem.dv < oracle::least_elements) {
+    EXPECT_EQ(statistics.elements, 0);
+    return;
   }
   totals.in_t += statistics.elements;
   if (f64) {
