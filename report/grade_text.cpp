@@ -160,13 +160,11 @@ std::string rule_text(const RuleTable& table, const GradeOptions& options) {
   text += fmt::format(
       "\n  false alarms: of {} cases of conforming kernels, each held to its own contract; for the rules of others, of "
       "the {}\n"
-      "  with accumulators that round to nearest, no flush to zero, and functions as exact as in a contract that does "
-      "not "
-      "say.\n"
+      "  with accumulators that round to nearest, no flush to zero, and functions as exact as where a contract is "
+      "silent.\n"
       "  multiple: of the published tolerance, at which no such case is objected to. beyond: %, the most that a rule "
-      "so "
-      "set\n"
-      "  detects and attest does not\n",
+      "so\n"
+      "  set detects and attest does not\n",
       grouped(table.conforming_cases), grouped(table.widening_cases));
   text += beyond_text(table);
   for (const std::string& alarm : table.alarms) text += "  FALSE ALARM " + alarm + "\n";
