@@ -21,12 +21,12 @@ struct CalibrateOptions {
   std::uint64_t seed = 1;
   int jobs = 1;
   std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
-  const std::atomic<bool>* interrupt =
-      nullptr;  // set by a signal handler: leaves out the policy in progress and the rest
+  // Set by a signal handler: leaves out the policy in progress and the rest.
+  const std::atomic<bool>* interrupt = nullptr;
 };
 
-// Depends on the options alone, but for `jobs` and an interrupt. Throws Error(internal) if a kernel that keeps its contract leaves the proven
-// interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
+// Depends on the options alone, but for `jobs` and an interrupt. Throws Error(internal) if a kernel that keeps its contract
+// leaves the proven interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
 oracle::Calibration calibrate(const CalibrateOptions& options);
 
 }  // namespace attest::engine

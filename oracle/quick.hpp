@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -48,9 +49,9 @@ class Quick {
     double n, r, r_most, a2, ln_least, ln_most;  // R, least and most; of ln n
     double every_exp, every_exp_most, root_n;
     double t, g;  // of section 4; t but for what merges add that depends on the scores
-    // Of section 7: the reference's own error; what each term of a sum adds, with its weight and v of 1, as it is and with
-    // the weight rounded; what y^2 scales, whatever the weights.
-    double own, every, rounded, per_mean2;
+    // Of section 7: what each term of a sum adds, with its weight and v of 1, as it is and with the weight rounded; what y^2
+    // scales, whatever the weights.
+    double every, rounded, per_mean2;
   };
   // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
   struct State {
@@ -99,7 +100,7 @@ class Quick {
   void accept_lse(Index n, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
-    return tile_keys_ < call_.keys - tile * tile_keys_ ? tile_keys_ : call_.keys - tile * tile_keys_;
+    return std::min(tile_keys_, call_.keys - tile * tile_keys_);
   }
 
   const Call& call_;

@@ -30,8 +30,9 @@ void Quick::place_buffers() {
   const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
   const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
   const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
+  const Index kept_scores = near_first_ ? by_keys : 0;
   const Index doubles =
-      2 * bits + queries + transposed + together + 4 * stride_ + 5 * by_keys + 4 * by_columns + 2 * tile;
+      2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + kept_scores + 4 * by_columns + 2 * tile;
   std::vector<Scratch::Line>& lines = scratch_.lines;
   if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
   auto* next = reinterpret_cast<double*>(lines.data());
@@ -51,7 +52,7 @@ void Quick::place_buffers() {
   d_ = take(by_keys);
   m_ = take(by_keys);
   take_pair(w_, w2_, by_keys);
-  z_ = take(near_first_ ? by_keys : 0);
+  z_ = take(kept_scores);
   y_ = take(by_columns);
   reach_ = take(by_columns);
   got_ = take(by_columns);

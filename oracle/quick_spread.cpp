@@ -57,11 +57,11 @@ void Quick::prepare_spreads() {
 void Quick::prepare_spreads(ForCount& f) const {
   const Numbers& m = call_.numbers;
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
-  f.own = square(unit64) * (f.n + 8) / 2;
-  f.every = m.of_pv * ((f.n + 1) * (1.0 / 6) + (m.inexact_pv ? 1 : 0)) + f.own;
+  const double own = square(unit64) * (f.n + 8) / 2;
+  f.every = m.of_pv * ((f.n + 1) * (1.0 / 6) + (m.inexact_pv ? 1 : 0)) + own;
   if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   f.rounded = f.every + (m.weights_round ? square(m.u_weights) / 3 : 0);
-  f.per_mean2 = (m.of_pv + m.of_sum) * ((f.n + 1) * (1.0 / 3) + 3) + m.of_final + f.own;
+  f.per_mean2 = (m.of_pv + m.of_sum) * ((f.n + 1) * (1.0 / 3) + 3) + m.of_final + own;
 }
 
 void Quick::vary(State& row, Index n, const double* z, const double* bias) {
@@ -96,7 +96,7 @@ products::SpreadRule Quick::spread_rule(const State& row, double p2, double undi
   const double per_mean2 = f.per_mean2 + m.of_sum * (row.n + 1) * (p2 * inverse * inverse * (1.0 / 6)) +
                            square((m.merges ? m.c_div * m.u_final : 0) + undivided * (1 / std::sqrt(3.0)));
   return {.inverse_mass = inverse,
-          .scale = value_scale_,
+          .scale = 0,  // measure() knows it
           .unit2 = unit2 * slack,
           .weight_sum = 0,
           .epsilon = 0,
@@ -188,9 +188,9 @@ bool Quick::near_by_mean(Index rows) {
     State& row = row_at(n);
     if (!row.bounded) continue;
     const products::SpreadRule s = spread_rule(row, 0, 0);
-    const products::NearRule rule{.scale = s.scale,
+    const products::NearRule rule{.scale = value_scale_,
                                   .per_mean2 = square(limit) * s.per_mean2,
-                                  .absolute = square(limit * s.absolute * s.scale),
+                                  .absolute = square(limit * s.absolute * value_scale_),
                                   .gap = s.gap,
                                   .tiny = s.tiny};
     row.has_spread = true;
