@@ -81,6 +81,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   const bool narrow_weights = loses(weights.format, softmax.format);
   const bool enter_rounded = loses(operand.format, weights.format) || operand_narrower;
   weights_round = narrow_weights || enter_rounded;
+  per_unit_weight = narrow_weights && enter_rounded ? 3 : 1;  // the second starts twice as far off 1, at most
   u_weights = precision(weights.format) < precision(softmax.format) ? weights.u : Ball(0);
   if (operand_narrower || precision(operand.format) < precision(weights.format)) u_weights += operand.u;
   eta_weights = narrow_weights || flush ? weights.eta : Ball(0);

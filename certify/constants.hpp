@@ -49,6 +49,7 @@ struct Constants {
   // Section 4.
   Ball u_weights, eta_weights, u_pv, u_final, c_div, u_partial, eps0, eps1, eta_final, overflow_out;
   bool weights_round, pv_narrower;
+  int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 
   // The fields above that the interval is made of, by the names of docs/bounds.md.
   [[nodiscard]] std::vector<Figure> figures() const;

@@ -87,6 +87,15 @@ struct Box : Weights {
     return sign > 0 ? min(best, end) : max(best, end);  // no mean lies further out
   }
 
+  // The least share of a mean of |v| that the key with the largest score has. 0 if nothing is known of its weight.
+  [[nodiscard]] Ball least_top(const Row& row) const {
+    if (row.tops.empty()) return 0;
+    Ball hi_sum, share = lo[row.tops[0]] * std::fabs(values[row.tops[0]]);
+    for (const Ball& weight : hi) hi_sum += weight;
+    for (const std::size_t t : row.tops) share = min(share, lo[t] * std::fabs(values[t]));
+    return share / hi_sum;
+  }
+
   const std::vector<double>& values;
   Ball least, most, mean_abs;
 };
@@ -98,6 +107,7 @@ Ball excess(const Row& row) { return row.wrong_argument * row.z_all + row.every_
 struct Combination {
   const char* name;
   Ball t;                 // relative errors that numerator and denominator do not share
+  Ball t_top;             // of them, those that the key with the largest score meets
   bool sum_of_rounded;    // the sum is taken over the rounded weights
   bool normalised_first;  // the weights are divided by the sum before they are rounded
   Ball extra;             // what goes into every d
@@ -122,16 +132,21 @@ Ball shared_rounding(const Constants& c, const Row& row) {
 std::vector<Combination> combinations(const Constants& c, const Row& row) {
   const Ball t = shared_rounding(c, row);
   std::vector<Combination> ways;
-  if (c.how.normalise_after && c.how.sum_of_unrounded)
-    ways.push_back({"after, sum of unrounded", c.u_weights + t, false, false, 0});
+  if (c.how.normalise_after && c.how.sum_of_unrounded) {
+    // A weight of almost 1 is almost exact.
+    const Ball top = row.tops.empty() ? c.u_weights : min(c.u_weights, c.per_unit_weight * expm1(row.top_off));
+    ways.push_back({"after, sum of unrounded", c.u_weights + t, top + t, false, false, 0});
+  }
   if (c.how.normalise_after && c.how.sum_of_rounded)
-    ways.push_back({"after, sum of rounded", t, true, false, c.weights_round ? c.u_weights : Ball(0)});
-  if (c.how.normalise_before) ways.push_back({"before", c.u_weights + t + 2 * c.c_div * c.softmax.u, false, true, 0});
+    ways.push_back({"after, sum of rounded", t, t, true, false, c.weights_round ? c.u_weights : Ball(0)});
+  if (c.how.normalise_before) {
+    const Ball all = c.u_weights + t + 2 * c.c_div * c.softmax.u;
+    ways.push_back({"before", all, all, false, true, 0});
+  }
   if (c.how.normalise_lse) {
     const Ball argument = (2 + (c.exp2 ? 4 : 0)) * (row.z_top + c.lazy + row.ln_n + 1) + c.a3 * (row.ln_n + 1);
-    ways.push_back({"exp(z - lse)",
-                    c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp),
-                    false, true, 0});
+    const Ball all = c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp);
+    ways.push_back({"exp(z - lse)", all, all, false, true, 0});
   }
   return ways;
 }
@@ -148,9 +163,9 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   return a;
 }
 
-// x and g of section 4. `magnitude` is Abar.
+// x and g of section 4. `magnitude` is Abar, `sure` the share of it that the key with the largest score has at least.
 Way widened(const Constants& c, const Row& row, const Column& column, const Combination& how, const Ball& magnitude,
-            const Ball& rho) {
+            const Ball& sure, const Ball& rho) {
   const Ball n = row.n, products = (c.flush ? 2 : 1) * n;
   // A quotient that underflows is off by ulps of subnormals: c_d eta, of which one is counted below.
   const Ball quotient = max(1, c.c_div) - 1;
@@ -168,7 +183,8 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   if (c.merges) absolute += 2 * c.partial.eta;
   if (c.flush) absolute += 2 * c.pv.eta + c.partial.eta;
   const Ball own = c.float64_errors * 4 * (n + 8) * 0x1p-53 * magnitude;
-  return {how.name, how.t, expm1(how.t * (1 + c.u_final)) * magnitude + absolute + own,
+  const Ball all = expm1(how.t * (1 + c.u_final)), top = expm1(how.t_top * (1 + c.u_final));
+  return {how.name, how.t, all * (magnitude - sure) + top * sure + absolute + own,
           expm1(denominator_error(c, row, rho, how.sum_of_rounded) * (1 + c.softmax.u))};
 }
 
@@ -247,13 +263,14 @@ Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inpu
   bool first = true;
   for (const Combination& how : combinations(c, row)) {
     const Box box(row, how.extra, column);
-    out.ways.push_back(widened(c, row, column, how, box.mean_abs, row.rho));
+    out.ways.push_back(
+        widened(c, row, column, how, box.mean_abs, row.score_lost ? Ball(0) : box.least_top(row), row.rho));
     const Ball spread = reach(out.ways.back(), max(abs(box.least), abs(box.most)));
     lo = first ? box.least - spread : min(lo, box.least - spread);
     hi = first ? box.most + spread : max(hi, box.most + spread);
     first = false;
     if (row.score_lost)
-      lost = max(lost, reach(widened(c, row, column, how, column.largest, row.rho_lost), column.largest));
+      lost = max(lost, reach(widened(c, row, column, how, column.largest, 0, row.rho_lost), column.largest));
   }
   permit_overflow(c, row, column, max(abs(lo), abs(hi)), out.nonfinite);
   // The survivors need not include the maximum: all that is left is that they are weighted somehow.
@@ -277,7 +294,7 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
   if (out.undetermined) return out;
   Ball spread;
   for (const Combination& how : combinations(c, row)) {
-    out.ways.push_back(widened(c, row, column, how, column.largest, row.rho_lost));
+    out.ways.push_back(widened(c, row, column, how, column.largest, 0, row.rho_lost));
     spread = max(spread, reach(out.ways.back(), column.largest));
   }
   out.y = column.hull_lo;

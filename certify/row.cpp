@@ -43,6 +43,7 @@ Row::Row(const Constants& c, const Contract& contract, const Inputs& inputs, std
   }
   if (keys.empty() || kind == RowKind::must_be_nan || kind == RowKind::undetermined) return;
   weigh(c, inputs.k.shape()[2]);
+  if (kind == RowKind::ordinary && contract.lazy_nats() == 0) find_tops(c);
   if (may_reach(abs(z_max), std::numeric_limits<double>::max()))
     leave_undetermined("the largest score is past the range of double");
   else
@@ -152,6 +153,18 @@ void Row::weigh(const Constants& c, Index all_keys) {
   const auto wrong_maximum = [&](const Ball& z) { return exp(wrong_argument * (z + c.lazy + ln_n + 1) + c.c_exp); };
   rho_lost = wrong_maximum(z_all);
   rho = tighter(wrong_maximum(z_top), exp(g) / lo_sum);
+}
+
+// Section 4. The shift may have been computed apart from the score that it comes from.
+void Row::find_tops(const Constants& c) {
+  Ball least_top = scores[0].z - scores[0].e;
+  for (const Score& score : scores) least_top = max(least_top, score.z - score.e);
+  for (std::size_t t = 0; t < scores.size(); ++t) {
+    if (certainly_less(scores[t].z + scores[t].e, least_top)) continue;
+    tops.push_back(t);
+    top_off = max(top_off, d[t] - scores[t].e - every_exp);
+  }
+  top_off += z_max + g - least_top + c.c_exp * (1 + c.c_exp) + c.float64_errors * 0x1p-50 * z_top;
 }
 
 // exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is. The

@@ -44,6 +44,10 @@ struct Row {
   Ball mass;            // sum exp(z - zmax)
   Ball lo_sum;          // sum exp(z - zmax - d)
   Ball rho, rho_lost;   // section 4: the row's scale for underflows; where scores may be lost
+  // Where a contract grants no lazy shift, and the row is ordinary: the keys whose score may be the largest, and how far
+  // ln of that one's weight is off 0 at most, before the weight is rounded.
+  std::vector<std::size_t> tops;
+  Ball top_off;
 
   Permission nonfinite;     // NaN or infinity is permitted in any column
   Permission undetermined;  // a finite value is not judged
@@ -54,6 +58,7 @@ struct Row {
   void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place);
   void take_mean(const Inputs& inputs, Index b);
   void weigh(const Constants& c, Index all_keys);
+  void find_tops(const Constants& c);
   void leave_undetermined(const char* reason);
   void check_overflow(const Constants& c, EmptyRow empty_row);
   [[nodiscard]] Index count_records(KeyOrder order) const;

@@ -21,11 +21,11 @@ struct Radius {
   double x, g;
 };
 
-// Section 4: what is added around the box for one combination. `magnitude` is Abar; values are in units of 1/unit.
-// Growth is growth(), or no less.
+// Section 4: what is added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key
+// with the largest score surely has; values are in units of 1/unit. Growth is growth(), or no less.
 template <double (*Growth)(double) = growth>
 Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
-              double rho, double sum_abs, double max_abs, double unit) {
+              double top, double rho, double sum_abs, double max_abs, double unit) {
   const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
   const double merged = m.merges ? (m.arithmetic.lse_merge == LseMerge::chain ? m.splits(n) : 1) : 0;
   double absolute = m.division_excess() * (merged + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
@@ -41,7 +41,9 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
-  const double x = Growth(bounded(how.t * (1 + m.u_final))) * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  const double relative = Growth(bounded(how.t * (1 + m.u_final)));
+  double x = relative * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  if (top > 0) x -= (relative - Growth(bounded(how.t_top * (1 + m.u_final)))) * top;
   const double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
   return {x, Growth(bounded(a * (1 + m.u_softmax)))};
 }
@@ -55,7 +57,7 @@ double largest_reach(const Call& call, const RowNumbers& row, double max_abs) {
   double reach = 0;
   for (int w = 0; w < count; ++w) {
     const Radius r =
-        radius<growth_most>(call.numbers, row, weight_sum, ways[w], max_abs, row.rho, n * max_abs, max_abs, 1);
+        radius<growth_most>(call.numbers, row, weight_sum, ways[w], max_abs, 0, row.rho, n * max_abs, max_abs, 1);
     reach = std::max(reach, r.x + r.g * (max_abs + r.x));
   }
   return reach;
@@ -174,6 +176,13 @@ double Column::box_extreme(const Row::Box& box, double y, double sign) const {
   return sign > 0 ? hull_hi_ * unit_ : hull_lo_ * unit_;  // no mean lies further out
 }
 
+// The least share of the mean of |v| that the key with the largest score has anywhere in the box.
+double Column::least_top(const Row& row, const Row::Box& box) const {
+  double least = infinity;
+  for (const std::size_t t : row.tops) least = std::min(least, box.lo[t] * std::fabs(v_[t]));
+  return row.tops.empty() ? 0 : least / box.hi_sum;
+}
+
 Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index column) {
   Enclosure out;
   out.undetermined = true;
@@ -189,7 +198,8 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   const int count = row.combinations(call, ways);
   const double weight_sum = row.largest_sum(call.numbers);
   for (int w = 0; w < count; ++w) {
-    const Radius r = radius(call.numbers, row, weight_sum, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+    const Radius r =
+        radius(call.numbers, row, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
     spread = std::max(spread, r.x + r.g * (max_abs_ + r.x));
   }
   out.y = out.hull_lo = hull_lo_;
@@ -252,14 +262,15 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
       below[at] = box_extreme(box, y, -1);
       above[at] = box_extreme(box, y, 1);
     }
-    const Radius tight = radius(m, row, weight_sum, ways[w], mean_abs[at], row.rho, sum_abs_, max_abs_, unit_);
+    const double sure = ways[w].t_top < ways[w].t && !row.score_lost ? least_top(row, box) : 0;
+    const Radius tight = radius(m, row, weight_sum, ways[w], mean_abs[at], sure, row.rho, sum_abs_, max_abs_, unit_);
     const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
     const double reach = tight.x + tight.g * (top + tight.x);
     proper = proper && below[at] - reach <= above[at] + reach;
     lo = std::min(lo, below[at] - reach);
     hi = std::max(hi, above[at] + reach);
     if (row.score_lost) {
-      const Radius wide = radius(m, row, weight_sum, ways[w], max_abs_, row.rho_lost, sum_abs_, max_abs_, unit_);
+      const Radius wide = radius(m, row, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
       const double spread = wide.x + wide.g * (max_abs_ + wide.x);
       lost_lo = std::min(lost_lo, hull_lo - spread);
       lost_hi = std::max(lost_hi, hull_hi + spread);

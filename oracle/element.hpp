@@ -19,6 +19,7 @@ class Column {
 
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
+  [[nodiscard]] double least_top(const Row& row, const Row::Box& box) const;
 
   std::vector<double> all_, v_;
   double unit_ = 1, sum_abs_ = 0, max_abs_ = 0, hull_lo_ = 0, hull_hi_ = 0;

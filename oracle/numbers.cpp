@@ -142,6 +142,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   u_weights = (narrower(weights, softmax) ? of.u(weights) : 0) +
               std::max(u_operand, narrower(operand, weights) ? of.u(operand) : 0);
   weights_round = narrow_weights || enter_rounded;
+  per_unit_weight = narrow_weights && enter_rounded ? 3 : 1;
   eta_weights = (narrow_weights || flush ? of.eta(weights, flush) : 0) + (enter_rounded ? of.eta(operand, flush) : 0);
   log_overflow_weights = std::log(std::min(of.overflow(weights), of.overflow(operand)));
   u_pv = kappa * of.u(pv);

@@ -52,6 +52,8 @@ struct OutputNumbers {
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
   double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
+  // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
+  double per_unit_weight;
   bool inexact_pv;  // the product of two operands may not fit the accumulator
   Format output;
   RoundingMode rounding;

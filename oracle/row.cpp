@@ -80,6 +80,7 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
     return;
   }
   weigh(call, count_records(call));
+  find_tops(call.numbers);
   check_overflow(call);
 }
 
@@ -221,6 +222,23 @@ void Row::weigh(const Call& call, double records) {
   rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
 }
 
+// Section 4: with no lazy shift the key with the largest score has a weight of e^0 before it is rounded, but for a shift
+// that was computed apart from that score, and for its exp. Which key that is the errors of the scores may hide.
+void Row::find_tops(const Numbers& m) {
+  tops.clear();
+  top_off = infinity;
+  if (kind != RowKind::ordinary || m.lazy > 0 || m.u_weights == 0 || m.rounding != RoundingMode::nearest) return;
+  double least_top = -infinity;
+  for (std::size_t t = 0; t < keys.size(); ++t) least_top = std::max(least_top, z[t] - e[t]);
+  const double apart = z_max + g - least_top + 0x1p-50 * z_top, one_exp = m.c_exp * (1 + m.c_exp);
+  top_off = 0;
+  for (std::size_t t = 0; t < keys.size(); ++t) {
+    if (z[t] + e[t] < least_top) continue;
+    tops.push_back(t);
+    top_off = std::max(top_off, apart + (d[t] - e[t] - every_exp) + one_exp);
+  }
+}
+
 // exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is.
 bool Row::gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const {
   const double other_top = m.scale != 0 ? g / m.scale_magnitude : 0;  // how far off the computed maximum may lie
@@ -326,15 +344,22 @@ int RowNumbers::combinations(const Call& call, Combination out[4]) const {
   const Arithmetic& how = m.arithmetic;
   const double t = m.shared_rounding(static_cast<double>(n), r, z_top);
   int count = 0;
-  if (how.normalise_after && how.sum_of_unrounded) out[count++] = {0, m.u_weights + t, false, false};
-  if (how.normalise_after && how.sum_of_rounded) out[count++] = {m.weights_round ? 1 : 0, t, true, false};
-  if (how.normalise_before) out[count++] = {0, m.u_weights + t + 2 * m.c_div * m.u_softmax, false, true};
-  if (how.normalise_lse)
-    out[count++] = {0,
-                    m.u_weights + t +
-                        m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
-                        (3 + r) * m.c_exp * (1 + m.c_exp),
-                    false, true};
+  const auto permit = [&](int box, double all, double top, bool sum_of_rounded, bool normalised_first) {
+    out[count++] = {box, all, top, sum_of_rounded, normalised_first};
+  };
+  if (how.normalise_after && how.sum_of_unrounded)
+    permit(0, m.u_weights + t, std::min(m.u_weights, m.per_unit_weight * growth(top_off)) + t, false, false);
+  if (how.normalise_after && how.sum_of_rounded) permit(m.weights_round ? 1 : 0, t, t, true, false);
+  if (how.normalise_before) {
+    const double all = m.u_weights + t + 2 * m.c_div * m.u_softmax;
+    permit(0, all, all, false, true);
+  }
+  if (how.normalise_lse) {
+    const double all = m.u_weights + t +
+                       m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
+                       (3 + r) * m.c_exp * (1 + m.c_exp);
+    permit(0, all, all, false, true);
+  }
   return count;
 }
 

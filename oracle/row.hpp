@@ -9,8 +9,9 @@ namespace attest::oracle {
 
 // One way in which a kernel may turn the weights into an output, as section 4 of docs/bounds.md lists them.
 struct Combination {
-  int box;   // 0: weights as in section 2; 1: the sum is taken over the rounded weights
-  double t;  // relative errors that numerator and denominator do not share
+  int box;       // 0: weights as in section 2; 1: the sum is taken over the rounded weights
+  double t;      // relative errors that numerator and denominator do not share
+  double t_top;  // of them, those that the key with the largest score meets
   bool sum_of_rounded;
   bool normalised_first;  // the weights are divided by the sum before they are rounded
 };
@@ -37,6 +38,8 @@ struct RowNumbers {
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)
   double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
+  double top_off =
+      std::numeric_limits<double>::infinity();  // |ln| of the largest weight, at most, before it is rounded
 
   // How large the sum of the weights may be as a kernel computes it.
   [[nodiscard]] double largest_sum(const Numbers& m) const;
@@ -60,6 +63,7 @@ class Row : public RowNumbers {
   [[nodiscard]] bool may_read(const Call& call, Index b, Index j) const;
   Index n_padded = 0;
   std::vector<double> z, e, d, p;    // per attended key, padded to whole lanes with weight 0; p is normalised
+  std::vector<std::size_t> tops;     // where top_off is finite: the keys whose computed score may be the largest
   bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
   bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)
@@ -87,6 +91,7 @@ class Row : public RowNumbers {
   bool masked_nonfinite(const Call& call, Index b, Index h);
   void collect_mean(const Call& call, Index b);
   void weigh(const Call& call, double records);
+  void find_tops(const Numbers& m);
   void check_overflow(const Call& call);
   bool gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const;
   double count_records(const Call& call) const;

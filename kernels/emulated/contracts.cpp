@@ -28,6 +28,8 @@ Contract draw_contract(const Policy& policy, int variant) {
       R"({"lse_merge":"none","key_order":"descending","fold":"q"})",
       R"({"lse_merge":"chain","merge_weights":"lse","splits_max":5,"fold":"k"})",
       R"({"normalise":["after","before","lse"],"flush_to_zero":true,"kappa":3,"fold":"sqrt"})",
+      R"({"normalise":"after","sum_of":"unrounded","lazy":0})",
+      R"({"normalise":"after","sum_of":"unrounded","lazy":0,"exp2":false,"lse_merge":"none","fold":"none"})",
   };
   Contract contract = contract_from_json(nlohmann::json::parse(declarations[variant]), policy);
   contract.empty_row = EmptyRow::zero;

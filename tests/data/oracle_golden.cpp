@@ -51,7 +51,8 @@ std::string vary(Pol& p, int variant) {
     case 10:
       p.lr = false;
       p.lazy = 0;
-      return "sum=unrounded lazy=0";
+      p.nbefore = false;
+      return "sum=unrounded lazy=0 normalise=after";
     case 11:
       if (p.store == F32) {
         p.opd = TF32;

@@ -125,6 +125,13 @@ void an_eighth(Inputs& in, std::uint64_t seed) {
   in.k.set(0, 0, 0, 0, 0);
   in.k.set(0, 0, 1, 0, -2.06 + 0.01 * symmetric_uniform(mix(seed)));
 }
+// The second key has the larger score, and all of the output.
+void rise_of_less_than_one(Inputs& in, std::uint64_t seed) {
+  fill(in.q, [](Index, Index) { return 1.0; });
+  fill(in.v, [](Index j, Index) { return static_cast<double>(j); });
+  in.k.set(0, 0, 0, 0, 0);
+  in.k.set(0, 0, 1, 0, 0.5 + 0.4 * symmetric_uniform(mix(seed)));
+}
 void positive_values(Inputs& in, std::uint64_t) {
   fill(in.v,
        [](Index j, Index c) { return 1.5 + 0.5 * symmetric_uniform(mix(static_cast<std::uint64_t>(j * 997 + c))); });
@@ -240,6 +247,13 @@ const Freedom freedoms[] = {
      "lk=2 d=1 dv=2 scale=1",
      [](Variant& kernel) { kernel.lazy = 20, kernel.tile = 1; },
      rise_of_fourteen},
+    // Without it the largest weight is 1, which no rounding changes.
+    {"lazy, rounding of the largest weight",
+     {"f32,weights=f16", R"({"normalise":"after","sum_of":"unrounded","lazy":1})"},
+     {"f32,weights=f16", R"({"normalise":"after","sum_of":"unrounded","lazy":0})"},
+     "lk=2 d=1 dv=1 scale=1",
+     [](Variant& kernel) { kernel.lazy = 1, kernel.tile = 1; },
+     rise_of_less_than_one},
     {"fold q",
      {"f16-scores16", R"({"fold":"q"})"},
      {"f16-scores16", R"({"fold":"none"})"},
