@@ -134,7 +134,7 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
   std::vector<Combination> ways;
   if (c.how.normalise_after && c.how.sum_of_unrounded) {
     // A weight of almost 1 is almost exact.
-    const Ball top = row.tops.empty() ? c.u_weights : min(c.u_weights, c.per_unit_weight * expm1(row.top_off));
+    const Ball top = row.tops.empty() ? c.u_weights : tighter(c.u_weights, c.per_unit_weight * expm1(row.top_off));
     ways.push_back({"after, sum of unrounded", c.u_weights + t, top + t, false, false, 0});
   }
   if (c.how.normalise_after && c.how.sum_of_rounded)

@@ -82,6 +82,23 @@ TEST(Certificate, NothingIsCertifiedOfAnUndeterminedElement) {
   for (const double value : {0.0, 0x1p100, nan, infinity}) EXPECT_EQ(answer(infinite, "f32", value), Answer::falls);
 }
 
+TEST(Certificate, AScoreNextToTheLargestNumberIsOne) {
+  // Rounded, it is the lowest double itself.
+  const char* lowest =
+      "lq=1 lk=1 d=1 dv=1 dtype=f64 scale=-1 values=constant:1 bias=zero edit=bias[0,0,0,0]:-0x1.fffffffffffffp+1023";
+  EXPECT_EQ(answer(lowest, "f64", 1), Answer::falls);
+  EXPECT_EQ(answer(lowest, "f64", 2), Answer::stands);
+  // Nothing is known of the largest weight where scores are off by that much, and still no mean leaves the hull.
+  Contract contract = contract_for(policy_from_text("bf16"));
+  contract.arithmetic.lazy = 0;
+  contract.arithmetic.normalise_before = contract.arithmetic.sum_of_rounded = false;
+  const Problem pair = problem_from_text(
+      "lq=1 lk=2 d=1 dv=1 dtype=bf16 values=constant:1 bias=zero "
+      "edit=bias[0,0,0,0]:-0x1.fep+127;bias[0,0,0,1]:-0x1.fep+127");
+  EXPECT_EQ(certify(contract, pair, {Claim::Tensor::out, {0, 0, 0, 0}, 1, false}).answer, Answer::falls);
+  EXPECT_EQ(certify(contract, pair, {Claim::Tensor::out, {0, 0, 0, 0}, 2, false}).answer, Answer::stands);
+}
+
 TEST(Certificate, EmptyRowsFollowTheContract) {
   const char* closed = "lq=1 lk=2 d=1 dv=1 dtype=f32 keep=closed values=constant:1";
   EXPECT_EQ(answer(closed, "f32", 0), Answer::falls);
