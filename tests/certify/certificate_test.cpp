@@ -83,20 +83,27 @@ TEST(Certificate, NothingIsCertifiedOfAnUndeterminedElement) {
 }
 
 TEST(Certificate, AScoreNextToTheLargestNumberIsOne) {
+  Contract contract = contract_for(policy_from_text("f64"));
+  contract.empty_row = EmptyRow::nan;
+  contract.arithmetic.exp2 = false;
+  contract.arithmetic.lse_merge = LseMerge::none;
+  const auto answer_of = [&](const char* problem, double value) {
+    return certify(contract, problem_from_text(problem), {Claim::Tensor::out, {0, 0, 0, 0}, value, false}).answer;
+  };
   // Rounded, it is the lowest double itself.
   const char* lowest =
       "lq=1 lk=1 d=1 dv=1 dtype=f64 scale=-1 values=constant:1 bias=zero edit=bias[0,0,0,0]:-0x1.fffffffffffffp+1023";
-  EXPECT_EQ(answer(lowest, "f64", 1), Answer::falls);
-  EXPECT_EQ(answer(lowest, "f64", 2), Answer::stands);
-  // Nothing is known of the largest weight where scores are off by that much, and still no mean leaves the hull.
-  Contract contract = contract_for(policy_from_text("bf16"));
+  EXPECT_EQ(answer_of(lowest, 1), Answer::falls);
+  EXPECT_EQ(answer_of(lowest, 2), Answer::stands);
+  // Scores off by that much leave the largest weight open, and no mean leaves the hull all the same.
+  contract.policy = policy_from_text("bf16");
   contract.arithmetic.lazy = 0;
   contract.arithmetic.normalise_before = contract.arithmetic.sum_of_rounded = false;
-  const Problem pair = problem_from_text(
-      "lq=1 lk=2 d=1 dv=1 dtype=bf16 values=constant:1 bias=zero "
-      "edit=bias[0,0,0,0]:-0x1.fep+127;bias[0,0,0,1]:-0x1.fep+127");
-  EXPECT_EQ(certify(contract, pair, {Claim::Tensor::out, {0, 0, 0, 0}, 1, false}).answer, Answer::falls);
-  EXPECT_EQ(certify(contract, pair, {Claim::Tensor::out, {0, 0, 0, 0}, 2, false}).answer, Answer::stands);
+  const char* pair =
+      "lq=1 lk=2 d=1 dv=1 dtype=bf16 values=constant:1 bias=zero bias_type=f64 "
+      "edit=bias[0,0,0,0]:-0x1p+1000;bias[0,0,0,1]:-0x1p+1000";
+  EXPECT_EQ(answer_of(pair, 1), Answer::falls);
+  EXPECT_EQ(answer_of(pair, 2), Answer::stands);
 }
 
 TEST(Certificate, EmptyRowsFollowTheContract) {
