@@ -36,11 +36,11 @@ struct GradeOptions {
   std::string property_glob;     // which laws the matrix has; empty: all
   std::uint64_t seeds = 5;       // a default campaign per fault from each of the seeds 1..seeds
   std::uint64_t cases = 20'000;  // problems that such a campaign may draw
-  std::uint64_t paired = 300;    // problems that every law and every rule is tried on; 0: no matrix, no rules
+  std::uint64_t paired = 1000;   // problems that every law and every rule is tried on; 0: no matrix, no rules
   std::function<EmulatedKernel(const Policy&, std::uint64_t number)> draw_emulated;  // emulated_kernel(); empty: none
   // So many of them conform beside the kernels above on every paired problem of at most 2^16 multiply-adds, others on each.
   std::uint64_t emulated = 16;
-  std::uint64_t clean = 60;  // problems of the campaign of each conforming kernel and policy; 0: none
+  std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none
   int jobs = 1;
   ShrinkBudget shrink;
   std::function<void(std::string_view what, std::size_t done, std::size_t of)> progress;  // may be empty
