@@ -7,14 +7,17 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
+void on_either(void (*handler)(int)) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, handler);
+}
+
 }  // namespace
 
 const std::atomic<bool>* end_on_interrupt() {
-  for (const int signal : {SIGINT, SIGTERM})
-    std::signal(signal, [](int which) {
-      interrupted = true;
-      std::signal(which, SIG_DFL);
-    });
+  on_either([](int) {
+    interrupted = true;
+    on_either(SIG_DFL);
+  });
   return &interrupted;
 }
 

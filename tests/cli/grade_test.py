@@ -27,12 +27,12 @@ def start(*words, folder):
                             text=True)
 
 
-def interrupt(process, line, which=signal.SIGINT, times=1, wait=0.0):
-    """Sends the signal `wait` seconds after stderr has told `line`. Returns the status, stdout and what stderr still told."""
+def interrupt(process, line, *signals, wait=0.0):
+    """Sends the signals (SIGINT) `wait` seconds after stderr has told `line`. Returns the status, stdout and what stderr still told."""
     while line not in (told := process.stderr.readline()):
         assert told, f"it ended before '{line}'"
     time.sleep(wait)
-    for _ in range(times):
+    for which in signals or (signal.SIGINT,):
         process.send_signal(which)
         time.sleep(0.001)
     out, err = process.communicate(timeout=240)
@@ -164,8 +164,8 @@ class Grade(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             for _ in range(50):  # it may have ended by then, after the problem in flight
                 running = start("--faults", "scale-twice", "--paired", 5000, folder=name)
-                status, out, err = interrupt(running, "(1 of ", times=2)
-                if status == -signal.SIGINT:
+                status, out, err = interrupt(running, "(1 of ", signal.SIGINT, signal.SIGTERM)
+                if status == -signal.SIGTERM:
                     self.assertEqual(out, "")
                     self.assertIn(err.count("\n"), (0, 1))  # it may have told why by then
                     return
