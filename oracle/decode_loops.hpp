@@ -13,7 +13,8 @@ using Halves = Pack<std::uint16_t, L::per_vector>;
 template <class L>
 ATTEST_LANE_FN L from_f16(const Halves<L>& halves) {
   using Bits = typename L::Bits;
-  const Bits bits = converted<Bits>(halves), magnitude = bits & 0x7fff;
+  // In two steps, for each of which there is an instruction.
+  const Bits bits = converted<Bits>(converted<Pack<std::uint32_t, L::per_vector>>(halves)), magnitude = bits & 0x7fff;
   constexpr std::int64_t bias = std::int64_t{1023 - 15} << 52;
   const L normal = bits_as<L>((magnitude << 42) + bias);
   // A subnormal is what it adds to the smallest normal.

@@ -317,7 +317,8 @@ bool Quick::proves_not_wide(Index n) const {
                         .a2 = row.f->a2,
                         .every_exp = row.d_most,
                         .mass = row.n,
-                        .rho = exp_most(row.e_most + row.d_most)};
+                        .rho = exp_most(row.e_most + row.d_most),
+                        .rho_lost = infinity};
   const double reach = largest_reach(call_, most, v_top_) + (2 * growth_most(2 * row.d_most) + 1e-40) * v_top_;
   const double* p = p_ + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {
