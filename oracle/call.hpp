@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "core/contract.hpp"
@@ -35,15 +36,21 @@ class Call {
   [[nodiscard]] bool unread(Index b, Index j) const noexcept;
 };
 
+// attest_at() of a tensor of four axes.
+inline const std::byte* element_at(const attest_tensor& t, Index b, Index h, Index i, Index column) {
+  const std::int64_t* by = t.strides;
+  return static_cast<const std::byte*>(t.data) + t.byte_offset +
+         (b * by[0] + h * by[1] + i * by[2] + column * by[3]) * (t.dtype.bits / 8);
+}
 // Reads `count` elements along an axis: those at (char*)first + n * stride elements. Exact.
 void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to);
 // Elements (b, h, i, 0..count) of a tensor of four axes.
 inline void read_row(const attest_tensor& t, Index b, Index h, Index i, Index count, double* to) {
-  read_strided(t, attest_at(&t, b, h, i, 0), t.strides[3], count, to);
+  read_strided(t, element_at(t, b, h, i, 0), t.strides[3], count, to);
 }
 // Elements (b, h, first..first+count, column).
 inline void read_column(const attest_tensor& t, Index b, Index h, Index first, Index count, Index column, double* to) {
-  read_strided(t, attest_at(&t, b, h, first, column), t.strides[2], count, to);
+  read_strided(t, element_at(t, b, h, first, column), t.strides[2], count, to);
 }
 
 }  // namespace attest::oracle

@@ -9,8 +9,15 @@ namespace attest::oracle {
 void decode_f16(const std::uint16_t* from, Index count, double* to);
 void decode_bf16(const std::uint16_t* from, Index count, double* to);
 void decode_f32(const float* from, Index count, double* to);
-// Of any floating-point type, and zeros behind them in whole lanes. Reads past the last element as many as fill its lanes: no
-// more than the guards of a Tensor hold.
-void decode_padded(attest_dtype type, const void* from, Index count, double* to);
+// `rows` rows of `count` elements of any floating-point type, which lie one behind the other, and `stride` elements from one row
+// to the next.
+struct DenseRows {
+  attest_dtype type;
+  const void* first;
+  Index rows, count, stride;
+};
+// Writes zeros behind each row in whole lanes. Reads past its last element as many as fill the lanes: no more than the guards of
+// a Tensor hold.
+void decode_padded(const DenseRows& from, double* to, Index to_stride);
 
 }  // namespace attest::oracle

@@ -62,22 +62,33 @@ void Loops<L>::decode_f32(const float* from, Index count, double* to) {
 }
 
 template <class L>
-void Loops<L>::decode_padded(attest_dtype type, const void* from, Index count, double* to) {
-  const auto whole_lanes = [&](const auto& eight_from) __attribute__((always_inline)) {
-    for (Index n = 0; n < count; n += lane_count)
-      store(to + n, zero_unless(lane_numbers<L>() < static_cast<double>(count - n), eight_from(n)));
+void Loops<L>::decode_padded(const DenseRows& from, double* to, Index to_stride) {
+  // `eight_at` an element, as lanes.
+  const auto whole_lanes = [&](const auto* first, const auto& eight_at) __attribute__((always_inline)) {
+    const Index whole = from.count / lane_count * lane_count;
+    const typename L::Bits inside = lane_numbers<L>() < static_cast<double>(from.count - whole);
+    for (Index r = 0; r < from.rows; ++r, first += from.stride, to += to_stride) {
+      for (Index n = 0; n < whole; n += lane_count) store(to + n, eight_at(first + n));
+      if (whole < from.count) store(to + whole, zero_unless(inside, eight_at(first + whole)));
+    }
   };
-  const auto* halves = static_cast<const std::uint16_t*>(from);
-  const auto* floats = static_cast<const float*>(from);
-  const auto* doubles = static_cast<const double*>(from);
-  if (type.bits == 64)
-    whole_lanes([&](Index n) __attribute__((always_inline)) { return load<L>(doubles + n); });
-  else if (type.bits == 32)
-    whole_lanes([&](Index n) __attribute__((always_inline)) { return widen(load<typename L::Floats>(floats + n)); });
-  else if (type.code == ATTEST_BFLOAT)
-    whole_lanes([&](Index n) __attribute__((always_inline)) { return from_bf16<L>(load<Halves<L>>(halves + n)); });
+  const auto* halves = static_cast<const std::uint16_t*>(from.first);
+  if (from.type.bits == 64)
+    whole_lanes(
+        static_cast<const double*>(from.first),
+        [](const double* at) __attribute__((always_inline)) { return load<L>(at); });
+  else if (from.type.bits == 32)
+    whole_lanes(
+        static_cast<const float*>(from.first),
+        [](const float* at) __attribute__((always_inline)) { return widen(load<typename L::Floats>(at)); });
+  else if (from.type.code == ATTEST_BFLOAT)
+    whole_lanes(
+        halves,
+        [](const std::uint16_t* at) __attribute__((always_inline)) { return from_bf16<L>(load<Halves<L>>(at)); });
   else
-    whole_lanes([&](Index n) __attribute__((always_inline)) { return from_f16<L>(load<Halves<L>>(halves + n)); });
+    whole_lanes(
+        halves,
+        [](const std::uint16_t* at) __attribute__((always_inline)) { return from_f16<L>(load<Halves<L>>(at)); });
 }
 
 }  // namespace attest::oracle::products

@@ -101,8 +101,8 @@ void decode_bf16(const std::uint16_t* from, Index count, double* to) {
 void decode_f32(const float* from, Index count, double* to) {
   products::widest([&](auto loops) { loops.decode_f32(from, count, to); });
 }
-void decode_padded(attest_dtype type, const void* from, Index count, double* to) {
-  products::widest([&](auto loops) { loops.decode_padded(type, from, count, to); });
+void decode_padded(const DenseRows& from, double* to, Index to_stride) {
+  products::widest([&](auto loops) { loops.decode_padded(from, to, to_stride); });
 }
 
 }  // namespace attest::oracle

@@ -1,5 +1,6 @@
 #pragma once
 #include "attest/plugin.h"
+#include "oracle/decode.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/products.hpp"
 
@@ -38,7 +39,7 @@ struct Loops {
   static void decode_f16(const std::uint16_t* from, Index count, double* to);
   static void decode_bf16(const std::uint16_t* from, Index count, double* to);
   static void decode_f32(const float* from, Index count, double* to);
-  static void decode_padded(attest_dtype type, const void* from, Index count, double* to);
+  static void decode_padded(const DenseRows& from, double* to, Index to_stride);
 };
 extern template struct Loops<Lanes>;
 extern template struct Loops<Pack<double, 4>>;

@@ -114,7 +114,7 @@ void Quick::score(Index n) {
 
   const double* bias = nullptr;
   if (call_.has_bias) {
-    read_padded(call_.bias, at.b, at.h, at.i, call_.keys, bias_);
+    read_rows(call_.bias, {&at, 1}, call_.keys, bias_, stride_);
     bias = bias_;
   }
   const Call::Range range = call_.range(at.b, at.i);

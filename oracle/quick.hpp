@@ -85,7 +85,8 @@ class Quick {
   // the other terms say, where it does not.
   bool near_by_mean(Index rows);
   void look_closer(Index rows);
-  static void read_padded(const attest_tensor& tensor, Index b, Index h, Index i, Index count, double* to);
+  static void read_rows(const attest_tensor& tensor, Index b, Index h, Index first, Index rows, Index count, double* to,
+                        Index stride);
   static void read_rows(const attest_tensor& tensor, std::span<const RowIndex> rows, Index count, double* to,
                         Index stride);
   void load_queries(std::span<const RowIndex> rows);

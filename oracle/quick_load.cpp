@@ -17,12 +17,17 @@ constexpr Index most_together = 4096;
 
 }  // namespace
 
-// Elements (b, h, i, 0..count) and zeros behind them in whole lanes. A store of them at once can be loaded at once: lanes put
-// together from single numbers cannot, before these have left the processor.
-void Quick::read_padded(const attest_tensor& t, Index b, Index h, Index i, Index count, double* to) {
-  if (t.strides[3] == 1) return decode_padded(t.dtype, attest_at(&t, b, h, i, 0), count, to);
-  std::fill_n(to + padded(count) - lane_count, lane_count, 0.0);
-  read_row(t, b, h, i, count, to);
+// Elements (b, h, first..first+rows, 0..count), a row `stride` doubles from the one before, and zeros behind it in whole lanes.
+// A store of lanes at once can be loaded at once: lanes put together from single numbers cannot, before these have left the
+// processor.
+void Quick::read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, Index count, double* to,
+                      Index stride) {
+  if (t.strides[3] == 1)
+    return decode_padded({t.dtype, element_at(t, b, h, first, 0), rows, count, t.strides[2]}, to, stride);
+  for (Index i = first; i < first + rows; ++i, to += stride) {
+    std::fill_n(to + padded(count) - lane_count, lane_count, 0.0);
+    read_row(t, b, h, i, count, to);
+  }
 }
 
 // One behind the other. Each takes whole cache lines, floats and bits as pairs or as if they were doubles.
@@ -63,15 +68,14 @@ void Quick::place_buffers() {
   near_ = reinterpret_cast<std::uint8_t*>(take(bits));
 }
 
-// Elements 0..count of each row, `stride` doubles apart, padded with zeros.
+// The same of any rows.
 void Quick::read_rows(const attest_tensor& t, std::span<const RowIndex> rows, Index count, double* to, Index stride) {
   const RowIndex &first = rows.front(), &last = rows.back();
   const auto n = static_cast<Index>(rows.size());
-  // Rows that follow each other in memory as in the buffer.
-  if (count == stride && t.strides[3] == 1 && t.strides[2] == count && last.h == first.h && last.i == first.i + n - 1)
-    return decode_padded(t.dtype, attest_at(&t, first.b, first.h, first.i, 0), n * count, to);
+  if (last.h == first.h && last.i == first.i + n - 1)
+    return read_rows(t, first.b, first.h, first.i, n, count, to, stride);
   for (const RowIndex& row : rows) {
-    read_padded(t, row.b, row.h, row.i, count, to);
+    read_rows(t, row.b, row.h, row.i, 1, count, to, stride);
     to += stride;
   }
 }
@@ -82,8 +86,8 @@ void Quick::load_keys(Index tile) {
   keys_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_, whole = padded(count);
   if (call_.k.strides[2] == 1) {
-    for (Index c = 0; c < call_.d; ++c)
-      decode_padded(call_.k.dtype, attest_at(&call_.k, b_, kv_, first, c), count, kt_ + c * kt_stride_);
+    decode_padded({call_.k.dtype, element_at(call_.k, b_, kv_, first, 0), call_.d, count, call_.k.strides[3]}, kt_,
+                  kt_stride_);
   } else {
     for (Index c = 0; c < call_.d && whole > count; ++c)
       std::fill_n(kt_ + c * kt_stride_ + whole - lane_count, lane_count, 0.0);
@@ -108,10 +112,7 @@ void Quick::load_values(Index tile) {
   if (values_tile_ == tile) return;
   values_tile_ = tile;
   const Index count = tile_size(tile), first = tile * tile_keys_;
-  if (columns_ == call_.dv && call_.v.strides[3] == 1 && call_.v.strides[2] == call_.dv)
-    read_row(call_.v, b_, kv_, first, count * call_.dv, v_);
-  else
-    for (Index j = 0; j < count; ++j) read_padded(call_.v, b_, kv_, first + j, call_.dv, v_ + j * columns_);
+  read_rows(call_.v, b_, kv_, first, count, call_.dv, v_, columns_);
   const products::Extent size = products::magnitudes(v_, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;

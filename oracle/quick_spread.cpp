@@ -208,7 +208,7 @@ void Quick::look_closer(Index rows) {
     State& row = row_at(n);
     row.has_spread = false;
     if (!row.bounded) continue;
-    if (call_.has_bias) read_padded(call_.bias, row.at.b, row.at.h, row.at.i, call_.keys, bias_);
+    if (call_.has_bias) read_rows(call_.bias, {&row.at, 1}, call_.keys, bias_, stride_);
     vary(row, n, z_ + n * stride_, call_.has_bias ? bias_ : nullptr);
   }
   for (Index n = 0; n < rows; ++n) square_row(n);

@@ -135,7 +135,7 @@ TEST(Loops, DecodeAndPadWithZeros) {
       for (Index n = 0; n < count; ++n) row.set(0, 0, 0, n, static_cast<double>(n * n) - 40);
       const attest_tensor view = row.view();
       std::vector<double> to(32, -1);
-      oracle::decode_padded(view.dtype, attest_at(&view, 0, 0, 0, 0), count, to.data());
+      oracle::decode_padded({view.dtype, attest_at(&view, 0, 0, 0, 0), 1, count, count}, to.data(), 0);
       for (Index n = 0; n < std::ssize(to); ++n) {
         const double expected = n < count ? static_cast<double>(n * n) - 40 : n < padded(count) ? 0 : -1;
         EXPECT_EQ(to[static_cast<std::size_t>(n)], expected) << n << " of " << count;
