@@ -1,5 +1,6 @@
 #include "oracle/numbers.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -80,6 +81,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
 }
 
 Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithmetic(contract.arithmetic) {
+  static std::atomic<std::uint64_t> contracts = 0;
+  contract_number = ++contracts;
   softcap_before_bias = contract.softcap_before_bias;
   rounding = rounding_mode;
   const Errors of{rounding};

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "core/contract.hpp"
 #include "core/problem.hpp"
@@ -13,9 +14,9 @@ inline double growth(double x) {
   if (x < 0x1p-12 && x >= 0) return x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4)));  // to 2^-54
   return std::expm1(std::min(x, 700.0));
 }
-// At least e^x, and at least growth(x), mostly without libm: for proofs, which may be a little too pessimistic.
-inline double exp_most(double x) { return x < 1 ? 1 + x * (1.0001 + x) : std::exp(x) * (1 + 1e-12); }
-inline double growth_most(double x) { return x < 1 ? x * (1.0001 + x) : growth(x) * (1 + 1e-12); }
+// At least e^x, and at least growth(x), mostly without libm: for proofs, which may be a little too pessimistic. They never fall.
+inline double exp_most(double x) { return x < 1 ? 1 + x * (1.0001 + x) : std::max(3.0001, std::exp(x) * (1 + 1e-12)); }
+inline double growth_most(double x) { return x < 1 ? x * (1.0001 + x) : std::max(2.0001, growth(x) * (1 + 1e-12)); }
 // E(k, u) of docs/bounds.md: what k roundings of relative size u can do to a product.
 inline double compounded(double k, double u) { return growth(k * u * (1 + u)); }
 
@@ -49,6 +50,7 @@ struct WeightNumbers {
   bool exp2;
 };
 struct OutputNumbers {
+  std::uint64_t contract_number;  // tells what the contract decides from that of any other contract in this process
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
   double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;

@@ -7,6 +7,7 @@
 #include "oracle/element.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/quick_scratch.hpp"
+#include "oracle/reach.hpp"
 #include "oracle/score.hpp"
 
 namespace attest::oracle {
@@ -308,22 +309,21 @@ void Quick::look_again(State& row, Index n, const double* got) {
 bool Quick::proves_not_wide(Index n) const {
   const State& row = rows_[n];
   if (!row.bounded) return false;
-  const RowNumbers most{.n = static_cast<Index>(row.n),  // upper bounds of all that section 4 reads
-                        .g = row.e_most,
-                        .z_top = row.z_most,
-                        .z_all = row.z_most,
-                        .ln_n = row.f->ln_most,
-                        .r = row.f->r_most,
-                        .a2 = row.f->a2,
-                        .every_exp = row.d_most,
-                        .mass = row.n,
-                        .rho = exp_most(row.e_most + row.d_most),
-                        .rho_lost = infinity};
-  const double reach = largest_reach(call_, most, v_top_) + (2 * growth_most(2 * row.d_most) + 1e-40) * v_top_;
+  const double box = (2 * growth_most(2 * row.d_most) + 1e-40) * v_top_;
+  const bool few =
+      row.n <= few_keys && row.e_most <= few_keys_e && row.d_most <= few_keys_d && row.z_most <= few_keys_z;
+  if (few && leaves_out_value(n, few_keys_reach(call_, v_top_) + box)) return true;
+  const ForCount& f = *row.f;
+  const RowBounds most{static_cast<Index>(row.n), row.e_most, row.d_most, row.z_most, f.ln_most, f.r_most, f.a2};
+  return leaves_out_value(n, largest_reach(call_, most.numbers(), v_top_) + box);
+}
+
+// Whether an accepted element of row n has a value further than `reach` from its mean, or values that are a point.
+bool Quick::leaves_out_value(Index n, double reach) const {
   const double* p = p_ + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {
     if (!accepts(n, c)) continue;
-    if (row.n == 1) return true;  // the hull is a point
+    if (rows_[n].n == 1) return true;
     const auto value = [&](Index j) {
       return tiles_ == 1 ? v_[j * columns_ + c] : attest_load(&call_.v, b_, kv_, j, c);
     };

@@ -100,6 +100,7 @@ class Quick {
   void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
   void look_again(State& row, Index n, const double* got);
+  [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
     return std::min(tile_keys_, call_.keys - tile * tile_keys_);
   }

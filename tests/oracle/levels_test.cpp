@@ -9,6 +9,8 @@
 #include "kernels/emulated/contracts.hpp"
 #include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
+#include "oracle/element.hpp"
+#include "oracle/reach.hpp"
 #include "tests/oracle/draw.hpp"
 #include "tests/oracle/same_verdict.hpp"
 
@@ -108,6 +110,39 @@ TEST(LevelsOfARow, AgreeWhereAPoorExpMayMakeTheSumInfinite) {
   contract.arithmetic.exp_ulp = 100;
   expect_same(contract, problem, inputs, out, lse, totals);
   EXPECT_EQ(totals.elements, 18);
+}
+
+// What serves all rows of few keys is more than any of them needs, and less than rows of many keys need.
+TEST_P(Levels, BoundTheReachOfFewKeys) {
+  std::uint64_t key = GetParam() << 32;
+  const auto uniform = [&key] { return static_cast<double>(mix(++key) >> 11) * 0x1p-53; };
+  for (int variant = 0; variant < emulator::contract_variants; ++variant) {
+    const Contract contract = emulator::draw_contract(named.policy, variant);
+    Problem problem;
+    problem.dtype = dtype;
+    const Inputs inputs = materialise(problem);
+    const oracle::Call call(contract, problem, inputs);
+    const auto reach = [&](double keys, double size, double max_abs) {
+      const oracle::RowBounds row{static_cast<Index>(keys),
+                                  oracle::few_keys_e * size,
+                                  oracle::few_keys_d * size,
+                                  oracle::few_keys_z * size,
+                                  std::log(keys),
+                                  keys - 1,
+                                  call.numbers.merged_a2(keys)};
+      return oracle::largest_reach(call, row.numbers(), max_abs);
+    };
+    for (const double max_abs : {0.0, 1e-300, 1e-30, 1e-3, 1.0, 300.0, 1e30}) {
+      const double few = oracle::few_keys_reach(call, max_abs);
+      for (int n = 0; n < 20; ++n) {
+        const double keys = 1 + std::floor(uniform() * oracle::few_keys);
+        EXPECT_GE(few, reach(keys, uniform(), max_abs)) << keys << ", " << max_abs;
+      }
+      EXPECT_GE(few, reach(oracle::few_keys, 1, max_abs)) << max_abs;
+      const bool underflow_rules = max_abs < 1e-3;
+      EXPECT_TRUE(underflow_rules || few < reach(10 * oracle::few_keys, 1, max_abs)) << max_abs;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Levels, ::testing::Range<std::size_t>(0, 9));
