@@ -49,8 +49,8 @@ ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const doubl
 double largest_bias_above(const double* z, const double* bias, double threshold, Index keys) {
   return widest([&](auto loops) { return loops.largest_bias_above(z, bias, threshold, keys); });
 }
-WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys) {
-  return widest([&](auto loops) { return loops.weigh(rule, z, e, m, keys); });
+WeightSums weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys) {
+  return widest([&](auto loops) { return loops.weigh(rule, z, p, e, m, keys); });
 }
 void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns,
             double* y, double* reach, bool add) {

@@ -19,7 +19,7 @@ struct Loops {
   static ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                                  Index count, Index keys);
   static double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
-  static WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys);
+  static WeightSums weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys);
   static void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys,
                      Index columns, double* y, double* reach, bool add);
   static void accept(const AcceptRule& rule, double* y, const double* reach, const double* out, Index columns,

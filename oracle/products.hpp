@@ -48,8 +48,8 @@ struct WeightRule {
 struct WeightSums {
   double mass, gain;  // sum p, sum gain p (1 - e^-d)
 };
-// z becomes p = exp(z - zmax), e becomes d, m the weights of |v|.
-WeightSums weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys);
+// p = exp(z - zmax), which may lie where z does; e becomes d, m the weights of |v|.
+WeightSums weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys);
 
 // y[r] (+)= p[r] v, reach[r] (+)= m[r] |v|, for rows <= 4; `columns` a multiple of the lanes.
 void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys, Index columns,

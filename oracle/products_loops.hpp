@@ -142,7 +142,7 @@ double Loops<L>::largest_bias_above(const double* z, const double* bias, double 
 }
 
 template <class L>
-WeightSums Loops<L>::weigh(const WeightRule& rule, double* z, double* e, double* m, Index keys) {
+WeightSums Loops<L>::weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys) {
   L mass = fill<L>(0), gain = mass;
   const double top = rule.z_max < 0 ? -rule.z_max : rule.z_max;
   const double constant = rule.constant + rule.u_softmax * (rule.a2 * rule.shift + rule.a3 * rule.lazy);
@@ -151,14 +151,14 @@ WeightSums Loops<L>::weigh(const WeightRule& rule, double* z, double* e, double*
     const L score = load<L>(z + j), error = load<L>(e + j);
     const typename L::Bits attended = score > -lane_infinity;
     const L magnitude = zero_unless(attended, abs(score)), below = zero_unless(attended, rule.z_max - score);
-    const L p = zero_unless(attended, exp(score - rule.z_max));
+    const L weight = zero_unless(attended, exp(score - rule.z_max));
     const L d = error + u1 * (magnitude + error) + u2 * max(magnitude, fill<L>(top)) + u3 * below + constant;
     const L cut = min(d, fill<L>(rule.cap));
-    const L moved = rule.gain * p * (cut * (1.0 - 0.5 * cut));  // 1 - e^-d >= d - d^2/2
-    store(z + j, p);
+    const L moved = rule.gain * weight * (cut * (1.0 - 0.5 * cut));  // 1 - e^-d >= d - d^2/2
+    store(p + j, weight);
     store(e + j, d);
-    store(m + j, rule.t * p + moved);
-    mass += p;
+    store(m + j, rule.t * weight + moved);
+    mass += weight;
     gain += moved;
   }
   return WeightSums{sum(mass), sum(gain)};

@@ -79,7 +79,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
     const Index keys = padded(tile_size(tile));
     for (Index n = 0; n < count; n += 4)
       products::scores(q_ + n * d_stride_, d_stride_, std::min<Index>(4, count - n), kt_, kt_stride_, call_.d, keys,
-                       p_ + n * stride_ + tile * tile_keys_, stride_);
+                       z_ + n * stride_ + tile * tile_keys_, stride_);
   }
   // One bound for all rows, where it is small.
   top_ = largest_score(top_norm_ * k_norm_ * (1 + 1e-9), top_norm_, 0);
@@ -98,7 +98,6 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
     if (at_once) add_moments(count, tile);
   }
-  std::fill_n(bits_, count * groups_, std::uint8_t{0});
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
   for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);
@@ -110,7 +109,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
 void Quick::score(Index n) {
   State& row = row_at(n);
   const Numbers& m = call_.numbers;
-  double *z = p_ + n * stride_, *e = d_ + n * stride_;
+  double *z = z_ + n * stride_, *e = d_ + n * stride_;
   const RowIndex& at = row.at;
 
   const double* bias = nullptr;
@@ -145,11 +144,7 @@ void Quick::score(Index n) {
                                                row.q_norm, top_bias));
     }
   }
-  if (!row.bounded || spreads_ == Spreads::none) return;
-  if (near_first_)
-    std::copy_n(z, stride_, z_ + n * stride_);
-  else
-    vary(row, n, z, bias);
+  if (row.bounded && spreads_ != Spreads::none && !near_first_) vary(row, n, z, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {
@@ -240,7 +235,7 @@ void Quick::weigh(Index n) {
                    (sum_rounded_only_ ? 0 : m.u_weights);
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    damping};
-  const products::WeightSums sums = products::weigh(rule, p, d_ + n * stride_, weights, stride_);
+  const products::WeightSums sums = products::weigh(rule, z_ + n * stride_, p, d_ + n * stride_, weights, stride_);
   // At most what section 4 takes from t for the largest weight, whose p is 1.
   const double sure = unit_weight_ ? m.u_weights : 0;
   if (unit_weight_) weights[std::max_element(p, p + stride_) - p] -= sure;
@@ -263,12 +258,13 @@ void Quick::weigh(Index n) {
 
 void Quick::accept(Index n, const double* got) {
   State& row = row_at(n);
+  std::uint8_t* bits = bits_ + n * groups_;
   if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
     row.bounded = row.has_spread = false;
+    std::fill_n(bits, groups_, std::uint8_t{0});
     return;
   }
   double* y = y_ + n * columns_;
-  std::uint8_t* bits = bits_ + n * groups_;
   products::accept(row.accept, y, reach_ + n * columns_, got, columns_, bits);
   row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
   if (!row.all && tiles_ == 1) look_again(row, n, got);

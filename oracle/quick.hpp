@@ -74,7 +74,11 @@ class Quick {
   void prepare_spreads(ForCount& f) const;
   void vary(State& row, Index n, const double* z, const double* bias);
   [[nodiscard]] double largest_tau(const State& row, double variance) const;
-  [[nodiscard]] products::SpreadRule spread_rule(const State& row, double p2, double undivided) const;
+  // Of s^2, less than what y^2 scales, and the root of less than what remains for y = 0, whatever the moments.
+  struct MeanPart {
+    double per_mean2, absolute;
+  };
+  [[nodiscard]] MeanPart mean_part(const State& row, double p2, double undivided) const;
   void square_row(Index n);
   void clear_spread(Index n);
   void choose_value_scale();
@@ -117,7 +121,7 @@ class Quick {
         groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
-  double k_norm_ = 0, k_top_ = 0, v_top_ = 0, top_norm_ = 0;
+  double k_norm_ = 0, k_top2_ = 0, v_top_ = 0, top_norm_ = 0;
   const ForCount* for_count_ = nullptr;  // the last one
   Score top_;                            // of the rows just loaded
   bool one_top_ = false;                 // whether it serves them all
@@ -125,9 +129,9 @@ class Quick {
   struct Scratch;
   Scratch& scratch_;
   State* rows_;
-  // Rows of keys lie stride_ apart, rows of columns columns_: scores and then weights, d, weights of |v|; y and its reach.
+  // Rows of keys lie stride_ apart, rows of columns columns_: weights, d, weights of |v|; y and its reach.
   double *q_, *kt_, *v_, *p_, *d_, *m_, *y_, *reach_, *got_, *bias_, *open_, *lo_, *hi_, *together_;
-  double* z_;                                               // scores, for look_closer()
+  double* z_;  // scores: where the weights come to lie, but for look_closer()
   float *w_, *w2_, *scaled_, *squared_, *first_, *second_;  // of the moments
   std::uint8_t *bits_, *near_;
 

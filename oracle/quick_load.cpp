@@ -35,9 +35,8 @@ void Quick::place_buffers() {
   const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
   const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
   const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
-  const Index kept_scores = near_first_ ? by_keys : 0;
-  const Index doubles =
-      2 * bits + queries + transposed + together + 4 * stride_ + 4 * by_keys + kept_scores + 4 * by_columns + 2 * tile;
+  const Index doubles = 2 * bits + queries + transposed + together + 4 * stride_ + (near_first_ ? 5 : 4) * by_keys +
+                        4 * by_columns + 2 * tile;
   std::vector<Scratch::Line>& lines = scratch_.lines;
   if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
   auto* next = reinterpret_cast<double*>(lines.data());
@@ -57,7 +56,7 @@ void Quick::place_buffers() {
   d_ = take(by_keys);
   m_ = take(by_keys);
   take_pair(w_, w2_, by_keys);
-  z_ = take(kept_scores);
+  z_ = near_first_ ? take(by_keys) : p_;
   y_ = take(by_columns);
   reach_ = take(by_columns);
   got_ = take(by_columns);
@@ -104,7 +103,7 @@ void Quick::load_keys(Index tile) {
   const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
   k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * root_d_);
-  k_top_ = std::max(tile == 0 ? 0.0 : k_top_, std::sqrt(squares.largest_element) + 1e-153);
+  k_top2_ = std::max(tile == 0 ? 0.0 : k_top2_, squares.largest_element);
   k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
 }
 

@@ -78,7 +78,7 @@ void Quick::vary(State& row, Index n, const double* z, const double* bias) {
 // a score's products may be, and the fewest records.
 double Quick::largest_tau(const State& row, double variance) const {
   const Numbers& m = call_.numbers;
-  const double k_norm = k_norm_ * m.scale_magnitude, k_top = k_top_ * m.scale_magnitude;
+  const double k_norm = k_norm_ * m.scale_magnitude, k_top = (std::sqrt(k_top2_) + 1e-153) * m.scale_magnitude;
   const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
@@ -88,26 +88,15 @@ double Quick::largest_tau(const State& row, double variance) const {
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
-// What y and constants say of s, given sum p^2 and the errors that no division takes back, or less. No moments yet.
-products::SpreadRule Quick::spread_rule(const State& row, double p2, double undivided) const {
+// Given sum p^2 and the errors that no division takes back, or less.
+Quick::MeanPart Quick::mean_part(const State& row, double p2, double undivided) const {
   const Numbers& m = call_.numbers;
   const ForCount& f = *row.f;
-  const double inverse = row.accept.inverse_mass, unit2 = square(m.u_softmax);
+  const double inverse = row.accept.inverse_mass;
   const double per_mean2 = f.per_mean2 + m.of_sum * (row.n + 1) * (p2 * inverse * inverse * (1.0 / 6)) +
                            square((m.merges ? m.c_div * m.u_final : 0) + undivided * (1 / std::sqrt(3.0)));
-  return {.inverse_mass = inverse,
-          .scale = 0,  // measure() knows it
-          .unit2 = unit2 * slack,
-          .weight_sum = 0,
-          .epsilon = 0,
-          .underflow = 0,
-          .per_mean2 = per_mean2 * slack,
-          .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack,
-          .unit = row.accept.unit,
-          .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-          .tiny = half_smallest_subnormal(format_),
-          .floor = 0,
-          .limit = near_lambda * spread_margin * slack};
+  return {.per_mean2 = per_mean2 * slack,
+          .absolute = std::max({f.root_n * m.eta_pv, m.c_div * m.eta_pv, m.merges ? m.eta_partial : 0}) * slack};
 }
 
 void Quick::square_row(Index n) {
@@ -135,11 +124,20 @@ void Quick::square_row(Index n) {
       2 * f.root_n *
       ((m.eps0 + m.eta_weights) * row.accept.inverse_mass + (first ? m.eta_softmax + m.eta_weights : 0)) *
       (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
-  row.spread = spread_rule(row, sums.p2, undivided);
-  row.spread.weight_sum = sums.w;
-  row.spread.epsilon = 2 * (keys + 16) * 0x1p-24;
-  row.spread.underflow = 0x1p-146 * (sums.w + rounded * m.inverse_unit2 * sums.p2 + keys);
-  row.spread.floor = underflow + 0x1p-62 * f.root_n;  // and weights that the moments leave out
+  const MeanPart of_mean = mean_part(row, sums.p2, undivided);
+  row.spread = {.inverse_mass = row.accept.inverse_mass,
+                .scale = 0,  // measure() knows it
+                .unit2 = square(m.u_softmax) * slack,
+                .weight_sum = sums.w,
+                .epsilon = 2 * (keys + 16) * 0x1p-24,
+                .underflow = 0x1p-146 * (sums.w + rounded * m.inverse_unit2 * sums.p2 + keys),
+                .per_mean2 = of_mean.per_mean2,
+                .absolute = of_mean.absolute,
+                .unit = row.accept.unit,
+                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+                .tiny = half_smallest_subnormal(format_),
+                .floor = underflow + 0x1p-62 * f.root_n,  // and weights that the moments leave out
+                .limit = near_lambda * spread_margin * slack};
 }
 
 void Quick::clear_spread(Index n) {
@@ -187,12 +185,12 @@ bool Quick::near_by_mean(Index rows) {
   for (Index n = 0; n < rows; ++n) {
     State& row = row_at(n);
     if (!row.bounded) continue;
-    const products::SpreadRule s = spread_rule(row, 0, 0);
+    const MeanPart of_mean = mean_part(row, 0, 0);
     const products::NearRule rule{.scale = value_scale_,
-                                  .per_mean2 = square(limit) * s.per_mean2,
-                                  .absolute = square(limit * s.absolute * value_scale_),
-                                  .gap = s.gap,
-                                  .tiny = s.tiny};
+                                  .per_mean2 = square(limit) * of_mean.per_mean2,
+                                  .absolute = square(limit * of_mean.absolute * value_scale_),
+                                  .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+                                  .tiny = half_smallest_subnormal(format_)};
     row.has_spread = true;
     row.sums = {.squares = 0, .finite = 0, .largest = limit, .all_near = true};
     all_near &=

@@ -19,7 +19,8 @@ RowNumbers RowBounds::numbers() const {
           .every_exp = d,
           .mass = static_cast<double>(n),
           .rho = exp_most(e + d),
-          .rho_lost = std::numeric_limits<double>::infinity()};
+          .rho_lost = std::numeric_limits<double>::infinity(),
+          .top_off = std::numeric_limits<double>::infinity()};
 }
 
 double few_keys_reach(const Call& call, double max_abs) {

@@ -48,8 +48,8 @@ std::vector<double> run(std::uint64_t seed) {
   const double largest = Loops<L>::variances({scores.z_max, 1, 2, 3, 4, 5}, z.data(), nullptr, w.data(), keys);
   append(all, z);
   append(all, e);
-  const WeightSums weights =
-      Loops<L>::weigh({scores.z_max, 1e-4, 2, 2, 5, 3, 1, 1e-6, 0.5, 1e-3, 0.9}, z.data(), e.data(), m.data(), keys);
+  const WeightSums weights = Loops<L>::weigh({scores.z_max, 1e-4, 2, 2, 5, 3, 1, 1e-6, 0.5, 1e-3, 0.9}, z.data(),
+                                             z.data(), e.data(), m.data(), keys);
   const SquareSums squares = Loops<L>::square_weights({1, 2, 1e-3}, z.data(), w.data(), w2.data(), keys);
   const std::vector<double> v = some(seed + 3, keys * columns, 1);
   std::vector<double> y(columns), reach(columns), got = some(seed + 4, columns, 0.1), lo(keys), hi(keys);
