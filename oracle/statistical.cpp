@@ -168,6 +168,9 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   }
   by_box = !(largest_tau <= linear_limit);
   undivided_ = undivided_error(m, row);
+  const double roundings = static_cast<double>(row.n) + rescales_;
+  relative_rounding_ =
+      m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final + m.u_partial;
   applies = undivided_ <= largest_undivided;
   sort_into_bins(m, row);
 
@@ -372,8 +375,10 @@ RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, do
   if (!by_box) return {y - radius, y + radius};
   widen(row, lambda);
   const double unit = column.unit();
-  return {column.box_extreme(box_, y * unit, -1) / unit - radius,
-          column.box_extreme(box_, y * unit, 1) / unit + radius};
+  const double lo = column.box_extreme(box_, y * unit, -1) / unit, hi = column.box_extreme(box_, y * unit, 1) / unit;
+  // s is what a mean of y's size is off by: those at the ends may be larger by orders of magnitude.
+  const double reach = radius + std::min(lambda, 1.0) * relative_rounding_ * std::max(std::fabs(lo), std::fabs(hi));
+  return {lo - reach, hi + reach};
 }
 
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,

@@ -69,6 +69,7 @@ class RowSpread {
   double sum_coherence_ = 1;  // of the row sum
   bool normalises_first_ = false;
   double query_norm_ = 0, undivided_ = 0, shortfall_ = 1;
+  double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
   double smallest_weight_ = 0;  // below it a weight may be lost
   double weight_unit_ = 1;      // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;

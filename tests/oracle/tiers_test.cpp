@@ -163,6 +163,22 @@ TEST(TiersOfNarrowSums, KnowOfEqualRoundings) {
   }
 }
 
+// A poor tanh lets a key of 1e17 weigh next to nothing, as it should, or everything: then the result has roundings of that size.
+TEST(TiersInABox, KnowHowLargeAMeanAtItsEndIs) {
+  constexpr int poor_functions = 16;
+  const Policy policy = policy_from_text("bf16-all");
+  const Problem problem = problem_from_text(
+      "lq=14 lk=9 d=8 dv=16 dtype=bf16 softcap=0x1p+7 keep=open keep_axes=11 values=wide:1 seed=2165739879");
+  const Contract contract = emulator::draw_contract(policy, poor_functions);
+  ASSERT_EQ(contract.arithmetic.tanh_ulp, 64);
+  const emulator::Variant variant = emulator::draw_variant(contract, problem, 12864570275060293475u);
+  const Result result(problem, emulator::tightened(contract, variant), contract, variant);
+  const Result::Largest largest = result.largest();
+  EXPECT_GT(largest.elements, 0);
+  EXPECT_GT(largest.lambda, 0);
+  EXPECT_LE(largest.lambda, warn);
+}
+
 // Normal values, 64 to 512 keys, 48 elements or more: what models run, and where the rigorous interval is wide.
 Problem long_rows(std::uint64_t seed) {
   std::uint64_t key = mix(seed ^ 0x6c6f6e67u);
