@@ -53,7 +53,8 @@ void record(const Constants& c, const Row& row, const Enclosure& enclosure, cons
                 {"rho", (row.score_lost ? row.rho_lost : row.rho).text()}};
   for (std::size_t t = 0; t < row.d.size(); ++t)
     made.keys.push_back({row.keys[t], row.scores[t].z.text(), row.scores[t].e.text(), row.d[t].text()});
-  for (const Way& way : enclosure.ways) made.ways.push_back({way.name, way.t.text(), way.x.text(), way.g.text()});
+  for (const Way& way : enclosure.ways)
+    made.ways.push_back({way.name, way.t.text(), way.x.text(), way.g.text(), way.t_top.text(), way.top.text()});
   if (enclosure.expect != Expect::number || enclosure.undetermined) return;
   made.exact = enclosure.y.text();
   made.lo = enclosure.lo.text();

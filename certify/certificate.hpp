@@ -48,6 +48,7 @@ struct Certificate {
   std::vector<Key> keys;
   struct Way {
     std::string name, t, x, g;
+    std::string t_top, top;  // t of the key with the largest score, and the least share of the mean of |v| that it has
   };
   std::vector<Way> ways;  // that the contract permits of making an output
 };

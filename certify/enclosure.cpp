@@ -184,8 +184,12 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   if (c.flush) absolute += 2 * c.pv.eta + c.partial.eta;
   const Ball own = c.float64_errors * 4 * (n + 8) * 0x1p-53 * magnitude;
   const Ball all = expm1(how.t * (1 + c.u_final)), top = expm1(how.t_top * (1 + c.u_final));
-  return {how.name, how.t, all * (magnitude - sure) + top * sure + absolute + own,
-          expm1(denominator_error(c, row, rho, how.sum_of_rounded) * (1 + c.softmax.u))};
+  return {how.name,
+          how.t,
+          all * (magnitude - sure) + top * sure + absolute + own,
+          expm1(denominator_error(c, row, rho, how.sum_of_rounded) * (1 + c.softmax.u)),
+          how.t_top,
+          sure};
 }
 
 Ball reach(const Way& way, const Ball& top) { return way.x + way.g * (top + way.x); }

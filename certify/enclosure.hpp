@@ -10,6 +10,7 @@ enum class Expect : std::uint8_t { number, nan, nonfinite, minus_infinity };
 struct Way {
   const char* name;
   Ball t, x, g;
+  Ball t_top, top;  // t of the key with the largest score, and the least share of the mean of |v| that it has
 };
 
 // What one element could be if the kernel keeps its contract, before it is rounded to the tensor's type.

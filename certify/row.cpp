@@ -165,7 +165,8 @@ void Row::find_tops(const Constants& c) {
     tops.push_back(t);
     top_off = max(top_off, d[t] - scores[t].e - every_exp);
   }
-  top_off += z_max + g - least_top + c.c_exp * (1 + c.c_exp) + c.float64_errors * 0x1p-50 * z_top;
+  const Ball exps = 2 * c.c_exp * (1 + c.c_exp) + c.softmax.u;
+  top_off += z_max + g - least_top + exps + c.float64_errors * 0x1p-50 * z_top;
 }
 
 // exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is. The

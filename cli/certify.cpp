@@ -165,7 +165,8 @@ ordered_json proof_json(const Result& result) {
     object["keys"].push_back({{"key", key.key}, {"z", key.z}, {"e", key.e}, {"d", key.d}});
   object["ways"] = ordered_json::array();
   for (const auto& way : made.ways)
-    object["ways"].push_back({{"name", way.name}, {"t", way.t}, {"x", way.x}, {"g", way.g}});
+    object["ways"].push_back(
+        {{"name", way.name}, {"t", way.t}, {"x", way.x}, {"g", way.g}, {"t_top", way.t_top}, {"top", way.top}});
   return object;
 }
 

@@ -222,20 +222,21 @@ void Row::weigh(const Call& call, double records) {
   rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
 }
 
-// Section 4: with no lazy shift the key with the largest score has a weight of e^0 before it is rounded, but for a shift
-// that was computed apart from that score, and for its exp. Which key that is the errors of the scores may hide.
+// Section 4: with no lazy shift the largest weight is e^0 before it is rounded, but for a shift that was computed apart
+// from the scores, and for what computes it. Which key has it the errors of the scores may hide.
 void Row::find_tops(const Numbers& m) {
   tops.clear();
   top_off = infinity;
   if (kind != RowKind::ordinary || m.lazy > 0 || m.u_weights == 0 || m.rounding != RoundingMode::nearest) return;
   double least_top = -infinity;
   for (std::size_t t = 0; t < keys.size(); ++t) least_top = std::max(least_top, z[t] - e[t]);
-  const double apart = z_max + g - least_top + 0x1p-50 * z_top, one_exp = m.c_exp * (1 + m.c_exp);
+  const double apart = z_max + g - least_top + 0x1p-50 * z_top;  // the last, for this program's own rounding
+  const double exps = 2 * m.c_exp * (1 + m.c_exp) + m.u_softmax;
   top_off = 0;
   for (std::size_t t = 0; t < keys.size(); ++t) {
     if (z[t] + e[t] < least_top) continue;
     tops.push_back(t);
-    top_off = std::max(top_off, apart + (d[t] - e[t] - every_exp) + one_exp);
+    top_off = std::max(top_off, apart + (d[t] - e[t] - every_exp) + exps);
   }
 }
 

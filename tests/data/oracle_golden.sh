@@ -17,7 +17,7 @@ unit_weight=$unit_weight' double most=0,least=-INF,off=0,sure=INF;'
 unit_weight=$unit_weight' for(int t=0;t<n;t++){ most+=hi[t]; least=std::max(least,z[t]-e[t]); }'
 unit_weight=$unit_weight' for(int t=0;t<n;t++) if(z[t]+e[t]>=least){ sure=std::min(sure,lo[t]*std::fabs(v[t]));'
 unit_weight=$unit_weight' off=std::max(off,d[t]-e[t]-(2+R)*ce*(1+ce)); }'
-unit_weight=$unit_weight' off+=zmax+G-least+ce*(1+ce)+0x1p-50*Zm;'
+unit_weight=$unit_weight' off+=zmax+G-least+2*ce*(1+ce)+um+0x1p-50*Zm;'
 unit_weight=$unit_weight' double top=k.t-uPw+std::min(uPw,(PB[P.p]<PB[P.sm]\&\&uo>0?3:1)*std::expm1(std::min(600.0,off)));'
 unit_weight=$unit_weight' x-=(std::expm1(std::min(600.0,k.t*(1+uf)))-std::expm1(std::min(600.0,top*(1+uf))))*sure\/most; }'
 sed -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
