@@ -295,7 +295,7 @@ double AttentionOracle::slow_t(const Tensor& out, Index most) {
     const double got = out.at(r.b, r.h, r.i, c);
     Enclosure rigorous;
     const std::optional<Spread> spread = std::isfinite(got) ? at.spread_at(r, c, rigorous) : std::nullopt;
-    if (!spread || at.spread.by_box) continue;
+    if (!spread || at.spread.by_box || shares_largest_weight(at.call.numbers, at.row.a2, at.row.z_max)) continue;
     const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
     const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
     const double ratio = error / std::hypot(spread->s, half_ulp / std::sqrt(3.0));

@@ -71,7 +71,8 @@ void Quick::vary(State& row, Index n, const double* z, const double* bias) {
   rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   const double most = products::variances(rule, z, bias, w_ + n * stride_, stride_);
-  row.has_spread = largest_tau(row, most * square(m.u_softmax)) <= linear_limit;
+  row.has_spread =
+      largest_tau(row, most * square(m.u_softmax)) <= linear_limit && !shares_largest_weight(m, row.f->a2, row.z_max);
 }
 
 // An upper bound of tau + tau1 of the keys that count, from the largest of the variances above: these took the least that

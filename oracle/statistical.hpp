@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <vector>
 
 #include "oracle/element.hpp"
@@ -19,6 +20,12 @@ inline constexpr double largest_undivided = 0.05;
 struct Spread {
   double s = 0, bias = 0;
 };
+
+// Whether a rounded argument of 2^x may leave even the largest weight of a row other than 1 once it is rounded: rows with the
+// same maximum, as a bias makes them, then share one error. a2 is the row's own.
+inline bool shares_largest_weight(const Numbers& m, double a2, double z_max) {
+  return m.u_weights > 0 && m.u_softmax * (m.a1 + a2) * std::fabs(z_max) > 0.5 * m.u_weights;
+}
 
 // What docs/bounds.md, section 7, says of one row, for an ordinary row whose scores did not overflow.
 class RowSpread {
@@ -70,8 +77,8 @@ class RowSpread {
   bool normalises_first_ = false;
   double query_norm_ = 0, undivided_ = 0, shortfall_ = 1;
   double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
-  double smallest_weight_ = 0;  // below it a weight may be lost
-  double weight_unit_ = 1;      // of a weight as it is rounded, over that of p
+  double smallest_weight_ = 0;    // below it a weight may be lost
+  double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
   std::vector<double> query_, keys_;     // keys_ row by row, padded(d) apart
   std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order

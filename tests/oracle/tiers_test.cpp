@@ -163,6 +163,23 @@ TEST(TiersOfNarrowSums, KnowOfEqualRoundings) {
   }
 }
 
+// Each row sees the lowest bias alone: 2^x rounds all their weights alike, by up to u_P, and T would be the error of one.
+TEST(TiersOfOneMaximum, LeaveOutRowsThatShareTheirLargestWeight) {
+  const Policy policy = policy_from_text("f16");
+  const Contract contract = contract_for(policy);
+  const auto elements = [&](const char* bias) {
+    const Problem problem = problem_from_text(std::string("b=4 lq=4 lk=4 d=16 dv=16 dtype=f16 keep=sparse keep_axes=14 "
+                                                          "bias_axes=2 values=normal:0.015625 seed=189481252 bias=") +
+                                              bias);
+    const Result result(problem, contract, contract, {});
+    oracle::Statistics statistics;
+    EXPECT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
+    return statistics.elements;
+  };
+  EXPECT_EQ(elements("empty_lowest"), 0);
+  EXPECT_GT(elements("normal"), 0);
+}
+
 // A poor tanh lets a key of 1e17 weigh next to nothing, as it should, or everything: then the result has roundings of that size.
 TEST(TiersInABox, KnowHowLargeAMeanAtItsEndIs) {
   constexpr int poor_functions = 16;
