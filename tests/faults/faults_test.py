@@ -44,7 +44,7 @@ def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
         if done.returncode != 1 or not summary["findings"]:
             raise AssertionError(f"{fault}, seed {seed}: not found in {summary['cases']} problems: {done.stderr}")
         finding = summary["findings"][0]
-        if "reproducer" in finding:
+        if finding.get("reproducer"):
             break
     else:
         raise AssertionError(f"{fault}, seed {seed}: flaky {MOST_ATTEMPTS} times")
