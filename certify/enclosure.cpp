@@ -90,10 +90,11 @@ struct Box : Weights {
   // The least share of a mean of |v| that the key with the largest score has. 0 if nothing is known of its weight.
   [[nodiscard]] Ball least_top(const Row& row) const {
     if (row.tops.empty()) return 0;
-    Ball hi_sum, share = lo[row.tops[0]] * std::fabs(values[row.tops[0]]);
+    const auto heavy = [this](std::size_t t) { return lo[t] * std::fabs(values[t]); };
+    Ball hi_sum, least = heavy(row.tops[0]);
     for (const Ball& weight : hi) hi_sum += weight;
-    for (const std::size_t t : row.tops) share = min(share, lo[t] * std::fabs(values[t]));
-    return share / hi_sum;
+    for (const std::size_t t : row.tops) least = min(least, heavy(t));
+    return least / hi_sum;
   }
 
   const std::vector<double>& values;
@@ -107,10 +108,10 @@ Ball excess(const Row& row) { return row.wrong_argument * row.z_all + row.every_
 struct Combination {
   const char* name;
   Ball t;                 // relative errors that numerator and denominator do not share
-  Ball t_top;             // of them, those that the key with the largest score meets
   bool sum_of_rounded;    // the sum is taken over the rounded weights
   bool normalised_first;  // the weights are divided by the sum before they are rounded
   Ball extra;             // what goes into every d
+  Ball t_top = t;         // of t, what the key with the largest score meets
 };
 
 // N of section 4, and u_opd for v.
@@ -135,18 +136,16 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
   if (c.how.normalise_after && c.how.sum_of_unrounded) {
     // A weight of almost 1 is almost exact.
     const Ball top = row.tops.empty() ? c.u_weights : tighter(c.u_weights, c.per_unit_weight * expm1(row.top_off));
-    ways.push_back({"after, sum of unrounded", c.u_weights + t, top + t, false, false, 0});
+    ways.push_back({"after, sum of unrounded", c.u_weights + t, false, false, 0, top + t});
   }
   if (c.how.normalise_after && c.how.sum_of_rounded)
-    ways.push_back({"after, sum of rounded", t, t, true, false, c.weights_round ? c.u_weights : Ball(0)});
-  if (c.how.normalise_before) {
-    const Ball all = c.u_weights + t + 2 * c.c_div * c.softmax.u;
-    ways.push_back({"before", all, all, false, true, 0});
-  }
+    ways.push_back({"after, sum of rounded", t, true, false, c.weights_round ? c.u_weights : Ball(0)});
+  if (c.how.normalise_before) ways.push_back({"before", c.u_weights + t + 2 * c.c_div * c.softmax.u, false, true, 0});
   if (c.how.normalise_lse) {
     const Ball argument = (2 + (c.exp2 ? 4 : 0)) * (row.z_top + c.lazy + row.ln_n + 1) + c.a3 * (row.ln_n + 1);
-    const Ball all = c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp);
-    ways.push_back({"exp(z - lse)", all, all, false, true, 0});
+    ways.push_back({"exp(z - lse)",
+                    c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp),
+                    false, true, 0});
   }
   return ways;
 }

@@ -31,7 +31,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   after_ = how.normalise_after && how.sum_of_unrounded;
   before_ = how.normalise_before || how.normalise_lse;
   sum_rounded_only_ = !after_ && !before_;
-  unit_weight_ = after_ && !before_ && m.lazy == 0 && m.u_weights > 0;
+  spared_ = after_ && !before_ && m.lazy == 0 ? m.u_weights : 0;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
   // With directed rounding, what may overflow is not judged, which takes the full formulas to say.
   if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1 || call.d < 1 ||
@@ -236,9 +236,7 @@ void Quick::weigh(Index n) {
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    damping};
   const products::WeightSums sums = products::weigh(rule, z_ + n * stride_, p, d_ + n * stride_, weights, stride_);
-  // At most what section 4 takes from t for the largest weight, whose p is 1.
-  const double sure = unit_weight_ ? m.u_weights : 0;
-  if (unit_weight_) weights[std::max_element(p, p + stride_) - p] -= sure;
+  if (spared_ > 0) weights[std::max_element(p, p + stride_) - p] -= spared_;  // where p is 1
   row.mass = sums.mass;
   row.gain = sums.gain / damping;
   const double inverse = 1 / row.mass;
@@ -249,7 +247,7 @@ void Quick::weigh(Index n) {
   if (!(absolute > 0x1p-900)) absolute -= (row.n * inverse + 2) * 0x1p-1074;
   row.accept = {inverse,
                 sums.gain * inverse,
-                t - sure,
+                t - spared_,
                 f.g,
                 absolute,
                 unit_roundoff(format_),

@@ -114,7 +114,7 @@ class Quick {
   Spreads spreads_;
   bool near_first_ = false;  // near_by_mean() before anything else
   bool after_, before_, sum_rounded_only_;
-  bool unit_weight_;  // the full formulas may know that the largest weight is 1 before it is rounded
+  double spared_;  // at most what section 4 takes from t for the largest weight, which may be 1 before it is rounded
   double root_d_;
   products::ScoreRule score_rule_;
   Index max_rows_ = 0, tile_keys_ = 0, tiles_ = 1, stride_ = 0, d_stride_ = 0, kt_stride_ = 0, columns_ = 0,

@@ -8,15 +8,13 @@
 
 #include "oracle/quick.hpp"
 #include "oracle/quick_scratch.hpp"
+#include "oracle/series.hpp"
 #include "oracle/statistical.hpp"
 
 namespace attest::oracle {
 namespace {
 
-double square(double x) { return x * x; }
-
 constexpr double slack = 1 - 1e-6;
-constexpr double unit64 = 0x1p-53;  // of the reference itself
 
 // The power of two whose product with x > 0 lies in [1, 2); 2^1022 at most.
 double scale_to_one(double x) {

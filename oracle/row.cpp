@@ -345,22 +345,16 @@ int RowNumbers::combinations(const Call& call, Combination out[4]) const {
   const Arithmetic& how = m.arithmetic;
   const double t = m.shared_rounding(static_cast<double>(n), r, z_top);
   int count = 0;
-  const auto permit = [&](int box, double all, double top, bool sum_of_rounded, bool normalised_first) {
-    out[count++] = {box, all, top, sum_of_rounded, normalised_first};
-  };
   if (how.normalise_after && how.sum_of_unrounded)
-    permit(0, m.u_weights + t, std::min(m.u_weights, m.per_unit_weight * growth(top_off)) + t, false, false);
-  if (how.normalise_after && how.sum_of_rounded) permit(m.weights_round ? 1 : 0, t, t, true, false);
-  if (how.normalise_before) {
-    const double all = m.u_weights + t + 2 * m.c_div * m.u_softmax;
-    permit(0, all, all, false, true);
-  }
-  if (how.normalise_lse) {
-    const double all = m.u_weights + t +
-                       m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
-                       (3 + r) * m.c_exp * (1 + m.c_exp);
-    permit(0, all, all, false, true);
-  }
+    out[count++] = {0, m.u_weights + t, false, false, std::min(m.u_weights, m.per_unit_weight * growth(top_off)) + t};
+  if (how.normalise_after && how.sum_of_rounded) out[count++] = {m.weights_round ? 1 : 0, t, true, false};
+  if (how.normalise_before) out[count++] = {0, m.u_weights + t + 2 * m.c_div * m.u_softmax, false, true};
+  if (how.normalise_lse)
+    out[count++] = {0,
+                    m.u_weights + t +
+                        m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
+                        (3 + r) * m.c_exp * (1 + m.c_exp),
+                    false, true};
   return count;
 }
 

@@ -10,10 +10,10 @@ namespace attest::oracle {
 // One way in which a kernel may turn the weights into an output, as section 4 of docs/bounds.md lists them.
 struct Combination {
   int box;       // 0: weights as in section 2; 1: the sum is taken over the rounded weights
-  double t;      // relative errors that numerator and denominator do not share
-  double t_top;  // of them, those that the key with the largest score meets
+  double t = 0;  // relative errors that numerator and denominator do not share
   bool sum_of_rounded;
   bool normalised_first;  // the weights are divided by the sum before they are rounded
+  double t_top = t;       // of t, what the key with the largest score meets
 };
 
 // How an element of a row is to be judged.

@@ -10,6 +10,7 @@ namespace attest::oracle {
 
 // Room in lambda s for what the terms leave out.
 inline constexpr double spread_margin = 1.05;
+inline constexpr double unit64 = 0x1p-53;  // unit roundoff of the reference itself
 // Rows whose weights may be off by more than this, relatively, are judged by a box.
 inline constexpr double linear_limit = 0.05;
 // Errors that all weights share, and no division takes back, are not added up beyond this.

@@ -9,9 +9,12 @@
 #include "core/rng.hpp"
 #include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
+#include "tests/oracle/brought_out.hpp"
 
 namespace attest {
 namespace {
+
+using namespace testing;  // the values
 
 using emulator::Error;
 using emulator::Merge;
@@ -34,111 +37,6 @@ struct Freedom {
   int problems = 60;
   int found = 45;  // at least so many of them where it is not declared
 };
-
-void fill(Tensor& tensor, double (*value)(Index position, Index column)) {
-  const auto shape = tensor.shape();
-  for (Index i = 0; i < shape[2]; ++i)
-    for (Index c = 0; c < shape[3]; ++c) tensor.set(0, 0, i, c, value(i, c));
-}
-
-void rise_of_fourteen(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.k, [](Index j, Index) { return 14.0 * static_cast<double>(j); });
-}
-
-// Two keys at scores of +-64, that bring a bias of -+64 to 0. The first product of a score is all of it but for 63 that
-// are just under an ulp each.
-void long_sums(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 8.0; });
-  fill(in.k, [](Index j, Index c) { return (j == 0 ? 1 : -1) * (c == 0 ? 1 : 0x1.f8p-24); });
-  fill(in.bias, [](Index, Index j) { return j == 0 ? -8.0 : 8.0; });
-}
-
-// One weight of 1, all others just under an ulp of it.
-void one_heavy_key(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.k, [](Index j, Index) { return j == 0 ? 0 : std::log(0x1.ep-24); });
-  fill(in.v, [](Index, Index) { return 1.0; });
-}
-
-void rising_scores(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.k, [](Index j, Index) { return 0.01 * static_cast<double>(j); });
-  fill(in.v, [](Index j, Index) { return j < 32 ? 1.0 : -1.0; });
-}
-void falling_scores(Inputs& in, std::uint64_t) {
-  rising_scores(in, 0);
-  fill(in.k, [](Index j, Index) { return -0.01 * static_cast<double>(j); });
-}
-
-// Elements of one factor that are next to nothing, and large ones of the other: what is folded into the former underflows.
-void tiny(Tensor& small, Tensor& large, std::uint64_t seed) {
-  const double size = 0x1p-14 * (1.5 + 0.5 * symmetric_uniform(mix(seed)));
-  for (Index i = 0; i < small.shape()[2]; ++i)
-    for (Index c = 0; c < small.shape()[3]; ++c) small.set(0, 0, i, c, i % 2 == 0 ? size : -size);
-  fill(large, [](Index j, Index) { return j % 2 == 0 ? 0x1p14 : -0x1p14; });
-}
-void tiny_queries(Inputs& in, std::uint64_t seed) { tiny(in.q, in.k, seed); }
-void tiny_keys(Inputs& in, std::uint64_t seed) { tiny(in.k, in.q, seed); }
-
-void large_queries(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 60000.0; });
-  fill(in.k, [](Index, Index) { return 0x1p-13; });
-}
-void large_keys(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 0x1p-13; });
-  fill(in.k, [](Index, Index) { return 60000.0; });
-}
-
-void subnormal_values(Inputs& in, std::uint64_t) {
-  fill(in.v, [](Index, Index) { return 0x1.3p-16; });
-}
-void subnormal_bias(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 0.0; });
-  fill(in.bias, [](Index, Index) { return 0x1.8p-15; });
-}
-void subnormal_weight(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.k, [](Index j, Index) { return -11.0 * static_cast<double>(j); });
-  fill(in.v, [](Index j, Index) { return 60000.0 * static_cast<double>(j); });
-}
-void subnormal_products(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 0x1p-8; });
-  fill(in.k, [](Index j, Index) { return j == 0 ? 0 : 0x1.8p-8; });
-}
-void subnormal_mean(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 0.0; });
-  fill(in.v, [](Index j, Index) { return j == 0 ? 0x1.8p-126 : -0x1p-126; });
-}
-void scores_near_1030(Inputs& in, std::uint64_t) {
-  fill(in.bias, [](Index, Index) { return 1030.0; });
-}
-void rise_of_seven(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.k, [](Index j, Index) { return 7.0 * static_cast<double>(j); });
-  fill(in.v, [](Index, Index) { return 100.0; });
-}
-// A weight just above 1/8 beside one of 1, whose value is 0: few other roundings show.
-void an_eighth(Inputs& in, std::uint64_t seed) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.v, [](Index j, Index) { return static_cast<double>(j); });
-  in.k.set(0, 0, 0, 0, 0);
-  in.k.set(0, 0, 1, 0, -2.06 + 0.01 * symmetric_uniform(mix(seed)));
-}
-// The second key has the larger score, and all of the output.
-void rise_of_less_than_one(Inputs& in, std::uint64_t seed) {
-  fill(in.q, [](Index, Index) { return 1.0; });
-  fill(in.v, [](Index j, Index) { return static_cast<double>(j); });
-  in.k.set(0, 0, 0, 0, 0);
-  in.k.set(0, 0, 1, 0, 0.5 + 0.4 * symmetric_uniform(mix(seed)));
-}
-void positive_values(Inputs& in, std::uint64_t) {
-  fill(in.v,
-       [](Index j, Index c) { return 1.5 + 0.5 * symmetric_uniform(mix(static_cast<std::uint64_t>(j * 997 + c))); });
-}
-void equal_scores(Inputs& in, std::uint64_t) {
-  fill(in.q, [](Index, Index) { return 0.0; });
-}
 
 constexpr const char* short_rows = "lq=4 lk=8 d=8 dv=8 lse=f32";
 constexpr const char* ones_at_1030 = "lq=16 lk=8 d=4 dv=1 bias=zero v_form=one";

@@ -1,0 +1,93 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+// Sums over the keys of a row in their order, and what tells how roundings in them may agree.
+namespace attest::oracle {
+
+inline double square(double x) { return x * x; }
+
+// The Euclidean norm, where squares may over- or underflow.
+inline double norm(std::span<const double> x) {
+  double top = 0, squares = 0;
+  for (const double value : x) top = std::max(top, std::fabs(value));
+  if (top == 0) return 0;
+  for (const double value : x) squares += square(value / top);
+  return top * std::sqrt(squares);
+}
+
+// The keys that set a new maximum, from the first on or from the last on: how many, and the sum over these of the
+// magnitude of what all keys before it move, which is what a rescaling by exp gets wrong.
+struct Records {
+  double count = 0, rescaled = 0;
+};
+template <class Iterator, class Moved>
+Records records(Iterator from, Iterator to, Moved moved) {
+  Records result;
+  double top = -std::numeric_limits<double>::infinity(), before = 0;
+  for (; from != to; ++from, ++moved) {
+    if (*from > top) {
+      top = *from;
+      ++result.count;
+      result.rescaled += std::fabs(before);
+    }
+    before += *moved;
+  }
+  return result;
+}
+
+// Increments that agree to within an ulp of their accumulator meet the same rounding error in every addition. Among n of
+// them in groups of c_g that is sum c_g^2 / n, at least 1. An increment of 0 changes no sum.
+inline double coherence(std::vector<double> increments, double ulp) {
+  if (!(ulp > 0)) return 1;
+  const double n = static_cast<double>(increments.size());
+  double squares = static_cast<double>(std::erase(increments, 0.0));
+  for (double& x : increments) x = std::floor(x / ulp);
+  std::sort(increments.begin(), increments.end());
+  for (auto group = increments.begin(); group != increments.end();) {
+    const auto end = std::upper_bound(group, increments.end(), *group);
+    squares += square(static_cast<double>(end - group));
+    group = end;
+  }
+  return std::max(1.0, squares / n);
+}
+
+// Running sums of terms, in the order of the keys.
+struct Prefixes {
+  double squares = 0;         // of the terms
+  double prefix_squares = 0;  // of the running sums
+  double largest = 0;         // magnitude of a running sum
+};
+inline Prefixes prefixes(std::span<const double> terms) {
+  Prefixes result;
+  double running = 0;
+  for (const double x : terms) {
+    running += x;
+    result.squares += x * x;
+    result.prefix_squares += running * running;
+    result.largest = std::max(result.largest, std::fabs(running));
+  }
+  return result;
+}
+
+// Keys of one tile or split share the rounding of its maximum, of its log-sum-exp or of its partial result: the largest
+// sum of squares of block sums over the sizes that blocks may have.
+inline double largest_block_squares(const std::vector<double>& moved) {
+  double best = 0;
+  for (std::size_t size = 1;; size = size == 1 || size == 4 ? 4 * size : 2 * size) {
+    double squares = 0;
+    for (std::size_t first = 0; first < moved.size(); first += size) {
+      const auto from = moved.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(size, moved.size() - first));
+      squares += square(std::accumulate(from, from + count, 0.0));
+    }
+    best = std::max(best, squares);
+    if (size >= moved.size()) return best;
+  }
+}
+
+}  // namespace attest::oracle
