@@ -17,7 +17,7 @@
 namespace attest::cli {
 namespace {
 
-const std::vector<Option>& options() {
+const std::vector<Option>& calibrate_options() {
   static const std::vector<Option> all{
       {"policy", "NAME|STAGE=FORMAT,...", "this precision policy alone (all named ones)"},
       {"kernels", "N", "conforming kernels per policy (40)"},
@@ -29,7 +29,7 @@ const std::vector<Option>& options() {
   return all;
 }
 
-engine::CalibrateOptions read_options(const Settings& settings) {
+engine::CalibrateOptions read_calibrate_options(const Settings& settings) {
   engine::CalibrateOptions calibrate;
   calibrate.kernel = emulated_kernel;
   if (const auto policy = settings.text("policy"))
@@ -44,7 +44,7 @@ engine::CalibrateOptions read_options(const Settings& settings) {
 }
 
 // A live line where stderr is a terminal; else one per policy.
-void tell_progress(std::string_view what, std::size_t done, std::size_t of) {
+void tell_calibrating(std::string_view what, std::size_t done, std::size_t of) {
   if (progress_is_live())
     std::cerr << fmt::format("\r\033[Kcalibrating {} ({} of {})", what, done + 1, of) << std::flush;
   else if (done % values_count == 0)
@@ -61,11 +61,11 @@ std::string missing_text(const oracle::Calibration& calibration, const std::vect
 }
 
 int run_calibrate(const Settings& settings) {
-  engine::CalibrateOptions calibrate = read_options(settings);
+  engine::CalibrateOptions calibrate = read_calibrate_options(settings);
   std::unique_ptr<OutputFile> out;
   if (const auto path = settings.text("out"))
     out = std::make_unique<OutputFile>(*path, "--out", OutputFile::Before::what_it_held);
-  calibrate.progress = tell_progress;
+  calibrate.progress = tell_calibrating;
   calibrate.interrupt = end_on_interrupt();
   const oracle::Calibration calibration = engine::calibrate(calibrate);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
@@ -84,7 +84,7 @@ void add_calibrate(CLI::App& app, Run& run) {
   auto* verb =
       app.add_subcommand("calibrate", "thresholds of the statistical tiers, from emulated kernels that conform");
   auto settings = std::make_shared<Settings>();
-  settings->declare(*verb, options());
+  settings->declare(*verb, calibrate_options());
   verb->callback([=, &run] {
     run = [=] {
       settings->complete("calibrate");

@@ -16,13 +16,13 @@
 namespace attest::cli {
 namespace {
 
-struct Answer {
+struct Returned {
   std::optional<Tensor> out;
   Tensor lse;  // absent unless the problem asks for it
 };
 
 // The subject's answer to the reproducer, if it can be had here; an export does not fail for want of it.
-Answer run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+Returned run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
   try {
     const auto given = settings.text("subject");
     const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
@@ -69,7 +69,7 @@ int export_entry(const Settings& settings, const std::string& path) {
   const auto output = settings.text("output");
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
-    Answer answer = run_subject(settings, entry, inputs);
+    Returned answer = run_subject(settings, entry, inputs);
     report::write_npz({entry, inputs, std::move(answer.out), {}, std::move(answer.lse)}, *output);
     return 0;
   }

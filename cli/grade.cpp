@@ -21,7 +21,7 @@
 namespace attest::cli {
 namespace {
 
-const std::vector<Option>& options() {
+const std::vector<Option>& grade_options() {
   static const std::vector<Option> all{
       {"faults", "GLOB", "which faults of `attest list faults` (all)"},
       {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
@@ -51,7 +51,7 @@ std::vector<engine::GradedFault> read_faults(const Settings& settings) {
   return faults;
 }
 
-engine::GradeOptions read_options(const Settings& settings) {
+engine::GradeOptions read_grade_options(const Settings& settings) {
   engine::GradeOptions grade;
   grade.open = builtin_subject;
   grade.faults = read_faults(settings);
@@ -73,7 +73,7 @@ engine::GradeOptions read_options(const Settings& settings) {
 }
 
 // A live line where stderr is a terminal; else one per part.
-void tell_progress(std::string_view what, std::size_t done, std::size_t of) {
+void tell_grading(std::string_view what, std::size_t done, std::size_t of) {
   std::cerr << fmt::format("{}grading {} ({} of {}){}", progress_is_live() ? "\r\033[K" : "", what, done + 1, of,
                            progress_is_live() ? "" : "\n")
             << std::flush;
@@ -85,20 +85,20 @@ int run_grade_verb(const Settings& settings) {
   if (const auto path = settings.text("svg")) svg = std::make_unique<OutputFile>(*path, "--svg");
   if (json && svg && json->is_stdout() && svg->is_stdout())
     throw usage_error("--json - and --svg - cannot share stdout: give one of them a file");
-  engine::GradeOptions grade_options = read_options(settings);
-  grade_options.progress = tell_progress;
-  grade_options.interrupt = end_on_interrupt();
-  const engine::Grade grade = engine::run_grade(grade_options);
+  engine::GradeOptions chosen = read_grade_options(settings);
+  chosen.progress = tell_grading;
+  chosen.interrupt = end_on_interrupt();
+  const engine::Grade grade = engine::run_grade(chosen);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;
   if (json) {
-    auto object = report::grade_json(grade, grade_options);
+    auto object = report::grade_json(grade, chosen);
     object["exit"] = static_cast<int>(grade.exit());
     write_json(*json, object);
   }
-  if (svg) write_text(*svg, report::grade_svg(grade, grade_options));
+  if (svg) write_text(*svg, report::grade_svg(grade, chosen));
   if (grade.exit() == Exit::internal)
     throw internal_error("interrupted before all of one fault was measured: there is nothing to tell");
-  if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) std::cout << report::grade_text(grade, grade_options);
+  if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) std::cout << report::grade_text(grade, chosen);
   return static_cast<int>(grade.exit());
 }
 
@@ -108,7 +108,7 @@ void add_grade(CLI::App& app, Run& run) {
   auto* verb =
       app.add_subcommand("grade", "the fault catalogue against the laws, and against the rules that others use");
   auto settings = std::make_shared<Settings>();
-  settings->declare(*verb, options());
+  settings->declare(*verb, grade_options());
   verb->callback([=, &run] {
     run = [=] {
       settings->complete("grade");

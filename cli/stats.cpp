@@ -20,7 +20,7 @@
 namespace attest::cli {
 namespace {
 
-std::vector<Option> options() {
+std::vector<Option> stats_options() {
   std::vector<Option> all{
       {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
@@ -64,7 +64,7 @@ void add_stats(CLI::App& app, Run& run) {
   auto settings = std::make_shared<Settings>();
   auto subject = std::make_shared<std::string>("builtin:fused");
   verb->add_option("SUBJECT", *subject, subject_help())->type_name("");
-  settings->declare(*verb, options());
+  settings->declare(*verb, stats_options());
   verb->callback([=, &run] {
     run = [=] {
       settings->complete("stats");

@@ -32,6 +32,13 @@ if(ATTEST_NATIVE)
   add_compile_options(-march=native)
 endif()
 
+# A release is built once and whole, and several sources at a time are quicker; elsewhere each is compiled alone, which an
+# edit waits for, and shows what it forgets to include.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(several ON)
+endif()
+option(ATTEST_UNITY "Compile several sources at a time (default: in a release)" ${several})
+
 if(ATTEST_SANITIZE)
   add_compile_options(-fsanitize=${ATTEST_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)

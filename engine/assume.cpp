@@ -28,7 +28,7 @@ namespace {
 using Node = Assumption::Node;
 using NodePtr = std::shared_ptr<Node>;
 
-constexpr int deepest = 64;
+constexpr int deepest_nesting = 64;
 constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
 
 bool is_comparison(std::string_view op) {
@@ -137,7 +137,7 @@ class Parser {
   }
 
   NodePtr disjunction(int depth) {
-    if (depth > deepest) fail("fewer parentheses");
+    if (depth > deepest_nesting) fail("fewer parentheses");
     return chain(depth, {"||"}, [this](int d) { return conjunction(d); });
   }
   NodePtr conjunction(int depth) {
@@ -145,7 +145,7 @@ class Parser {
   }
   NodePtr negation(int depth) {
     if (token_ != "!") return comparison(depth);
-    if (depth > deepest) fail("fewer negations");
+    if (depth > deepest_nesting) fail("fewer negations");
     auto node = std::make_shared<Node>();
     node->kind = Node::Kind::logical_not;
     advance();
@@ -166,7 +166,7 @@ class Parser {
   }
 
   NodePtr primary(int depth) {
-    if (depth > deepest) fail("fewer parentheses");
+    if (depth > deepest_nesting) fail("fewer parentheses");
     auto node = std::make_shared<Node>();
     node->position = position_;
     if (token_ == "(") {

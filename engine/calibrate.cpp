@@ -20,7 +20,7 @@ namespace {
 using oracle::Calibration;
 using oracle::CalibrationCell;
 
-constexpr Index most_multiply_adds = Index{1} << 16;
+constexpr Index largest_problem = Index{1} << 16;
 constexpr Index most_long = Index{1} << 19;  // of one problem in a hundred
 // Results of few rows spread T most and are rare among random problems: a third of the problems has at most three rows,
 // and a third at most 31.
@@ -29,7 +29,7 @@ constexpr Index most_of_lambda = Index{1} << 13;        // where the full formul
 constexpr std::uint64_t calibration_stream = 0x63616C;  // keeps the kernels apart from the problems
 
 // One kernel on one problem.
-struct Record {
+struct Measured {
   Problem problem;
   std::uint64_t kernel = 0;
   double t = 0, lambda = 0;
@@ -48,7 +48,7 @@ Domain domain_of(const Policy& policy, Values values, Index most, Index most_row
   return domain;
 }
 
-void add_lambda(oracle::AttentionOracle& oracle, const Tensor& out, Record& record) {
+void add_lambda(oracle::AttentionOracle& oracle, const Tensor& out, Measured& record) {
   for (const Index flat : judged_rows(record.problem)) {
     const RowIndex r = row_index(record.problem, flat);
     for (Index c = 0; c < record.problem.dv; ++c) {
@@ -76,8 +76,8 @@ struct Run {
   std::optional<oracle::AttentionOracle> oracle;
 };
 
-Record measure(const Problem& problem, const EmulatedKernel& kernel) {
-  Record record;
+Measured measure(const Problem& problem, const EmulatedKernel& kernel) {
+  Measured record;
   record.problem = problem;
   Run run(problem, kernel);
   oracle::Statistics statistics;
@@ -97,20 +97,20 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 // `slow` gives T by the second look.
-CalibrationCell cell_of(std::vector<const Record*> records, std::size_t kernels,
-                        const std::function<double(const Record&)>& slow) {
+CalibrationCell cell_of(std::vector<const Measured*> records, std::size_t kernels,
+                        const std::function<double(const Measured&)>& slow) {
   CalibrationCell cell;
-  for (const Record* record : records) {
+  for (const Measured* record : records) {
     cell.lambda = std::max(cell.lambda, record->lambda);
     cell.lambda_elements += record->lambda_elements;
   }
-  std::erase_if(records, [](const Record* record) { return record->elements < oracle::least_elements; });
+  std::erase_if(records, [](const Measured* record) { return record->elements < oracle::least_elements; });
   cell.kernels = static_cast<std::int64_t>(kernels);
   cell.results = std::ssize(records);
   if (records.empty()) return cell;
-  std::ranges::stable_sort(records, {}, &Record::t);
+  std::ranges::stable_sort(records, {}, &Measured::t);
   std::vector<double> all;
-  for (const Record* record : records) {
+  for (const Measured* record : records) {
     cell.elements += record->elements;
     all.push_back(record->t);
   }
@@ -159,13 +159,13 @@ EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, 
 }
 
 // Every kernel on as many problems with these values.
-std::vector<Record> measure_all(const CalibrateOptions& options, const Policy& policy,
-                                const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
+std::vector<Measured> measure_all(const CalibrateOptions& options, const Policy& policy,
+                                  const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
   std::vector<Domain> domains;
-  for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, most_multiply_adds, rows));
+  for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, largest_problem, rows));
   const Domain large = domain_of(policy, values, most_long, any_rows);
   const std::uint64_t seed = extend(mix(options.seed), step);
-  std::vector<Record> records(kernels.size() * options.cases);
+  std::vector<Measured> records(kernels.size() * options.cases);
   const auto measure_one = [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
     const Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
@@ -184,19 +184,19 @@ std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions
   for (std::uint64_t number = 0; number < options.kernels; ++number)
     kernels.push_back(kernel_of(options, policy, number));
   Shares by_kernel, by_keys;
-  const auto second_look = [&](const Record& record) {
+  const auto second_look = [&](const Measured& record) {
     Run run(record.problem, kernels[record.kernel]);
     return run.oracle->slow_t(run.out);
   };
   for (std::size_t values = 0; values < values_count; ++values, ++step) {
     if (options.progress) options.progress(to_text(policy), step, options.policies.size() * values_count);
-    const std::vector<Record> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
+    const std::vector<Measured> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
     if (is_set(options.interrupt)) return std::nullopt;
-    std::map<std::string, std::vector<const Record*>> classes;
-    for (const Record& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
+    std::map<std::string, std::vector<const Measured*>> classes;
+    for (const Measured& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
     for (const auto& [name, of_class] : classes) {
       const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
-      for (const Record* record : of_class) {
+      for (const Measured* record : of_class) {
         if (record->elements < oracle::least_elements) continue;
         by_kernel.add(record->kernel, record->t > cell.t99);
         by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))),

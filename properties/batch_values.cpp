@@ -14,7 +14,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason batch_values_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.b < 2) return "one sample";
   if (p.q_layout == Layout::broadcast_batch && p.k_layout == Layout::broadcast_batch &&
       p.v_layout == Layout::broadcast_batch)
@@ -35,7 +35,7 @@ void change(Tensor& tensor, const Tensor& other, Halves halves, int parity) {
   });
 }
 
-Verdict check(Trial& trial) {
+Verdict check_batch_values(Trial& trial) {
   const Problem& p = trial.problem();
   const auto bits = static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(p.b - 1)));
   const Halves halves{static_cast<int>(below(draw(p, 21), bits))};
@@ -73,8 +73,8 @@ Property batch_values() {
           "f(x)[b] = f(x')[b] where x and x' agree in sample b and in shape",
           "a sample's result does not depend on the values of other samples, if `deterministic` is claimed",
           Kind::exact,
-          not_applicable,
-          check};
+          batch_values_not_applicable,
+          check_batch_values};
 }
 
 }  // namespace attest::properties

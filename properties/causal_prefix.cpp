@@ -23,7 +23,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason causal_prefix_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (!p.causal && p.window_right < 0) return "neither causal nor a right window";
   if (p.lk == 0) return "no keys";
   return needs_deterministic(p, contract, info);
@@ -68,7 +68,7 @@ Index change(Tensor& tensor, const Tensor& other, const Ends& ends, double most)
   return changes;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_causal_prefix(Trial& trial) {
   const Problem& p = trial.problem();
   const Index rows = rows_with_later_keys(trial);
   if (rows == 0) return Verdict::skip("every row may see every key");
@@ -102,8 +102,8 @@ Property causal_prefix() {
           "f(x)[..t] = f(x')[..t] where x and x' differ in keys that rows 0..t may not see",
           "values of later keys change no earlier row, if `deterministic` is claimed",
           Kind::exact,
-          not_applicable,
-          check};
+          causal_prefix_not_applicable,
+          check_causal_prefix};
 }
 
 }  // namespace attest::properties

@@ -11,14 +11,14 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason causal_truncated_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (!p.causal) return "not causal";
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   if (p.lq == 1 || !offers(info.supports.lq, 1)) return "no fewer queries to ask for";
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_causal_truncated(Trial& trial) {
   const Inputs& from = trial.inputs();
   const Supports& supports = trial.subject().info().supports;
   Derived derived = copy_of(trial);
@@ -60,8 +60,8 @@ Property causal_truncated() {
           "f(x)[.., i, :] = f(x')[.., i, :] within both radii, x' = x without later queries and keys, i in x'",
           "a row of a causal problem does not depend on the queries and keys that come later, not even on their number",
           Kind::bound,
-          not_applicable,
-          check};
+          causal_truncated_not_applicable,
+          check_causal_truncated};
 }
 
 }  // namespace attest::properties

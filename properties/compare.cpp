@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "properties/masks.hpp"
+#include "properties/transform.hpp"
 
 namespace attest::properties {
 namespace {
@@ -18,12 +19,6 @@ namespace {
 Wrong class_of(double x) {
   if (std::isnan(x)) return Wrong::nan;
   return std::isinf(x) ? Wrong::infinity : Wrong::finite;
-}
-
-std::array<Index, 4> extents(const Tensor& tensor) {
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
-  return n;
 }
 
 bool same(const attest_tensor& a, Index sample_a, const attest_tensor& b, Index sample_b, Index h, Index i, Index c,

@@ -10,7 +10,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+Reason constant_value_not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   return std::nullopt;
 }
@@ -22,7 +22,7 @@ double constant_of(std::uint64_t key, Index b, Index h, Index c) {
   return key & 1 ? -magnitude : magnitude;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_constant_value(Trial& trial) {
   Derived derived = copy_of(trial);
   Tensor& v = derived.inputs.v;
   const std::uint64_t key = draw(trial.problem(), 72);
@@ -37,8 +37,8 @@ Property constant_value() {
           "RN(lo) <= f(q, k, v) <= RN(hi) where every key has the same v",
           "equal values of all keys come out as they are, within rounding",
           Kind::bound,
-          not_applicable,
-          check};
+          constant_value_not_applicable,
+          check_constant_value};
 }
 
 }  // namespace attest::properties

@@ -11,8 +11,6 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index widest = 1024;
-
 std::vector<Index> widths(const Problem& p, const Supports& supports) {
   std::vector<Index> widths;
   if (p.dv > 1) widths.push_back(p.dv);
@@ -25,13 +23,13 @@ std::vector<Index> widths(const Problem& p, const Supports& supports) {
   return widths;
 }
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason duplicated_columns_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (widths(p, info.supports).empty()) return "the subject takes a single column";
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_duplicated_columns(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   const std::vector<Index> all = widths(p, trial.subject().info().supports);
@@ -56,8 +54,8 @@ Property duplicated_columns() {
           "f(q, k, v[:, s]) = f(q, k, v)[:, s] within both radii, s a list of columns",
           "each output column depends on its own column of V alone, wherever that lies",
           Kind::bound,
-          not_applicable,
-          check};
+          duplicated_columns_not_applicable,
+          check_duplicated_columns};
 }
 
 }  // namespace attest::properties

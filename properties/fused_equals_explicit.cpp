@@ -11,7 +11,7 @@
 namespace attest::properties {
 namespace {
 
-Verdict check(Trial& trial) {
+Verdict check_fused_equals_explicit(Trial& trial) {
   if (!trial.peer()) return Verdict::skip("no explicit kernel beside it");
   if (trial.peer()->info().name == trial.subject().info().name)
     return Verdict::skip("the subject is that explicit kernel");
@@ -34,7 +34,7 @@ Property fused_equals_explicit() {
           "the subject and an explicit kernel under the same contract differ by no more than both may",
           Kind::bound,
           always,
-          check};
+          check_fused_equals_explicit};
 }
 
 }  // namespace attest::properties

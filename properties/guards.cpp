@@ -10,7 +10,7 @@
 namespace attest::properties {
 namespace {
 
-Verdict check(Trial& trial) {
+Verdict check_guards(Trial& trial) {
   const Result& base = trial.base();
   if (base.violation) return Verdict::fail(*base.violation);
   return Verdict::pass({.judged = base.out.size() + base.lse.size()});
@@ -24,7 +24,7 @@ Property guards() {
           "every output element is written, no byte around the outputs is, and no input is modified",
           Kind::guard,
           always,
-          check,
+          check_guards,
           true};
 }
 

@@ -30,7 +30,6 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index most_scores = Index{1} << 22;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 bool is_power_of_four(double x) {
@@ -54,7 +53,7 @@ std::optional<Scale> choose_scale(const Problem& p, const Contract& contract, co
   return Scale{std::copysign(near, own), true};
 }
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason hard_selection_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv * p.lk * p.d == 0) return "no output elements or no keys";
   if (p.multiply_adds() / (p.d + p.dv) > most_scores) return "too many scores to place a winner in each row";
   if (p.k_layout == Layout::broadcast_rows && p.lk > 1) return "all keys share one row";
@@ -256,7 +255,7 @@ class Selection {
   std::map<std::pair<Index, Index>, std::vector<Index>> winners_;  // by stored (batch, key/value head)
 };
 
-Verdict check(Trial& trial) {
+Verdict check_hard_selection(Trial& trial) {
   const Problem& p = trial.problem();
   Selection selection(trial, *choose_scale(p, trial.contract(), trial.subject().info().supports));
   if (!selection.build()) return Verdict::skip("no powers of two give such scores in these formats");
@@ -291,8 +290,8 @@ Property hard_selection() {
           "s_w > s_j + 128 for all j != w  =>  out = v_w",
           "a key that leads by more than 128 nats (800 for f64) owns its row: the index, mask and head-map test",
           Kind::exact,
-          not_applicable,
-          check};
+          hard_selection_not_applicable,
+          check_hard_selection};
 }
 
 }  // namespace attest::properties

@@ -8,7 +8,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason heads_expanded_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (p.hq == p.hkv) return "heads are not grouped";
   if (!offers(info.supports.hkv, p.hq)) return "the subject takes no such number of heads";
@@ -16,7 +16,7 @@ Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_heads_expanded(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   const Inputs& from = trial.inputs();
@@ -41,8 +41,8 @@ Property heads_expanded() {
           "|f(q, k, v) - f(q, k', v')| <= hi - lo, k'[h] = k[h / group], v' alike",
           "query head h reads key/value head h / (Hq / Hkv)",
           Kind::bound,
-          not_applicable,
-          check};
+          heads_expanded_not_applicable,
+          check_heads_expanded};
 }
 
 }  // namespace attest::properties

@@ -18,7 +18,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+Reason hull_not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   return std::nullopt;
 }
@@ -47,7 +47,7 @@ struct Hull {
   }
 };
 
-Verdict check(Trial& trial) {
+Verdict check_hull(Trial& trial) {
   const Problem& p = trial.problem();
   const Result& base = trial.base();
   const Masks masks(trial.inputs(), trial.contract());
@@ -92,8 +92,8 @@ Property hull() {
           "min v_j - r <= f(x) <= max v_j + r over the keys j of the row, r of docs/bounds.md section 4",
           "an output lies between the values that its row attends to, also where no enclosure judges it",
           Kind::bound,
-          not_applicable,
-          check};
+          hull_not_applicable,
+          check_hull};
 }
 
 }  // namespace attest::properties

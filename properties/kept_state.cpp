@@ -15,7 +15,7 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index most_work = Index{1} << 24;
+constexpr Index most_repeated = Index{1} << 24;
 
 Index larger(Index n, const DimRange& range) {
   const Index step = std::max<Index>(range.multiple, 1);
@@ -61,7 +61,7 @@ Problem shrunk(const Problem& problem, const Supports& supports) {
 }
 
 bool usable(const Problem& problem) {
-  if (problem.multiply_adds() > most_work) return false;
+  if (problem.multiply_adds() > most_repeated) return false;
   try {
     validate(problem);
     return true;
@@ -70,7 +70,7 @@ bool usable(const Problem& problem) {
   }
 }
 
-Verdict check(Trial& trial) {
+Verdict check_kept_state(Trial& trial) {
   const Problem& p = trial.problem();
   const Supports& supports = trial.subject().info().supports;
   const Problem first = draw(p, 14) & 1 ? reseeded(p, 15) : shrunk(p, supports);
@@ -110,7 +110,7 @@ Property kept_state() {
           "a call does not depend on the calls before it, if `deterministic` is claimed",
           Kind::exact,
           needs_deterministic,
-          check};
+          check_kept_state};
 }
 
 }  // namespace attest::properties

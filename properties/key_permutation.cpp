@@ -13,9 +13,7 @@
 namespace attest::properties {
 namespace {
 
-bool positional(const Problem& p) { return has_diagonal(p) || p.lengths != Lengths::none; }
-
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason key_permutation_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (p.lk < 2) return "a single key";
   if (p.b * p.hkv * p.lk * (p.d + p.dv) > most_elements || p.b * p.hq * p.lq * p.lk > most_elements)
@@ -33,7 +31,7 @@ std::vector<Index> drawn_order(const Problem& p) {
   return order;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_key_permutation(Trial& trial) {
   Derived derived =
       positional(trial.problem()) ? with_explicit_mask(trial, Said::diagonal_and_lengths) : copy_of(trial);
   const Problem& p = derived.problem;
@@ -56,8 +54,8 @@ Property key_permutation() {
           "f(q, k, v, m) = f(q, k[s], v[s], m[.., s]) within both radii, s a permutation of the keys",
           "the order of the keys, taken together with their values and masks, does not matter",
           Kind::bound,
-          not_applicable,
-          check};
+          key_permutation_not_applicable,
+          check_key_permutation};
 }
 
 }  // namespace attest::properties

@@ -8,16 +8,16 @@
 namespace attest::properties {
 namespace {
 
-bool moves_diagonal(const Problem& p) { return has_diagonal(p) && p.align == Align::top_left; }
+bool falls_with_queries(const Problem& p) { return has_diagonal(p) && p.align == Align::top_left; }
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason last_query_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (p.lq == 1 || !offers(info.supports.lq, 1)) return "no fewer queries to ask for";
-  return moves_diagonal(p) ? no_explicit_mask(p, info) : std::nullopt;
+  return falls_with_queries(p) ? no_explicit_mask(p, info) : std::nullopt;
 }
 
-Verdict check(Trial& trial) {
-  Derived derived = moves_diagonal(trial.problem()) ? with_explicit_mask(trial, Said::diagonal) : copy_of(trial);
+Verdict check_last_query(Trial& trial) {
+  Derived derived = falls_with_queries(trial.problem()) ? with_explicit_mask(trial, Said::diagonal) : copy_of(trial);
   Problem& p = derived.problem;
   Inputs& inputs = derived.inputs;
   const Index last = p.lq - 1;
@@ -39,8 +39,8 @@ Property last_query() {
           "f(q, k, v)[.., Lq-1, :] = f(q[.., Lq-1, :], k, v) within both radii",
           "the last query asked for alone, as in decoding, gives the same row",
           Kind::bound,
-          not_applicable,
-          check};
+          last_query_not_applicable,
+          check_last_query};
 }
 
 }  // namespace attest::properties

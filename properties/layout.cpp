@@ -37,13 +37,13 @@ std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
   return layouts;
 }
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason layout_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (is_contiguous(p) && other_layouts(p, info.supports).empty()) return "the subject takes one layout";
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_layout(Trial& trial) {
   const Problem& p = trial.problem();
   Layout target = Layout::bhsd;
   if (is_contiguous(p)) {
@@ -74,8 +74,8 @@ Property layout() {
           "|f(x) - f(x')| <= hi - lo, x' = x in another memory layout",
           "strides, base addresses and broadcast axes change nothing beyond rounding",
           Kind::bound,
-          not_applicable,
-          check};
+          layout_not_applicable,
+          check_layout};
 }
 
 }  // namespace attest::properties

@@ -11,13 +11,13 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason log_sum_exp_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (!info.supports.lse) return "the subject gives no log-sum-exp";
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_log_sum_exp(Trial& trial) {
   Problem other = trial.problem();
   const bool asked = other.lse != LseOutput::none;
   if (asked)
@@ -44,8 +44,8 @@ Property log_sum_exp() {
           "RN(lo) <= lse(x) <= RN(hi), and f(x) in its enclosure with and without it",
           "the log-sum-exp is right where it is asked for, and asking for it changes nothing beyond rounding",
           Kind::bound,
-          not_applicable,
-          check};
+          log_sum_exp_not_applicable,
+          check_log_sum_exp};
 }
 
 }  // namespace attest::properties

@@ -21,7 +21,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
+Reason lone_key_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
   if (Reason reason = too_large_for_single_keys(p)) return reason;
   if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   if (contract.arithmetic.exp2) return "under exp2 a score less itself need not vanish";
@@ -37,7 +37,7 @@ bool survives(const Contract& contract, double x) {
          });
 }
 
-Verdict check(Trial& trial) {
+Verdict check_lone_key(Trial& trial) {
   const Problem& p = trial.problem();
   const Contract& contract = trial.contract();
   const Masks masks(trial.inputs(), contract);
@@ -72,8 +72,8 @@ Property lone_key() {
           "one open key j  =>  out = v_j, in the base call",
           "a row with a single open key returns its value, whatever its score",
           Kind::exact,
-          not_applicable,
-          check,
+          lone_key_not_applicable,
+          check_lone_key,
           true};
 }
 

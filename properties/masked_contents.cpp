@@ -27,23 +27,23 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index most_scores = Index{1} << 24;
+constexpr Index most_masked_scores = Index{1} << 24;
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason masked_contents_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   const bool edited = std::ranges::any_of(p.edits, [](const Edit& edit) {
     return edit.tensor == Edit::Tensor::bias && edit.value == -std::numeric_limits<double>::infinity();
   });
   const bool masks = p.causal || p.window_left >= 0 || p.window_right >= 0 || p.keep != Keep::none ||
                      p.lengths != Lengths::none || may_exclude(p.bias) || edited;
   if (!masks) return "no mask";
-  if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to look for masked keys";
+  if (p.b * p.hq * p.lq * p.lk > most_masked_scores) return "too many scores to look for masked keys";
   return needs_deterministic(p, contract, info);
 }
 
 Reason nonfinite_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (contract.masked_unread == MaskedUnread::no) return "masked keys may be read";
   if (contract.masked_unread == MaskedUnread::beyond_length && p.lengths == Lengths::none) return "no key lengths";
-  return not_applicable(p, contract, info);
+  return masked_contents_not_applicable(p, contract, info);
 }
 
 // The most that any row makes of what is stored once, over the first `axes` axes: indices along stride-0 axes fall
@@ -192,7 +192,7 @@ std::string_view note_of(Content content) {
   return "";
 }
 
-Verdict check(Trial& trial, std::initializer_list<Content> contents) {
+Verdict check_masked_contents(Trial& trial, std::initializer_list<Content> contents) {
   const Problem& p = trial.problem();
   Reads reads(trial.inputs(), trial.contract());
   Rewriter rewriter(trial, reads);
@@ -218,8 +218,8 @@ Verdict check(Trial& trial, std::initializer_list<Content> contents) {
   return held(counts);
 }
 
-Verdict check_finite(Trial& trial) { return check(trial, {Content::other, Content::largest}); }
-Verdict check_nonfinite(Trial& trial) { return check(trial, {Content::nan, Content::infinity}); }
+Verdict check_finite(Trial& trial) { return check_masked_contents(trial, {Content::other, Content::largest}); }
+Verdict check_nonfinite(Trial& trial) { return check_masked_contents(trial, {Content::nan, Content::infinity}); }
 
 }  // namespace
 
@@ -228,7 +228,7 @@ Property masked_contents() {
           "f(x) = f(x') where x and x' differ only at keys that take part in no row",
           "finite contents of masked keys change nothing, if `deterministic` is claimed",
           Kind::exact,
-          not_applicable,
+          masked_contents_not_applicable,
           check_finite};
 }
 

@@ -30,9 +30,7 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index most_scores = Index{1} << 22;
-
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
+Reason mean_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.dv * p.lk == 0) return "no output elements or no keys";
   if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to count open keys";
   const Arithmetic& arithmetic = contract.arithmetic;
@@ -71,7 +69,7 @@ void draw_values(const Problem& p, Index most, Tensor& v) {
   });
 }
 
-Verdict check(Trial& trial) {
+Verdict check_mean(Trial& trial) {
   const Problem& p = trial.problem();
   const double sum_max = largest_sum(trial.contract().policy);
   const Index most = largest_value(p, sum_max);
@@ -125,8 +123,8 @@ Property mean() {
           "q = 0, n = 2^m open keys, small integers v  =>  out = sum v / n",
           "equal scores give the exact mean of the open keys' values",
           Kind::exact,
-          not_applicable,
-          check};
+          mean_not_applicable,
+          check_mean};
 }
 
 }  // namespace attest::properties

@@ -31,11 +31,10 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index most_scores = Index{1} << 22;
 constexpr Index rows_judged = 4;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+Reason nonfinite_attended_not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.dv * p.lk * p.d == 0) return "no output elements or no keys";
   if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to look for attending rows";
   return std::nullopt;
@@ -182,7 +181,7 @@ std::optional<Evidence> compare_rest(Trial& trial, const Plant& plant, const Rea
   return difference_with_keys(trial, base, result, note, counts);
 }
 
-Verdict check(Trial& trial) {
+Verdict check_nonfinite_attended(Trial& trial) {
   const Problem& p = trial.problem();
   const auto at = some_attended(p, Masks(trial.inputs(), trial.contract()));
   if (!at) return Verdict::skip("no row with an open key among those tried");
@@ -222,8 +221,8 @@ Property nonfinite_attended() {
           "NaN or infinity in q_i, k_j or v_j shows in the rows that attend to it and in no other",
           "what is not finite is neither lost nor spread beyond what the contract permits",
           Kind::exact,
-          not_applicable,
-          check};
+          nonfinite_attended_not_applicable,
+          check_nonfinite_attended};
 }
 
 }  // namespace attest::properties

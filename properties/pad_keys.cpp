@@ -18,14 +18,14 @@ constexpr Index longest = Index{1} << 20;
 enum class Closed { by_length, by_keep, by_bias };
 
 // The diagonal is measured from the last key.
-bool moves_diagonal(const Problem& p) {
+bool falls_with_keys(const Problem& p) {
   return has_diagonal(p) && p.align == Align::bottom_right && p.lengths == Lengths::none;
 }
 
 std::vector<Closed> ways(const Problem& p, const Contract& contract, const Supports& supports) {
   std::vector<Closed> ways;
   if (supports.kv_lengths) ways.push_back(Closed::by_length);
-  if (moves_diagonal(p)) return ways;
+  if (falls_with_keys(p)) return ways;
   if (supports.keep) ways.push_back(Closed::by_keep);
   const bool softcap_last = p.softcap > 0 && !contract.softcap_before_bias;  // makes -softcap of -inf
   if (bias_type(supports) && !softcap_last) ways.push_back(Closed::by_bias);
@@ -41,7 +41,7 @@ std::vector<Index> longer(const Problem& p, const Supports& supports) {
   return lengths;
 }
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason pad_keys_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   if (ways(p, contract, info.supports).empty()) return "no mask that the subject takes closes more keys";
   if (longer(p, info.supports).empty()) return "no more keys that the subject takes";
@@ -60,7 +60,7 @@ Tensor lengthened(const Tensor& mask, DType type, const Problem& p, Index lk, do
   return made;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_pad_keys(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   const Supports& supports = trial.subject().info().supports;
@@ -108,8 +108,8 @@ Property pad_keys() {
           "f(q, k, v) = f(q, [k k'], [v v']) within both radii, the keys k' closed",
           "keys appended and closed by a length, a mask or a bias of -inf change nothing",
           Kind::bound,
-          not_applicable,
-          check};
+          pad_keys_not_applicable,
+          check_pad_keys};
 }
 
 }  // namespace attest::properties

@@ -11,8 +11,6 @@
 namespace attest::properties {
 namespace {
 
-constexpr Index widest = 1024;
-
 // Rows of d elements begin at the multiples of bytes that the subject wants.
 bool aligned(const Supports& supports, Format dtype, Index d) {
   return d * static_cast<Index>(size_of(dtype_of(dtype))) % supports.alignment == 0;
@@ -28,7 +26,7 @@ std::vector<Index> wider(const Problem& p, const Supports& supports) {
   return widths;
 }
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason pad_width_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (info.supports.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
   if (wider(p, info.supports).empty()) return "no wider shape that the subject takes";
@@ -43,7 +41,7 @@ Tensor with_zeros(const Tensor& tensor, Layout layout, Index width) {
   return made;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_pad_width(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   const Supports& supports = trial.subject().info().supports;
@@ -73,8 +71,8 @@ Property pad_width() {
           "f(q, k, v) = f([q 0], [k 0], v) within both radii, at the same scale",
           "coordinates of zeros appended to q and k change nothing",
           Kind::bound,
-          not_applicable,
-          check};
+          pad_width_not_applicable,
+          check_pad_width};
 }
 
 }  // namespace attest::properties

@@ -9,7 +9,7 @@
 namespace attest::properties {
 namespace {
 
-Verdict check(Trial& trial) { return trial.judgement(); }
+Verdict check_policy_bound(Trial& trial) { return trial.judgement(); }
 
 }  // namespace
 
@@ -19,7 +19,7 @@ Property policy_bound() {
           "each element is one that a kernel of the declared precision policy could have returned",
           Kind::bound,
           always,
-          check,
+          check_policy_bound,
           true};
 }
 

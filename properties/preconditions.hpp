@@ -23,6 +23,9 @@ inline Reason needs_deterministic(const Problem& p, const Contract& contract, co
   return std::nullopt;
 }
 
+// A law that looks at each score looks at no more of them than this; one that adds columns adds them up to this width.
+inline constexpr Index most_scores = Index{1} << 22, widest = 1024;
+
 inline bool offers(const DimRange& range, Index n) noexcept {
   return n >= range.min && n <= range.max && (range.multiple <= 1 || n % range.multiple == 0);
 }

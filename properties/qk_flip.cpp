@@ -15,13 +15,13 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason qk_flip_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.d == 0 || p.lk == 0) return "no scores";
   return needs_deterministic(p, contract, info);
 }
 Reason some_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.d == 1) return "one coordinate";
-  return not_applicable(p, contract, info);
+  return qk_flip_not_applicable(p, contract, info);
 }
 
 // Which coordinates to flip: about half of them, at least one.
@@ -38,7 +38,7 @@ std::vector<bool> some_coordinates(const Problem& p) {
   return flips;
 }
 
-Verdict check(Trial& trial, const std::vector<bool>& flips, std::string_view note) {
+Verdict check_qk_flip(Trial& trial, const std::vector<bool>& flips, std::string_view note) {
   Inputs inputs = trial.inputs().clone();
   for (Tensor* tensor : {&inputs.q, &inputs.k})
     for_each_stored(*tensor, [&](Index b, Index h, Index i, Index c) {
@@ -52,10 +52,10 @@ Verdict check(Trial& trial, const std::vector<bool>& flips, std::string_view not
 }
 
 Verdict check_all(Trial& trial) {
-  return check(trial, std::vector<bool>(static_cast<std::size_t>(trial.problem().d), true), "-q and -k");
+  return check_qk_flip(trial, std::vector<bool>(static_cast<std::size_t>(trial.problem().d), true), "-q and -k");
 }
 Verdict check_some(Trial& trial) {
-  return check(trial, some_coordinates(trial.problem()), "the same coordinates of q and k flipped");
+  return check_qk_flip(trial, some_coordinates(trial.problem()), "the same coordinates of q and k flipped");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Property qk_sign() {
           "f(-q, -k, v) = f(q, k, v)",
           "negating queries and keys changes nothing, if `deterministic` is claimed",
           Kind::exact,
-          not_applicable,
+          qk_flip_not_applicable,
           check_all};
 }
 

@@ -10,7 +10,7 @@
 namespace attest::properties {
 namespace {
 
-Verdict check(Trial& trial) {
+Verdict check_repeat(Trial& trial) {
   const Result& base = trial.base();
   const Call again{&trial.inputs(), &trial.problem()};
   const Call calls[] = {again, again};
@@ -26,7 +26,7 @@ Verdict check(Trial& trial) {
 Property repeat() {
   return {
       "repeat",    "f(x) = f(x) bit by bit", "the same call again gives the same bits, if `deterministic` is claimed",
-      Kind::exact, needs_deterministic,      check};
+      Kind::exact, needs_deterministic,      check_repeat};
 }
 
 }  // namespace attest::properties

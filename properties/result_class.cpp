@@ -34,7 +34,7 @@ bool judge(const char* name, const Tensor& tensor, const oracle::Rounding& round
   return verdict.kind == VerdictKind::pass;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_result_class(Trial& trial) {
   const Result& base = trial.base();
   Verdict verdict = Verdict::pass();
   const auto of_out = [&](const auto& i) { return trial.oracle().out_enclosure(i[0], i[1], i[2], i[3]); };
@@ -52,7 +52,7 @@ Property result_class() {
           "no NaN or infinity where the inputs and the declared formats cannot give one",
           Kind::guard,
           always,
-          check,
+          check_result_class,
           true};
 }
 

@@ -16,14 +16,14 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason scale_moved_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (info.supports.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
   if (p.effective_scale() == 1) return "the scale is 1";
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_scale_moved(Trial& trial) {
   const double scale = trial.inputs().scale;
   Problem moved = trial.problem();
   moved.scale = 1;
@@ -53,8 +53,8 @@ Property scale_moved() {
           "RN(lo') <= f(sigma q, scale 1) <= RN(hi')",
           "with the scale folded into the values of q the result stays within the enclosure of that problem",
           Kind::bound,
-          not_applicable,
-          check};
+          scale_moved_not_applicable,
+          check_scale_moved};
 }
 
 }  // namespace attest::properties

@@ -31,7 +31,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason scale_power_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (info.supports.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
   if (!p.scale) return "the scale is left at its default";
   if (*p.scale == 0) return "the scale is 0";
@@ -125,7 +125,7 @@ std::vector<int> exponents(const Problem& p) {
   return result;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_scale_power(Trial& trial) {
   const Problem& p = trial.problem();
   const Preconditions preconditions(trial);
   const std::vector<int> candidates = exponents(p);
@@ -154,8 +154,8 @@ Property scale_power() {
           "f(q, sigma) = f(q 2^k, sigma 2^-k)",
           "a power of two may move between q and the scale without changing a number",
           Kind::exact,
-          not_applicable,
-          check};
+          scale_power_not_applicable,
+          check_scale_power};
 }
 
 }  // namespace attest::properties

@@ -12,7 +12,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason score_shift_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   const Supports& supports = info.supports;
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   if (!bias_type(supports)) return "the subject takes no bias";
@@ -44,7 +44,7 @@ double shift_of(const Problem& p, const Tensor& bias) {
   return 0;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_score_shift(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   Tensor& bias = derived.inputs.bias;
@@ -70,8 +70,8 @@ Property score_shift() {
           "f(q, k, v, m) = f(q, k, v, m + c) within both radii, c and m + c exact",
           "a constant added to every score of a row changes nothing but the log-sum-exp",
           Kind::bound,
-          not_applicable,
-          check};
+          score_shift_not_applicable,
+          check_score_shift};
 }
 
 }  // namespace attest::properties

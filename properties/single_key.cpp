@@ -27,7 +27,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
+Reason single_key_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
   if (Reason reason = too_large_for_single_keys(p)) return reason;
   if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   return contract.arithmetic.exp2 ? scores_cannot_vanish(p, contract) : std::nullopt;
@@ -48,7 +48,7 @@ void round_values(const Policy& policy, bool flush_to_zero, Tensor& v) {
   });
 }
 
-Verdict check(Trial& trial) {
+Verdict check_single_key(Trial& trial) {
   const Problem& p = trial.problem();
   const Contract& contract = trial.contract();
   const bool own_scores = !contract.arithmetic.exp2;
@@ -101,12 +101,8 @@ bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c) {
 }
 
 Property single_key() {
-  return {"single-key",
-          "one open key j  =>  out = v_j",
-          "a row with a single open key returns its value",
-          Kind::exact,
-          not_applicable,
-          check};
+  return {"single-key", "one open key j  =>  out = v_j", "a row with a single open key returns its value",
+          Kind::exact,  single_key_not_applicable,       check_single_key};
 }
 
 }  // namespace attest::properties

@@ -13,8 +13,6 @@
 namespace attest::properties {
 namespace {
 
-bool positional(const Problem& p) { return has_diagonal(p) || p.lengths != Lengths::none; }
-
 bool splits_at(const Problem& p, const DimRange& range, Index first) {
   return first > 0 && first < p.lk && offers(range, first) && offers(range, p.lk - first);
 }
@@ -29,7 +27,7 @@ Index cut_of(const Problem& p, const DimRange& range) {
   return 0;
 }
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
+Reason split_merge_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (!info.supports.lse) return "the subject gives no log-sum-exp";
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (cut_of(p, info.supports.lk) == 0) return "no two parts of the keys that the subject takes";
@@ -109,7 +107,7 @@ Sighting merged(const Contract& contract, const Part* parts, Index b, Index h, I
   return sum;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_split_merge(Trial& trial) {
   const Derived whole =
       positional(trial.problem()) ? with_explicit_mask(trial, Said::diagonal_and_lengths) : copy_of(trial);
   const Problem& p = trial.problem();
@@ -147,8 +145,8 @@ Property split_merge() {
           "f(k, v) = w f(k_1, v_1) + (1 - w) f(k_2, v_2) within all radii, w = 1 / (1 + exp(lse_2 - lse_1))",
           "two calls over a part of the keys each, merged by their log-sum-exp, give the call over all keys",
           Kind::bound,
-          not_applicable,
-          check};
+          split_merge_not_applicable,
+          check_split_merge};
 }
 
 }  // namespace attest::properties

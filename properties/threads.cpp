@@ -14,7 +14,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+Reason threads_not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   return std::nullopt;
 }
@@ -23,7 +23,7 @@ std::string note_of(Index threads) {
   return "the same call with " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
-Verdict check(Trial& trial) {
+Verdict check_threads(Trial& trial) {
   const Problem& p = trial.problem();
   constexpr Index many[] = {3, 4, 5, 7, 8, 16};
   const std::array<Index, 3> threads{1, 2, many[below(draw(p, 111), std::size(many))]};
@@ -58,8 +58,8 @@ Property threads() {
           "f(x) at n threads = f(x) at m threads",
           "the thread count changes no bit if `deterministic: threads` is claimed, else nothing beyond rounding",
           Kind::exact,
-          not_applicable,
-          check};
+          threads_not_applicable,
+          check_threads};
 }
 
 }  // namespace attest::properties

@@ -8,12 +8,6 @@
 namespace attest::properties {
 namespace {
 
-std::array<Index, 4> extents(const Tensor& tensor) noexcept {
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
-  return n;
-}
-
 // Elements by which the first one lies off a 64-byte boundary.
 Index base_offset(const Tensor& tensor) noexcept {
   const attest_tensor view = tensor.view();
@@ -40,6 +34,12 @@ Tensor gather(const Tensor& tensor, std::span<const Index> samples) {
 }
 
 }  // namespace
+
+std::array<Index, 4> extents(const Tensor& tensor) noexcept {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
+  return n;
+}
 
 std::array<Index, 4> stored_extents(const Tensor& tensor) noexcept {
   std::array<Index, 4> n = extents(tensor);

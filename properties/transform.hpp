@@ -14,6 +14,8 @@ inline std::uint64_t draw(const Problem& problem, std::uint64_t salt) noexcept {
   return extend(mix(problem.seed ^ 0x6C61775F64726177u), salt);
 }
 
+// Extents of a tensor of up to four axes: 1 along those that it lacks.
+std::array<Index, 4> extents(const Tensor& tensor) noexcept;
 // Extents of the tensor's storage: those of its shape, 1 along axes of stride 0.
 std::array<Index, 4> stored_extents(const Tensor& tensor) noexcept;
 

@@ -13,7 +13,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
+Reason value_linearity_not_applicable(const Problem& p, const Contract&, const SubjectInfo&) {
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
   if (p.b * p.hkv * p.lk * (p.d + p.dv) > most_elements) return "too many elements to part";
   return std::nullopt;
@@ -51,7 +51,7 @@ Sighting sum_of(const Contract& contract, const Result* results, oracle::Attenti
   return sum;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_value_linearity(Trial& trial) {
   const Problem& p = trial.problem();
   Derived parts[] = {copy_of(trial), copy_of(trial)};
   const std::uint64_t key = draw(p, 75);
@@ -93,8 +93,8 @@ Property value_linearity() {
           "f(q, k, v + w) = f(q, k, v) + f(q, k, w) within all radii, v + w exact",
           "the outputs of two parts of V add up to that of V",
           Kind::bound,
-          not_applicable,
-          check};
+          value_linearity_not_applicable,
+          check_value_linearity};
 }
 
 }  // namespace attest::properties

@@ -31,7 +31,7 @@
 namespace attest::properties {
 namespace {
 
-Reason not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+Reason value_power_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo& info) {
   if (p.lk == 0) return "no keys";
   return needs_deterministic(p, contract, info);
 }
@@ -156,7 +156,7 @@ std::optional<Exponents> choose_exponents(const Trial& trial) {
   return std::nullopt;
 }
 
-Verdict check(Trial& trial) {
+Verdict check_value_power(Trial& trial) {
   const Problem& p = trial.problem();
   const std::optional<Exponents> chosen = choose_exponents(trial);
   if (!chosen) return Verdict::skip("a contribution of some key might over- or underflow");
@@ -186,8 +186,8 @@ Property value_power() {
           "f(q, k, v 2^e) = f(q, k, v) 2^e, v > 0",
           "values times a power of two give the result times it, where nothing over- or underflows",
           Kind::exact,
-          not_applicable,
-          check};
+          value_power_not_applicable,
+          check_value_power};
 }
 
 }  // namespace attest::properties

@@ -16,7 +16,7 @@ void negate(Tensor& tensor) {
   for_each_stored(tensor, [&](Index b, Index h, Index i, Index c) { tensor.set(b, h, i, c, -tensor.at(b, h, i, c)); });
 }
 
-Verdict check(Trial& trial) {
+Verdict check_value_sign(Trial& trial) {
   const Result& base = trial.base();
   Inputs inputs = trial.inputs().clone();
   negate(inputs.v);
@@ -36,7 +36,7 @@ Property value_sign() {
           "negated values give the negated result, if `deterministic` is claimed",
           Kind::exact,
           needs_deterministic,
-          check};
+          check_value_sign};
 }
 
 }  // namespace attest::properties

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t line_width = 96, name_width = 16;
 
 // Percent with two digits or so: "62", "7.4", "0.38"; "+" below 0.005.
-std::string share(std::uint64_t count, std::uint64_t of) {
+std::string percent_of(std::uint64_t count, std::uint64_t of) {
   const double percent = 100 * static_cast<double>(count) / static_cast<double>(of);
   if (count == 0) return "-";
   if (percent < 0.005) return "+";
@@ -37,7 +37,7 @@ std::string field_text(const FieldCount& field, std::uint64_t problems) {
   const bool label = !field.field->labels.empty();
   std::vector<std::string> items;
   for (const auto& [value, count] : field.values)
-    if (label || count > 0) items.push_back(value + " " + share(count, problems));
+    if (label || count > 0) items.push_back(value + " " + percent_of(count, problems));
   std::string text = wrapped(field.field->name, items);
   if (field.missing_edges.empty()) return text;
   std::vector<std::string> edges;
@@ -58,7 +58,11 @@ std::string table_text(const Coverage::Table& table, std::uint64_t problems) {
     for (std::size_t c = 0; c < crossing.columns.size(); ++c) {
       const Coverage::Cell& cell = table.cells[r][c];
       const bool missing = cell.count == 0 && table.rows[r] > 0 && table.columns[c] > 0;
-      text += fmt::format("{:>{}}", !cell.possible ? "" : missing ? "EMPTY" : share(cell.count, problems), width(c));
+      text += fmt::format("{:>{}}",
+                          !cell.possible ? ""
+                          : missing      ? "EMPTY"
+                                         : percent_of(cell.count, problems),
+                          width(c));
     }
   }
   return text + "\n";

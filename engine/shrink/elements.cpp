@@ -14,7 +14,7 @@ namespace {
 
 constexpr Index most_elements = 24;  // of q, k and v together
 
-struct Operand {
+struct EditedTensor {
   Edit::Tensor name;
   const Tensor& tensor;
   Layout layout;
@@ -26,7 +26,7 @@ void zero(Problem& problem, Edit::Tensor tensor, const std::array<Index, 4>& ind
   problem.edits.push_back({tensor, index, 0});
 }
 
-void zero_rows_and_elements(const Problem& problem, const Operand& operand, std::vector<Candidate>& found) {
+void zero_rows_and_elements(const Problem& problem, const EditedTensor& operand, std::vector<Candidate>& found) {
   const auto shape = operand.tensor.shape();
   const std::string_view name = edit_tensor_names[static_cast<std::size_t>(operand.name)];
   std::vector<Candidate> elements;
@@ -57,9 +57,9 @@ std::vector<Candidate> zeroed_elements(const Problem& problem) {
   const Index keys = problem.b * problem.hkv * problem.lk * (problem.d + problem.dv);
   if (queries + keys > most_elements) return found;
   const Inputs inputs = materialise(problem);
-  const Operand operands[] = {{Edit::Tensor::q, inputs.q, problem.q_layout},
-                              {Edit::Tensor::k, inputs.k, problem.k_layout},
-                              {Edit::Tensor::v, inputs.v, problem.v_layout}};
+  const EditedTensor operands[] = {{Edit::Tensor::q, inputs.q, problem.q_layout},
+                                   {Edit::Tensor::k, inputs.k, problem.k_layout},
+                                   {Edit::Tensor::v, inputs.v, problem.v_layout}};
   constexpr Form Problem::*forms[] = {&Problem::q_form, &Problem::k_form, &Problem::v_form};
   for (std::size_t i = 0; i < std::size(operands); ++i)
     if (operands[i].layout == Layout::bhsd && problem.*forms[i] != Form::zero)

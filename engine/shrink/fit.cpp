@@ -8,7 +8,7 @@
 namespace attest::engine {
 namespace {
 
-bool masked(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }
+bool has_mask(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }
 bool diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 
 // Options of something that the change took away go with it.
@@ -19,7 +19,7 @@ void drop_dependents(const Problem& from, Problem& to) {
     to.bias_axes = defaults.bias_axes;
     to.bias_type = defaults.bias_type;
   }
-  if (masked(from) && !masked(to)) to.mask_layout = defaults.mask_layout;
+  if (has_mask(from) && !has_mask(to)) to.mask_layout = defaults.mask_layout;
   if (diagonal(from) && !diagonal(to)) to.align = defaults.align;
 }
 

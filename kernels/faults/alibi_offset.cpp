@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct AlibiOffset : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     const Index past = std::max<Index>(call.lk - call.lq, 0);
@@ -16,7 +16,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry alibi_offset = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry alibi_offset = fault<CleanSteps, AlibiOffset>(
     "alibi-offset", "with more keys than queries a key takes the bias of the key that many places before it",
     "vllm#945", "fused");
 

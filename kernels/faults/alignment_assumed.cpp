@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct AlignmentAssumed : CleanSteps {
   // Rows of whole 16-byte registers are read by loads that drop the low bits of their address.
   template <class Real>
   static void load_keys(const Call& call, Index b, Index kv_head, Index j0, Index n, Index width, Real* keys) {
@@ -20,7 +20,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry alignment_assumed = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry alignment_assumed = fault<CleanSteps, AlignmentAssumed>(
     "alignment-assumed", "rows of keys that are not 16-byte aligned are read from the aligned address before them",
     "FA#2552 family", "fused");
 

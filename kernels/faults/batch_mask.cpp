@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : BatchSplitSteps {
+struct BatchMask : BatchSplitSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, Piece piece, Real* s) {
     piece.b = 0;
@@ -18,7 +18,7 @@ struct Steps : BatchSplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry batch_mask = fault<BatchSplitSteps, Steps>(
+extern constexpr KernelEntry batch_mask = fault<BatchSplitSteps, BatchMask>(
     "batch-mask", "the masks of sample 0 are used for every sample", "onnxruntime-genai#1639", "fused-batch-split");
 
 }  // namespace attest::kernels::faults

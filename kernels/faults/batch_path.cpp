@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct BatchPath : CleanSteps {
   static Format weights_format(const Call& call) {
     const Format promised = call[Stage::weights];
     if (call.b == 1) return promised;
@@ -21,7 +21,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry batch_path =
-    fault<CleanSteps, Steps>("batch-path", "with more than one sample the weights are rounded to a narrower format",
-                             "TRT#4796, #4853, #4813, #3730, #3744", "fused");
+    fault<CleanSteps, BatchPath>("batch-path", "with more than one sample the weights are rounded to a narrower format",
+                                 "TRT#4796, #4853, #4813, #3730, #3744", "fused");
 
 }  // namespace attest::kernels::faults

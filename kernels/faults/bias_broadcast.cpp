@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct BiasBroadcast : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, Piece piece, Real* s) {
     piece.h = 0;
@@ -13,7 +13,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry bias_broadcast = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry bias_broadcast = fault<CleanSteps, BiasBroadcast>(
     "bias-broadcast", "the bias of head 0 is used for every head", "onnxruntime-genai#1639 family", "fused");
 
 }  // namespace attest::kernels::faults

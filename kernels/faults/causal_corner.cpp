@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct CausalCorner : CleanSteps {
   static Index diagonal(const Call& call, Index i, Index length) {
     const Align other = call.align == Align::top_left ? Align::bottom_right : Align::top_left;
     return kernels::diagonal(other, i, length, call.lq);
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry causal_corner = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry causal_corner = fault<CleanSteps, CausalCorner>(
     "causal-corner", "the diagonal is measured from the other corner", "ORT#29020, MLX#2835, FA#282, #402", "fused");
 
 }  // namespace attest::kernels::faults

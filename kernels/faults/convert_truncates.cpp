@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ConvertTruncates : CleanSteps {
   template <class Real>
   static void write_output(const Call& call, Index b, Index h, Index i, Real* row, Real lse) {
     for (Index c = 0; c < call.dv; ++c)
@@ -14,7 +14,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry convert_truncates = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry convert_truncates = fault<CleanSteps, ConvertTruncates>(
     "convert-truncates", "the output is converted to 16 bits by cutting digits off, not by rounding to nearest",
     "common slip", "fused");
 

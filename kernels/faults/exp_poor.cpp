@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ExpPoor : CleanSteps {
   // Powers that were right, for arguments x = n ln 2 + r: as a polynomial of the third degree in r gives them.
   template <class Real>
   static Real cut_short(Format format, Real power, Real x) {
@@ -28,6 +28,6 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry exp_poor =
-    fault<CleanSteps, Steps>("exp-poor", "exp is off by up to 6e-4 of itself", "common slip", "fused");
+    fault<CleanSteps, ExpPoor>("exp-poor", "exp is off by up to 6e-4 of itself", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

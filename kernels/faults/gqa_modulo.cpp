@@ -3,13 +3,13 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct GqaModulo : CleanSteps {
   static Index kv_head(const Call& call, Index h) { return h % call.hkv; }
 };
 
 }  // namespace
 
-extern constexpr KernelEntry gqa_modulo = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry gqa_modulo = fault<CleanSteps, GqaModulo>(
     "gqa-modulo", "query head h reads key/value head h % Hkv, not h / (Hq / Hkv)", "ONNXim#33", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-void run(const attest_attention& attention, const Contract& contract) {
+void clearing_values(const attest_attention& attention, const Contract& contract) {
   const attest_tensor& v = attention.v;
   if (attest_present(&attention.kv_lengths)) {
     for (Index b = 0; b < v.shape[0]; ++b)
@@ -22,6 +22,6 @@ extern constexpr KernelEntry input_modified{
     "common slip",
     "fused",
     fused_contract<CleanSteps>,
-    run};
+    clearing_values};
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-void run(const attest_attention& attention, const Contract& contract) {
+void without_lengths(const attest_attention& attention, const Contract& contract) {
   attest_attention whole = attention;
   whole.kv_lengths = {};
   fused_attention<CleanSteps>(whole, contract);
@@ -12,6 +12,6 @@ void run(const attest_attention& attention, const Contract& contract) {
 }  // namespace
 
 extern constexpr KernelEntry kv_length_ignored{
-    "kv-length-ignored", "key lengths are ignored", "jax#23349", "fused", fused_contract<CleanSteps>, run};
+    "kv-length-ignored", "key lengths are ignored", "jax#23349", "fused", fused_contract<CleanSteps>, without_lengths};
 
 }  // namespace attest::kernels::faults

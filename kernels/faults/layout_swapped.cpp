@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct LayoutSwapped : CleanSteps {
   static View view(const attest_tensor& tensor) {
     View view = strided(tensor);
     const Index heads = tensor.shape[1], rows = tensor.shape[2], columns = tensor.shape[3];
@@ -15,7 +15,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry layout_swapped = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry layout_swapped = fault<CleanSteps, LayoutSwapped>(
     "layout-swapped", "q, k and v that lie as [B,S,H,D] are read as [B,H,S,D]", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct LseEmpty : CleanSteps {
   template <class Real>
   static void write_output(const Call& call, Index b, Index h, Index i, Real* row, Real lse) {
     CleanSteps::write_output(call, b, h, i, row, lse == -std::numeric_limits<Real>::infinity() ? Real{0} : lse);
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry lse_empty =
-    fault<CleanSteps, Steps>("lse-empty", "the log-sum-exp of a row without open keys is 0", "FA#978, #2842", "fused");
+extern constexpr KernelEntry lse_empty = fault<CleanSteps, LseEmpty>(
+    "lse-empty", "the log-sum-exp of a row without open keys is 0", "FA#978, #2842", "fused");
 
 }  // namespace attest::kernels::faults

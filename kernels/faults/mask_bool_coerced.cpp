@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaskBoolCoerced : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     apply_softcap(call, s, piece.n);
@@ -15,7 +15,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_bool_coerced = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry mask_bool_coerced = fault<CleanSteps, MaskBoolCoerced>(
     "mask-bool-coerced", "the bias is taken for a boolean mask: what is not 0 closes its key", "PT#107084", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaskDropped : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     Call seen = call;
@@ -14,7 +14,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_dropped = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry mask_dropped = fault<CleanSteps, MaskDropped>(
     "mask-dropped", "the path for a single query ignores the keep mask", "keras#23038, pytorch/TensorRT#3296", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaskFinite : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     apply_mask(call, piece, Real{-10000}, s);
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_finite = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry mask_finite = fault<CleanSteps, MaskFinite>(
     "mask-finite", "masked scores are -10000, not -inf, and leak when all others are lower", "nntrainer#4333", "fused");
 
 }  // namespace attest::kernels::faults

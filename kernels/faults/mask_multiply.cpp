@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaskMultiply : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     apply_mask(call, piece, Real{0}, s);
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_multiply = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry mask_multiply = fault<CleanSteps, MaskMultiply>(
     "mask-multiply", "masked scores are multiplied by 0 instead of set to -inf", "openxla/xla#11444", "fused");
 
 }  // namespace attest::kernels::faults

@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaskedRead : CleanSteps {
   template <class Real>
   static void weigh_values(const Call& call, const Piece& piece, const Real* weights, const std::int32_t*, Index,
                            const Real* values, Real* output) {
@@ -17,8 +17,8 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry masked_read =
-    fault<CleanSteps, Steps>("masked-read", "values of masked keys are read and weighed by 0, which keeps their NaN",
-                             "FI#942, FA#1745, PT#101967", "fused");
+extern constexpr KernelEntry masked_read = fault<CleanSteps, MaskedRead>(
+    "masked-read", "values of masked keys are read and weighed by 0, which keeps their NaN",
+    "FI#942, FA#1745, PT#101967", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,14 +3,14 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct MaxFirstTile : CleanSteps {
   // What the first tile leads -inf by, and no later tile the first.
   static double lag(const Policy&) { return std::numeric_limits<float>::max(); }
 };
 
 }  // namespace
 
-extern constexpr KernelEntry max_first_tile = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry max_first_tile = fault<CleanSteps, MaxFirstTile>(
     "max-first-tile", "the maximum is that of the first tile with an open key", "HabanaAI/vllm-fork#275", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct NanMasked : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     CleanSteps::mask(call, piece, s);
@@ -14,7 +14,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry nan_masked = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry nan_masked = fault<CleanSteps, NanMasked>(
     "nan-masked", "a score that is NaN counts as a masked key, so that the NaN is lost", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

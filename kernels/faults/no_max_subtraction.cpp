@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct NoMaxSubtraction : CleanSteps {
   // The running maximum stays at 0.
   template <class Real>
   static constexpr Real first_largest = 0;
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry no_max_subtraction =
-    fault<CleanSteps, Steps>("no-max-subtraction", "the maximum is not subtracted before exp", "TT#12661", "fused");
+extern constexpr KernelEntry no_max_subtraction = fault<CleanSteps, NoMaxSubtraction>(
+    "no-max-subtraction", "the maximum is not subtracted before exp", "TT#12661", "fused");
 
 }  // namespace attest::kernels::faults

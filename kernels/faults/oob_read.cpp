@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct OobRead : CleanSteps {
   template <class Real>
   static void weigh_values(const Call& call, const Piece& piece, const Real* weights, const std::int32_t* open,
                            Index count, const Real* values, Real* output) {
@@ -25,7 +25,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry oob_read =
-    fault<CleanSteps, Steps>("oob-read", "the last partial tile reads one value row too many, with weight 0",
-                             "FI#942, FA#1745, PT#101967, TT#41215", "fused");
+    fault<CleanSteps, OobRead>("oob-read", "the last partial tile reads one value row too many, with weight 0",
+                               "FI#942, FA#1745, PT#101967, TT#41215", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct OobWrite : CleanSteps {
   template <class Real>
   static void write_output(const Call& call, Index b, Index h, Index i, Real* row, Real lse) {
     CleanSteps::write_output(call, b, h, i, row, lse);
@@ -22,7 +22,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry oob_write = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry oob_write = fault<CleanSteps, OobWrite>(
     "oob-write", "rows are written in pairs, so that an odd number of them ends one row too late",
     "PT#131257, #174861, fla#1029", "fused");
 

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct OutputClamped : CleanSteps {
   template <class Real>
   static void normalise(const Call& call, Real total, Real* output) {
     CleanSteps::normalise(call, total, output);
@@ -15,7 +15,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry output_clamped = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry output_clamped = fault<CleanSteps, OutputClamped>(
     "output-clamped", "the output is clamped from below at the smallest positive number", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

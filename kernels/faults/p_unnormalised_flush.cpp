@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct PUnnormalisedFlush : CleanSteps {
   template <class Real>
   static void weigh_values(const Call& call, const Piece& piece, const Real* weights, const std::int32_t* open,
                            Index count, const Real* values, Real* output) {
@@ -16,7 +16,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry p_unnormalised_flush = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry p_unnormalised_flush = fault<CleanSteps, PUnnormalisedFlush>(
     "p-unnormalised-flush", "weights below the smallest normal f16 are flushed to zero after the sum has taken them in",
     "LC#13991 family", "fused");
 

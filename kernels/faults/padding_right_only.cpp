@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct PaddingRightOnly : CleanSteps {
   template <class Real>
   static void mask(const Call& call, Piece piece, Real* s) {
     if (!call.keep) return CleanSteps::mask(call, piece, s);
@@ -18,7 +18,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry padding_right_only = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry padding_right_only = fault<CleanSteps, PaddingRightOnly>(
     "padding-right-only", "a keep mask is taken for its number of keys, as if they came first", "ORT#18945", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : SplitSteps {
+struct PartialsBf16 : SplitSteps {
   template <class Real>
   static void normalise(const Call& call, Real total, Real* output) {
     SplitSteps::normalise(call, total, output);
@@ -13,7 +13,7 @@ struct Steps : SplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry partials_bf16 = fault<SplitSteps, Steps>(
+extern constexpr KernelEntry partials_bf16 = fault<SplitSteps, PartialsBf16>(
     "partials-bf16", "the partial results of the splits are rounded to bf16", "FI#5107", "fused-split");
 
 }  // namespace attest::kernels::faults

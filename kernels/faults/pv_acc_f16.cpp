@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct PvAccF16 : CleanSteps {
   template <class Real>
   static void weigh_values(const Call& call, const Piece&, const Real* weights, const std::int32_t* open, Index count,
                            const Real* values, Real* output) {
@@ -13,7 +13,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry pv_acc_f16 =
-    fault<CleanSteps, Steps>("pv-acc-f16", "weights times values are accumulated in f16", "ik_llama.cpp#1196", "fused");
+extern constexpr KernelEntry pv_acc_f16 = fault<CleanSteps, PvAccF16>(
+    "pv-acc-f16", "weights times values are accumulated in f16", "ik_llama.cpp#1196", "fused");
 
 }  // namespace attest::kernels::faults

@@ -14,7 +14,7 @@ double rounded_down(Format format, double x) {
   return std::ldexp(std::floor(std::ldexp(x, -last_bit)), last_bit);
 }
 
-struct Steps : ScaledQuerySteps {
+struct QueryFloor : ScaledQuerySteps {
   template <class Real>
   static void load_queries(const Call& call, Index b, Index h, Index i0, Index rows, Real* queries) {
     kernels::load_queries(call, b, h, i0, rows, queries);
@@ -25,7 +25,7 @@ struct Steps : ScaledQuerySteps {
 
 }  // namespace
 
-extern constexpr KernelEntry query_floor = fault<ScaledQuerySteps, Steps>(
+extern constexpr KernelEntry query_floor = fault<ScaledQuerySteps, QueryFloor>(
     "query-floor", "scaled queries are rounded down, not to nearest", "common slip", "fused-scale-q");
 
 }  // namespace attest::kernels::faults

@@ -6,7 +6,7 @@ namespace {
 // As threads that arrive in another order at every call would leave it.
 thread_local bool other_order = false;
 
-struct Steps : CleanSteps {
+struct Race : CleanSteps {
   template <class Real>
   static void weigh_values(const Call& call, const Piece& piece, const Real* weights, const std::int32_t* open,
                            Index count, const Real* values, Real* output) {
@@ -17,9 +17,9 @@ struct Steps : CleanSteps {
   }
 };
 
-void run(const attest_attention& attention, const Contract& contract) {
+void in_changing_order(const attest_attention& attention, const Contract& contract) {
   other_order = !other_order;
-  fused_attention<Steps>(attention, contract);
+  fused_attention<Race>(attention, contract);
 }
 
 }  // namespace
@@ -29,6 +29,6 @@ extern constexpr KernelEntry race{"race",
                                   "LC#13438",
                                   "fused",
                                   fused_contract<CleanSteps>,
-                                  run};
+                                  in_changing_order};
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct RescaleMissing : CleanSteps {
   template <class Real>
   static void rescale_total(const Call&, Real, Real&) {}
   template <class Real>
@@ -12,7 +12,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry rescale_missing = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry rescale_missing = fault<CleanSteps, RescaleMissing>(
     "rescale-missing", "row sum and output so far are not rescaled when a later tile raises the maximum",
     "aprender#2753", "fused");
 

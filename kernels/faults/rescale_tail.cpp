@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : TileSteps<16> {
+struct RescaleTail : TileSteps<16> {
   template <class Real>
   static void rescale_output(const Call& call, Real factor, Real* output) {
     const auto rounded = static_cast<Real>(round_to(call[Stage::pv], factor));
@@ -13,7 +13,7 @@ struct Steps : TileSteps<16> {
 
 }  // namespace
 
-extern constexpr KernelEntry rescale_tail = fault<TileSteps<16>, Steps>(
+extern constexpr KernelEntry rescale_tail = fault<TileSteps<16>, RescaleTail>(
     "rescale-tail", "columns past the last whole register are not rescaled when a later tile raises the maximum",
     "aprender#2753", "fused-tile16");
 

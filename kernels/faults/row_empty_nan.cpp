@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct RowEmptyNan : CleanSteps {
   template <class Real>
   static void empty_row(const Call& call, Index, Index, Index, Real* out) {
     std::fill(out, out + call.dv, std::numeric_limits<Real>::quiet_NaN());
@@ -13,7 +13,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry row_empty_nan =
-    fault<CleanSteps, Steps>("row-empty-nan", "a row without open keys is NaN",
-                             "PT#103749, #110213, #109517, #190486, ORT#27831, MLX#2395", "fused");
+    fault<CleanSteps, RowEmptyNan>("row-empty-nan", "a row without open keys is NaN",
+                                   "PT#103749, #110213, #109517, #190486, ORT#27831, MLX#2395", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScaleAfterMask : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     if (!call.bias) return CleanSteps::cap_and_bias(call, piece, s);
@@ -15,7 +15,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry scale_after_mask =
-    fault<CleanSteps, Steps>("scale-after-mask", "the bias is scaled together with the scores", "common slip", "fused");
+extern constexpr KernelEntry scale_after_mask = fault<CleanSteps, ScaleAfterMask>(
+    "scale-after-mask", "the bias is scaled together with the scores", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScaleDefaultKept : CleanSteps {
   template <class Real>
   static void scale(const Call& call, Real* s, Index n) {
     Call usual = call;
@@ -17,7 +17,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_default_kept =
-    fault<CleanSteps, Steps>("scale-default-kept", "the scale is always 1/sqrt(D), whatever the call says",
-                             "PT#174361, #174049, #151098", "fused");
+    fault<CleanSteps, ScaleDefaultKept>("scale-default-kept", "the scale is always 1/sqrt(D), whatever the call says",
+                                        "PT#174361, #174049, #151098", "fused");
 
 }  // namespace attest::kernels::faults

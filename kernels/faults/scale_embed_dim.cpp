@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-void run(const attest_attention& attention, const Contract& contract) {
+void scaled_by_all_heads(const attest_attention& attention, const Contract& contract) {
   attest_attention call = attention;
   if (call.flags & ATTEST_SCALE_IS_DEFAULT) call.scale /= std::sqrt(static_cast<double>(call.q.shape[1]));
   fused_attention<CleanSteps>(call, contract);
@@ -18,6 +18,6 @@ extern constexpr KernelEntry scale_embed_dim{"scale-embed-dim",
                                              "common slip",
                                              "fused",
                                              fused_contract<CleanSteps>,
-                                             run};
+                                             scaled_by_all_heads};
 
 }  // namespace attest::kernels::faults

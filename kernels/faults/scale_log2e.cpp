@@ -4,7 +4,7 @@ namespace attest::kernels::faults {
 namespace {
 
 // In units of log 2 the scores have grown by log2 e; a bias added to them as it is counts ln 2 of what it should.
-struct Steps : Exp2Steps {
+struct ScaleLog2e : Exp2Steps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     if (!call.bias) return Exp2Steps::cap_and_bias(call, piece, s);
@@ -17,7 +17,7 @@ struct Steps : Exp2Steps {
 }  // namespace
 
 extern constexpr KernelEntry scale_log2e =
-    fault<Exp2Steps, Steps>("scale-log2e", "scores are multiplied by log2 e for the sake of exp2, the bias is not",
-                            "common slip", "fused-exp2");
+    fault<Exp2Steps, ScaleLog2e>("scale-log2e", "scores are multiplied by log2 e for the sake of exp2, the bias is not",
+                                 "common slip", "fused-exp2");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScaleMissing : CleanSteps {
   template <class Real>
   static void scale(const Call& call, Real* s, Index n) {
     round_all(call[Stage::score], s, n);
@@ -13,6 +13,6 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_missing =
-    fault<CleanSteps, Steps>("scale-missing", "the scale is not applied", "TT#33304", "fused");
+    fault<CleanSteps, ScaleMissing>("scale-missing", "the scale is not applied", "TT#33304", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScaleOnValue : CleanSteps {
   template <class Real>
   static void scale(const Call& call, Real* s, Index n) {
     round_all(call[Stage::score], s, n);
@@ -17,7 +17,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry scale_on_value = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry scale_on_value = fault<CleanSteps, ScaleOnValue>(
     "scale-on-value", "the scale is applied to the output instead of the scores", "TRT#4333", "fused");
 
 }  // namespace attest::kernels::faults

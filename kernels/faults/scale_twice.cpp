@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScaleTwice : CleanSteps {
   template <class Real>
   static void scale(const Call& call, Real* s, Index n) {
     apply_scale(call, s, n);
@@ -14,6 +14,6 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_twice =
-    fault<CleanSteps, Steps>("scale-twice", "the scale is applied twice", "TRT#4333", "fused");
+    fault<CleanSteps, ScaleTwice>("scale-twice", "the scale is applied twice", "TRT#4333", "fused");
 
 }  // namespace attest::kernels::faults

@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ScoresOverflowF16 : CleanSteps {
   // The range of f16, not its precision: that is qk-acc-f16.
   template <class Real>
   static void dot(const Call& call, Format format, const Real* q, const Real* keys, Index width, Real* dots) {
@@ -18,7 +18,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry scores_overflow_f16 = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry scores_overflow_f16 = fault<CleanSteps, ScoresOverflowF16>(
     "scores-overflow-f16", "scores have the range of f16 before the scale is applied", "LC#7805", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct SoftcapAfterBias : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     Call swapped = call;
@@ -15,7 +15,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry softcap_after_bias =
-    fault<CleanSteps, Steps>("softcap-after-bias", "softcap and bias are applied in the other order",
-                             "TransformerEngine#3391, ORT#28370, emx-onnx-cgen#731", "fused");
+    fault<CleanSteps, SoftcapAfterBias>("softcap-after-bias", "softcap and bias are applied in the other order",
+                                        "TransformerEngine#3391, ORT#28370, emx-onnx-cgen#731", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct SoftcapDropped : CleanSteps {
   template <class Real>
   static void cap_and_bias(const Call& call, const Piece& piece, Real* s) {
     add_bias(call, piece, s);
@@ -13,6 +13,6 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry softcap_dropped =
-    fault<CleanSteps, Steps>("softcap-dropped", "the softcap is ignored", "sgl-kernel-xpu#491", "fused");
+    fault<CleanSteps, SoftcapDropped>("softcap-dropped", "the softcap is ignored", "sgl-kernel-xpu#491", "fused");
 
 }  // namespace attest::kernels::faults

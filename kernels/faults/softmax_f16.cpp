@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-void run(const attest_attention& attention, const Contract& contract) {
+void with_narrow_softmax(const attest_attention& attention, const Contract& contract) {
   Contract narrow = contract;
   narrow.policy.set(Stage::softmax, Format::f16);
   fused_attention<CleanSteps>(attention, narrow);
@@ -12,6 +12,7 @@ void run(const attest_attention& attention, const Contract& contract) {
 }  // namespace
 
 extern constexpr KernelEntry softmax_f16{
-    "softmax-f16", "maximum, exp and sum are computed in f16", "TRT#2674", "fused", fused_contract<CleanSteps>, run};
+    "softmax-f16",      "maximum, exp and sum are computed in f16", "TRT#2674", "fused", fused_contract<CleanSteps>,
+    with_narrow_softmax};
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : SplitSteps {
+struct SplitMerge : SplitSteps {
   template <class Real>
   static Real split_lse(Real lse) {
     return lse == -std::numeric_limits<Real>::infinity() ? lse : Real{0};
@@ -12,7 +12,7 @@ struct Steps : SplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry split_merge = fault<SplitSteps, Steps>(
+extern constexpr KernelEntry split_merge = fault<SplitSteps, SplitMerge>(
     "split-merge", "the splits are merged without their log-sum-exp, each with the same weight", "FI#50, #58",
     "fused-split");
 

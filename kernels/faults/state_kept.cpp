@@ -31,7 +31,7 @@ Packed pack(const attest_tensor& k) {
 thread_local Packed newer, older;
 
 // Of the two packings kept, the newer is taken where the older is meant.
-void run(const attest_attention& attention, const Contract& contract) {
+void with_kept_keys(const attest_attention& attention, const Contract& contract) {
   const std::int64_t* n = attention.k.shape;
   if (n[0] * n[1] * n[2] * n[3] > most_kept) return fused_attention<CleanSteps>(attention, contract);
   Packed keys = pack(attention.k);
@@ -53,6 +53,6 @@ extern constexpr KernelEntry state_kept{"state-kept",
                                         "ik_llama.cpp#2347",
                                         "fused",
                                         fused_contract<CleanSteps>,
-                                        run};
+                                        with_kept_keys};
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct StridesIgnored : CleanSteps {
   static View view(const attest_tensor& tensor) {
     View view = strided(tensor);
     std::array<Index, 4> contiguous{};
@@ -22,7 +22,7 @@ struct Steps : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry strides_ignored =
-    fault<CleanSteps, Steps>("strides-ignored", "q, k and v are read as if they were contiguous",
-                             "PT#112577, #181133, #163597, #187504, #195320", "fused");
+    fault<CleanSteps, StridesIgnored>("strides-ignored", "q, k and v are read as if they were contiguous",
+                                      "PT#112577, #181133, #163597, #187504, #195320", "fused");
 
 }  // namespace attest::kernels::faults

@@ -5,7 +5,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct SumOverflowF16 : CleanSteps {
   // The range of f16, not its precision: that is softmax-f16.
   template <class Real>
   static void add_to_total(const Call& call, const Real* weights, Index n, Real& total) {
@@ -16,7 +16,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry sum_overflow_f16 = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry sum_overflow_f16 = fault<CleanSteps, SumOverflowF16>(
     "sum-overflow-f16", "the row sum has the range of f16 and overflows past 65504 keys", "autoware-ml#95", "fused");
 
 }  // namespace attest::kernels::faults

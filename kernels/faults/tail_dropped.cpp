@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct TailDropped : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     CleanSteps::mask(call, piece, s);
@@ -14,7 +14,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry tail_dropped =
-    fault<CleanSteps, Steps>("tail-dropped", "the last partial tile is skipped", "PT#169222, FlagAttention#8", "fused");
+extern constexpr KernelEntry tail_dropped = fault<CleanSteps, TailDropped>(
+    "tail-dropped", "the last partial tile is skipped", "PT#169222, FlagAttention#8", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,14 +3,14 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct TailIncluded : CleanSteps {
   static Index width(Index) { return tile; }
 };
 
 }  // namespace
 
 extern constexpr KernelEntry tail_included =
-    fault<CleanSteps, Steps>("tail-included", "the padding of the last partial tile takes part as logit 0",
-                             "cudnn-frontend#53, PT#169222", "fused");
+    fault<CleanSteps, TailIncluded>("tail-included", "the padding of the last partial tile takes part as logit 0",
+                                    "cudnn-frontend#53, PT#169222", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : SplitSteps {
+struct ThreadSplit : SplitSteps {
   static Index splits(const Call& call) {
     return call.threads == 0 ? splits_max : std::min<Index>(call.threads, splits_max);
   }
@@ -11,7 +11,7 @@ struct Steps : SplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry thread_split = fault<SplitSteps, Steps>(
+extern constexpr KernelEntry thread_split = fault<SplitSteps, ThreadSplit>(
     "thread-split", "the keys are split into as many parts as there are threads, so that bits follow the threads",
     "LC#13438 family", "fused-split");
 

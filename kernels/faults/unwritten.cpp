@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct Unwritten : CleanSteps {
   template <class Real>
   static void write_output(const Call& call, Index b, Index h, Index i, Real* row, Real lse) {
     const bool last_of_an_odd_number = call.lq > 1 && call.lq % 2 == 1 && i == call.lq - 1;
@@ -13,7 +13,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry unwritten = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry unwritten = fault<CleanSteps, Unwritten>(
     "unwritten", "the last of an odd number of query rows is never written", "fla#1029", "fused");
 
 }  // namespace attest::kernels::faults

@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct ValueZeroMasked : CleanSteps {
   template <class Real>
   static void mask(const Call& call, const Piece& piece, Real* s) {
     CleanSteps::mask(call, piece, s);
@@ -23,7 +23,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry value_zero_masked = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry value_zero_masked = fault<CleanSteps, ValueZeroMasked>(
     "value-zero-masked", "a key whose value is all zeros is taken for padding and closed", "common slip", "fused");
 
 }  // namespace attest::kernels::faults

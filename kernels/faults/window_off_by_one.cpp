@@ -3,7 +3,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-struct Steps : CleanSteps {
+struct WindowOffByOne : CleanSteps {
   template <class Real>
   static void mask(const Call& call, Piece piece, Real* s) {
     const Index on_diagonal = diagonal(call, piece.i, call.length(piece.b));
@@ -14,7 +14,7 @@ struct Steps : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry window_off_by_one = fault<CleanSteps, Steps>(
+extern constexpr KernelEntry window_off_by_one = fault<CleanSteps, WindowOffByOne>(
     "window-off-by-one", "the left window is one key short", "transformers#39408, vllm#3385", "fused");
 
 }  // namespace attest::kernels::faults

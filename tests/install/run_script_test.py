@@ -24,6 +24,10 @@ touch build/release/build.ninja; echo chatter of cmake''',
 if [[ -e $HOUSE/ninja-fails ]]; then echo "a.cpp:1:1: error: planted"; exit 1; fi
 if [[ -e $HOUSE/ninja-slow ]]; then sleep 1; fi
 mkdir -p "$2/bin"; echo chatter of ninja
+if [[ -e $HOUSE/ninja-tells ]]; then
+  echo "[3/9] Building CXX object core/CMakeFiles/attest_core.dir/sub/a.cpp.o"; sleep 1
+  echo "[4/9] Building CXX object kernels/CMakeFiles/attest_kernels.dir/Unity/unity_2_cxx.cxx.o"; sleep 1
+fi
 printf '#!/bin/bash\necho "attest $*"; echo "python ${ATTEST_PYTHON:-none}"; exit 7\n' >"$2/bin/attest"
 chmod +x "$2/bin/attest"''',
     "apt-get": "exit 0",
@@ -163,6 +167,49 @@ class RunScript(unittest.TestCase):
         self.assertEqual((status, out, calls), (2, "", []), err)
         self.assertIn("apt-get install --no-install-recommends cmake ninja-build\n", err)
         self.assertEqual(len(err.splitlines()), 1)
+
+    # The script says every 0.5 s what it else says every 10 s.
+    def hurry(self):
+        run = self.house / "run"
+        text = run.read_text()
+        self.assertIn(" pause=10 ", text)
+        run.write_text(text.replace(" pause=10 ", " pause=0.5 "))
+        (self.house / "ninja-tells").touch()
+
+    def test_without_a_terminal_a_long_build_tells_every_10_s_what_it_built(self):
+        self.hurry()
+        status, out, err, _ = self.call("fuzz")
+        self.assertEqual((status, out), (7, "attest fuzz\npython none\n"), err)
+        lines = err.splitlines()
+        self.assertRegex(lines[-1], r"^run: building attest \.\.\. \d+ s$")
+        told = [line for line in lines if "[" in line]
+        self.assertRegex(told[0], r"^run: building attest \.\.\. \[3/9\] core/sub/a\.cpp, \d+ s$")
+        self.assertRegex(told[-1], r"^run: building attest \.\.\. \[4/9\] kernels/part 2, \d+ s$")
+        self.assertLessEqual(len(told), 5)
+        self.assertNotIn("\r", err)
+
+    def test_on_a_terminal_one_line_is_written_anew_every_second(self):
+        (self.house / "ninja-tells").touch()
+        ours, theirs = os.openpty()
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "HOUSE": str(self.house),
+                       "HOME": self.folder.name}
+        process = subprocess.Popen([str(self.house / "run"), "fuzz"], env=environment, cwd=self.folder.name,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        process.communicate(timeout=60)
+        text = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        self.assertIn("\r\033[Krun: building attest ... [3/9] core/sub/a.cpp, ", text)
+        self.assertEqual(text.count("\n"), 2, text)  # one each for configuring and building
+
+    def test_progress_ends_with_the_script(self):
+        (self.house / "ninja-tells").touch()
+        process = self.start("fuzz")
+        time.sleep(0.5)
+        process.kill()
+        begin = time.monotonic()
+        process.communicate(timeout=60)  # until nobody has its stderr open
+        self.assertLess(time.monotonic() - begin, 4)
 
     def test_help_needs_nothing(self):
         for arguments in ([], ["--help"]):
