@@ -8,10 +8,12 @@
 // Preconditions, row by row on what is stored:
 // - the winner leads by more than 128 nats (800 for f64) + lazy + the rounding of scores;
 // - raw scores are finite in every format, sums of n weights and of n values too;
-// - n flushed remnants are below half an ulp of the sum of weights, and of the sum of values or of the output.
+// - n remnants, as an exp that may be off by exp_ulp subnormal ulps leaves them, are below half an ulp of the sum of
+//   weights, and of the sum of values or of the output; where accumulators may truncate, what these lose of the output.
 // With the exp2 trick s log2e - m log2e vanishes surely only if s is a power of two: then |sigma| must be a power of
 // four (sqrt folding), the winner without bias, and no softcap; a scale that is none is replaced where the subject
-// takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself. Needs no claim of the subject.
+// takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself, nor with a division off by more than
+// half an ulp. Needs no claim of the subject.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -57,6 +59,7 @@ Reason hard_selection_not_applicable(const Problem& p, const Contract& contract,
   if (p.b * p.hq * p.lq * p.dv * p.lk * p.d == 0) return "no output elements or no keys";
   if (p.multiply_adds() / (p.d + p.dv) > most_scores) return "too many scores to place a winner in each row";
   if (p.k_layout == Layout::broadcast_rows && p.lk > 1) return "all keys share one row";
+  if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   if (contract.arithmetic.exp2 && contract.arithmetic.normalise_lse) return "weights may carry the rounding of an lse";
   if (contract.arithmetic.exp2 && p.softcap > 0) return "the softcap leaves no power of two";
   if (!choose_scale(p, contract, info.supports)) return "the default scale is no power of four";
@@ -183,7 +186,7 @@ class Selection {
            q < overflow_threshold(problem_.dtype) && k < overflow_threshold(problem_.dtype);
   }
 
-  // Sums of n weights and values are finite, and n remnants of a flushed exp round away.
+  // Sums of n weights and values are finite, and n remnants of exp round away.
   [[nodiscard]] bool room_for(double n, double largest_score) const {
     const Format softmax = contract_.policy[Stage::softmax], pv = contract_.policy[Stage::pv];
     const double u_sum = unit_roundoff(softmax), u_pv = unit_roundoff(pv);
@@ -191,10 +194,15 @@ class Selection {
     const double shift = exp2_shift(largest_score);
     if (shift > 16) return false;
     const double grown = 8 * n * std::exp(contract_.lazy_nats() + shift);
-    const double remnant = softmax == Format::f16 ? 0x1.8p-25 : smallest_normal(softmax);
+    const Arithmetic& arithmetic = contract_.arithmetic;
+    const double subnormals = 2 * std::max(arithmetic.exp_ulp, 0.75) * half_smallest_subnormal(softmax);
+    const double remnant = softmax == Format::f16 ? subnormals : std::max(subnormals, smallest_normal(softmax));
+    if (!(grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) && 16 * n * remnant <= u_sum))
+      return false;
     // From the sum of weights they round away; from that of values too, or else, with its roundings, from the output.
-    return grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) && 16 * n * remnant <= u_sum &&
-           (16 * n * remnant <= u_pv || 16 * n * (remnant + u_pv) <= u_out);
+    if (arithmetic.kappa == 1) return 16 * n * remnant <= u_pv || 16 * n * (remnant + u_pv) <= u_out;
+    // An accumulator that truncates loses a step for the least of them.
+    return 16 * n * (remnant + arithmetic.kappa * (u_pv + u_sum)) <= u_out;
   }
 
   // Gives the stored q row a winner that the row may see, unless another row that shares it did: an old one, or a new

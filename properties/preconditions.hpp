@@ -26,6 +26,12 @@ inline Reason needs_deterministic(const Problem& p, const Contract& contract, co
 // A law that looks at each score looks at no more of them than this; one that adds columns adds them up to this width.
 inline constexpr Index most_scores = Index{1} << 22, widest = 1024;
 
+// A division that is not rounded to nearest may be off by another share of an ulp for another sign or exponent.
+inline Reason needs_rounded_division(const Problem& p, const Contract& contract, const SubjectInfo& info) {
+  if (contract.arithmetic.div_ulp > 0.5) return "a poor division may favour a sign or a size";
+  return needs_deterministic(p, contract, info);
+}
+
 inline bool offers(const DimRange& range, Index n) noexcept {
   return n >= range.min && n <= range.max && (range.multiple <= 1 || n % range.multiple == 0);
 }

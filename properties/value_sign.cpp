@@ -1,8 +1,8 @@
 // value-sign: f(-V) = -f(V), and the log-sum-exp stays.
 //
-// Exact, for subjects that claim `deterministic`: no score depends on V, and rounding to nearest, truncation and
-// flushing treat both signs alike, so that every number made of V changes its sign and nothing else. Catches clamps,
-// conversions and initial values that favour a sign.
+// Exact, for subjects that claim `deterministic` and divide with half an ulp: no score depends on V, and rounding to
+// nearest, truncation and flushing treat both signs alike, so that every number made of V changes its sign and nothing
+// else. Catches clamps, conversions and initial values that favour a sign.
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
@@ -35,7 +35,7 @@ Property value_sign() {
           "f(q, k, -v) = -f(q, k, v)",
           "negated values give the negated result, if `deterministic` is claimed",
           Kind::exact,
-          needs_deterministic,
+          needs_rounded_division,
           check_value_sign};
 }
 

@@ -286,6 +286,29 @@ TEST(MaskedContents, CountsNoRowThatMayHaveLostItsKeys) {
   EXPECT_EQ(run("masked-contents", problem, last_value, contract).kind, VerdictKind::fail);
 }
 
+// Infinity plus a bias of -inf is a NaN; with another k there the row is what its contract says, or what its other key gives.
+TEST(MaskedContents, LetsARowBeNaNByTheScoreOfAKeyThatOnlyABiasCloses) {
+  const test::Kernel scores_in_f16 = [](const attest_attention& call) {
+    test::attend(call);
+    for (Index i = 0; i < call.q.shape[2]; ++i)
+      for (Index j = 0; j < call.k.shape[2]; ++j)
+        if (std::isinf(round_to(Format::f16, load(call.q, 0, 0, i, 0) * load(call.k, 0, 0, j, 0))))
+          store(call.out, 0, 0, i, 0, std::numeric_limits<double>::quiet_NaN());
+  };
+  Contract contract = test::promise(Format::f16);
+  for (const EmptyRow rule : {EmptyRow::zero, EmptyRow::nan, EmptyRow::unspecified})
+    for (const char* keys : {"lk=1 edit=bias[0,0,0,0]:-inf", "lk=2 edit=k[0,0,1,0]:1;bias[0,0,0,0]:-inf"}) {
+      const std::string problem =
+          std::string("b=1 hq=1 hkv=1 lq=1 d=1 dv=1 dtype=f16 scale=1 bias=zero values=constant:0x1p+8 seed=1 ") + keys;
+      contract.empty_row = rule;
+      contract.policy = policy_from_text("f16-scores16");
+      EXPECT_FALSE(is_finding(run("masked-contents", problem, scores_in_f16, contract).kind)) << problem;
+      contract.policy = policy_from_text("f16");  // scores in f32
+      const bool judged = rule != EmptyRow::unspecified || keys[3] == '2';
+      EXPECT_EQ(is_finding(run("masked-contents", problem, scores_in_f16, contract).kind), judged) << problem;
+    }
+}
+
 // 65472 may round to infinity on its way through f16: in its own column.
 TEST(MaskedContents, JudgesTheColumnsBesideOneThatMayOverflow) {
   Contract contract = test::promise(Format::f16);
@@ -388,6 +411,46 @@ TEST(ScalePower, SkipsWhereRoundingMightUnderflow) {
 }
 
 // --- hard-selection
+
+// Every key but the winner, whose score is 256 or more, keeps 20 subnormal ulps of f16 for a weight.
+void with_remnants(const attest_attention& call) {
+  test::attend(call, {.score = [](const attest_attention&, double z, Index, Index, Index,
+                                  Index) { return z > 200 ? 256 : 256 + std::log(20 * 0x1p-24); },
+                      .open = {},
+                      .output = {}});
+}
+
+TEST(HardSelection, LeavesRoomForTheRemnantsOfAPoorExp) {
+  Contract contract = test::promise(Format::f16);
+  contract.policy = policy_from_text("f16-all");
+  contract.arithmetic.exp2 = false;
+  const std::string problem = "b=1 hq=1 hkv=1 lq=16 d=8 dv=4 dtype=f16 scale=1 values=normal:1 seed=1 lk=";
+  EXPECT_EQ(run("hard-selection", problem + "500", with_remnants, contract).kind, VerdictKind::fail);
+  contract.arithmetic.exp_ulp = 20;
+  EXPECT_EQ(run("hard-selection", problem + "500", with_remnants, contract).reason,
+            "no row in which a key can win clearly");
+  EXPECT_EQ(run("hard-selection", problem + "16", with_remnants, contract).kind, VerdictKind::pass);
+}
+
+TEST(HardSelection, NeedsADivisionThatIsExactByOneAndSumsThatDoNotTruncate) {
+  const test::Kernel nearly = [](const attest_attention& call) {
+    test::attend(call,
+                 {.score = {}, .open = {}, .output = [](const attest_attention&, double y, Index, Index, Index, Index) {
+                    return y * (1 - 0x1p-23);
+                  }});
+  };
+  const std::string problem = "b=1 hq=1 hkv=1 lq=8 lk=8 d=4 dv=2 scale=1 values=normal:1 seed=3 dtype=";
+  Contract contract = test::promise(Format::f32);
+  EXPECT_EQ(run("hard-selection", problem + "f32", nearly, contract).kind, VerdictKind::fail);
+  contract.arithmetic.div_ulp = 2;
+  EXPECT_EQ(run("hard-selection", problem + "f32", nearly, contract).reason, "a division by 1 may round");
+  contract.arithmetic.div_ulp = 0.5;
+  contract.arithmetic.kappa = 3;
+  EXPECT_EQ(run("hard-selection", problem + "f32", nearly, contract).reason, "no row in which a key can win clearly");
+  contract = test::promise(Format::f16);  // whose out rounds off what an f32 loses
+  contract.arithmetic.kappa = 3;
+  EXPECT_EQ(run("hard-selection", problem + "f16", nearly, contract).kind, VerdictKind::pass);
+}
 
 TEST(HardSelection, FailsOnAWrongIndex) {
   const auto with_open = [](auto open) {
