@@ -58,6 +58,7 @@ Contract tightened(Contract contract, const Variant& variant) {
   a.fold_q = variant.scale_on == ScaleOn::q;
   a.fold_k = variant.scale_on == ScaleOn::k;
   a.fold_sqrt = variant.scale_on == ScaleOn::square_roots;
+  if (variant.in_octaves && !a.fold_k && !a.fold_sqrt) a.fold_q = true;
   a.lazy = variant.lazy;
   a.sum_of_rounded = variant.sum_of_rounded && variant.normalise != Normalise::before;
   a.sum_of_unrounded = !a.sum_of_rounded;

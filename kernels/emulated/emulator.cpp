@@ -4,6 +4,7 @@
 #include <cfenv>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double log2_e = 1.4426950408889634;
+constexpr std::uint64_t error_kinds = 8;
 
 struct Partial {
   double maximum = -infinity, total = 0;
@@ -25,7 +27,8 @@ struct Partial {
 // One row of attention, from scores to output.
 class Kernel {
  public:
-  Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, double scale)
+  // `octaves`: scores come times log2 e.
+  Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, bool octaves, double scale)
       : v_(variant),
         m_(contract, variant),
         products_(contract, variant, variant.truncate_pv),
@@ -34,6 +37,7 @@ class Kernel {
         pv_(contract.policy[Stage::pv]),
         final_(pv_),
         fused_(fused_exponent),
+        octaves_(octaves),
         to_exponent_(m_.round(softmax_, fused_exponent ? scale * log2_e : log2_e)),
         scale_(scale) {}
 
@@ -53,30 +57,31 @@ class Kernel {
 
  private:
   [[nodiscard]] bool base_two() const { return v_.exp2 || fused_; }
+  // Of a number in the unit of scores.
+  [[nodiscard]] double exponent(double z) const { return octaves_ ? z : m_.round(softmax_, z * to_exponent_); }
   // exp(z - shift), by exp or by exp2 with the shift scaled first.
   [[nodiscard]] double weight(double z, double shift) const {
     if (z == -infinity && v_.guard_empty) return 0;
     if (!base_two()) return m_.exp(m_.round(softmax_, z - shift), false);
-    return power(z, m_.round(softmax_, shift * to_exponent_));
+    return power(z, exponent(shift));
   }
   // 2^(z to_exponent - scaled_shift).
   [[nodiscard]] double power(double z, double scaled_shift) const {
-    return m_.exp(v_.fma ? m_.multiply_add(softmax_, z, to_exponent_, -scaled_shift)
-                         : m_.round(softmax_, m_.round(softmax_, z * to_exponent_) - scaled_shift),
+    return m_.exp(v_.fma && !octaves_ ? m_.multiply_add(softmax_, z, to_exponent_, -scaled_shift)
+                                      : m_.round(softmax_, exponent(z) - scaled_shift),
                   true);
   }
   // exp(z - lse), which needs no division.
   [[nodiscard]] double weight_by_lse(double z, double top, double total) const {
     if (!base_two()) return weight(z, lse_of(top, total));
     if (z == -infinity) return 0;
-    return power(z,
-                 m_.round(softmax_, m_.round(softmax_, top * to_exponent_) + m_.round(softmax_, log(total) * log2_e)));
+    return power(z, m_.round(softmax_, exponent(top) + m_.round(softmax_, log(total) * log2_e)));
   }
   [[nodiscard]] double rescale(double from, double to) const {
     if (from == -infinity) return 0;
     if (from == to) return 1;
     const double gap = m_.round(softmax_, from - to);
-    return base_two() ? m_.exp(m_.round(softmax_, gap * to_exponent_), true) : m_.exp(gap, false);
+    return base_two() ? m_.exp(exponent(gap), true) : m_.exp(gap, false);
   }
   [[nodiscard]] double entering(double weight) const {
     return m_.round(Stage::operand, m_.round(Stage::weights, weight));
@@ -86,6 +91,10 @@ class Kernel {
   }
   [[nodiscard]] double lse_of(double maximum, double total) const {
     if (total == 0) return -infinity;
+    if (octaves_) {
+      const double octaves = m_.round(softmax_, maximum + m_.round(softmax_, log(total) * log2_e));
+      return m_.round(softmax_, octaves * m_.round(softmax_, std::numbers::ln2));
+    }
     const double shift = fused_ ? m_.round(softmax_, maximum * m_.round(softmax_, scale_)) : maximum;
     return m_.round(softmax_, shift + log(total));
   }
@@ -129,8 +138,8 @@ class Kernel {
       for (Index j = at; j < end; ++j) top = std::max(top, z[static_cast<std::size_t>(j)]);
       double shift = std::max(part.maximum, top);
       if (shift == -infinity) continue;
-      if (v_.lazy > 0 && !fused_ && part.maximum != -infinity && top - part.maximum <= 0.98 * v_.lazy)
-        shift = part.maximum;
+      const double lag = (top - part.maximum) * (octaves_ ? std::numbers::ln2 : 1);
+      if (v_.lazy > 0 && !fused_ && part.maximum != -infinity && lag <= v_.lazy * (1 - 0x1p-50)) shift = part.maximum;
       double keep = rescale(part.maximum, shift);
       if (v_.defect == Defect::no_rescale && part.maximum != -infinity) keep = 1;
       Row p, entered;
@@ -236,7 +245,7 @@ class Kernel {
   const Variant& v_;
   Machine m_, products_, sums_;
   Format softmax_, pv_, final_;
-  bool fused_;
+  bool fused_, octaves_;
   double to_exponent_, scale_;
 };
 
@@ -285,14 +294,17 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const double factor = m.round(Stage::softmax, scale * log2_e);
   const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present() && factor != 0 &&
                      std::isfinite(factor);
-  const double rounded_scale = m.round(Stage::scale, scale), root = m.round(Stage::scale, std::sqrt(std::fabs(scale)));
+  const bool octaves = variant.in_octaves && variant.exp2 && in.softcap == 0 && variant.scale_on != ScaleOn::exponent;
+  const double to_unit = octaves ? log2_e : 1, bias_unit = m.round(Stage::scale, to_unit);
+  const double rounded_scale = m.round(Stage::scale, scale * to_unit),
+               root = m.round(Stage::scale, std::sqrt(std::fabs(scale) * to_unit));
   const auto enter = [&](double x) { return m.round(Stage::operand, m.round(Stage::storage, x)); };
   const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);
   const auto scaled_in = [&](double x, ScaleOn here) {
     if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
     const double scaled =
         m.round(Stage::scale, m.round(Stage::storage, x) * (variant.scale_on == here ? rounded_scale : root));
-    return narrow ? enter(scaled) : scaled;
+    return narrow ? m.round(Stage::operand, scaled) : scaled;
   };
   const auto softcapped = [&](double x) {
     if (!(in.softcap > 0)) return x;
@@ -315,9 +327,10 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
           double x = scores.dot(policy[Stage::qk], q, k, variant.qk);
           const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
           x = m.round(Stage::score, plain ? m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale) : x);
-          const double bias = in.bias.present()
-                                  ? m.round(Stage::score, m.round(format_of(in.bias.dtype()), in.bias.at(b, h, i, j)))
-                                  : 0;
+          double bias = in.bias.present()
+                            ? m.round(Stage::score, m.round(format_of(in.bias.dtype()), in.bias.at(b, h, i, j)))
+                            : 0;
+          if (octaves) bias = m.round(Stage::score, bias * bias_unit);
           if (contract.softcap_before_bias) x = softcapped(x);
           if (bias != 0) x = m.round(Stage::score, x + bias);
           if (!contract.softcap_before_bias) x = softcapped(x);
@@ -337,7 +350,7 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
           for (Row& column : values) column.push_back(0);
         }
         const bool empty = std::all_of(z.begin(), z.end(), [](double x) { return x == -infinity; });
-        auto result = Kernel(contract, variant, fused, scale).run(z, values);
+        auto result = Kernel(contract, variant, fused, octaves, scale).run(z, values);
         if (empty && contract.empty_row == EmptyRow::zero) std::fill(result.out.begin(), result.out.end(), 0.0);
         for (Index c = 0; c < columns; ++c)
           out.set(b, h, i, c, m.round(Stage::output, result.out[static_cast<std::size_t>(c)]));
@@ -360,9 +373,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   v.guard_empty = pick(4) != 0;
   v.reciprocal = pick(2) != 0;
   v.truncate_qk = v.truncate_pv = v.truncate_sum = a.kappa >= 3 && pick(2) != 0;
-  v.exp_error = static_cast<Error>(pick(4));
-  v.tanh_error = static_cast<Error>(pick(4));
-  v.div_error = static_cast<Error>(pick(4));
+  for (Error* error : {&v.exp_error, &v.tanh_error, &v.div_error}) *error = static_cast<Error>(pick(error_kinds));
   const double scale = problem.effective_scale();
   switch (pick(5)) {
     case 1:
@@ -396,6 +407,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   if (a.merge_weights == MergeWeights::lse && pick(2) != 0)
     v.merge = v.merge == Merge::chain ? Merge::chain_by_lse : Merge::by_lse;
   v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
+  v.in_octaves = v.exp2 && (a.fold_q || a.fold_k || a.fold_sqrt) && pick(2) != 0;
   return v;
 }
 

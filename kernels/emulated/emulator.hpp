@@ -13,8 +13,9 @@ enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
 enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
 enum class Normalise : std::uint8_t { online, after, before, by_lse };
 enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse, chain_by_lse };
-// How far off a function or a division is, of what the contract allows.
-enum class Error : std::uint8_t { none, random, up, down };
+// How far off a function or a division is, of what the contract allows: at random, by all of it with a sign at random, by
+// all of it to one side, or to one side up to an argument and to the other beyond.
+enum class Error : std::uint8_t { none, random, scattered, up, down, outwards, inwards, stepped };
 
 // Where a result goes that its format does not hold.
 enum class Direction : std::uint8_t { nearest, up, down, toward_zero };
@@ -36,12 +37,14 @@ struct Variant {
   Normalise normalise = Normalise::online;
   Merge merge = Merge::unnormalised;
   bool fma = false, exp2 = false, reversed = false, sum_of_rounded = false, reciprocal = false;
+  bool in_octaves =
+      false;  // log2 e is folded in with the scale, and a bias multiplied by it; with exp2, without softcap
   bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
   Direction rounding = Direction::nearest;                              // of every operation; never drawn
   bool guard_empty = true;                                              // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
   Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;
-  double lazy = 0;
+  double lazy = 0;  // nats by which the running maximum may lag, all of which it takes
   std::uint64_t seed = 1;
   Defect defect = Defect::none;
 };

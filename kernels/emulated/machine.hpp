@@ -91,34 +91,34 @@ class Machine {
     return sum(f, products, order);
   }
 
-  // exp(x), or 2^x, in the softmax format with the error that the contract allows.
+  // exp(x), or 2^x, in the softmax format with the error that the contract allows: all of it.
   [[nodiscard]] double exp(double x, bool base_two) const {
     if (x == -std::numeric_limits<double>::infinity()) return 0;
     if (x == 0) return 1;
     const Format f = contract_.policy[Stage::softmax];
-    double value = f == Format::f64 ? static_cast<double>(base_two ? exp2l(x) : expl(x))
-                   : base_two       ? std::exp2(x)
-                                    : std::exp(x);
+    long double value = f == Format::f64 ? (base_two ? exp2l(x) : expl(x)) : base_two ? std::exp2(x) : std::exp(x);
     if (variant_.defect == Defect::exp_off) {
       const double octaves = base_two ? x : x * std::numbers::log2e;
       value *= 1 + 1e-3 * std::sin(2 * std::numbers::pi * (octaves - std::floor(octaves)));
     }
-    if (!std::isfinite(value)) return round(f, value);
+    if (!std::isfinite(value)) return round(f, static_cast<double>(value));
     const Arithmetic& a = contract_.arithmetic;
-    const double room = a.exp_rel ? *a.exp_rel * value : (a.exp_ulp - 0.5) * ulp(f, value);
-    return round(f, std::max(0.0, value + off(variant_.exp_error, x) * room));
+    const double share = off(variant_.exp_error, x, value);
+    if (a.exp_rel) return round(f, static_cast<double>(value + value * share * *a.exp_rel));
+    return std::max(0.0, in_ulps(f, value, share, a.exp_ulp, ulp(f, static_cast<double>(value))));
   }
 
   [[nodiscard]] double tanh(Format f, double x) const {
-    const double value = f == Format::f64 ? static_cast<double>(tanhl(x)) : std::tanh(x);
+    const long double value = f == Format::f64 ? tanhl(x) : std::tanh(x);
     const Arithmetic& a = contract_.arithmetic;
-    const double unit = a.tanh == TanhError::absolute ? 2 * unit_roundoff(f) : ulp(f, value);
-    return round(f, value + off(variant_.tanh_error, x) * (a.tanh_ulp - 0.5) * unit);
+    const double unit = a.tanh == TanhError::absolute ? 2 * unit_roundoff(f) : ulp(f, static_cast<double>(value));
+    return in_ulps(f, value, off(variant_.tanh_error, x, value), a.tanh_ulp, unit);
   }
 
   [[nodiscard]] double divide(Format f, double x, double y) const {
-    const double value = x / y;
-    return round(f, value + off(variant_.div_error, value) * (contract_.arithmetic.div_ulp - 0.5) * ulp(f, value));
+    const long double value = f == Format::f64 ? static_cast<long double>(x) / y : x / y;
+    const double quotient = static_cast<double>(value);
+    return in_ulps(f, value, off(variant_.div_error, quotient, value), contract_.arithmetic.div_ulp, ulp(f, quotient));
   }
 
  private:
@@ -135,20 +135,43 @@ class Machine {
     if (!std::isfinite(x)) return std::fabs(x);
     return std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), smallest_normal(f))) - precision(f) + 1);
   }
-  // -0.98 .. 0.98 of what is allowed; never where the value is no number or exactly representable at 0.
-  [[nodiscard]] double off(Error error, double x) const {
-    if (!std::isfinite(x) || x == 0) return 0;
+  // -1 .. 1 of what is allowed of a result of `value` for the argument x, all but what double may lose of it; nothing where
+  // either is no number, or 0, which every format holds.
+  [[nodiscard]] double off(Error error, double x, long double value) const {
+    constexpr double all = 1 - 0x1p-24;
+    if (!std::isfinite(x) || x == 0 || value == 0) return 0;
+    const double hashed = symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)));
     switch (error) {
       case Error::none:
         return 0;
       case Error::random:
-        return 0.98 * symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)));
+        return all * hashed;
+      case Error::scattered:
+        return std::copysign(all, hashed);
       case Error::up:
-        return 0.98;
+        return all;
       case Error::down:
-        return -0.98;
+        return -all;
+      case Error::outwards:
+        return value < 0 ? -all : all;
+      case Error::inwards:
+        return value < 0 ? all : -all;
+      case Error::stepped:
+        return x > -0.7 ? all : -all;
     }
     return 0;
+  }
+  // A number of `f` at most |share| ulps of `unit` from the exact `value`, to the side of `share`: the last there is. That
+  // next to the value where `ulps` are those of rounding to nearest.
+  [[nodiscard]] double in_ulps(Format f, long double value, double share, double ulps, double unit) const {
+    const double nearest = round(f, static_cast<double>(value));
+    if (share == 0 || !std::isfinite(value)) return nearest;
+    if (std::fabs(share) < 0.99) return round(f, static_cast<double>(value + share * std::max(0.0, ulps - 0.5) * unit));
+    const long double end = value + static_cast<long double>(share) * ulps * unit;
+    const long double grid = ulp(f, static_cast<double>(end));
+    const auto last = static_cast<double>((share > 0 ? std::floor(end / grid) : std::ceil(end / grid)) * grid);
+    // Less than half an ulp reaches the nearest number, if that.
+    return std::fabs(last - value) > std::fabs(end - value) ? nearest : round(f, last);
   }
   const Contract& contract_;
   const Variant& variant_;
