@@ -90,6 +90,10 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] double splits(double n) const {
     return arithmetic.splits_max ? static_cast<double>(*arithmetic.splits_max) : n;
   }
+  // Of section 7, times the square of a bias: the variance of rounding it, and of bringing it to the unit of log2 e.
+  [[nodiscard]] double of_bias() const {
+    return (u_bias * u_bias + (u_bias_unit > 0 ? u_score * u_score + u_scale * u_scale : 0)) / 3;
+  }
   // How many eta a quotient that underflows may be off by, beyond one: its ulps are those of subnormals.
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
   // a2 with the merges of a chain.

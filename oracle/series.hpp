@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "core/tensor.hpp"
+
 // Sums over the keys of a row in their order, and what tells how roundings in them may agree.
 namespace attest::oracle {
 
@@ -56,22 +58,47 @@ inline double coherence(std::vector<double> increments, double ulp) {
   return std::max(1.0, squares / n);
 }
 
-// Running sums of terms, in the order of the keys.
+// Running sums of terms in the orders that kernels add them: from the first on and from the last on, whole and in 2, 4, 8, ...
+// interleaved lanes, whose sums may be large where those of neighbours cancel.
 struct Prefixes {
   double squares = 0;         // of the terms
-  double prefix_squares = 0;  // of the running sums
-  double largest = 0;         // magnitude of a running sum
+  double prefix_squares = 0;  // of the running sums, in the order in which it is largest
+  double largest = 0;         // magnitude of a running sum, in any order
 };
 inline Prefixes prefixes(std::span<const double> terms) {
   Prefixes result;
-  double running = 0;
-  for (const double x : terms) {
-    running += x;
-    result.squares += x * x;
-    result.prefix_squares += running * running;
-    result.largest = std::max(result.largest, std::fabs(running));
-  }
+  const std::size_t n = terms.size();
+  for (const double x : terms) result.squares += x * x;
+  const auto add_lanes = [&](std::size_t lanes, bool backward) {
+    double squares = 0;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      double running = 0;
+      for (std::size_t at = lane; at < n; at += lanes) {
+        running += terms[backward ? n - 1 - at : at];
+        squares += running * running;
+        result.largest = std::max(result.largest, std::fabs(running));
+      }
+    }
+    result.prefix_squares = std::max(result.prefix_squares, squares);
+  };
+  for (std::size_t lanes = 1; lanes == 1 || lanes < n; lanes *= 2)
+    for (const bool backward : {false, true}) add_lanes(lanes, backward);
   return result;
+}
+
+// The most that errors of the sizes `moved` add up to if they have one sign, or one below some argument and the other above
+// it: those of a function that is off one way. `order` sorts the keys by argument; equal arguments err alike.
+inline double one_sided(std::span<const double> moved, std::span<const Index> order, std::span<const double> argument) {
+  double total = 0, below = 0;
+  for (const double x : moved) total += x;
+  double most = std::fabs(total);
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    const auto t = static_cast<std::size_t>(order[at]);
+    below += moved[t];
+    if (at + 1 == order.size() || argument[static_cast<std::size_t>(order[at + 1])] != argument[t])
+      most = std::max(most, std::fabs(total - 2 * below));
+  }
+  return most;
 }
 
 // Keys of one tile or split share the rounding of its maximum, of its log-sum-exp or of its partial result: the largest

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "oracle/lanes.hpp"
-#include "oracle/series.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -14,6 +13,21 @@ constexpr double smallest_double = 0x1p-1022;  // the reference takes smaller we
 constexpr double lost_squares = 0x1p-500;      // of the largest value: what squares of smaller terms lose to underflow
 constexpr double most_below = std::numeric_limits<double>::max();
 constexpr double most_tau = 1e150;  // whose square is finite
+
+// How far off a function may be one way, beyond the rounding of its result, relatively: exp and tanh.
+double one_sided_exp(const Numbers& m) {
+  const Arithmetic& a = m.arithmetic;
+  return a.exp_rel ? *a.exp_rel : std::max(0.0, 2 * a.exp_ulp - 1) * m.u_softmax;
+}
+double one_sided_tanh(const Numbers& m) { return 2 * m.arithmetic.tanh_ulp * m.u_cap; }
+
+std::vector<Index> sorted_by(const std::vector<double>& key, std::size_t n) {
+  std::vector<Index> order(n);
+  std::iota(order.begin(), order.end(), Index{0});
+  const auto of = [&](Index t) { return key[static_cast<std::size_t>(t)]; };
+  std::sort(order.begin(), order.end(), [&](Index a, Index b) { return of(a) != of(b) ? of(a) < of(b) : a < b; });
+  return order;
+}
 
 }  // namespace
 
@@ -27,7 +41,8 @@ std::string_view statistical_refusal(const Contract& contract) {
 double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore& key) const {
   const Numbers& m = call.numbers;
   const double s = std::fabs(key.s), z = key.z, below = std::min(row.z_max - z, most_below);
-  const double sum = (m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3);
+  const double sum =
+      std::max((m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3), square(m.u_acc * key.prefixes));
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
                     (square(m.u_score * s) + square(m.u_scale * s)) / 3;
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
@@ -42,7 +57,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
         m.tanh_absolute > 0 ? m.tanh_absolute * m.softcap : m.tanh_relative * std::min(m.softcap, argument);
     variance += square(capped) / 3 + square(m.eta_cap * (1 + m.softcap));
   }
-  if (call.has_bias || m.softcap > 0) variance += (2 * square(m.u_score * z) + square(m.u_bias * key.bias)) / 3;
+  if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score * z) / 3 + m.of_bias() * square(key.bias);
   variance += ((1 + m.a1) * square(m.u_softmax * z) + m.a3 * square(m.u_softmax * below)) / 3 +
               square(m.c_exp) / 3 * (1 + rescales_);
   // The reference's own error.
@@ -64,18 +79,19 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   rescales_ = 2 + std::max(records(first, last, row.p.begin()).count, records(backward, end, row.p.begin()).count);
   tau.assign(row.p.size(), 0);
   tau1.assign(row.p.size(), 0);
+  for (std::vector<double>* of_keys : {&raw_, &bias_, &capped_}) of_keys->assign(n, 0);
+  std::vector<double> products(static_cast<std::size_t>(call.d));
   double largest_tau = 0;
   for (std::size_t t = 0; t < n; ++t) {
     double* key = keys_.data() + t * stride;
     read_row(call.k, b, call.kv_head(h), row.keys[t], call.d, key);
-    double qk = 0, qk_squares = 0;
-    for (std::size_t c = 0; c < stride; ++c) {
-      const double product = query_[c] * key[c] * m.scale;
-      qk += product;
-      qk_squares += product * product;
-    }
-    const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, row.keys[t]) : 0;
-    const KeyScore score{row.z[t], qk, std::sqrt(qk_squares), bias};
+    double qk = 0;
+    for (std::size_t c = 0; c < products.size(); ++c) qk += products[c] = query_[c] * key[c] * m.scale;
+    const Prefixes sums = prefixes(products);
+    raw_[t] = qk;
+    bias_[t] = call.has_bias ? attest_load(&call.bias, b, h, i, row.keys[t]) : 0;
+    capped_[t] = m.softcap_before_bias ? qk : qk + bias_[t];
+    const KeyScore score{row.z[t], qk, std::sqrt(sums.squares), std::sqrt(sums.prefix_squares), bias_[t]};
     tau[t] = std::sqrt(own_variance(call, row, score));
     if (!(tau[t] < most_tau)) tau[t] = most_tau;
     if (m.scaled_keys)
@@ -90,6 +106,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
       m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final + m.u_partial;
   applies = undivided_ <= largest_undivided;
   sort_into_bins(m, row);
+  if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
   const Prefixes weights = prefixes({row.p.data(), n});
   normalises_first_ = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
@@ -121,11 +138,8 @@ double RowSpread::undivided_error(const Numbers& m, const Row& row) const {
 
 // Keys whose scores are as good as equal have weights that round alike.
 void RowSpread::sort_into_bins(const Numbers& m, const Row& row) {
-  order_.resize(static_cast<std::size_t>(row.n));
-  std::iota(order_.begin(), order_.end(), Index{0});
+  order_ = sorted_by(row.z, static_cast<std::size_t>(row.n));
   const auto score = [&](Index t) { return row.z[static_cast<std::size_t>(t)]; };
-  std::sort(order_.begin(), order_.end(),
-            [&](Index a, Index b) { return score(a) != score(b) ? score(a) < score(b) : a < b; });
   const double width = m.u_weights > 0 ? m.u_weights / 2 : 8 * m.u_softmax;
   bin_ends_.clear();
   double first = score(order_.front());
@@ -165,10 +179,13 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
       const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
       return e.carried[t] * std::min(r, 1.0);
     });
+  // Quotients round one by one, those of equal weights alike.
+  if (m.arithmetic.normalise_before)
+    variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(3.0); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
-  // unless a poor exp or division may make subnormals of them.
+  // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = m.eps0 * shortfall_;
-  const double least_weight = m.arithmetic.exp_ulp > 1 ? 0 : m.eta_softmax / 64;
+  const double least_weight = m.arithmetic.exp_ulp >= 1 ? 0 : m.eta_softmax / 64;
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
     if (row.p[t] * row.mass >= least_weight) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
@@ -191,6 +208,17 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
     for (std::size_t c = 0; c < stride; ++c)
       variance += square(covariance[c] * relative * query_[c]) + square(covariance[c] * absolute);
   }
+  // The rounded scale, which two square roots hold twice, the softcap, and the log2 e that a bias is brought to.
+  double scaled = 0, capped = 0, biased = 0;
+  for (std::size_t t = 0; t < e.moved.size(); ++t) {
+    scaled += e.moved[t] * std::clamp(raw_[t], -most_below, most_below);
+    capped += e.moved[t] * std::clamp(row.z[t], -most_below, most_below);
+    if (std::isfinite(bias_[t])) biased += e.moved[t] * bias_[t];
+  }
+  const double roundings = m.arithmetic.fold_sqrt && m.scale > 0 ? 2 : 1;
+  variance += square(std::min(roundings * m.u_scale * std::fabs(scaled), most_tau)) / 3;
+  if (m.u_bias_unit > 0) variance += square(std::min(m.u_scale * std::fabs(biased), most_tau)) / 3;
+  if (m.softcap > 0) variance += square(std::min(m.u_cap * (2 * std::fabs(scaled) + std::fabs(capped)), most_tau)) / 3;
   const double shift = std::min(m.u_softmax * row.a2 * row.z_top, most_tau);
   if (row.a2 > 0) variance += square(shift) / 3 * largest_block_squares(e.moved);
   // An exp that is off the same way wherever it rescales.
@@ -203,9 +231,8 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
 }
 
 // The sum of weighted values, the sum of weights, and what turns them into an output.
-double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e) const {
+double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const {
   const double n = static_cast<double>(row.n), y2 = square(e.y);
-  const Prefixes values = prefixes(e.carried);
   const double alike = coherence(e.carried, 2 * std::max(m.u_pv * values.largest, m.eta_pv * e.unit));
   const double additions = std::max((n + 1) * (values.squares / 6 + y2 / 3), values.prefix_squares);
   const double sum_additions = std::max((n + 1) * (weight_squares_ / 6 + 1.0 / 3), weight_prefixes_);
@@ -221,8 +248,8 @@ double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e) co
 }
 
 // What sums lose because a term is below an ulp of the running sum, and weights that may be lost altogether.
-double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e) const {
-  const double value_ulp = m.u_pv * prefixes(e.carried).largest;
+double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const {
+  const double value_ulp = m.u_pv * values.largest;
   double bias = lost_squares * static_cast<double>(row.n);
   for (std::size_t t = 0; t < e.carried.size(); ++t) {
     const double size = std::fabs(e.carried[t]);
@@ -232,6 +259,19 @@ double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e)
     if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * std::fabs(e.v[t] - e.y);
     if (size < value_ulp) bias += size;
     if (row.p[t] < m.u_softmax) bias += row.p[t] * std::fabs(e.y);
+  }
+  return bias;
+}
+
+// What functions add that are off one way, or one way up to some argument and the other beyond: no noise, and at most this.
+double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const {
+  double bias = one_sided_exp(m) * one_sided(e.moved, order_, row.z);
+  if (m.softcap > 0) {
+    const bool absolute = m.arithmetic.tanh == TanhError::absolute;
+    std::vector<double> moved = e.moved;
+    for (std::size_t t = 0; t < moved.size(); ++t)
+      moved[t] *= absolute ? m.softcap : std::min(m.softcap, std::fabs(capped_[t]));
+    bias += one_sided_tanh(m) * one_sided(moved, by_capped_, capped_);
   }
   return bias;
 }
@@ -273,12 +313,14 @@ Spread RowSpread::of(const Call& call, const Row& row, const Column& column, dou
     covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
     absolute += std::fabs(e.carried[t]);
   }
-  double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e));
+  const Prefixes values = prefixes(e.carried);
+  double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
   s += 3 * m.u_softmax * std::fabs(covariance) + undivided_ * absolute / std::sqrt(3.0);
   if (m.merges)
     s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / 3) +
          m.c_div * m.u_final * std::fabs(e.y);
-  return {s / e.unit, (stagnation(m, row, e) + lost_operands(call, row, e)) / e.unit};
+  const double bias = stagnation(m, row, e, values) + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
+  return {s / e.unit, bias / e.unit};
 }
 
 void RowSpread::widen(const Row& row, double lambda) {

@@ -5,6 +5,7 @@
 #include "oracle/element.hpp"
 #include "oracle/outcome.hpp"
 #include "oracle/row.hpp"
+#include "oracle/series.hpp"
 
 namespace attest::oracle {
 
@@ -58,11 +59,13 @@ class RowSpread {
   static Element element(const Row& row, const Column& column, double y);
   [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
-  [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e) const;
-  [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e) const;
+  [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
+  [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
+  [[nodiscard]] double of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const;
   struct KeyScore {
-    double z, s;  // the score, and as it was before softcap and bias
-    double norm;  // the square root of the sum of the squares of its scaled products
+    double z, s;      // the score, and as it was before softcap and bias
+    double norm;      // the square root of the sum of the squares of its scaled products
+    double prefixes;  // and of their running sums
     double bias;
   };
   [[nodiscard]] double own_variance(const Call& call, const Row& row, const KeyScore& key) const;
@@ -81,8 +84,11 @@ class RowSpread {
   double smallest_weight_ = 0;    // below it a weight may be lost
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
-  std::vector<double> query_, keys_;     // keys_ row by row, padded(d) apart
+  std::vector<double> query_, keys_;  // keys_ row by row, padded(d) apart
+  std::vector<double> raw_, bias_,
+      capped_;  // of each key: the score before softcap and bias, the bias, what tanh is asked of
   std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order
+  std::vector<Index> by_capped_;         // keys by capped_
   std::vector<double> width_;
   Row::Box box_;
 };

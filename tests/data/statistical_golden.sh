@@ -18,14 +18,31 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # Partial results of a split are rounded whole; and equal weights are ones, whose sum is exact, only at the maximum and
 # while it is an integer of the format.
 # Where weights may be anywhere in a box, a mean at its end has roundings of its own size.
+# Sums run from either end, whole and in interleaved lanes, and so do those of q.k.
+# Quotients round one by one where weights are normalised first. The rounded scale is one number for all keys, and so is the log2 e
+# that a bias is brought to. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
 underflow='{double w=p[j],e0=1.01*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
-'if(w>=(P.exp_ulp>1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
+'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
 'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=e1*e1*v[j]*v[j]\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
 rescaled='{double most=0; for(int way=0;way<2;way++){ double top=-1e300,before=0,sum=0; for(int k=0;k<n;k++){ int t=way?n-1-k:k; '\
 'if(z[t]>top){ top=z[t]; sum+=std::fabs(before); } before+=p[t]\/L*(v[t]-y); } most=std::max(most,sum); } s2+=ce*ce*most*most\/3; }'
 blocks='double parts=0; for(int bs: {1,4,16,32,64,128,256,512}){ double q=0,b=0; for(int t=0;t<n;t++){ b+=p[t]\/L*v[t]; '\
 'if((t+1)%bs==0||t==n-1){ q+=b*b; b=0; } } parts=std::max(parts,q); if(bs>=n) break; }'
+lanes='auto lanes=[\&](int m,auto f){ std::pair<double,double> best{0,0}; for(int w=1;w==1||w<m;w*=2) for(int back=0;back<2;back++){ double q=0; '\
+'for(int l=0;l<w;l++){ double r=0; for(int t=l;t<m;t+=w){ r+=f(back?m-1-t:t); q+=r*r; best.second=std::max(best.second,std::fabs(r)); } } '\
+'best.first=std::max(best.first,q); } return best; };'
+ordered='{ auto sums=lanes(n,[\&](int t){ return p[t]\/L*v[t]; }); pre2=sums.first; mx=sums.second; '\
+'preL2=lanes(n,[\&](int t){ return p[t]\/L; }).first; }'
+products='lanes(D,[\&](int c){ return (double)pb.Q[(size_t)i*D+c]*pb.K[(size_t)idx[t]*D+c]*sc; }).first'
+one_way='{ double all=0,low=0,most=0; for(int t=0;t<n;t++) all+=p[t]\/L*(v[t]-y); most=std::fabs(all); '\
+'for(int t=0;t<n;t++){ int j=ord[t]; low+=p[j]\/L*(v[j]-y); if(t==n-1||z[ord[t+1]]!=z[j]) most=std::max(most,std::fabs(all-2*low)); } '\
+'bias+=std::max(0.0,2*P.exp_ulp-1)*um*most; }'
+factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
+'double k=(P.scale_pre\&\&sc>0?2:1)*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
+quotients='if(P.norm_before){ double sum=0; int b=bin[0],count=0; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ if(count>1) s2+=sum*sum; '\
+'sum=0; count=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*u3; s2+=x*x; sum+=x; count++; } }'
+brought='if(P.exp2\&\&P.scale_pre\&\&!pb.mask.empty()){ double m=pb.mask[(size_t)i*Lk+idx[t]]; va+=(us*us+usc*usc)*m*m\/3; }'
 far='r+=std::min(lam,1.0)*((prnd?up:0)+(n+Rs+2)*uv+(n+Rs)*um+3*cd*uf+(P.lse?U(P.partial):0))*std::max(std::fabs(yl),std::fabs(yh));'
 sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/uint64_t h=[^;]*; uint32_t&q=hb\[[^;]*;/uint32_t\&q=exact[std::floor(x\/w)];/' \
@@ -42,10 +59,15 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/z\[ord\[n-1\]\]-z\[ord\[0\]\]==0)/z[ord[n-1]]==z[ord[0]]\&\&P.lazy==0\&\&!(P.exp2\&\&z[ord[0]]!=0)\&\&n*um<=1)/' \
   -e 's/zz+=m;/& if(P.exp2\&\&P.scale_pre) er+=(us+U(P.sct))*std::fabs(m)+ETA(P.score);/' \
   -e 's/R.sig\[o\]=std::max(sig,std::max(yh-y,y-yl)\/lam);//' \
+  -e "s/int fr=0,br=0;/$lanes &/" \
+  -e "s/((D+1)\*(Q2\[t\]\/6+s\[t\]\*s\[t\]\/3)+/(std::max((D+1)*(Q2[t]\/6+s[t]*s[t]\/3),$products)+/" \
+  -e "s/tau\[t\]=std::sqrt(va);/$brought &/" \
+  -e "s/preL2+=preL\*preL; }/& $ordered/" \
+  -e "s/l1+=std::fabs(cov)\*3\*um;/& $one_way $factors $quotients/" \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

@@ -160,7 +160,9 @@ class PlainRow {
     double of_z = square(m_.u_softmax) * (1 + m_.a1) / 3;
     if (call_.has_bias || m_.softcap > 0) of_z += 2 * square(m_.u_score) / 3;
     return (of_s + reference * (2 + 8 / d)) * s2 + (of_z + reference) * z2 +
-           (square(m_.u_softmax) * m_.a3 / 3 + reference) * below2 + square(m_.u_bias * key.bias) / 3 +
+           (square(m_.u_softmax) * m_.a3 / 3 + reference) * below2 +
+           (square(m_.u_bias) + (m_.u_bias_unit > 0 ? square(m_.u_score) + square(m_.u_scale) : 0)) / 3 *
+               square(key.bias) +
            4 * square(m_.c_exp) / 3 + absolute;
   }
 
@@ -188,6 +190,7 @@ class PlainRow {
           m_.u_softmax * ((2 + (m_.exp2 ? 4 : 0)) * (std::fabs(top_) + m_.lazy + ln_n + 1) + m_.a3 * (ln_n + 1)) +
           4 * m_.c_exp;
     double every = square(m_.u_pv) / 3 * ((keys + 1) / 6 + (m_.inexact_pv ? 1 : 0)) + reference;
+    if (m_.arithmetic.normalise_before) every += square(m_.c_div * m_.u_softmax) / 3;
     if (m_.merges) every += square(m_.u_partial + 2 * m_.c_div * m_.u_final) / 3;
     const double shift = 2 * m_.u_softmax * (2 * std::fabs(top_) + 1);
     const double rounded = every + (m_.weights_round && shift < 0.01 ? square(m_.u_weights) / 3 : 0);

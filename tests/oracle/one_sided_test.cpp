@@ -1,0 +1,220 @@
+// Kernels that keep their contract and err as far as it lets them, to one side or in step: the statistical tiers must know of
+// it. Each case once needed a lambda above 5.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "kernels/emulated/emulator.hpp"
+#include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
+#include "oracle/series.hpp"
+
+namespace attest {
+namespace {
+
+using emulator::Error;
+using emulator::Normalise;
+using emulator::Order;
+using emulator::ScaleOn;
+using emulator::Variant;
+
+struct Case {
+  std::string policy, contract, problem;
+  std::function<void(Inputs&)> fill;
+  std::function<void(Variant&)> kernel;
+};
+
+struct Judged {
+  double lambda = 0, t = 0;
+  oracle::AttentionOracle::SecondLook second;
+  Index elements = 0;
+  VerdictKind rigorous = VerdictKind::pass;
+};
+
+Judged judge(const Case& c) {
+  const Contract contract = contract_from_json(nlohmann::json::parse(c.contract), policy_from_text(c.policy));
+  const Problem problem = problem_from_text(c.problem);
+  Inputs inputs = materialise(problem);
+  if (c.fill) c.fill(inputs);
+  Variant variant;
+  variant.normalise = Normalise::after;
+  c.kernel(variant);
+  Tensor out = make_out(problem), lse = make_lse(problem);
+  emulator::run(inputs, contract, variant, out, lse);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  oracle::Statistics statistics;
+  Judged result;
+  result.rigorous = oracle.judge(out, lse, &statistics).kind;
+  result.t = statistics.t();
+  result.second = oracle.second_look(out);
+  for (const Index flat : judged_rows(problem)) {
+    const RowIndex r = row_index(problem, flat);
+    for (Index column = 0; column < problem.dv; ++column) {
+      const double lambda = oracle.lambda_needed(r.b, r.h, r.i, column, problem.dtype, out.at(r.b, r.h, r.i, column));
+      if (std::isnan(lambda)) continue;
+      ++result.elements;
+      result.lambda = std::max(result.lambda, lambda);
+    }
+  }
+  return result;
+}
+
+void expect_conforming(const Case& c) {
+  const Judged result = judge(c);
+  EXPECT_NE(result.rigorous, VerdictKind::fail);
+  EXPECT_GT(result.elements, 0);
+  EXPECT_LE(result.lambda, 4);
+}
+
+void fill(Tensor& tensor, const std::function<double(Index row, Index column)>& value) {
+  const auto shape = tensor.shape();
+  for (Index b = 0; b < shape[0]; ++b)
+    for (Index h = 0; h < shape[1]; ++h)
+      for (Index i = 0; i < shape[2]; ++i)
+        for (Index c = 0; c < shape[3]; ++c) tensor.set(b, h, i, c, value(i, c));
+}
+
+// Of a weight far below the least number, an exp that may be off by an ulp makes that number.
+TEST(OneSided, ExpMakesASubnormalOfNothing) {
+  expect_conforming({"f16-softmax16", "{}", "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=1 values=constant:1",
+                     [](Inputs& in) {
+                       fill(in.q, [](Index, Index) { return 1; });
+                       fill(in.k, [](Index j, Index) { return j == 0 ? 0 : -24; });
+                       fill(in.v, [](Index j, Index) { return j == 0 ? 0 : 1; });
+                     },
+                     [](Variant& v) { v.exp_error = Error::up; }});
+}
+
+// Every other value has the other sign: interleaved lanes each add those of one sign.
+TEST(OneSided, LanesMeetOneSignEach) {
+  expect_conforming({"f32", "{}", "lq=2 lk=4096 d=4 dv=8 dtype=f32 values=normal:0.25 seed=1",
+                     [](Inputs& in) {
+                       const Tensor noise = in.v.clone();
+                       for (Index j = 0; j < 4096; ++j)
+                         for (Index c = 0; c < 8; ++c)
+                           in.v.set(0, 0, j, c, (j % 2 == 0 ? 1 : -1) * (1 + 0.3 * std::fabs(noise.at(0, 0, j, c))));
+                     },
+                     [](Variant& v) { v.pv = Order::lanes; }});
+}
+
+// A score whose products cancel only at the end.
+TEST(OneSided, RunningSumsOfAScoreGrowBeforeTheyCancel) {
+  expect_conforming({"f32", R"({"exp2":false,"fold":"none"})",
+                     "lq=4 lk=8 d=256 dv=8 dtype=f32 scale=1 values=normal:0.015625 seed=3",
+                     [](Inputs& in) {
+                       const Tensor noise = in.k.clone();
+                       fill(in.q, [](Index, Index c) { return 4 + 0.01 * static_cast<double>(c % 7); });
+                       for (Index j = 0; j < 8; ++j)
+                         for (Index c = 0; c < 256; ++c)
+                           in.k.set(0, 0, j, c, (c < 128 ? 4 : -4) + noise.at(0, 0, j, c));
+                     },
+                     [](Variant& v) { v.qk = Order::forward; }});
+}
+
+TEST(OneSided, ABiasIsRoundedAsItIsBroughtToTheUnitOfLog2E) {
+  for (const char* seed : {"1", "2", "3", "4"})
+    expect_conforming({"f32,scale=bf16",
+                       "{}",
+                       std::string("lq=4 lk=3 d=4 dv=4 dtype=f32 bias=normal values=normal:0.015625 seed=") + seed,
+                       {},
+                       [](Variant& v) { v.exp2 = v.in_octaves = true, v.scale_on = ScaleOn::q; }});
+}
+
+// One rounded scale serves all keys.
+TEST(OneSided, ARoundedScaleMovesAllScoresAlike) {
+  expect_conforming({"f32,scale=bf16", R"({"exp2":false,"fold":"none"})",
+                     "lq=1 lk=512 d=1 dv=2 dtype=f32 scale=0x1.017p+0 values=constant:1",
+                     [](Inputs& in) {
+                       fill(in.q, [](Index, Index) { return 1; });
+                       fill(in.k, [](Index j, Index) { return static_cast<double>(j) / 512; });
+                       fill(in.v, [](Index j, Index) { return static_cast<double>(j) / 512; });
+                     },
+                     [](Variant&) {}});
+}
+
+TEST(OneSided, QuotientsErrOneByOne) {
+  for (const char* seed : {"1", "2", "3"})
+    expect_conforming({"f32",
+                       R"({"normalise":"before","div_ulp":64,"lse_merge":"none"})",
+                       std::string("lq=4 lk=16 d=8 dv=64 dtype=f32 values=normal:1 seed=") + seed,
+                       {},
+                       [](Variant& v) { v.normalise = Normalise::before, v.div_error = Error::scattered; }});
+}
+
+// Of 512 keys, 0 to 2 in an order that sets no new maximum from either end: rescalings err too, alike.
+double score_at(Index j) { return j == 0 || j == 511 ? 2 : static_cast<double>(j * 197 % 512) / 256; }
+
+// Values that follow the scores meet all of an exp's error that changes its sign once.
+TEST(OneSided, ExpIsOffOneWayUpToAnArgumentAndTheOtherBeyond) {
+  expect_conforming({"f32", R"({"exp_ulp":64,"exp2":false})",
+                     "lq=1 lk=512 d=1 dv=2 dtype=f32 scale=1 values=constant:1",
+                     [](Inputs& in) {
+                       fill(in.q, [](Index, Index) { return 1; });
+                       fill(in.k, [](Index j, Index) { return score_at(j); });
+                       fill(in.v, [](Index j, Index) { return score_at(j) < 1.3 ? -1 : 1; });
+                     },
+                     [](Variant& v) { v.exp_error = Error::stepped; }});
+}
+
+// So with tanh, and T is no larger for it once it is looked at again.
+TEST(OneSided, TanhIsOffOutwards) {
+  for (const Error error : {Error::outwards, Error::inwards, Error::up, Error::down}) {
+    const Case rising{"f32", R"({"tanh_ulp":64})",
+                      "lq=1 lk=512 d=1 dv=2 dtype=f32 scale=1 softcap=0x1p+1 values=constant:1",
+                      [](Inputs& in) {
+                        fill(in.q, [](Index, Index) { return 1; });
+                        fill(in.k, [](Index j, Index) { return score_at(j); });
+                        fill(in.v, [](Index j, Index) { return score_at(j); });
+                      },
+                      [&](Variant& v) { v.tanh_error = error; }};
+    expect_conforming(rising);
+  }
+}
+
+// Of the results of such a kernel most lie above the 99 % quantile of their class, which takes the errors of functions for
+// noise. Drift counts what these do not explain.
+TEST(OneSided, TanhIsNoDrift) {
+  constexpr int results = 60;
+  int first = 0, second = 0;
+  for (int seed = 1; seed <= results; ++seed) {
+    const Case c{"f32",
+                 R"({"tanh_ulp":256})",
+                 "lq=40 lk=6 d=8 dv=8 dtype=f32 softcap=0x1p-1 values=normal:1 seed=" + std::to_string(seed),
+                 {},
+                 [](Variant& v) { v.tanh_error = Error::outwards; }};
+    const Judged result = judge(c);
+    const oracle::Thresholds thresholds =
+        oracle::shipped_calibration().thresholds(policy_from_text(c.policy), problem_from_text(c.problem));
+    ASSERT_NE(thresholds.cell, nullptr);
+    first += result.t > thresholds.cell->t99;
+    second += result.t * result.second.unexplained > thresholds.cell->t99;
+    EXPECT_LE(std::min(result.t, result.second.t), thresholds.t.value());
+  }
+  EXPECT_GT(first, results / 2);
+  EXPECT_LE(second, results / 100 + 1);
+}
+
+TEST(Prefixes, TakeEveryOrderInWhichLanesAdd) {
+  const oracle::Prefixes rising = oracle::prefixes(std::vector<double>{0, 0, 0, 1});
+  EXPECT_EQ(rising.squares, 1);
+  EXPECT_EQ(rising.prefix_squares, 4);  // from the last on
+  const oracle::Prefixes alternating = oracle::prefixes(std::vector<double>{1, -1, 1, -1, 1, -1});
+  EXPECT_EQ(alternating.prefix_squares, 2 * (1 + 4 + 9));  // in two lanes
+  EXPECT_EQ(alternating.largest, 3);
+  EXPECT_EQ(oracle::prefixes({}).prefix_squares, 0);
+}
+
+TEST(OneSidedErrors, ChangeTheirSignOnceAtMostAndNotBetweenEqualArguments) {
+  const std::vector<Index> order{0, 1, 2};
+  EXPECT_EQ(oracle::one_sided(std::vector<double>{1, 2, -4}, order, std::vector<double>{1, 2, 3}), 7);
+  EXPECT_EQ(oracle::one_sided(std::vector<double>{1, 2, -4}, order, std::vector<double>{1, 2, 2}), 3);
+  EXPECT_EQ(oracle::one_sided(std::vector<double>{1, 2, -4}, order, std::vector<double>{1, 1, 1}), 1);
+}
+
+}  // namespace
+}  // namespace attest
