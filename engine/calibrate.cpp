@@ -96,9 +96,10 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<std::size_t>(std::max(0.0, std::ceil(q * n) - 1))];
 }
 
-// `slow` gives T by the second look.
+using SecondLook = oracle::AttentionOracle::SecondLook;
+
 CalibrationCell cell_of(std::vector<const Measured*> records, std::size_t kernels,
-                        const std::function<double(const Measured&)>& slow) {
+                        const std::function<SecondLook(const Measured&)>& second_look) {
   CalibrationCell cell;
   for (const Measured* record : records) {
     cell.lambda = std::max(cell.lambda, record->lambda);
@@ -120,7 +121,7 @@ CalibrationCell cell_of(std::vector<const Measured*> records, std::size_t kernel
   cell.t999 = quantile(all, 0.999);
   // The largest after a second look, which only lowers: no more of them are needed once the rest lie below.
   for (auto at = records.rbegin(); at != records.rend() && (cell.worst.empty() || (*at)->t > cell.t); ++at)
-    if (const double t = std::min((*at)->t, slow(**at)); cell.worst.empty() || t > cell.t) {
+    if (const double t = std::min((*at)->t, second_look(**at).t); cell.worst.empty() || t > cell.t) {
       cell.t = t;
       cell.worst = to_text((*at)->problem);
     }
@@ -186,7 +187,7 @@ std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions
   Shares by_kernel, by_keys;
   const auto second_look = [&](const Measured& record) {
     Run run(record.problem, kernels[record.kernel]);
-    return run.oracle->slow_t(run.out);
+    return run.oracle->second_look(run.out);
   };
   for (std::size_t values = 0; values < values_count; ++values, ++step) {
     if (options.progress) options.progress(to_text(policy), step, options.policies.size() * values_count);
@@ -198,9 +199,9 @@ std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions
       const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
       for (const Measured* record : of_class) {
         if (record->elements < oracle::least_elements) continue;
-        by_kernel.add(record->kernel, record->t > cell.t99);
-        by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))),
-                    record->t > cell.t99);
+        const bool above = record->t > cell.t99 && record->t * second_look(*record).unexplained > cell.t99;
+        by_kernel.add(record->kernel, above);
+        by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))), above);
       }
     }
   }

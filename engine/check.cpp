@@ -68,7 +68,8 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
   }
 }
 
-// What drift counts, of a case in which tier three gave a verdict.
+// What drift counts, of a case in which tier three gave a verdict. Above the quantile, what functions that err one way explain
+// of T is taken away: the first look takes it for noise.
 std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) {
   static const std::size_t law = law_named(aggregate_error_name);
   const auto found = std::ranges::find(outcome.laws, law, &LawVerdict::law);
@@ -76,7 +77,9 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
       (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::fail))
     return std::nullopt;
   const oracle::Thresholds& thresholds = trial.thresholds();
-  return Aggregate{trial.contract().policy, trial.statistics().t(), thresholds.cell->t99, thresholds.share};
+  double t = trial.statistics().t();
+  if (t > thresholds.cell->t99) t *= trial.oracle().second_look(trial.base().out).unexplained;
+  return Aggregate{trial.contract().policy, t, thresholds.cell->t99, thresholds.share};
 }
 
 }  // namespace
