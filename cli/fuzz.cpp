@@ -21,6 +21,7 @@
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
 #include "engine/campaign.hpp"
+#include "engine/cluster.hpp"
 #include "engine/corpus.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
@@ -46,6 +47,7 @@ const std::vector<Option>& shared_options() {
       {"shard", "I/N", "every N-th problem, starting with the I-th"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
       {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
+      {"no-avoid", "", "go on drawing what is understood to fail"},
       {"corpus", "DIR", "where reproducers go"},
       {"output", "DIR", "campaign folder; goes on where it stopped if it holds this campaign", "o"},
       {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"},
@@ -126,7 +128,10 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   }
   options.calibration = read_calibration(settings);
   if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate);
-  if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
+  if (const auto known = settings.text("known")) {
+    options.known = engine::known_buckets(*known);
+    options.known_defects = engine::known_defects(*known);
+  }
 }
 
 std::uint64_t random_seed() {
@@ -170,6 +175,7 @@ engine::CampaignOptions read_campaign(const Settings& settings, const std::strin
     else
       options.cases = 1000;
   }
+  options.avoid = !settings.flag("no-avoid");
   options.jobs = read_jobs(settings);
   options.shard = read_shard(settings);
   options.shrink = read_budget(settings, fuzz);
@@ -267,6 +273,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
       finding.entry.bucket = std::move(without);
     finding.known = options.known.contains(finding.entry.bucket);
     summary.findings.push_back(std::move(finding));
+    summary.defects = engine::cluster(summary.findings, engine::CaseTable(info.supports));
   }
   if (!outputs.stdout_taken())
     std::cout << (summary.policy_declared ? "" : report::undeclared_policy) << report::summary_text(summary);

@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   attest::cli::add_check(app, verb);
   attest::cli::add_replay(app, verb);
   attest::cli::add_shrink(app, verb);
+  attest::cli::add_triage(app, verb);
   attest::cli::add_certify(app, verb);
   attest::cli::add_export(app, verb);
   attest::cli::add_judge(app, verb);

@@ -47,6 +47,13 @@ std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std
   return resolve(text, Trust::command_line, read_options(settings));
 }
 
+std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
+                                             const std::optional<Policy>& policy) {
+  ResolveOptions options = read_options(settings);
+  options.policy = policy;
+  return resolve(text, Trust::command_line, options);
+}
+
 std::unique_ptr<SubjectFactory> open_subject_of_file(const Settings& settings, const engine::Entry& entry) {
   ResolveOptions options = read_options(settings);
   options.policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;

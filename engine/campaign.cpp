@@ -11,12 +11,15 @@
 #include <omp.h>
 
 #include "core/error.hpp"
+#include "engine/avoid.hpp"
 #include "engine/bucket.hpp"
 #include "engine/campaign_folder.hpp"
+#include "engine/case_table.hpp"
+#include "engine/cluster.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
-#include "generators/draw.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
@@ -35,7 +38,8 @@ struct Record {
   bool done = false;
   Problem problem;
   CaseOutcome outcome;
-  std::uint64_t rejected = 0;
+  CaseRow row;
+  std::uint64_t rejected = 0, left_out = 0;
   double finished = 0;  // seconds since the campaign's start
   std::exception_ptr error;
 };
@@ -63,7 +67,16 @@ class Campaign {
         observer_(observer),
         info_(subject.info()),
         domain_(domain_for(info_, options.policy, options.assume)),
-        stations_(static_cast<std::size_t>(options.jobs)) {
+        stations_(static_cast<std::size_t>(options.jobs)),
+        table_(info_.supports),
+        avoidance_(info_.supports, options.seed, options.avoid, options.avoid && options.shard.count == 1),
+        shrinker_(
+            subject, peer, options.calibration.get(),
+            [this](Bench bench, ShrinkTask task, const std::atomic<bool>& stop, const auto& accepted) {
+              return shrunk(bench, std::move(task), stop, accepted);
+            },
+            shrinking_jobs(options)) {
+    for (const KnownDefect& known : options.known_defects) avoidance_.rules.push_back(known.rule);
     limits_ = {info_.supports, domain_.dtypes(), [this](const Problem& problem) { return admissible(problem); }};
     summary_.verb = options.verb;
     summary_.subject = options.subject;
@@ -80,15 +93,20 @@ class Campaign {
 
   Summary run() {
     stations_[0].bench(subject_, peer_, options_);
-    if (!options_.folder.empty()) folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_);
+    if (!options_.folder.empty())
+      folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     for (Finding& finding : summary_.findings) finding.known = options_.known.contains(finding.entry.bucket);
     start_ = Clock::now();
     seconds_before_ = summary_.seconds;
+    boundary_ = Avoidance::boundary_after(summary_.next_case);
     observer_.on_start(options_, info_);
     try {
+      if (folder_) go_on();
       draw_until_over();
+      end_shrinking();
     } catch (...) {  // nothing that was found is lost
+      shrinker_.stop();
       finish();
       throw;
     }
@@ -97,21 +115,121 @@ class Campaign {
   }
 
  private:
+  // What an earlier run of this campaign left: the problems it drew, and failures that it did not come to shrink.
+  void go_on() {
+    for (CaseRow& row : folder_->rows(summary_.next_case)) {
+      row.traits = row_of(avoidance_.drawn_before(domain_, row.number, options_.repeat, row.redraws), info_.supports);
+      table_.add(std::move(row));
+    }
+    saved_rows_ = table_.rows().size();
+    const Bench bench = stations_[0].bench(subject_, peer_, options_);
+    for (PendingFailure& raw : folder_->pending()) {
+      ShrinkTask task{std::move(raw.problem), {}, raw.number, raw.seconds, raw.cases, std::move(raw.signature)};
+      const Contract contract = contract_for_problem(info_, options_.policy, task.problem);
+      const auto laws = choose_laws(options_.laws, task.problem, contract, info_, options_.seed, task.number);
+      task.outcome = check_confirmed(task.problem, contract, bench, laws);
+      if (task.outcome.reported) shrinker_.submit(std::move(task));
+    }
+  }
+
   void draw_until_over() {
     while (!over()) {
       std::vector<Record> block = next_block();
       if (block.empty()) break;
-      run_block(block);
+      const double seconds = run_block(block);
       const bool go_on = take(block);
+      if (summary_.next_case >= boundary_) learn();
+      shrink_beside(seconds);
       tell_progress();
       commit(false);
       if (!go_on) break;
     }
   }
+  void learn() {
+    avoidance_.learn(table_);
+    boundary_ = Avoidance::boundary_after(summary_.next_case);
+  }
+
+  // One job of several shrinks while the others draw; the only one shrinks for as long as it drew.
+  void shrink_beside(double seconds) {
+    if (options_.jobs > 1)
+      shrinker_.allow(1);
+    else if (shrinker_.busy() && (owed_ -= seconds) < 0)
+      owed_ += shrinker_.run_for(-owed_);
+    take_results();
+  }
+  // Half of the jobs go on when nothing else is left, for as long as a time limit permits.
+  void end_shrinking() {
+    const auto enough = [&] {
+      if (interrupted()) summary_.interrupted = true;
+      return summary_.interrupted || (options_.seconds && elapsed() >= *options_.seconds + shrink_grace_seconds);
+    };
+    shrinker_.allow(shrinking_jobs(options_));
+    while (shrinker_.busy() && !enough()) {
+      shrinker_.wait(0.1);
+      take_results();
+      tell_progress();
+      commit(false);
+    }
+    shrinker_.stop();
+    std::vector<ShrinkTask> waiting = shrinker_.take_waiting();
+    while (shrinker_.busy()) {
+      shrinker_.wait(0.1);
+      take_results();
+    }
+    for (ShrinkTask& task : waiting) tell_unshrunk(std::move(task));
+  }
+  // Of failures that nothing was found to stand for, the first of each kind is its own reproducer.
+  void tell_unshrunk(ShrinkTask task) {
+    ++summary_.unshrunk;
+    const std::string key = to_text(task.outcome.key());
+    if (std::ranges::any_of(summary_.findings, [&](const Finding& f) { return key_of(f.entry) == key; })) return;
+    ShrinkBudget none = options_.shrink;
+    none.calls = 0;
+    Entry entry = reproduced(task, stations_[0].bench(subject_, peer_, options_), none, {});
+    merge({std::move(task), std::move(entry), {}, 0, {}}, false);
+  }
   void finish() {
     commit(true);
+    count_unshrunk();
     find_drift();  // after the commit: it is told from the counts, each time anew
+    std::ranges::stable_sort(summary_.findings, {}, &Finding::case_number);
+    tell_defects();
     observer_.on_end(summary_);
+  }
+  // Failures that were only counted belong to the bucket of those that were shrunk in their place, or, before there is one,
+  // to the first of the same kind.
+  void count_unshrunk() {
+    for (const auto& [signature, state] : triage_.states) {
+      Finding* finding = finding_of(state.bucket);
+      if (!finding) {
+        const auto same = std::ranges::find_if(
+            summary_.findings, [&](const Finding& f) { return signature.find(key_of(f.entry)) != std::string::npos; });
+        if (same == summary_.findings.end()) continue;
+        finding = &*same;
+      }
+      finding->failures += state.failures - std::min(state.failures, state.shrunk);
+    }
+  }
+  void tell_defects() {
+    summary_.defects = cluster(summary_.findings, table_);
+    for (const Defect& defect : summary_.defects) note_predicate(defect);
+    for (const AvoidRule& rule : avoidance_.rules) {
+      if (rule.retired || rule.asked == 0) continue;
+      Avoided avoided{to_text(rule), rule.failing, rule.asked, 0};
+      const auto same = [&](const Avoided& other) { return other.predicate == avoided.predicate; };
+      if (std::ranges::any_of(summary_.avoided, same)) continue;  // of another class of wrong numbers
+      for (std::size_t i = 0; i < summary_.defects.size() && avoided.defect == 0; ++i)
+        if (explains(summary_, summary_.defects[i], rule, info_.supports)) avoided.defect = i + 1;
+      summary_.avoided.push_back(std::move(avoided));
+    }
+  }
+  // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
+  void note_predicate(const Defect& defect) {
+    Finding& finding = summary_.findings[defect.findings.front()];
+    if (defect.predicate.atoms.empty() || defect.known) return;
+    finding.entry.explained = {defect.key, to_text(defect.predicate), defect.counts};
+    if (!finding.reproducer.empty()) write_entry(finding.entry, options_.corpus);
   }
   void find_drift() {
     for (const auto& [policy, drift] : summary_.drift) {
@@ -147,18 +265,19 @@ class Campaign {
     std::uint64_t number = summary_.next_case;
     while (block.size() < block_size_) {
       number = options_.shard.next(number, options_.repeat);
-      if (options_.cases && number >= *options_.cases) break;
+      if ((options_.cases && number >= *options_.cases) || (number >= boundary_ && !block.empty())) break;
       block.emplace_back().number = number++;
     }
     return block;
   }
 
-  // Every case by itself, on whichever thread is free; nothing here depends on which.
-  void run_block(std::vector<Record>& block) {
+  // Every case by itself, on whichever thread is free; nothing here depends on which. Returns the seconds that it took.
+  double run_block(std::vector<Record>& block) {
     const auto begin = Clock::now();
     const auto count = static_cast<std::int64_t>(block.size());
     const bool nothing_yet = drawn_ == 0;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(options_.jobs)
+    const int drawing = options_.jobs > 1 && shrinker_.busy() ? options_.jobs - 1 : options_.jobs;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(drawing)
     for (std::int64_t i = 0; i < count; ++i) {
       if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) continue;
       Record& record = block[static_cast<std::size_t>(i)];
@@ -172,19 +291,23 @@ class Campaign {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
     if (seconds > block_seconds * 2) block_size_ = std::max(block_size_ / 2, stations_.size());
+    return seconds;
   }
 
   void run_case(Record& record) {
     const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench(subject_, peer_, options_);
     const auto begin = Clock::now();
     const std::uint64_t rejected_before = rejected_draws();
-    record.problem = draw_problem(domain_, options_.seed, record.number, options_.repeat);
+    Avoidance::Drawn drawn = avoidance_.draw(domain_, record.number, options_.repeat);
+    record.problem = std::move(drawn.problem);
     record.rejected = rejected_draws() - rejected_before;
     const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
     const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
-    const auto laws = choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number);
+    auto laws = choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number);
+    record.left_out = avoidance_.leave_out(laws, record.problem, record.number);
     record.outcome = check_confirmed(record.problem, contract, bench, laws);
     record.outcome.seconds.draw += draw;
+    record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, info_.supports);
     record.finished = elapsed();
   }
 
@@ -196,9 +319,14 @@ class Campaign {
       ++drawn_;
       summary_.add(record.problem, record.outcome);
       summary_.rejected += record.rejected;
+      summary_.redrawn += record.row.redraws > 0;
+      summary_.laws_left_out += record.left_out;
       summary_.next_case = record.number + 1;
       summary_.seconds = seconds_before_ + elapsed();
-      if (record.outcome.reported && fail(record) && !options_.continue_after_failure) return false;
+      avoidance_.count(record.row);
+      const bool ends = record.outcome.reported && fail(record);
+      table_.add(std::move(record.row));
+      if (ends) return false;
     }
     return true;
   }
@@ -216,46 +344,97 @@ class Campaign {
     }
   }
 
-  // What becomes of a failing case. True if it fails the run.
+  // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
   bool fail(const Record& record) {
     const FailureKey key = record.outcome.key();
-    const std::string signature = signature_of(key, record.problem);
-    const ShrinkBudget left = budget();
-    std::string counted = triage_.ask(signature);
-    if (left.seconds && *left.seconds <= 0 && counted.empty()) counted = triage_.states[signature].bucket;
-    if (Finding* known = finding_of(counted)) {
-      ++known->failures;
-      return !known->known;
+    const AvoidRule* rule = avoidance_.explanation(key, record.row.traits);
+    if (rule && rule->known) {
+      count_known(*rule);
+      return false;
     }
+    const std::string signature = rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, record.problem);
+    if (!triage_.ask(to_text(key), signature)) return false;
+    ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
     const RawFailure raw{record.problem, record.outcome, record.number, record.finished};
     observer_.on_failure(raw);
-    if (folder_) folder_->raw_failure(raw, to_text(key));
-    Finding finding;
-    finding.entry = reproduced(record, left);
-    finding.case_number = record.number;
-    finding.seconds_to_first = seconds_before_ + record.finished;
-    finding.cases_to_first = summary_.cases;
-    for (const LawVerdict& law : record.outcome.laws)
-      if (&law != record.outcome.finding() && is_finding(law.verdict.kind))
-        finding.also.emplace_back(properties::properties()[law.law].name);
-    finding.known = options_.known.contains(finding.entry.bucket);
-    triage_.learn(signature, finding.entry.bucket);
-    const bool fails = !finding.known;
-    found(std::move(finding));
-    return fails;
+    if (folder_) folder_->raw_failure(raw, task);
+    shrinker_.submit(std::move(task));
+    if (options_.continue_after_failure) return false;
+    shrinker_.allow(1);
+    while (shrinker_.busy() && !interrupted()) {
+      shrinker_.wait(0.1);
+      take_results();
+    }
+    return std::ranges::any_of(summary_.findings, [](const Finding& finding) { return !finding.known; });
+  }
+  void count_known(const AvoidRule& rule) {
+    for (const KnownDefect& known : options_.known_defects) {
+      if (known.rule.key != rule.key || known.rule.predicate != rule.predicate) continue;
+      Finding* finding = finding_of(known.entry.bucket);
+      if (!finding) {
+        finding = &summary_.findings.emplace_back();
+        finding->entry = known.entry;
+        finding->known = true;
+        finding->reproducer = known.file.string();
+        finding->case_number = summary_.next_case - 1;
+        finding->failures = 0;
+      }
+      ++finding->failures;
+      return;
+    }
   }
 
-  Entry reproduced(const Record& record, const ShrinkBudget& budget) {
-    const auto begin = Clock::now();
-    const auto accepted = [&](const ShrinkStep& step) {
-      observer_.on_shrink_step(step);
-      if (folder_) folder_->better(record.number, step);
-    };
-    Entry entry = reproduce({record.problem, record.outcome, options_.seed, record.number},
-                            stations_[0].bench(subject_, peer_, options_), options_.subject, options_.policy, limits_,
-                            budget, accepted);
-    summary_.seconds_in.shrink += std::chrono::duration<double>(Clock::now() - begin).count();
-    return entry;
+  [[nodiscard]] Entry reproduced(const ShrinkTask& task, Bench bench, const ShrinkBudget& budget,
+                                 const std::function<void(const ShrinkStep&)>& accepted) const {
+    return reproduce({task.problem, task.outcome, options_.seed, task.number}, bench, options_.subject, options_.policy,
+                     limits_, budget, accepted);
+  }
+  // Runs on a thread of the shrinker.
+  [[nodiscard]] ShrinkResult shrunk(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
+                                    const std::function<void(const ShrinkStep&)>& accepted) const {
+    ShrinkBudget left = budget();
+    left.stop = &stop;
+    ShrinkResult result;
+    result.entry = reproduced(task, bench, left, accepted);
+    if (result.entry.seen == VerdictKind::fail && !stop) {  // a death is not asked for once more
+      std::vector<std::size_t> laws;
+      for (const LawVerdict& law : task.outcome.laws)
+        if (law.law == law_named(policy_bound_name) || is_finding(law.verdict.kind)) laws.push_back(law.law);
+      for (const LawVerdict& law : check(result.entry.problem, result.entry.contract, bench, laws).laws)
+        if (is_finding(law.verdict.kind))
+          result.shows.push_back(to_text(engine::key_of(properties::properties()[law.law].name, law.verdict)));
+    }
+    result.task = std::move(task);
+    return result;
+  }
+  void take_results() {
+    for (const ShrinkProgress& progress : shrinker_.take_progress()) {
+      observer_.on_shrink_step(progress.step);
+      if (folder_) folder_->better(progress.number, progress.step);
+    }
+    for (ShrinkResult& result : shrinker_.take_results()) {
+      if (result.error) std::rethrow_exception(result.error);
+      merge(std::move(result), true);
+    }
+  }
+  // A reproducer takes its place among the findings; `whole` if nothing is left to be shrunk of it.
+  void merge(ShrinkResult result, bool whole) {
+    summary_.seconds_in.shrink += result.seconds;
+    Triage::State& state = triage_.states[result.task.signature];
+    ++state.shrunk;
+    state.bucket = result.entry.bucket;
+    Finding finding;
+    finding.entry = std::move(result.entry);
+    finding.case_number = result.task.number;
+    finding.seconds_to_first = seconds_before_ + result.task.seconds;
+    finding.cases_to_first = result.task.cases;
+    finding.shows = std::move(result.shows);
+    for (const LawVerdict& law : result.task.outcome.laws)
+      if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
+        finding.also.emplace_back(properties::properties()[law.law].name);
+    finding.known = options_.known.contains(finding.entry.bucket);
+    if (folder_ && whole) folder_->shrunk(result.task, finding.entry.bucket);
+    found(std::move(finding));
   }
 
   // A new bucket, or one more failure of a known one, which the simpler reproducer stands for.
@@ -310,9 +489,17 @@ class Campaign {
     summary_.seconds = seconds_before_ + elapsed();
     const double interval = std::clamp(elapsed() / 100, commit_seconds, longest_commit_seconds);
     if (!folder_ || (!last && elapsed() - committed_ < interval)) return;
-    folder_->commit(summary_, triage_);
+    folder_->commit(summary_, triage_, avoidance_,
+                    {table_.rows().begin() + static_cast<std::ptrdiff_t>(saved_rows_), table_.rows().end()});
+    saved_rows_ = table_.rows().size();
     committed_ = elapsed();
   }
+
+  static std::size_t shrinking_jobs(const CampaignOptions& options) {
+    return static_cast<std::size_t>(std::max(1, options.jobs / 2));
+  }
+  // The failure key that an entry keeps to.
+  static std::string key_of(const Entry& entry) { return to_text(failure_key_of(entry)); }
 
   const SubjectFactory& subject_;
   const SubjectFactory* peer_;
@@ -320,18 +507,38 @@ class Campaign {
   Observer& observer_;
   const SubjectInfo& info_;
   const Domain domain_;
-  std::vector<Station> stations_;  // one per thread; the first also shrinks
+  std::vector<Station> stations_;  // one per thread
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;
+  CaseTable table_;
+  std::size_t saved_rows_ = 0;  // of the table, that the folder holds
+  Avoidance avoidance_;
+  std::uint64_t boundary_ = 0;  // the case at which rules may change next
+  double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
   std::size_t block_size_ = 4 * stations_.size();
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;
+  Shrinker shrinker_;  // last: its threads use the rest
 };
 
 }  // namespace
+
+std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
+  std::vector<KnownDefect> defects;
+  for (const std::filesystem::path& file : corpus_files({corpus})) {
+    Entry entry = read_entry(file);
+    if (entry.expect != VerdictKind::fail || !entry.explained) continue;
+    const auto& [key, text, counts] = *entry.explained;
+    const auto predicate = predicate_from_text(text);
+    if (!predicate || predicate->atoms.empty() || counts.failing < 5 || counts.failing < counts.asked) continue;
+    const properties::Property* law = properties::find_property(key.property);
+    if (law) defects.push_back({{key, *predicate, law->base_call, true, 0, 0, false}, std::move(entry), file});
+  }
+  return defects;
+}
 
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer) {

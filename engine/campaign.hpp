@@ -6,15 +6,28 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/policy.hpp"
 #include "core/subject.hpp"
+#include "engine/avoid.hpp"
 #include "engine/check.hpp"
+#include "engine/corpus.hpp"
 #include "engine/shrink/shrink.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::engine {
+
+// A defect that an earlier campaign explained.
+struct KnownDefect {
+  AvoidRule rule;
+  Entry entry;
+  std::filesystem::path file;
+};
+
+// Of the entries of a corpus, those that an earlier campaign learned a predicate for that no problem contradicted.
+std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 
 struct CampaignOptions {
   std::string verb = "fuzz";
@@ -29,6 +42,8 @@ struct CampaignOptions {
   std::optional<Assumption> assume;
   std::shared_ptr<const oracle::Calibration> calibration;  // null: shipped with attest
   std::set<std::string> known;                             // buckets that are counted and do not fail the run
+  std::vector<KnownDefect> known_defects;                  // what they come down to, as earlier campaigns learned it
+  bool avoid = true;                                       // draw outside what is understood (avoid.hpp)
   ShrinkBudget shrink;
   bool continue_after_failure = true;
   Shard shard;
@@ -68,7 +83,8 @@ class Observer {
 };
 
 // Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on the
-// options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in. `peer` may be null.
+// options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in: what is shrunk and what is
+// avoided is decided by case numbers, and shrinking goes on beside the stream without a say in it. `peer` may be null.
 // Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject does
 // not start; Error(internal) if attest itself fails.
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,

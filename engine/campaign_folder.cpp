@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
@@ -45,6 +46,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
   object["assume"] = options.assume ? options.assume->text() : "";
   if (options.calibration) object["calibration"] = hex64(digest_of(text_of(oracle::to_json(*options.calibration))));
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
+  object["avoid"] = options.avoid;
   return object;
 }
 
@@ -73,8 +75,34 @@ int open_or_throw(const fs::path& file, int flags) {
 
 }  // namespace
 
+CampaignOptions campaign_in(const fs::path& folder) {
+  const fs::path file = folder / "campaign.json";
+  try {
+    const json object = json::parse(read_file(file, 1 << 20));
+    CampaignOptions options;
+    options.folder = folder;
+    options.subject = object.at("subject").get<std::string>();
+    options.seed = object.at("seed").get<std::uint64_t>();
+    options.repeat = object.at("r").get<std::uint64_t>();
+    options.policy_text = object.at("policy").get<std::string>();
+    if (!options.policy_text.empty()) options.policy = policy_from_text(options.policy_text);
+    options.laws.further.reset();
+    if (object.at("laws").is_number_unsigned()) options.laws.further = object.at("laws").get<std::size_t>();
+    options.laws.property_glob = object.at("property").get<std::string>();
+    if (const auto text = object.at("assume").get<std::string>(); !text.empty()) options.assume.emplace(text);
+    options.avoid = object.at("avoid").get<bool>();
+    const auto shard = object.at("shard").get<std::string>();
+    const std::size_t slash = shard.find('/');
+    if (slash == std::string::npos) throw usage_error("no shard");
+    options.shard = {std::stoull(shard.substr(0, slash)), std::stoull(shard.substr(slash + 1))};
+    return options;
+  } catch (const std::exception&) {
+    throw usage_error(file.string() + " is damaged, or of another version of attest: start a new campaign folder");
+  }
+}
+
 CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, Summary& summary,
-                               Triage& triage)
+                               Triage& triage, Avoidance& avoidance)
     : folder_(options.folder) {
   require_writable(folder_);
   lock_ = open_or_throw(folder_ / "lock", O_RDWR | O_CREAT);
@@ -82,19 +110,20 @@ CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
       throw usage_error(folder_.string() + " is in use by another campaign: wait for it, or name another folder");
     check_identity(options, info);
-    restore(summary, triage);
-    restore_findings(summary);
+    restore(summary, triage, avoidance);
+    restore_findings(summary, triage);
     progress_ = open_or_throw(folder_ / "progress.jsonl", O_WRONLY | O_CREAT | O_APPEND);
     findings_ = open_or_throw(folder_ / "findings.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+    cases_ = open_or_throw(folder_ / "cases.jsonl", O_WRONLY | O_CREAT | O_APPEND);
   } catch (...) {
-    ::close(lock_);
-    if (progress_ >= 0) ::close(progress_);
+    for (const int file : {findings_, progress_, lock_})
+      if (file >= 0) ::close(file);
     throw;
   }
 }
 
 CampaignFolder::~CampaignFolder() {
-  for (const int file : {findings_, progress_, lock_}) ::close(file);
+  for (const int file : {cases_, findings_, progress_, lock_}) ::close(file);
 }
 
 void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info) {
@@ -115,31 +144,46 @@ void CampaignFolder::check_identity(const CampaignOptions& options, const Subjec
                       folder_.string(), key, theirs.contains(key) ? theirs[key].dump() : "absent", value.dump()));
 }
 
-void CampaignFolder::restore(Summary& summary, Triage& triage) {
+void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoidance) {
   json last;
   for_each_line(folder_ / "progress.jsonl", [&](const json& line) { last = line; });
   if (last.is_null()) return;
   try {
     state_from_json(last.at("summary"), summary);
-    for (const auto& [signature, state] : last.at("triage").items())
-      triage.states[signature] = {state.at(0).get<std::string>(), state.at(1).get<std::uint64_t>(),
-                                  state.at(2).get<std::uint64_t>()};
-    for (const auto& [bucket, failures] : last.at("failures").items()) {
-      Finding finding;
-      finding.entry.bucket = bucket;
-      finding.failures = failures.get<std::uint64_t>();
-      summary.findings.push_back(std::move(finding));
-    }
+    for (const auto& [signature, failures] : last.at("signatures").items())
+      triage.states[signature].failures = failures.get<std::uint64_t>();
+    triage.chosen = last.at("chosen").get<std::map<std::string, std::uint64_t>>();
+    std::vector<AvoidRule> rules;
+    for (const json& rule : last.at("rules")) rules.push_back(rule_from_json(rule));
+    for (AvoidRule& given : avoidance.rules)  // by --known, and not known then
+      if (std::ranges::none_of(
+              rules, [&](const AvoidRule& rule) { return rule.key == given.key && rule.predicate == given.predicate; }))
+        rules.push_back(std::move(given));
+    avoidance.rules = std::move(rules);
   } catch (const json::exception&) {
     throw usage_error((folder_ / "progress.jsonl").string() +
                       ": its last line is damaged: start a new campaign folder");
   }
 }
 
-// The latest reproducer of each bucket. One that came after the last commit counts no failure yet: its case is run again.
-void CampaignFolder::restore_findings(Summary& summary) {
+// The latest reproducer of each bucket, and what was shrunk. What came after the last commit counts no failure yet: its case
+// is run again.
+void CampaignFolder::restore_findings(Summary& summary, Triage& triage) {
   const fs::path file = folder_ / "findings.jsonl";
+  std::map<std::uint64_t, PendingFailure> raw;
+  std::map<std::uint64_t, std::pair<std::string, std::string>> shrunk;  // signature and bucket, by case
   for_each_line(file, [&](const json& line) {
+    if (line.contains("raw")) {
+      const auto number = line.at("case").get<std::uint64_t>();
+      if (number < summary.next_case)
+        raw[number] = {problem_from_text(line.at("raw").get<std::string>()), number, line.at("seconds").get<double>(),
+                       line.at("cases").get<std::uint64_t>(), line.at("signature").get<std::string>()};
+    }
+    if (line.contains("shrunk")) {
+      const auto number = line.at("shrunk").get<std::uint64_t>();
+      if (number < summary.next_case)
+        shrunk[number] = {line.at("signature").get<std::string>(), line.at("bucket").get<std::string>()};
+    }
     if (!line.contains("entry")) return;
     Finding finding;
     finding.entry = entry_from_file_text(line.at("entry").get<std::string>(), file.string());
@@ -147,18 +191,36 @@ void CampaignFolder::restore_findings(Summary& summary) {
     finding.seconds_to_first = line.at("seconds_to_first").get<double>();
     finding.cases_to_first = line.at("cases_to_first").get<std::uint64_t>();
     finding.also = line.at("also").get<std::vector<std::string>>();
+    finding.shows = line.at("shows").get<std::vector<std::string>>();
     finding.reproducer = line.at("reproducer").get<std::string>();
     finding.failures = 0;
     const auto same = [&](const Finding& other) { return other.entry.bucket == finding.entry.bucket; };
     const auto known = std::ranges::find_if(summary.findings, same);
-    if (known == summary.findings.end()) {
+    if (known == summary.findings.end())
       summary.findings.push_back(std::move(finding));
-    } else {
-      finding.failures = known->failures;
+    else
       *known = std::move(finding);
-    }
   });
+  for (const auto& [number, what] : shrunk) {
+    raw.erase(number);
+    Triage::State& state = triage.states[what.first];
+    ++state.shrunk;
+    state.bucket = what.second;
+    for (Finding& finding : summary.findings) finding.failures += finding.entry.bucket == what.second;
+  }
+  for (auto& [number, failure] : raw) pending_.push_back(std::move(failure));
   std::ranges::sort(summary.findings, {}, &Finding::case_number);
+}
+
+std::vector<CaseRow> CampaignFolder::rows(std::uint64_t next_case) const {
+  std::map<std::uint64_t, CaseRow> rows;  // a case that was run again after a kill has a second line
+  for_each_line(folder_ / "cases.jsonl", [&](const json& line) {
+    CaseRow row = row_from_json(line);
+    if (row.number < next_case) rows[row.number] = std::move(row);
+  });
+  std::vector<CaseRow> in_order;
+  for (auto& [number, row] : rows) in_order.push_back(std::move(row));
+  return in_order;
 }
 
 void CampaignFolder::append(int file, const std::string& line) {
@@ -171,22 +233,33 @@ void CampaignFolder::append(int file, const std::string& line) {
   }
 }
 
-void CampaignFolder::commit(const Summary& summary, const Triage& triage) {
+void CampaignFolder::commit(const Summary& summary, const Triage& triage, const Avoidance& avoidance,
+                            std::span<const CaseRow> rows) {
+  std::string lines;
+  for (const CaseRow& row : rows) lines += text_of(to_json(row)) + "\n";
+  append(cases_, lines);
   ordered_json line;
   line["summary"] = state_to_json(summary);
-  line["triage"] = ordered_json::object();
-  for (const auto& [signature, state] : triage.states)
-    line["triage"][signature] = ordered_json::array({state.bucket, state.agreeing, state.counted});
-  line["failures"] = ordered_json::object();
-  for (const Finding& finding : summary.findings) line["failures"][finding.entry.bucket] = finding.failures;
+  line["signatures"] = ordered_json::object();
+  for (const auto& [signature, state] : triage.states) line["signatures"][signature] = state.failures;
+  line["chosen"] = triage.chosen;
+  line["rules"] = ordered_json::array();
+  for (const AvoidRule& rule : avoidance.rules) line["rules"].push_back(to_json(rule));
   append(progress_, text_of(line) + "\n");
 }
 
-void CampaignFolder::raw_failure(const RawFailure& failure, std::string_view key) {
+void CampaignFolder::raw_failure(const RawFailure& failure, const ShrinkTask& task) {
   const Verdict& verdict = failure.outcome.finding()->verdict;
-  ordered_json line{{"raw", to_text(failure.problem)}, {"case", failure.case_number}, {"key", key}};
+  ordered_json line{
+      {"raw", to_text(failure.problem)}, {"case", failure.case_number}, {"key", to_text(failure.outcome.key())},
+      {"signature", task.signature},     {"seconds", task.seconds},     {"cases", task.cases}};
   if (!verdict.reason.empty()) line["reason"] = verdict.reason;
   if (verdict.evidence) line["witness"] = to_json(*verdict.evidence);
+  append(findings_, text_of(line) + "\n");
+}
+
+void CampaignFolder::shrunk(const ShrinkTask& task, const std::string& bucket) {
+  const ordered_json line{{"shrunk", task.number}, {"signature", task.signature}, {"bucket", bucket}};
   append(findings_, text_of(line) + "\n");
 }
 
@@ -196,10 +269,14 @@ void CampaignFolder::better(std::uint64_t case_number, const ShrinkStep& step) {
 }
 
 void CampaignFolder::finding(const Finding& f) {
-  const ordered_json line{
-      {"bucket", f.entry.bucket},           {"case", f.case_number}, {"seconds_to_first", f.seconds_to_first},
-      {"cases_to_first", f.cases_to_first}, {"also", f.also},        {"reproducer", f.reproducer},
-      {"entry", to_file_text(f.entry)}};
+  const ordered_json line{{"bucket", f.entry.bucket},
+                          {"case", f.case_number},
+                          {"seconds_to_first", f.seconds_to_first},
+                          {"cases_to_first", f.cases_to_first},
+                          {"also", f.also},
+                          {"shows", f.shows},
+                          {"reproducer", f.reproducer},
+                          {"entry", to_file_text(f.entry)}};
   append(findings_, text_of(line) + "\n");
 }
 

@@ -1,39 +1,65 @@
 #pragma once
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/avoid.hpp"
 #include "engine/campaign.hpp"
+#include "engine/case_table.hpp"
+#include "engine/shrinker.hpp"
 #include "engine/summary.hpp"
 #include "engine/triage.hpp"
 
 namespace attest::engine {
 
+// A failure that was to be shrunk when the campaign ended.
+struct PendingFailure {
+  Problem problem;
+  std::uint64_t number = 0;  // of the case
+  double seconds = 0;
+  std::uint64_t cases = 0;
+  std::string signature;
+};
+
 // The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets one line a commit, each with the
-// counts so far; findings.jsonl gets each raw failure before it is shrunk, each better problem while it is, each reproducer.
-// All lines are appended whole; killing the process loses what came after the last commit, and no finding.
+// counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each raw failure before it is shrunk, each
+// better problem while it is, each reproducer, and that a failure was shrunk. All lines are appended whole; killing the
+// process loses what came after the last commit, and no finding.
+// The options of the campaign that a folder holds, all but what may differ from run to run. Throws Error(usage).
+CampaignOptions campaign_in(const std::filesystem::path& folder);
+
 class CampaignFolder {
  public:
-  // Makes the folder, or opens that of the same campaign and restores `summary` and `triage`. Throws Error(usage) if it holds
-  // another campaign (naming the first difference), is damaged, in use, or cannot be written.
-  CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, Summary& summary, Triage& triage);
+  // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`. Throws
+  // Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be written.
+  CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, Summary& summary, Triage& triage,
+                 Avoidance& avoidance);
   ~CampaignFolder();
   CampaignFolder(const CampaignFolder&) = delete;
   CampaignFolder& operator=(const CampaignFolder&) = delete;
 
-  void commit(const Summary& summary, const Triage& triage);
-  void raw_failure(const RawFailure& failure, std::string_view key);
+  // `rows`: what the table of cases got since the last commit.
+  void commit(const Summary& summary, const Triage& triage, const Avoidance& avoidance, std::span<const CaseRow> rows);
+  void raw_failure(const RawFailure& failure, const ShrinkTask& task);
   void better(std::uint64_t case_number, const ShrinkStep& step);
   void finding(const Finding& finding);
+  void shrunk(const ShrinkTask& task, const std::string& bucket);
+
+  // Of the cases before `next_case`: all but the traits of their rows, and failures that were not shrunk. Each once.
+  std::vector<CaseRow> rows(std::uint64_t next_case) const;
+  std::vector<PendingFailure> pending() { return std::move(pending_); }
 
  private:
   void check_identity(const CampaignOptions& options, const SubjectInfo& info);
-  void restore(Summary& summary, Triage& triage);
-  void restore_findings(Summary& summary);
+  void restore(Summary& summary, Triage& triage, Avoidance& avoidance);
+  void restore_findings(Summary& summary, Triage& triage);
   void append(int file, const std::string& line);
 
   std::filesystem::path folder_;
-  int lock_ = -1, progress_ = -1, findings_ = -1;
+  int lock_ = -1, progress_ = -1, findings_ = -1, cases_ = -1;
+  std::vector<PendingFailure> pending_;
 };
 
 }  // namespace attest::engine

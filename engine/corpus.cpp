@@ -153,6 +153,13 @@ class Reader {
     return *found;
   }
 
+  Explained explained(const json& object) {
+    return {{string(object, "property"), kind(object, "verdict"), string(object, "what")},
+            string(object, "predicate"),
+            {count(object, "failing"), count(object, "asked"), count(object, "failing_elsewhere"),
+             count(object, "elsewhere")}};
+  }
+
   Entry entry(const json& object) {
     Entry e;
     e.attest_version = string(object, "attest_version");
@@ -197,6 +204,7 @@ class Reader {
     e.shrink_calls = static_cast<std::int64_t>(std::min<std::uint64_t>(count(object, "shrink_calls"), INT64_MAX));
     e.minimal = flag(object, "minimal");
     e.neighbours = strings(object, "neighbours");
+    if (object.contains("explained")) e.explained = explained(member(object, "explained"));
     return e;
   }
 
@@ -240,7 +248,23 @@ ordered_json to_json(const Entry& e) {
   object["shrink_calls"] = e.shrink_calls;
   object["minimal"] = e.minimal;
   object["neighbours"] = e.neighbours;
+  if (e.explained) object["explained"] = to_json(*e.explained);
   return object;
+}
+
+ordered_json to_json(const Explained& explained) {
+  return {{"property", explained.key.property},
+          {"verdict", name(explained.key.kind)},
+          {"what", explained.key.what},
+          {"predicate", explained.predicate},
+          {"failing", explained.counts.failing},
+          {"asked", explained.counts.asked},
+          {"failing_elsewhere", explained.counts.failing_elsewhere},
+          {"elsewhere", explained.counts.elsewhere}};
+}
+
+FailureKey failure_key_of(const Entry& entry) {
+  return key_of(entry.property, {entry.seen, entry.reason, entry.evidence, {}});
 }
 
 std::string to_file_text(const Entry& entry) {
@@ -302,7 +326,7 @@ std::set<std::string> known_buckets(const fs::path& corpus) {
     if (const Entry entry = read_entry(file); entry.expect == VerdictKind::fail) {
       buckets.insert(entry.bucket);
       // The bucket in which its problem falls when it is run as it stands.
-      const FailureKey key = key_of(entry.property, {entry.seen, entry.reason, entry.evidence, {}});
+      const FailureKey key = failure_key_of(entry);
       if (entry.lse_added) buckets.insert(bucket_of(key, entry.subject, entry.contract.policy, entry.problem));
     }
   return buckets;

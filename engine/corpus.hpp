@@ -12,10 +12,19 @@
 #include "core/contract.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "engine/key.hpp"
+#include "engine/learn.hpp"
 
 namespace attest::engine {
 
 inline constexpr int corpus_format = 1;
+
+// Where a defect showed, as a campaign learned it.
+struct Explained {
+  FailureKey key;         // of the failures that were counted
+  std::string predicate;  // predicate_from_text() reads it
+  Separation counts;
+};
 
 // A reproducer kept as data: everything replay needs, and what a reader wants to know.
 struct Entry {
@@ -41,7 +50,11 @@ struct Entry {
   std::int64_t shrink_calls = 0;
   bool minimal = false;  // 1-minimal: every neighbour below was tried
   std::vector<std::string> neighbours;
+  std::optional<Explained> explained;
 };
+
+// The failure key that an entry was shrunk on.
+FailureKey failure_key_of(const Entry& entry);
 
 // The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
 Problem portable_problem(Problem problem);
@@ -50,6 +63,7 @@ Problem portable_problem(Problem problem);
 // a failure of out and one of the log-sum-exp alone stay apart.
 Problem bucketed_problem(const Entry& entry);
 
+nlohmann::ordered_json to_json(const Explained& explained);
 nlohmann::ordered_json to_json(const Entry& entry);
 
 // The text of a corpus file: the entry as JSON and, as its last member, a digest of every byte before it.

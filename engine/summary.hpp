@@ -13,6 +13,7 @@
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/drift.hpp"
+#include "engine/learn.hpp"
 
 namespace attest::engine {
 
@@ -24,8 +25,26 @@ struct Finding {
   std::uint64_t cases_to_first = 0;  // problems drawn until then
   std::uint64_t failures = 1;        // cases that fell into this bucket, shrunk or counted
   std::vector<std::string> also;     // other laws that failed on the same case
+  std::vector<std::string> shows;    // keys of all laws of that case that fail on the reproducer
   bool known = false;                // in the corpus given by --known
   std::string reproducer;            // file; empty if none was written
+};
+
+// What one defect explains: the buckets that belong to it, and where it shows.
+struct Defect {
+  std::vector<std::size_t> findings;  // positions in Summary::findings, that with the smallest reproducer first
+  FailureKey key;                     // of the failures that the predicate was learned from
+  Predicate predicate;                // no atoms: nothing tells failing problems from others
+  Separation counts;                  // of the campaign's problems that the law gave a verdict on
+  std::uint64_t failures = 0;         // cases that fell into its buckets
+  bool known = false;                 // all of its buckets are
+};
+
+// What a campaign no longer drew, or no longer asked, but for one case in twenty.
+struct Avoided {
+  std::string predicate;  // "scale<=0", "law==layout && other_layout==odd_base"
+  std::uint64_t failing = 0, asked = 0;
+  std::size_t defect = 0;  // 1-based; 0: of an earlier campaign, or none of those found
 };
 
 struct PropertyCounts {
@@ -52,8 +71,13 @@ struct Summary {
   double seconds = 0;
   Seconds seconds_in;
   std::vector<Finding> findings;  // one per bucket, in order of case number
-  DriftByPolicy drift;            // what tier three saw, by policy
-  std::uint64_t next_case = 0;    // where a resumed campaign goes on
+  std::vector<Defect> defects;    // what they come down to, in the same order
+  std::vector<Avoided> avoided;
+  std::uint64_t redrawn = 0;        // problems drawn in place of others that are understood
+  std::uint64_t laws_left_out = 0;  // laws not asked where they are known to fail
+  std::uint64_t unshrunk = 0;       // failures that were to be shrunk when the campaign ended
+  DriftByPolicy drift;              // what tier three saw, by policy
+  std::uint64_t next_case = 0;      // where a resumed campaign goes on
   bool interrupted = false;
 
   // Adds one case in case order.

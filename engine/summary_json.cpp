@@ -61,6 +61,8 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["skipped"] = reasons_to_json(s.skipped);
   object["vacuous"] = reasons_to_json(s.vacuous);
   object["rejected"] = s.rejected;
+  object["redrawn"] = s.redrawn;
+  object["laws_left_out"] = s.laws_left_out;
   object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
   object["seconds"] = s.seconds;
@@ -91,6 +93,23 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   return object;
 }
 
+ordered_json defect_to_json(const Summary& s, const Defect& defect,
+                            const std::function<std::string(const Finding&)>& rerun) {
+  const Finding& finding = s.findings[defect.findings.front()];
+  ordered_json object;
+  object["property"] = finding.entry.property;
+  object["problem"] = to_text(finding.entry.problem);
+  object["reproducer"] = finding.reproducer;
+  object["rerun"] = rerun(finding);
+  object["minimal"] = finding.entry.minimal;
+  object["buckets"] = ordered_json::array();
+  for (const std::size_t i : defect.findings) object["buckets"].push_back(s.findings[i].entry.bucket);
+  object["failures"] = defect.failures;
+  object["known"] = defect.known;
+  object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
+  return object;
+}
+
 }  // namespace
 
 ordered_json to_json(const Summary& s, const std::function<std::string(const Finding&)>& rerun) {
@@ -108,6 +127,15 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   write_counts(s, object);
   object["findings"] = ordered_json::array();
   for (const Finding& finding : s.findings) object["findings"].push_back(finding_to_json(finding, rerun));
+  object["defects"] = ordered_json::array();
+  for (const Defect& defect : s.defects) object["defects"].push_back(defect_to_json(s, defect, rerun));
+  object["avoided"] = ordered_json::array();
+  for (const Avoided& avoided : s.avoided)
+    object["avoided"].push_back({{"predicate", avoided.predicate},
+                                 {"failing", avoided.failing},
+                                 {"asked", avoided.asked},
+                                 {"defect", avoided.defect}});
+  object["unshrunk"] = s.unshrunk;
   object["exit"] = static_cast<int>(s.exit());
   return object;
 }
@@ -133,6 +161,8 @@ void state_from_json(const json& object, Summary& s) {
   s.skipped = object.at("skipped").get<Reasons>();
   s.vacuous = object.at("vacuous").get<Reasons>();
   s.rejected = object.at("rejected").get<std::uint64_t>();
+  s.redrawn = object.at("redrawn").get<std::uint64_t>();
+  s.laws_left_out = object.at("laws_left_out").get<std::uint64_t>();
   s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
   s.drift = drift_from_json(object.at("drift"));
   s.seconds = object.at("seconds").get<double>();

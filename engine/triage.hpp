@@ -2,26 +2,26 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace attest::engine {
 
-// Decides which failures are worth shrinking. Fed in case order, so that its answers depend on case numbers alone.
+// Decides which failures are worth shrinking. Fed in case order, and told nothing of what becomes of them, so that its
+// answers depend on the cases alone.
 class Triage {
  public:
-  // The bucket a failure of this signature is counted under without being shrunk; empty: shrink it. After three
-  // reproducers of one signature fell into one bucket, 1 failure in 50 is shrunk.
-  std::string ask(const std::string& signature);
-  // Says into which bucket a shrunk failure of this signature fell.
-  void learn(const std::string& signature, const std::string& bucket);
+  // Whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in fifty of
+  // the rest; of a key that has many already, the first of each signature alone, and in the end none but one in fifty.
+  bool ask(const std::string& key, const std::string& signature);
 
   struct State {
-    std::string bucket;          // of the latest reproducer
-    std::uint64_t agreeing = 0;  // reproducers in a row that fell there
-    std::uint64_t counted = 0;   // failures since then
+    std::uint64_t failures = 0;  // of this signature
+    std::uint64_t shrunk = 0;    // of which a reproducer was made
+    std::string bucket;          // of the latest one: what the others are counted under
     friend bool operator==(const State&, const State&) = default;
   };
-  std::map<std::string, State> states;  // by signature; public so that a campaign can store and restore it
+  // By signature, and how many of each key were chosen; public so that a campaign can store and restore them.
+  std::map<std::string, State> states;
+  std::map<std::string, std::uint64_t> chosen;
 };
 
 }  // namespace attest::engine

@@ -4,9 +4,11 @@
 // another layout that the subject supports. The mathematical problem is the very same, so both results lie in one
 // enclosure; bits may differ, since other loads may mean other loops. Catches ignored strides, swapped axes and
 // assumed alignment.
+#include <string>
 #include <vector>
 
 #include "properties/compare.hpp"
+#include "properties/layout_choice.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
 #include "properties/transform.hpp"
@@ -37,6 +39,11 @@ std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
   return layouts;
 }
 
+std::string layout_in_words(Layout layout) {
+  static const Field* field = find_field("q_layout");
+  return "the same values laid out as " + std::string(field->labels[static_cast<std::size_t>(layout)]);
+}
+
 Reason layout_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (is_contiguous(p) && other_layouts(p, info.supports).empty()) return "the subject takes one layout";
@@ -45,11 +52,7 @@ Reason layout_not_applicable(const Problem& p, const Contract&, const SubjectInf
 
 Verdict check_layout(Trial& trial) {
   const Problem& p = trial.problem();
-  Layout target = Layout::bhsd;
-  if (is_contiguous(p)) {
-    const std::vector<Layout> layouts = other_layouts(p, trial.subject().info().supports);
-    target = layouts[below(draw(p, 41), layouts.size())];
-  }
+  const Layout target = other_layout(p, trial.subject().info().supports);
   Problem moved = p;
   moved.q_layout = moved.k_layout = moved.v_layout = moved.out_layout = target;
   Inputs inputs = trial.inputs().clone();
@@ -64,10 +67,16 @@ Verdict check_layout(Trial& trial) {
   const Result result = trial.run(inputs, moved);
   if (result.violation) return Verdict::fail(*result.violation);
   return within_enclosures(trial, result.out, result.lse,
-                           target == Layout::bhsd ? "the same values contiguous" : "the same values in another layout");
+                           target == Layout::bhsd ? "the same values contiguous" : layout_in_words(target));
 }
 
 }  // namespace
+
+Layout other_layout(const Problem& p, const Supports& supports) {
+  if (!is_contiguous(p)) return Layout::bhsd;
+  const std::vector<Layout> layouts = other_layouts(p, supports);
+  return layouts.empty() ? Layout::bhsd : layouts[below(draw(p, 41), layouts.size())];
+}
 
 Property layout() {
   return {"layout",

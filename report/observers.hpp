@@ -25,5 +25,7 @@ std::unique_ptr<engine::Observer> tee(std::vector<std::unique_ptr<engine::Observ
 
 // The summary as the terminal shows it.
 std::string summary_text(const engine::Summary& summary);
+// The defects alone, of a summary that is of no campaign.
+std::string triage_text(const engine::Summary& summary);
 
 }  // namespace attest::report

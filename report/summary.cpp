@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "report/defects.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
 
@@ -13,6 +15,8 @@ namespace {
 
 using engine::PropertyCounts;
 using engine::Summary;
+
+constexpr std::size_t most_laws_shown = 8, most_avoided_shown = 5;
 
 std::string share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : std::string("-");
@@ -47,47 +51,47 @@ std::uint64_t findings_of(const PropertyCounts& counts) {
   return sum;
 }
 
-std::string law_table(const Summary& summary) {
-  std::string text = fmt::format("\n  {:<24}{:>10}{:>10}{:>10}{:>10}   mostly because\n", "law", "held", "failed",
-                                 "skipped", "vacuous");
-  for (const auto& [law, counts] : summary.verdicts) {
-    const std::uint64_t skipped = total(counts.skipped), vacuous = total(counts.vacuous);
-    const std::string why = shortened(by_reason(skipped >= vacuous ? counts.skipped : counts.vacuous, 1), 70);
-    text += fmt::format("  {:<24}{:>10}{:>10}{:>10}{:>10}   {}\n", law,
-                        grouped(counts.of(VerdictKind::pass) + counts.of(VerdictKind::warn)),
-                        grouped(findings_of(counts)), grouped(skipped), grouped(vacuous), why);
-    if (const std::uint64_t warnings = counts.of(VerdictKind::warn); warnings > 0)
-      text += fmt::format("    of those held, {} with a warning\n", grouped(warnings));
-  }
+std::string law_row(const std::string& law, const PropertyCounts& counts) {
+  const std::uint64_t skipped = total(counts.skipped), vacuous = total(counts.vacuous);
+  const std::string why = shortened(by_reason(skipped >= vacuous ? counts.skipped : counts.vacuous, 1), 70);
+  std::string text = fmt::format("  {:<24}{:>10}{:>10}{:>10}{:>10}   {}\n", law,
+                                 grouped(counts.of(VerdictKind::pass) + counts.of(VerdictKind::warn)),
+                                 grouped(findings_of(counts)), grouped(skipped), grouped(vacuous), why);
+  if (const std::uint64_t warnings = counts.of(VerdictKind::warn); warnings > 0)
+    text += fmt::format("    of those held, {} with a warning\n", grouped(warnings));
   return text;
 }
 
-std::string finding_text(const Summary& summary, const engine::Finding& finding, std::size_t number) {
-  const engine::Entry& entry = finding.entry;
-  std::string text = fmt::format("\n  {}. {}  in {} {}{}", number, entry.bucket, grouped(finding.failures),
-                                 finding.failures == 1 ? "case" : "cases", finding.known ? " (known)" : "");
-  if (entry.property == engine::drift_name)
-    return text + fmt::format("\n     witness    {}\n     worst      {}\n     rerun      {}\n",
-                              evidence_line(*entry.evidence), to_text(entry.problem), rerun_line(summary, finding));
-  text +=
-      fmt::format(", first in case {} after {}\n", grouped(finding.case_number), duration(finding.seconds_to_first));
-  text += fmt::format("     problem    {}\n", to_text(entry.problem));
-  if (entry.evidence) text += fmt::format("     witness    {}\n", evidence_line(*entry.evidence));
-  if (!entry.reason.empty()) text += fmt::format("     said       {}\n", entry.reason);
-  if (!finding.also.empty()) text += fmt::format("     also fails {}\n", fmt::join(finding.also, ", "));
-  text += fmt::format("     size       {} multiply-adds, {} after {} subject calls\n",
-                      grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
-                      entry.minimal ? "1-minimal" : "budget ended",
-                      grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
-  return text + fmt::format("     rerun      {}\n", rerun_line(summary, finding));
+// All laws where all held; else those that failed most, since the others are not what the reader came for.
+std::string law_table(const Summary& summary) {
+  std::string text = fmt::format("\n  {:<24}{:>10}{:>10}{:>10}{:>10}   mostly because\n", "law", "held", "failed",
+                                 "skipped", "vacuous");
+  std::vector<std::pair<std::string, const PropertyCounts*>> rows;
+  for (const auto& [law, counts] : summary.verdicts) rows.emplace_back(law, &counts);
+  const auto failed = [](const auto& row) { return findings_of(*row.second); };
+  std::size_t shown = rows.size();
+  if (std::ranges::any_of(rows, [&](const auto& row) { return failed(row) > 0; })) {
+    std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return failed(a) > failed(b); });
+    shown = static_cast<std::size_t>(std::ranges::count_if(rows, [&](const auto& row) { return failed(row) > 0; }));
+  }
+  const std::size_t failing = shown == rows.size() ? most_laws_shown : shown;
+  if (shown < rows.size()) shown = std::min(shown, most_laws_shown);
+  for (std::size_t i = 0; i < shown; ++i) text += law_row(rows[i].first, *rows[i].second);
+  if (shown == rows.size()) return text;
+  if (failing > shown) text += fmt::format("  and {} more laws failed\n", failing - shown);
+  if (rows.size() > failing) text += fmt::format("  the other {} laws did not fail\n", rows.size() - failing);
+  return text;
 }
 
+std::string counted(std::size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+
 std::string headline(const Summary& summary) {
-  const std::size_t fresh = static_cast<std::size_t>(
-      std::count_if(summary.findings.begin(), summary.findings.end(), [](const auto& f) { return !f.known; }));
+  const auto fresh = std::ranges::count_if(summary.defects, [](const auto& defect) { return !defect.known; });
+  const auto buckets = std::ranges::count_if(summary.findings, [](const auto& finding) { return !finding.known; });
   std::string verdict = "every property held";
   if (fresh > 0)
-    verdict = fmt::format("{} {} of failures", fresh, fresh == 1 ? "bucket" : "buckets");
+    verdict = fmt::format("{} in {} of failures", counted(static_cast<std::size_t>(fresh), "defect"),
+                          counted(static_cast<std::size_t>(buckets), "bucket"));
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
   if (const std::string empty = summary.emptiness(); !empty.empty())
@@ -96,6 +100,12 @@ std::string headline(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string triage_text(const Summary& summary) {
+  return fmt::format("{} of failures, {}\n", counted(summary.findings.size(), "bucket"),
+                     counted(summary.defects.size(), "defect")) +
+         defects_text(summary);
+}
 
 std::string summary_text(const Summary& summary) {
   const Summary& s = summary;
@@ -114,13 +124,26 @@ std::string summary_text(const Summary& summary) {
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
   if (!s.assume.empty())
     text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
+  for (std::size_t i = 0; i < s.avoided.size() && i < most_avoided_shown; ++i) {
+    const engine::Avoided& avoided = s.avoided[i];
+    text += fmt::format("  avoiding {} ({} of {} fail{})\n", avoided.predicate, grouped(avoided.failing),
+                        grouped(avoided.asked), avoided.defect > 0 ? fmt::format(": defect {}", avoided.defect) : "");
+  }
+  if (s.avoided.size() > most_avoided_shown)
+    text += fmt::format("  and avoiding {} more conditions: --json has them\n", s.avoided.size() - most_avoided_shown);
+  if (s.redrawn > 0)
+    text += fmt::format("  in place of {} of the problems others were drawn (--no-avoid draws them)\n",
+                        share(static_cast<double>(s.redrawn), drawn));
   text += law_table(s);
   const engine::Seconds& t = s.seconds_in;
   const double all = t.draw + t.values + t.subject + t.oracle + t.laws + t.shrink;
   text += fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",
                       share(t.subject, all), share(t.oracle, all), share(t.values, all), share(t.laws, all),
                       share(t.draw, all), share(t.shrink, all));
-  for (std::size_t i = 0; i < s.findings.size(); ++i) text += finding_text(s, s.findings[i], i + 1);
+  text += defects_text(s);
+  if (s.unshrunk > 0)
+    text += fmt::format("\n  {} failures were still to be shrunk: the campaign goes on with them in the same folder\n",
+                        grouped(s.unshrunk));
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <set>
 #include <string>
 
 #include "report/observers.hpp"
@@ -24,6 +25,7 @@ class Terminal : public engine::Observer {
     line += fmt::format(", {} {}", campaign.jobs, campaign.jobs == 1 ? "job" : "jobs");
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     say(line + "\n");
+    quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
     if (!info.policy_declared && !campaign.policy) say(std::string(undeclared_policy));
   }
 
@@ -44,13 +46,14 @@ class Terminal : public engine::Observer {
     show(line);
   }
 
+  // The first failure of each kind, before it is shrunk; what is known already is not told, and with --known nothing is
+  // until that is clear.
   void on_failure(const engine::RawFailure& failure) override {
-    const engine::LawVerdict* law = failure.outcome.finding();
     const engine::FailureKey key = failure.outcome.key();
-    say(fmt::format("\n{} {}  case {} after {}\n  problem  {}\n", name(law->verdict.kind), key.property,
-                    grouped(failure.case_number), duration(failure.seconds), to_text(failure.problem)));
-    if (law->verdict.evidence) say("  witness  " + evidence_line(*law->verdict.evidence) + "\n");
-    if (!law->verdict.reason.empty()) say("  said     " + law->verdict.reason + "\n");
+    if (quiet_until_shrunk_ || told_ >= most_told || !kinds_.insert(engine::to_text(key)).second) return;
+    ++told_;
+    say(fmt::format("{} {} in case {} after {}: {}\n", name(key.kind), key.property, grouped(failure.case_number),
+                    duration(failure.seconds), to_text(failure.problem)));
   }
 
   void on_shrink_step(const engine::ShrinkStep& step) override {
@@ -59,12 +62,13 @@ class Terminal : public engine::Observer {
                        grouped(static_cast<std::uint64_t>(step.best.multiply_adds())), step.calls));
   }
 
+  // The first reproducer of each kind; all of them are told in full at the end.
   void on_finding(const engine::Finding& finding, bool first) override {
-    const bool drift = finding.entry.property == engine::drift_name;
-    if (drift) say("\ndrift, over the whole campaign\n");
-    say(fmt::format("  {}   {}\n", drift ? "worst " : "shrunk", to_text(finding.entry.problem)));
-    if (finding.entry.evidence) say("  witness  " + evidence_line(*finding.entry.evidence) + "\n");
-    say(fmt::format("  bucket   {}{}\n", finding.entry.bucket, first ? "" : " (seen before; this one is simpler)"));
+    const std::string key = engine::to_text(engine::failure_key_of(finding.entry));
+    if (!first || finding.known || shrunk_.size() >= most_told || !shrunk_.insert(key).second) return;
+    if (finding.entry.property == engine::drift_name) return say("drift, over the whole campaign\n");
+    say(fmt::format("  shrunk to {}\n",
+                    finding.reproducer.empty() ? to_text(finding.entry.problem) : finding.reproducer));
   }
 
   void on_end(const engine::Summary& summary) override { say("\n" + summary_text(summary)); }
@@ -87,7 +91,12 @@ class Terminal : public engine::Observer {
     line_shown_ = false;
   }
 
+  static constexpr std::size_t most_told = 6;  // kinds of failures told while the campaign goes on
+
   TerminalOptions options_;
+  bool quiet_until_shrunk_ = false;
+  std::set<std::string> kinds_, shrunk_;
+  std::size_t told_ = 0;
   Clock::time_point last_ = Clock::now();
   bool line_shown_ = false;
 };

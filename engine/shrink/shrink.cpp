@@ -46,7 +46,7 @@ class Search {
 
  private:
   [[nodiscard]] bool spent() const {
-    if (calls_ >= budget_.calls) return true;
+    if (calls_ >= budget_.calls || (budget_.stop && budget_.stop->load())) return true;
     return budget_.seconds && std::chrono::duration<double>(Clock::now() - start_).count() >= *budget_.seconds;
   }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,8 +13,9 @@
 namespace attest::engine {
 
 struct ShrinkBudget {
-  std::int64_t calls = 1000;      // subject calls
-  std::optional<double> seconds;  // absent where the result must not depend on the machine
+  std::int64_t calls = 1000;                // subject calls
+  std::optional<double> seconds;            // absent where the result must not depend on the machine
+  const std::atomic<bool>* stop = nullptr;  // once set, the budget has ended
 };
 
 // The answer of one trial of a candidate.

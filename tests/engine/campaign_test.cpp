@@ -56,6 +56,7 @@ std::string facts(const Summary& summary) {
     finding.erase("seconds_to_first");
     finding.erase("reproducer");
   }
+  for (auto& defect : object["defects"]) defect.erase("reproducer");
   return object.dump(1);
 }
 

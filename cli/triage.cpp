@@ -1,0 +1,113 @@
+// triage: what a campaign found, once more, without drawing anything.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/calibration_option.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "cli/subject_option.hpp"
+#include "cli/verbs.hpp"
+#include "core/error.hpp"
+#include "engine/bucket.hpp"
+#include "engine/campaign.hpp"
+#include "engine/campaign_folder.hpp"
+#include "engine/cluster.hpp"
+#include "report/observers.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+int tell(const engine::Summary& summary, OutputFile* json) {
+  if (json) write_json(*json, report::summary_json(summary));
+  return static_cast<int>(summary.exit());
+}
+
+// A path is never taken from a file: it must be given once more.
+std::string subject_of(const Settings& settings, const engine::CampaignOptions& options) {
+  const auto given = settings.text("subject");
+  if (given && *given != options.subject)
+    throw usage_error("--subject " + *given + " is not the subject of this campaign, which is " + options.subject);
+  if (!given && engine::portable_subject(options.subject) != options.subject)
+    throw usage_error("the campaign's subject is a path, and a path is never taken from a file: give it as --subject " +
+                      options.subject);
+  return options.subject;
+}
+
+int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile* json) {
+  engine::CampaignOptions options = engine::campaign_in(folder);
+  options.verb = "triage";
+  options.cases = 0;
+  options.calibration = read_calibration(settings);
+  options.jobs = read_jobs(settings);
+  options.corpus = folder / "corpus";
+  if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
+  if (const auto calls = settings.integer("shrink-budget", 1, 1'000'000'000))
+    options.shrink.calls = static_cast<std::int64_t>(*calls);
+  const auto subject = open_subject(settings, subject_of(settings, options), options.policy);
+  const auto peer = open_peer();
+  options.interrupt = end_on_interrupt();
+  const auto observer =
+      report::terminal_observer({std::cout, std::cerr, progress_is_live(), json != nullptr && json->is_stdout()});
+  return tell(engine::run_campaign(*subject, peer.get(), options, *observer), json);
+}
+
+// Without the problems of a campaign nothing but the reproducers tells what is one defect.
+int triage_corpus(const fs::path& folder, OutputFile* json) {
+  engine::Summary summary;
+  summary.verb = "triage";
+  for (const fs::path& file : engine::corpus_files({folder})) {
+    engine::Finding finding;
+    finding.entry = engine::read_entry(file);
+    if (finding.entry.expect != VerdictKind::fail) continue;
+    finding.case_number = summary.findings.size();
+    finding.reproducer = file.string();
+    summary.subject = finding.entry.subject;
+    summary.findings.push_back(std::move(finding));
+  }
+  if (summary.findings.empty())
+    throw usage_error(folder.string() + " holds neither a campaign nor a reproducer of a failure");
+  summary.defects = engine::cluster(summary.findings, engine::CaseTable(Supports::everything()));
+  if (json == nullptr || !json->is_stdout()) std::cout << report::triage_text(summary);
+  return tell(summary, json);
+}
+
+int triage(const Settings& settings, const std::string& text) {
+  const fs::path folder = text;
+  if (!fs::is_directory(folder)) throw usage_error(text + " is no folder: triage takes a campaign folder or a corpus");
+  std::unique_ptr<OutputFile> json;
+  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  return fs::exists(folder / "campaign.json") ? triage_campaign(settings, folder, json.get())
+                                              : triage_corpus(folder, json.get());
+}
+
+}  // namespace
+
+void add_triage(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("triage", "what the failures of a campaign folder, or of a corpus, come down to");
+  auto folder = std::make_shared<std::string>();
+  auto settings = std::make_shared<Settings>();
+  verb->add_option("DIR", *folder, "a campaign folder (fuzz -o DIR), or a corpus")->type_name("")->required();
+  std::vector<Option> options{{"subject", "SUBJECT", "the campaign's subject, where that is a path"},
+                              {"shrink-budget", "CALLS", "subject calls to spend on a failure that waits (1000)"},
+                              {"known", "PATH", "buckets of that corpus are known"},
+                              {"jobs", "N", "threads (all cores)"},
+                              {"json", "FILE", "one JSON object at the end; - is stdout"},
+                              calibration_option()};
+  for (const Option& option : subject_options()) options.push_back(option);
+  settings->declare(*verb, options);
+  verb->callback([=, &run] {
+    run = [=] {
+      settings->complete("triage");
+      return triage(*settings, *folder);
+    };
+  });
+}
+
+}  // namespace attest::cli

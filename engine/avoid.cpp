@@ -1,0 +1,166 @@
+#include "engine/avoid.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "core/rng.hpp"
+#include "engine/evidence.hpp"
+#include "engine/learn.hpp"
+#include "generators/draw.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr std::uint64_t inside_one_in = 20;
+constexpr std::uint64_t most_redraws = 40;
+constexpr std::uint64_t least_failures = 5;
+constexpr double least_share = 0.25;          // of the failures of that key that nothing explains
+constexpr double least_bits = 6;              // saved by a predicate, its own length paid for
+constexpr std::size_t passing_sample = 4096;  // that a predicate is learned from; all are then held against it
+constexpr std::size_t learned_at_once = 4;
+constexpr std::uint64_t redraw_stream = 0x61766F6964;
+
+std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
+  if (rows.size() <= passing_sample) return rows;
+  std::vector<const Row*> some;
+  for (std::size_t i = 0; i < passing_sample; ++i) some.push_back(rows[i * rows.size() / passing_sample]);
+  return some;
+}
+
+bool learnable(const FailureKey& key) {
+  const properties::Property* law = properties::find_property(key.property);
+  return key.kind != VerdictKind::flaky && law != nullptr && law->kind != properties::Kind::statistical;
+}
+
+std::string ordering(const FailureKey& key) { return to_text(key); }
+
+}  // namespace
+
+bool AvoidRule::explains(const FailureKey& failure, const Row& row) const {
+  return failure == key && predicate.holds(row);
+}
+
+std::string to_text(const AvoidRule& rule) {
+  if (rule.problems) return to_text(rule.predicate);
+  return "law==" + rule.key.property + (rule.predicate.atoms.empty() ? "" : " && " + to_text(rule.predicate));
+}
+
+bool Avoidance::looks_inside(std::uint64_t number) const noexcept {
+  return below(extend(extend(mix(seed_), redraw_stream), number), inside_one_in) == 0;
+}
+
+bool Avoidance::avoided(const Problem& problem) const {
+  return std::ranges::any_of(rules, [&](const AvoidRule& rule) {
+    return rule.problems && applies(rule) && rule.predicate.holds(problem, supports_);
+  });
+}
+
+Problem Avoidance::drawn_before(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
+                                std::uint64_t redraws) const {
+  const std::uint64_t seed = redraws == 0 ? seed_ : extend(extend(mix(seed_), redraw_stream), redraws);
+  return draw_problem(domain, seed, number, repeat);
+}
+
+Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const {
+  Drawn drawn{drawn_before(domain, number, repeat, 0), 0};
+  if (rules.empty() || looks_inside(number)) return drawn;
+  while (drawn.redraws < most_redraws && avoided(drawn.problem))
+    drawn.problem = drawn_before(domain, number, repeat, ++drawn.redraws);
+  return drawn;
+}
+
+std::size_t Avoidance::leave_out(std::vector<std::size_t>& laws, const Problem& problem, std::uint64_t number) const {
+  if (rules.empty() || looks_inside(number)) return 0;
+  return std::erase_if(laws, [&](std::size_t law) {
+    return std::ranges::any_of(rules, [&](const AvoidRule& rule) {
+      return !rule.problems && applies(rule) && rule.key.property == properties::properties()[law].name &&
+             rule.predicate.holds(problem, supports_);
+    });
+  });
+}
+
+std::uint64_t Avoidance::boundary_after(std::uint64_t number) noexcept {
+  std::uint64_t octave = 16;
+  if (number < octave) return octave;
+  while (number >= 2 * octave) octave *= 2;
+  return number < octave + octave / 2 ? octave + octave / 2 : 2 * octave;
+}
+
+void Avoidance::count(const CaseRow& row) {
+  for (AvoidRule& rule : rules) {
+    const std::size_t law = law_named(rule.key.property);
+    const bool failed = row.fails(rule.key);
+    if ((!failed && !row.held[law]) || !rule.predicate.holds(row.traits)) continue;
+    ++rule.asked;
+    rule.failing += failed;
+  }
+}
+
+void Avoidance::learn(const CaseTable& table) {
+  for (AvoidRule& rule : rules) rule.retired = rule.retired || rule.failing < rule.asked;
+  if (!learns_) return;
+  // The keys with the most failures that nothing explains come first.
+  std::map<std::string, std::pair<FailureKey, std::vector<const Row*>>> open;
+  for (const CaseRow& row : table.rows())
+    for (const FailureKey& key : row.failures)
+      if (learnable(key) && std::ranges::none_of(rules, [&](const AvoidRule& rule) {
+            return !rule.retired && rule.explains(key, row.traits);
+          })) {
+        auto& entry = open[ordering(key)];
+        entry.first = key;
+        entry.second.push_back(&row.traits);
+      }
+  std::vector<const std::pair<FailureKey, std::vector<const Row*>>*> keys;
+  for (const auto& [text, entry] : open)
+    if (entry.second.size() >= least_failures) keys.push_back(&entry);
+  std::ranges::stable_sort(keys, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
+  if (keys.size() > learned_at_once) keys.resize(learned_at_once);
+  for (const auto* entry : keys) {
+    const auto& [key, failing] = *entry;
+    const std::vector<const Row*> passing = table.holding(key.property);
+    const Learned learned = engine::learn(failing, thinned_out(passing), {}, {.pure = true});
+    const Separation all = separation(learned.predicate, failing, passing);
+    if (all.failing < least_failures || all.failing < all.asked ||
+        static_cast<double>(all.failing) < least_share * static_cast<double>(failing.size()))
+      continue;
+    const bool problems = properties::find_property(key.property)->base_call;
+    // A law that nothing ever passed needs no predicate to be left out; a whole campaign would.
+    if (learned.predicate.atoms.empty() ? problems : learned.bits < least_bits) continue;
+    rules.push_back({key, learned.predicate, problems, false, all.failing, all.asked, false});
+  }
+}
+
+const AvoidRule* Avoidance::explanation(const FailureKey& failure, const Row& row) const {
+  const auto found =
+      std::ranges::find_if(rules, [&](const AvoidRule& rule) { return !rule.retired && rule.explains(failure, row); });
+  return found == rules.end() ? nullptr : &*found;
+}
+
+nlohmann::ordered_json to_json(const AvoidRule& rule) {
+  return {{"property", rule.key.property}, {"verdict", name(rule.key.kind)},
+          {"what", rule.key.what},         {"predicate", to_text(rule.predicate)},
+          {"problems", rule.problems},     {"known", rule.known},
+          {"failing", rule.failing},       {"asked", rule.asked},
+          {"retired", rule.retired}};
+}
+
+AvoidRule rule_from_json(const nlohmann::json& object) {
+  AvoidRule rule;
+  rule.key = {object.at("property").get<std::string>(),
+              verdict_kind_from_name(object.at("verdict").get<std::string>()).value_or(VerdictKind::fail),
+              object.at("what").get<std::string>()};
+  const auto predicate = predicate_from_text(object.at("predicate").get<std::string>());
+  if (!predicate) throw usage_error("a predicate that this version of attest cannot read: start a new campaign folder");
+  rule.predicate = *predicate;
+  rule.problems = object.at("problems").get<bool>();
+  rule.known = object.at("known").get<bool>();
+  rule.failing = object.at("failing").get<std::uint64_t>();
+  rule.asked = object.at("asked").get<std::uint64_t>();
+  rule.retired = object.at("retired").get<bool>();
+  return rule;
+}
+
+}  // namespace attest::engine

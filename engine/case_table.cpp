@@ -1,0 +1,80 @@
+#include "engine/case_table.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/evidence.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr std::size_t all_of_first = 20'000, most_failing = 20'000;
+constexpr std::uint64_t one_in = 16;
+
+}  // namespace
+
+CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
+                 const Supports& supports) {
+  CaseRow row{number, redraws, row_of(problem, supports), {}, {}};
+  for (const auto& [law, verdict] : outcome.laws) {
+    if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
+    if (is_finding(verdict.kind)) row.failures.push_back(key_of(properties::properties()[law].name, verdict));
+  }
+  return row;
+}
+
+bool CaseRow::fails(const FailureKey& key) const { return std::ranges::find(failures, key) != failures.end(); }
+
+bool CaseTable::keeps(const CaseRow& row) const noexcept {
+  if (rows_.size() < all_of_first) return true;
+  return row.failures.empty() ? row.number % one_in == 0 : failing_ < most_failing;
+}
+
+void CaseTable::add(CaseRow row) {
+  if ((row.failures.empty() && row.held.none()) || !keeps(row)) return;
+  failing_ += row.failures.empty() ? 0 : 1;
+  rows_.push_back(std::move(row));
+}
+
+std::vector<const Row*> CaseTable::failing(const FailureKey& key) const {
+  std::vector<const Row*> found;
+  for (const CaseRow& row : rows_)
+    if (row.fails(key)) found.push_back(&row.traits);
+  return found;
+}
+
+std::vector<const Row*> CaseTable::holding(std::string_view property) const {
+  const std::size_t law = law_named(property);
+  std::vector<const Row*> found;
+  for (const CaseRow& row : rows_)
+    if (row.held[law]) found.push_back(&row.traits);
+  return found;
+}
+
+const CaseRow* CaseTable::find(std::uint64_t number) const {
+  const auto at = std::ranges::lower_bound(rows_, number, {}, &CaseRow::number);
+  return at != rows_.end() && at->number == number ? &*at : nullptr;
+}
+
+nlohmann::ordered_json to_json(const CaseRow& row) {
+  nlohmann::ordered_json line = nlohmann::ordered_json::array({row.number, row.redraws});
+  nlohmann::ordered_json held = nlohmann::ordered_json::array();
+  for (std::size_t law = 0; law < properties::properties().size(); ++law)
+    if (row.held[law]) held.push_back(law);
+  line.push_back(std::move(held));
+  for (const FailureKey& key : row.failures) line.push_back({key.property, name(key.kind), key.what});
+  return line;
+}
+
+CaseRow row_from_json(const nlohmann::json& line) {
+  CaseRow row{line.at(0).get<std::uint64_t>(), line.at(1).get<std::uint64_t>(), {}, {}, {}};
+  for (const nlohmann::json& law : line.at(2)) row.held.set(law.get<std::size_t>() % most_laws);
+  for (std::size_t i = 3; i < line.size(); ++i)
+    row.failures.push_back({line.at(i).at(0).get<std::string>(),
+                            verdict_kind_from_name(line.at(i).at(1).get<std::string>()).value_or(VerdictKind::fail),
+                            line.at(i).at(2).get<std::string>()});
+  return row;
+}
+
+}  // namespace attest::engine

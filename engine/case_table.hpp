@@ -1,0 +1,59 @@
+#pragma once
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/subject.hpp"
+#include "engine/check.hpp"
+#include "engine/predicate.hpp"
+
+namespace attest::engine {
+
+inline constexpr std::size_t most_laws = 128;
+
+// What is remembered of one problem of a campaign: its traits, and what each law said.
+struct CaseRow {
+  std::uint64_t number = 0;
+  std::uint64_t redraws = 0;  // how often it was drawn again to avoid what is understood (avoid.hpp)
+  Row traits;
+  std::bitset<most_laws> held;       // laws that gave pass or warn, by position in properties()
+  std::vector<FailureKey> failures;  // of the laws that failed, in their order
+
+  [[nodiscard]] bool fails(const FailureKey& key) const;
+};
+
+CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
+                 const Supports& supports);
+
+// The problems of a campaign from which predicates are learned, in case order. All of the first 20,000; of later ones those
+// that fail, up to 20,000, and one in sixteen of the others.
+class CaseTable {
+ public:
+  explicit CaseTable(const Supports& supports) : supports_(supports) {}
+
+  void add(CaseRow row);
+  [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }
+  [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
+
+  [[nodiscard]] std::vector<const Row*> failing(const FailureKey& key) const;
+  // Of the law's verdicts; no row in which it failed in whatever way.
+  [[nodiscard]] std::vector<const Row*> holding(std::string_view property) const;
+  [[nodiscard]] const CaseRow* find(std::uint64_t number) const;
+
+ private:
+  [[nodiscard]] bool keeps(const CaseRow& row) const noexcept;
+
+  const Supports& supports_;
+  std::vector<CaseRow> rows_;
+  std::size_t failing_ = 0;
+};
+
+// One line of a campaign folder: everything but the traits, which the problem gives.
+nlohmann::ordered_json to_json(const CaseRow& row);
+// Throws nlohmann::json::exception.
+CaseRow row_from_json(const nlohmann::json& line);
+
+}  // namespace attest::engine

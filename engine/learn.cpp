@@ -1,0 +1,236 @@
+#include "engine/learn.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace attest::engine {
+namespace {
+
+using Op = Atom::Op;
+using Rows = std::span<const Row* const>;
+
+constexpr std::size_t thresholds = 24;  // of one number, in one direction
+constexpr std::size_t beam_width = 24;  // conjunctions that are made longer
+constexpr double slack_bits = 1e-6;     // costs that differ by less are equal
+
+// Which rows a conjunction holds of: failing ones first, then passing ones.
+class Bits {
+ public:
+  explicit Bits(std::size_t rows) : words_((rows + 63) / 64) {}
+  void set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
+  void intersect(const Bits& other) {
+    for (std::size_t w = 0; w < words_.size(); ++w) words_[w] &= other.words_[w];
+  }
+  [[nodiscard]] std::uint64_t count_and(const Bits& other) const {
+    std::uint64_t n = 0;
+    for (std::size_t w = 0; w < words_.size(); ++w)
+      n += static_cast<std::uint64_t>(std::popcount(words_[w] & other.words_[w]));
+    return n;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+struct Cover {
+  Bits failing, passing;
+};
+
+// Bits that tell which `part` of `whole` rows fail, once both numbers are known.
+double entropy_bits(std::uint64_t part, std::uint64_t whole) {
+  if (part == 0 || part == whole) return 0;
+  const double n = static_cast<double>(whole), p = static_cast<double>(part) / n;
+  return -n * (p * std::log2(p) + (1 - p) * std::log2(1 - p));
+}
+
+std::vector<double> values_of(Rows rows, std::size_t trait) {
+  std::set<double> values;
+  for (const Row* row : rows) values.insert((*row)[trait]);
+  return {values.begin(), values.end()};
+}
+
+// At most `most` of them, spread evenly, ends included.
+std::vector<double> thinned(std::vector<double> values, std::size_t most) {
+  if (values.size() <= most) return values;
+  std::vector<double> kept;
+  for (std::size_t i = 0; i < most; ++i) kept.push_back(values[i * (values.size() - 1) / (most - 1)]);
+  return kept;
+}
+
+class Learner {
+ public:
+  Learner(Rows failing, Rows passing, Rows anchors, const LearnOptions& options)
+      : failing_(failing), passing_(passing), anchors_(anchors), options_(options) {
+    for (std::size_t trait = 0; trait < traits().size(); ++trait) add_atoms(trait);
+    covers_.reserve(atoms_.size());
+    for (const Atom& atom : atoms_) covers_.push_back(cover_of(atom));
+    atom_bits_ = std::log2(static_cast<double>(atoms_.size()) + 2);
+  }
+
+  Learned run() {
+    Candidate best = whole();
+    const double without = best.cost;
+    std::vector<Candidate> beam{best};
+    for (std::size_t length = 1; length <= options_.most_atoms; ++length) {
+      beam = longer(beam);
+      for (const Candidate& candidate : beam)
+        if (better(candidate, best)) best = candidate;
+    }
+    Learned learned;
+    for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(atoms_[atom]);
+    learned.counts = separation(learned.predicate, failing_, passing_);
+    learned.bits = std::max(0.0, without - best.cost);
+    return learned;
+  }
+
+ private:
+  struct Candidate {
+    std::vector<std::size_t> atoms;
+    Cover cover;
+    double cost = 0;
+    bool pure = false;
+  };
+
+  [[nodiscard]] Candidate whole() const {
+    Candidate all{{}, {Bits(failing_.size()), Bits(passing_.size())}, 0, passing_.empty()};
+    for (std::size_t i = 0; i < failing_.size(); ++i) all.cover.failing.set(i);
+    for (std::size_t i = 0; i < passing_.size(); ++i) all.cover.passing.set(i);
+    all.cost = cost(failing_.size(), passing_.size(), 0);
+    return all;
+  }
+  // Under `pure`, what lets a passing problem in is worse than all that does not.
+  [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
+    if (options_.pure && a.pure != b.pure) return a.pure;
+    return a.cost < b.cost - slack_bits;
+  }
+  [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing, std::size_t length) const {
+    const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
+    return entropy_bits(failing, inside) + entropy_bits(outside, failing_.size() + passing_.size() - inside) +
+           static_cast<double>(length) * atom_bits_;
+  }
+
+  // The best conjunctions of one more comparison, best first.
+  [[nodiscard]] std::vector<Candidate> longer(const std::vector<Candidate>& beam) const {
+    struct Score {
+      std::size_t from, atom;
+      double cost;
+      bool pure;
+    };
+    std::vector<Score> scores;
+    for (std::size_t from = 0; from < beam.size(); ++from) {
+      const Candidate& base = beam[from];
+      const std::uint64_t failing_before = base.cover.failing.count_and(base.cover.failing),
+                          passing_before = base.cover.passing.count_and(base.cover.passing);
+      for (std::size_t atom = 0; atom < atoms_.size(); ++atom) {
+        if (std::ranges::any_of(base.atoms, [&](std::size_t other) { return atoms_[other] == atoms_[atom]; })) continue;
+        const std::uint64_t failing = base.cover.failing.count_and(covers_[atom].failing),
+                            passing = base.cover.passing.count_and(covers_[atom].passing);
+        if (failing == 0 || (failing == failing_before && passing == passing_before)) continue;
+        // More of what it leaves out must pass than of what it holds of.
+        const double inside = static_cast<double>(failing) / static_cast<double>(failing + passing);
+        const double all =
+            static_cast<double>(failing_.size()) / static_cast<double>(failing_.size() + passing_.size());
+        if (inside < all) continue;
+        scores.push_back({from, atom, cost(failing, passing, base.atoms.size() + 1), passing == 0});
+      }
+    }
+    std::ranges::stable_sort(scores, {}, [](const Score& score) { return std::round(score.cost / slack_bits); });
+    // One that is pure may be no promising start for longer ones, and still the best of all.
+    const auto pure = std::ranges::find(scores, true, &Score::pure);
+    std::vector<Score> kept(scores.begin(),
+                            scores.begin() + static_cast<std::ptrdiff_t>(std::min(scores.size(), beam_width)));
+    if (options_.pure && pure - scores.begin() >= static_cast<std::ptrdiff_t>(kept.size()) && pure != scores.end())
+      kept.push_back(*pure);
+    std::swap(scores, kept);
+    std::vector<Candidate> next;
+    for (const Score& score : scores) {
+      Candidate candidate = beam[score.from];
+      candidate.atoms.push_back(score.atom);
+      candidate.cover.failing.intersect(covers_[score.atom].failing);
+      candidate.cover.passing.intersect(covers_[score.atom].passing);
+      candidate.cost = score.cost;
+      candidate.pure = score.pure;
+      next.push_back(std::move(candidate));
+    }
+    return next;
+  }
+
+  void add(std::size_t trait, Op op, double value) {
+    const Atom atom{trait, op, value};
+    if (std::ranges::all_of(anchors_, [&](const Row* row) { return atom.holds(*row); })) atoms_.push_back(atom);
+  }
+  void add_atoms(std::size_t trait) {
+    const Trait& known = traits()[trait];
+    std::vector<double> values = values_of(failing_, trait);
+    for (const double value : values_of(anchors_, trait)) values.push_back(value);
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    switch (known.kind) {
+      case Trait::Kind::flag:
+        for (const double value : values) add(trait, Op::eq, value);
+        break;
+      case Trait::Kind::remainder:
+        add(trait, Op::ne, 0);
+        add(trait, Op::eq, 0);
+        break;
+      case Trait::Kind::label:
+        for (const double value : values) add(trait, Op::eq, value);
+        add(trait, Op::ne, known.plain);
+        break;
+      case Trait::Kind::number:
+        add_thresholds(trait, values);
+        break;
+    }
+  }
+  // Round bounds before those that the data suggest.
+  void add_thresholds(std::size_t trait, const std::vector<double>& values) {
+    const bool real = std::ranges::any_of(values, [](double x) { return x != std::floor(x); });
+    if (real || (!values.empty() && values.front() < 0))
+      for (const Op op : {Op::lt, Op::le, Op::gt, Op::ge}) add(trait, op, 0);
+    if (std::ranges::find(values, 0.0) != values.end()) add(trait, Op::eq, 0);
+    for (const Op op : {Op::gt, Op::lt, Op::ne}) add(trait, op, traits()[trait].plain);
+    for (const double value : thinned(values, thresholds)) {
+      add(trait, Op::ge, value);
+      add(trait, Op::le, value);
+    }
+    if (!real)
+      for (const double value : thinned(values, thresholds)) add(trait, Op::eq, value);
+  }
+
+  [[nodiscard]] Cover cover_of(const Atom& atom) const {
+    Cover cover{Bits(failing_.size()), Bits(passing_.size())};
+    for (std::size_t i = 0; i < failing_.size(); ++i)
+      if (atom.holds(*failing_[i])) cover.failing.set(i);
+    for (std::size_t i = 0; i < passing_.size(); ++i)
+      if (atom.holds(*passing_[i])) cover.passing.set(i);
+    return cover;
+  }
+
+  const Rows failing_, passing_, anchors_;
+  const LearnOptions options_;
+  std::vector<Atom> atoms_;
+  std::vector<Cover> covers_;
+  double atom_bits_ = 0;
+};
+
+}  // namespace
+
+Separation separation(const Predicate& predicate, Rows failing, Rows passing) {
+  Separation counts;
+  for (const Row* row : failing) {
+    const bool inside = predicate.holds(*row);
+    ++(inside ? counts.failing : counts.failing_elsewhere);
+    ++(inside ? counts.asked : counts.elsewhere);
+  }
+  for (const Row* row : passing) ++(predicate.holds(*row) ? counts.asked : counts.elsewhere);
+  return counts;
+}
+
+Learned learn(Rows failing, Rows passing, Rows anchors, const LearnOptions& options) {
+  return Learner(failing, passing, anchors, options).run();
+}
+
+}  // namespace attest::engine

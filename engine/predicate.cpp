@@ -1,0 +1,111 @@
+#include "engine/predicate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace attest::engine {
+namespace {
+
+using Op = Atom::Op;
+constexpr std::string_view everything = "any problem";
+constexpr std::array<std::string_view, 6> ops{"==", "!=", "<", "<=", ">=", ">"};
+
+std::string to_text(const Atom& atom) {
+  const Trait& trait = traits()[atom.trait];
+  if (trait.kind == Trait::Kind::flag) {
+    if ((atom.value != 0) == (atom.op == Op::eq)) return trait.name;
+    const bool relation = trait.name.find_first_of("<>=!") != std::string::npos;
+    return relation ? "!(" + trait.name + ")" : "!" + trait.name;
+  }
+  const bool label = trait.kind == Trait::Kind::label;
+  return trait.name + std::string(ops[static_cast<std::size_t>(atom.op)]) +
+         (label ? std::string(trait.labels[static_cast<std::size_t>(atom.value)]) : fmt::format("{}", atom.value));
+}
+
+std::optional<double> value_of(const Trait& trait, std::string_view text) {
+  if (trait.kind != Trait::Kind::label) return parse_double(text);
+  const auto found = std::ranges::find(trait.labels, text);
+  if (found == trait.labels.end()) return std::nullopt;
+  return static_cast<double>(found - trait.labels.begin());
+}
+
+std::optional<Atom> flag_from_text(std::string_view text) {
+  Atom atom{0, Op::eq, 1};
+  if (const auto whole = trait_named(text); whole < traits().size()) {
+    atom.trait = whole;
+  } else {
+    if (!text.starts_with("!")) return std::nullopt;
+    text.remove_prefix(1);
+    if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
+    atom.trait = trait_named(text);
+    atom.value = 0;
+    if (atom.trait == traits().size()) return std::nullopt;
+  }
+  return traits()[atom.trait].kind == Trait::Kind::flag ? std::optional(atom) : std::nullopt;
+}
+
+std::optional<Atom> atom_from_text(std::string_view text) {
+  if (const auto flag = flag_from_text(text)) return flag;
+  const std::size_t at = text.find_first_of("=!<>");
+  if (at == std::string_view::npos || at + 1 >= text.size()) return std::nullopt;
+  const std::size_t length = text[at + 1] == '=' ? 2 : 1;
+  const auto op = std::ranges::find(ops, text.substr(at, length));
+  const std::size_t trait = trait_named(text.substr(0, at));
+  if (op == ops.end() || trait == traits().size()) return std::nullopt;
+  const auto value = value_of(traits()[trait], text.substr(at + length));
+  if (!value) return std::nullopt;
+  return Atom{trait, static_cast<Op>(op - ops.begin()), *value};
+}
+
+}  // namespace
+
+bool Atom::holds(double x) const noexcept {
+  switch (op) {
+    case Op::eq:
+      return x == value;
+    case Op::ne:
+      return x != value;
+    case Op::lt:
+      return x < value;
+    case Op::le:
+      return x <= value;
+    case Op::ge:
+      return x >= value;
+    case Op::gt:
+      break;
+  }
+  return x > value;
+}
+
+bool Predicate::holds(const Row& row) const noexcept {
+  return std::ranges::all_of(atoms, [&](const Atom& atom) { return atom.holds(row); });
+}
+
+bool Predicate::holds(const Problem& problem, const Supports& supports) const {
+  return std::ranges::all_of(atoms,
+                             [&](const Atom& atom) { return atom.holds(traits()[atom.trait].get(problem, supports)); });
+}
+
+std::string to_text(const Predicate& predicate) {
+  std::string text;
+  for (const Atom& atom : predicate.atoms) text += (text.empty() ? "" : " && ") + to_text(atom);
+  return text.empty() ? std::string(everything) : text;
+}
+
+std::optional<Predicate> predicate_from_text(std::string_view text) {
+  Predicate predicate;
+  if (text == everything) return predicate;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(" && ", begin), text.size());
+    const auto atom = atom_from_text(text.substr(begin, end - begin));
+    if (!atom) return std::nullopt;
+    predicate.atoms.push_back(*atom);
+    begin = end + 4;
+  }
+  return predicate;
+}
+
+}  // namespace attest::engine

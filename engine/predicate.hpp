@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/traits.hpp"
+
+namespace attest::engine {
+
+// One comparison of a trait with a number.
+struct Atom {
+  enum class Op : std::uint8_t { eq, ne, lt, le, ge, gt };
+  std::size_t trait = 0;
+  Op op = Op::eq;
+  double value = 0;
+
+  [[nodiscard]] bool holds(double x) const noexcept;  // of a value of the trait
+  [[nodiscard]] bool holds(const Row& row) const noexcept { return holds(row[trait]); }
+  friend bool operator==(const Atom&, const Atom&) = default;
+};
+
+// A conjunction, such as `scale<=0` or `k_align<16 && d%8==0`. Without atoms it holds of everything.
+struct Predicate {
+  std::vector<Atom> atoms;
+
+  [[nodiscard]] bool holds(const Row& row) const noexcept;
+  [[nodiscard]] bool holds(const Problem& problem, const Supports& supports) const;
+  friend bool operator==(const Predicate&, const Predicate&) = default;
+};
+
+// "scale<=0 && keep!=none"; "any problem" without atoms.
+std::string to_text(const Predicate& predicate);
+// Reads it back; nullopt if it is none, or names a trait that this version does not know.
+std::optional<Predicate> predicate_from_text(std::string_view text);
+
+}  // namespace attest::engine

@@ -1,0 +1,167 @@
+#include "engine/shrinker.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace attest::engine {
+namespace {
+using Clock = std::chrono::steady_clock;
+double seconds_from(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+std::chrono::duration<double> of(double seconds) { return std::chrono::duration<double>(std::max(0.0, seconds)); }
+}  // namespace
+
+// A subject whose calls wait for leave.
+class Shrinker::Gated final : public Subject {
+ public:
+  Gated(Shrinker& shrinker, std::size_t worker, double& waited, std::unique_ptr<Subject> inner)
+      : shrinker_(shrinker), worker_(worker), waited_(waited), inner_(std::move(inner)) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
+  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+    shrinker_.pass_gate(worker_, waited_);
+    return inner_->run(calls);
+  }
+
+ private:
+  Shrinker& shrinker_;
+  std::size_t worker_;
+  double& waited_;
+  std::unique_ptr<Subject> inner_;
+};
+
+Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
+                   ShrinkWork work, std::size_t workers)
+    : subject_(subject),
+      peer_(peer),
+      calibration_(calibration),
+      work_(std::move(work)),
+      workers_(std::max<std::size_t>(workers, 1)) {}
+
+Shrinker::~Shrinker() {
+  stop();
+  {
+    const std::lock_guard lock(guard_);
+    ending_ = true;
+    waiting_.clear();
+    allowed_ = workers_;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Shrinker::submit(ShrinkTask task) {
+  const std::lock_guard lock(guard_);
+  waiting_.emplace_back(submitted_++, std::move(task));
+  changed_.notify_all();
+}
+
+bool Shrinker::busy() const {
+  const std::lock_guard lock(guard_);
+  return handed_back_ < submitted_;
+}
+
+void Shrinker::allow(std::size_t workers) {
+  const std::lock_guard lock(guard_);
+  allowed_ = std::min(workers, workers_);
+  while (threads_.size() < allowed_ && !waiting_.empty())
+    threads_.emplace_back([this, worker = threads_.size()] { work(worker); });
+  changed_.notify_all();
+}
+
+double Shrinker::run_for(double seconds) {
+  const auto start = Clock::now();
+  allow(1);
+  std::unique_lock lock(guard_);
+  // Until the time is over or nothing is left to do.
+  changed_.wait_for(lock, of(seconds), [&] { return waiting_.empty() && running_ == 0; });
+  allowed_ = 0;
+  changed_.wait(lock, [&] { return running_ == 0; });
+  return seconds_from(start);
+}
+
+void Shrinker::wait(double seconds) {
+  std::unique_lock lock(guard_);
+  changed_.wait_for(lock, of(seconds), [&] { return finished_.contains(handed_back_) || handed_back_ == submitted_; });
+}
+
+void Shrinker::stop() {
+  const std::lock_guard lock(guard_);
+  stop_ = true;
+  changed_.notify_all();
+}
+
+std::vector<ShrinkResult> Shrinker::take_results() {
+  const std::lock_guard lock(guard_);
+  std::vector<ShrinkResult> results;
+  for (auto next = finished_.find(handed_back_); next != finished_.end(); next = finished_.find(handed_back_)) {
+    results.push_back(std::move(next->second));
+    finished_.erase(next);
+    ++handed_back_;
+  }
+  return results;
+}
+
+std::vector<ShrinkProgress> Shrinker::take_progress() {
+  const std::lock_guard lock(guard_);
+  return std::exchange(progress_, {});
+}
+
+std::vector<ShrinkTask> Shrinker::take_waiting() {
+  const std::lock_guard lock(guard_);
+  std::vector<ShrinkTask> tasks;
+  for (auto& [order, task] : waiting_) tasks.push_back(std::move(task));
+  submitted_ -= waiting_.size();  // the last ones that came
+  waiting_.clear();
+  return tasks;
+}
+
+// A thread that waits here does not count as running. Adds the seconds that it waited.
+void Shrinker::pass_gate(std::size_t worker, double& waited) {
+  std::unique_lock lock(guard_);
+  const auto may_run = [&] { return worker < allowed_ || stop_ || ending_; };
+  if (may_run()) return;
+  const auto start = Clock::now();
+  --running_;
+  changed_.notify_all();
+  changed_.wait(lock, may_run);
+  ++running_;
+  waited += seconds_from(start);
+}
+
+void Shrinker::work(std::size_t worker) {
+  omp_set_num_threads(1);  // what a kernel opens in here would come on top of the campaign's own threads
+  double waited = 0;
+  std::unique_ptr<Subject> subject, peer;
+  std::unique_lock lock(guard_);
+  while (true) {
+    changed_.wait(lock, [&] { return ending_ || (!stop_ && worker < allowed_ && !waiting_.empty()); });
+    if (ending_) return;
+    auto [order, task] = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++running_;
+    lock.unlock();
+    ShrinkResult result;
+    const auto start = Clock::now();
+    waited = 0;
+    try {
+      if (!subject) subject = std::make_unique<Gated>(*this, worker, waited, subject_.open());
+      if (!peer && peer_) peer = peer_->open();
+      const std::uint64_t number = task.number;
+      result = work_({*subject, peer.get(), calibration_}, std::move(task), stop_, [&](const ShrinkStep& step) {
+        const std::lock_guard inner(guard_);
+        progress_.push_back({number, step});
+      });
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+    result.seconds = seconds_from(start) - waited;
+    lock.lock();
+    finished_.emplace(order, std::move(result));
+    --running_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,102 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "engine/check.hpp"
+#include "engine/corpus.hpp"
+#include "engine/shrink/shrink.hpp"
+
+namespace attest::engine {
+
+// A failing case that is to be shrunk.
+struct ShrinkTask {
+  Problem problem;
+  CaseOutcome outcome;
+  std::uint64_t number = 0;  // of the case
+  double seconds = 0;        // of the campaign, when it failed
+  std::uint64_t cases = 0;   // drawn until then
+  std::string signature;
+};
+
+// What became of it.
+struct ShrinkResult {
+  ShrinkTask task;
+  Entry entry;
+  std::vector<std::string> shows;  // keys of all laws of the case that fail on the reproducer
+  double seconds = 0;              // spent, without waiting for leave
+  std::exception_ptr error;        // attest failed, or the subject could not be started
+};
+
+// A better problem on the way.
+struct ShrinkProgress {
+  std::uint64_t number = 0;
+  ShrinkStep step;
+};
+
+// Shrinks one. Each call of the subject waits while its thread has no leave to run; `stop` asks to end with what there is.
+using ShrinkWork = std::function<ShrinkResult(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
+                                              const std::function<void(const ShrinkStep&)>& accepted)>;
+
+// Shrinks beside a campaign: tasks are begun and handed back in the order in which they came, on threads of its own with
+// instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls otherwise.
+class Shrinker {
+ public:
+  Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
+           ShrinkWork work, std::size_t workers);
+  ~Shrinker();
+  Shrinker(const Shrinker&) = delete;
+  Shrinker& operator=(const Shrinker&) = delete;
+
+  void submit(ShrinkTask task);
+  // Whether a task waits, is in work or was not handed back yet.
+  [[nodiscard]] bool busy() const;
+  // Lets so many threads run from now on; 0 holds all of them before their next call.
+  void allow(std::size_t workers);
+  // Lets one thread run for about so long, and holds it again. Returns the seconds that took, until it was held.
+  double run_for(double seconds);
+  // Waits until something was finished, or so long.
+  void wait(double seconds);
+  // Ends what is in work after its next call; what waits stays untouched.
+  void stop();
+
+  // Finished tasks of which all earlier ones are finished too.
+  std::vector<ShrinkResult> take_results();
+  std::vector<ShrinkProgress> take_progress();
+  // After stop(): what was not begun.
+  std::vector<ShrinkTask> take_waiting();
+
+ private:
+  class Gated;
+  void work(std::size_t worker);
+  void pass_gate(std::size_t worker, double& waited);
+
+  const SubjectFactory& subject_;
+  const SubjectFactory* peer_;
+  const oracle::Calibration* calibration_;
+  const ShrinkWork work_;
+  const std::size_t workers_;
+
+  mutable std::mutex guard_;
+  std::condition_variable changed_;
+  std::size_t allowed_ = 0, running_ = 0;  // threads that may run; threads between two waits
+  bool ending_ = false;
+  std::atomic<bool> stop_{false};
+  std::deque<std::pair<std::uint64_t, ShrinkTask>> waiting_;
+  std::uint64_t submitted_ = 0, handed_back_ = 0;
+  std::map<std::uint64_t, ShrinkResult> finished_;
+  std::vector<ShrinkProgress> progress_;
+  std::vector<std::thread> threads_;  // last: they use all of the above
+};
+
+}  // namespace attest::engine

@@ -1,0 +1,149 @@
+#include "report/defects.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using engine::Defect;
+using engine::Entry;
+using engine::Finding;
+using engine::Summary;
+
+constexpr std::size_t most_in_full = 3, most_in_short = 8;
+constexpr std::size_t most_neighbours = 4;
+
+std::string line(std::string_view label, const std::string& text) {
+  return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, text);
+}
+
+std::string cases(std::uint64_t n) { return grouped(n) + (n == 1 ? " case" : " cases"); }
+
+// Neighbours that pass, those that tell most first: one less of a dimension, then options, then values.
+std::string passing(const Entry& entry) {
+  if (!entry.minimal) return {};
+  std::vector<std::string> told;
+  const auto add = [&](auto&& wanted) {
+    for (const std::string& change : entry.neighbours) {
+      const std::string name = change.substr(0, change.find(':'));
+      const bool again = std::ranges::any_of(told, [&](const std::string& t) { return t.starts_with(name + ":"); });
+      if (told.size() < most_neighbours && !again && wanted(name, change)) told.push_back(change);
+    }
+  };
+  const auto is_dimension = [](const std::string& name) {
+    const Field* field = find_field(name);
+    return field && field->kind == FieldKind::integer && field->always_printed;
+  };
+  add([&](const std::string& name, const std::string& change) {
+    if (!is_dimension(name)) return false;
+    const std::size_t arrow = change.find(" -> ");
+    if (arrow == std::string::npos) return false;
+    const auto from = parse_double(change.substr(name.size() + 2, arrow - name.size() - 2));
+    const auto to = parse_double(change.substr(arrow + 4));
+    return from && to && *from - *to == 1;
+  });
+  add([&](const std::string& name, const std::string&) {
+    const Field* field = find_field(name);
+    return field && !is_dimension(name) && name != "values" && name != "seed" && !name.ends_with("_form");
+  });
+  return fmt::format("{}", fmt::join(told, ", "));
+}
+
+std::string where(const Defect& defect) {
+  const auto& [failing, asked, failing_elsewhere, elsewhere] = defect.counts;
+  if (asked + elsewhere < 2) return {};
+  if (defect.predicate.atoms.empty())
+    return fmt::format("no condition found: {} fails {} of {}", defect.key.property, grouped(failing), grouped(asked));
+  return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", to_text(defect.predicate), defect.key.property,
+                     grouped(failing), grouped(asked), grouped(failing_elsewhere), grouped(elsewhere));
+}
+
+std::string also(const Summary& summary, const Defect& defect) {
+  std::vector<std::string> laws;
+  const std::string& own = summary.findings[defect.findings.front()].entry.property;
+  const auto add = [&](const std::string& law) {
+    if (law != own && std::ranges::find(laws, law) == laws.end()) laws.push_back(law);
+  };
+  for (const std::size_t i : defect.findings) {
+    add(summary.findings[i].entry.property);
+    for (const std::string& law : summary.findings[i].also) add(law);
+  }
+  const std::size_t more = laws.size() > 6 ? laws.size() - 6 : 0;
+  laws.resize(laws.size() - more);
+  return fmt::format("{}", fmt::join(laws, ", ")) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string size_of(const Entry& entry) {
+  return fmt::format("{} multiply-adds, {} after {} subject calls",
+                     grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
+                     entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
+                     grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
+}
+
+std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
+  const Finding& finding = summary.findings[defect.findings.front()];
+  const bool drift = finding.entry.property == engine::drift_name;
+  std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, cases(defect.failures));
+  if (!drift)
+    text +=
+        fmt::format(", first in case {} after {}", grouped(finding.case_number), duration(finding.seconds_to_first));
+  text += "\n" + finding_lines(summary, finding);
+  text += line("where", where(defect));
+  text += line("also fails", also(summary, defect));
+  if (defect.findings.size() > 1)
+    text += line("buckets", fmt::format("{} in all; --json names them", defect.findings.size()));
+  return text + line("rerun", rerun_line(summary, finding));
+}
+
+std::string in_short(const Summary& summary, const Defect& defect, std::size_t number) {
+  const Finding& finding = summary.findings[defect.findings.front()];
+  return fmt::format("\n  {}. {}  in {}{}\n", number, finding.entry.bucket, cases(defect.failures),
+                     defect.predicate.atoms.empty() ? "" : ", where " + to_text(defect.predicate)) +
+         line("rerun", rerun_line(summary, finding));
+}
+
+}  // namespace
+
+std::string finding_lines(const Summary&, const Finding& finding) {
+  const Entry& entry = finding.entry;
+  const bool drift = entry.property == engine::drift_name;
+  std::string text = line(drift ? "worst" : "problem", to_text(entry.problem));
+  text += line("in decimal", decimals(entry.problem));
+  if (entry.evidence) text += line("witness", evidence_line(*entry.evidence));
+  text += line("said", entry.reason);
+  if (drift) return text;
+  text += line("in words", in_words(entry));
+  text += line("open keys", open_keys(entry));
+  text += line("passes at", passing(entry));
+  return text + line("size", size_of(entry));
+}
+
+std::string defects_text(const Summary& summary) {
+  std::string text, known;
+  std::size_t number = 0, told = 0, left = 0;
+  for (const Defect& defect : summary.defects) {
+    ++number;
+    if (defect.known) {
+      known += fmt::format("\n  {}. known: {}  in {}\n", number, summary.findings[defect.findings.front()].entry.bucket,
+                           cases(defect.failures));
+    } else if (told < most_in_full) {
+      text += in_full(summary, defect, number);
+      ++told;
+    } else if (told < most_in_short) {
+      text += in_short(summary, defect, number);
+      ++told;
+    } else {
+      ++left;
+    }
+  }
+  if (left > 0) text += fmt::format("\n  and {} more defects: --json and the campaign folder have them all\n", left);
+  return text + known;
+}
+
+}  // namespace attest::report

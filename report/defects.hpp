@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+
+#include "engine/summary.hpp"
+
+namespace attest::report {
+
+// The defects of a campaign: the first few in full, the rest in a line or two each.
+std::string defects_text(const engine::Summary& summary);
+
+// One finding as `check --problem` shows it, and as the first of a defect's buckets: problem, witness, words, neighbours.
+std::string finding_lines(const engine::Summary& summary, const engine::Finding& finding);
+
+// A reproducer small enough for a sentence: "one query, two keys, causal: row 0 sees key 0 alone, v = 3; got 1.5, the mean
+// of both". Empty for others.
+std::string in_words(const engine::Entry& entry);
+
+// The keys that take part in the witness's row, "0, 2..4 of 7", where a mask tensor or lengths decide that; else empty.
+std::string open_keys(const engine::Entry& entry);
+
+// The scale, cap and amplitude of a problem in decimal, where its text has them in hexadecimal; empty without any.
+std::string decimals(const Problem& problem);
+
+}  // namespace attest::report

@@ -1,0 +1,110 @@
+#include "engine/learn.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "generators/draw.hpp"
+
+namespace attest::engine {
+namespace {
+
+const Supports everything = Supports::everything();
+
+// The first `count` problems of the default stream, told apart by what a kernel might fail on.
+struct Data {
+  std::vector<Row> failing, passing;
+
+  Data(std::uint64_t count, const std::function<bool(const Problem&)>& fails) {
+    const Domain domain(everything, {Format::f32, Format::f16});
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Problem problem = draw_problem(domain, 3, i, 1);
+      (fails(problem) ? failing : passing).push_back(row_of(problem, everything));
+    }
+  }
+  static std::vector<const Row*> pointers(const std::vector<Row>& rows) {
+    std::vector<const Row*> all;
+    for (const Row& row : rows) all.push_back(&row);
+    return all;
+  }
+  [[nodiscard]] Learned learned(const LearnOptions& options = {}) const {
+    return learn(pointers(failing), pointers(passing), {}, options);
+  }
+};
+
+TEST(Predicate, ReadsBackWhatItSays) {
+  for (const char* text : {"scale<=0", "causal && lq<lk", "!causal", "!(lq<lk)", "dtype==f16 && keep!=none", "d%8==0",
+                           "k_align<=16 && other_layout==odd_base", "any problem", "softcap>0.5"}) {
+    const auto predicate = predicate_from_text(text);
+    ASSERT_TRUE(predicate) << text;
+    EXPECT_EQ(to_text(*predicate), text);
+  }
+  for (const char* text : {"", "nothing<3", "lk<", "lk", "dtype==f17", "causal && "})
+    EXPECT_FALSE(predicate_from_text(text)) << text;
+}
+
+TEST(Predicate, HoldsOfProblems) {
+  const Problem problem = problem_from_text("b=1 hq=4 hkv=2 lq=3 lk=7 d=12 dv=1 dtype=f16 causal=1 k_layout=odd_base");
+  for (const char* text : {"causal", "lq<lk", "group==2", "d%8!=0", "d%4==0", "dtype==f16", "k_align<=2", "q_align>=2",
+                           "!scale_given", "k_layout!=bhsd"})
+    EXPECT_TRUE(predicate_from_text(text)->holds(problem, everything)) << text;
+  for (const char* text : {"!causal", "lq>lk", "group==1", "d%8==0", "dtype==f32", "k_align>=16", "scale<=0"})
+    EXPECT_FALSE(predicate_from_text(text)->holds(problem, everything)) << text;
+}
+
+TEST(Learn, FindsOneField) {
+  EXPECT_EQ(to_text(Data(1500, [](const Problem& p) { return p.causal; }).learned().predicate), "causal");
+  EXPECT_EQ(to_text(Data(1500, [](const Problem& p) { return p.effective_scale() <= 0; }).learned().predicate),
+            "scale<=0");
+  EXPECT_EQ(to_text(Data(1500, [](const Problem& p) { return p.d % 8 != 0; }).learned().predicate), "d%8!=0");
+  EXPECT_EQ(to_text(Data(1500, [](const Problem& p) { return p.keep != Keep::none; }).learned().predicate),
+            "keep!=none");
+}
+
+TEST(Learn, FindsAPairAndCountsIt) {
+  const Data data(3000, [](const Problem& p) { return p.causal && p.dtype == Format::f16; });
+  const Learned learned = data.learned();
+  EXPECT_TRUE(to_text(learned.predicate) == "causal && dtype==f16" ||
+              to_text(learned.predicate) == "dtype==f16 && causal")
+      << "learned " << to_text(learned.predicate);
+  EXPECT_EQ(learned.counts.failing, data.failing.size());
+  EXPECT_EQ(learned.counts.asked, data.failing.size());
+  EXPECT_EQ(learned.counts.failing_elsewhere, 0u);
+  EXPECT_EQ(learned.counts.elsewhere, data.passing.size());
+  EXPECT_GT(learned.bits, 0);
+}
+
+TEST(Learn, FindsAThreshold) {
+  const Data data(4000, [](const Problem& p) { return p.lk >= 65; });
+  const Learned learned = data.learned();
+  ASSERT_EQ(learned.predicate.atoms.size(), 1u);
+  EXPECT_EQ(traits()[learned.predicate.atoms[0].trait].name, "lk");
+  EXPECT_EQ(learned.counts.failing, learned.counts.asked);
+}
+
+// Where chance decides there is nothing to learn, however many comparisons are tried.
+TEST(Learn, FindsNothingInNoise) {
+  std::uint64_t state = 1;
+  const Data data(1000, [&](const Problem&) { return (state = state * 6364136223846793005u + 1) >> 60 == 0; });
+  EXPECT_TRUE(data.learned().predicate.atoms.empty()) << to_text(data.learned().predicate);
+}
+
+TEST(Learn, PurePredicatesHoldOfNothingThatPasses) {
+  // Half of the causal problems fail, and all of those in f16.
+  const Data data(3000, [](const Problem& p) { return p.causal && (p.dtype == Format::f16 || p.seed % 2 == 0); });
+  const Learned pure = data.learned({.pure = true});
+  EXPECT_EQ(pure.counts.failing, pure.counts.asked);
+  EXPECT_GE(pure.counts.failing, 5u);
+}
+
+TEST(Learn, HoldsOfItsAnchors) {
+  const Data data(2000, [](const Problem& p) { return p.causal || p.keep != Keep::none; });
+  const Row kept = row_of(problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 keep=half"), everything);
+  const Row* anchor = &kept;
+  const Learned learned = learn(Data::pointers(data.failing), Data::pointers(data.passing), {&anchor, 1}, {});
+  EXPECT_TRUE(learned.predicate.holds(kept)) << to_text(learned.predicate);
+  EXPECT_FALSE(learned.predicate.atoms.empty());
+}
+
+}  // namespace
+}  // namespace attest::engine
