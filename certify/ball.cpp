@@ -51,6 +51,7 @@ Ball sqrt(const Ball& x) { return apply(arb_sqrt, x); }
 Ball exp(const Ball& x) { return apply(arb_exp, x); }
 Ball expm1(const Ball& x) { return apply(arb_expm1, x); }
 Ball log(const Ball& x) { return apply(arb_log, x); }
+Ball log1p(const Ball& x) { return apply(arb_log1p, x); }
 Ball tanh(const Ball& x) { return apply(arb_tanh, x); }
 Ball max(const Ball& a, const Ball& b) { return apply(arb_max, a, b); }
 Ball min(const Ball& a, const Ball& b) { return apply(arb_min, a, b); }

@@ -63,6 +63,7 @@ Ball sqrt(const Ball& x);
 Ball exp(const Ball& x);
 Ball expm1(const Ball& x);
 Ball log(const Ball& x);
+Ball log1p(const Ball& x);
 Ball tanh(const Ball& x);
 Ball max(const Ball& a, const Ball& b);
 Ball min(const Ball& a, const Ball& b);

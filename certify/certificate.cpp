@@ -19,6 +19,8 @@ Format lse_format(const Problem& problem) {
 
 void check_claim(const Problem& problem, const Claim& claim, Format tensor) {
   const bool out = claim.tensor == Claim::Tensor::out;
+  if (!out && claim.hull)
+    throw usage_error("the law hull speaks of out: a log-sum-exp is no weighted mean of values, and has none");
   const std::array<Index, 4> extent{problem.b, problem.hq, problem.lq, out ? problem.dv : 1};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
     if (claim.index[axis] < 0 || claim.index[axis] >= extent[axis])
@@ -37,6 +39,11 @@ Enclosure enclosure_of(const Constants& c, const Contract& contract, const Input
   if (claim.tensor == Claim::Tensor::lse) return lse_enclosure(c, row);
   return claim.hull ? hull_enclosure(c, contract, inputs, row, claim.index)
                     : out_enclosure(c, contract, inputs, row, claim.index);
+}
+
+// Whether scores are so large that these bits leave none for what is added to them: then no end of an interval may be known.
+bool crowded_out(const Row& row, std::int64_t bits) {
+  return !row.d.empty() && may_reach(log(1 + row.z_all), Ball(bits - 128) * log(Ball(2)));
 }
 
 // What a third party needs to follow the proof.
@@ -82,7 +89,7 @@ Certificate certify(const Contract& contract, const Problem& problem, const Clai
     const Row row(constants, contract, inputs, {claim.index[0], claim.index[1], claim.index[2]});
     const Enclosure enclosure = enclosure_of(constants, contract, inputs, row, claim);
     const Judgement judgement = judge(enclosure, round, claim.value);
-    if (judgement.answer == Answer::undecided && bits < most_bits) continue;
+    if ((judgement.answer == Answer::undecided || crowded_out(row, bits)) && bits < most_bits) continue;
     Certificate made;
     made.answer = judgement.answer;
     made.why = judgement.why;

@@ -56,8 +56,8 @@ struct Certificate {
 inline constexpr std::int64_t first_bits = 256, most_bits = 8192;
 
 // Judges the claim by the interval of docs/bounds.md in ball arithmetic, first in `first_bits` and, while the answer is
-// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor or a value that is
-// no number of its type, and what materialise() throws.
+// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor, a value that is
+// no number of its type or the hull of a log-sum-exp, and what materialise() throws.
 Certificate certify(const Contract& contract, const Problem& problem, const Claim& claim);
 
 }  // namespace attest::certify

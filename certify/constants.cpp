@@ -42,7 +42,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
       storage(contract.policy[Stage::storage]),
       output(contract.policy[Stage::output]) {
   const Ball magnitude = std::fabs(sigma);
-  operand_rounds = operand.format != storage;
+  operand_rounds = loses(operand.format, storage);
   const bool operand_narrower = precision(operand.format) < precision(storage);
   u_operand = operand_narrower ? operand.u : Ball(0);
   eta_operand = flush ? max(operand.eta, smallest_normal(storage)) : operand.eta;
@@ -53,6 +53,18 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
       sigma == 0 ? Ball(0) : compounded(4, scale.u) + max(scale.eta, exp2 ? softmax.eta : Ball(0)) / magnitude;
   folds = how.fold_q || how.fold_k || (how.fold_sqrt && sigma > 0);
   folded_eta = folds ? scale.eta * max(1, sqrt(magnitude)) : Ball(0);
+  if (folds && !operand_narrower && loses(operand.format, scale.format)) {
+    // A power of two, and a power of four where its root is taken, changes no significand.
+    const bool roots = how.fold_sqrt && sigma > 0;
+    const auto is_power_of_two = [](double x) {
+      int exponent = 0;
+      return std::frexp(x, &exponent) == 0.5;
+    };
+    const bool exact = !exp2 && is_power_of_two(std::fabs(sigma)) && (!roots || is_power_of_two(std::sqrt(sigma)));
+    const Ball u = precision(operand.format) < precision(scale.format) ? operand.u : Ball(0);
+    e_entering = exact ? Ball(0) : compounded(roots ? 2 : 1, u);
+    eta_entering = operand.eta * max(1, sqrt(magnitude)) * (1 + u);
+  }
   const bool has_bias = inputs.bias.present();
   bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
   smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;
@@ -64,6 +76,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   if (exp2) raw_overflow = min(raw_overflow, softmax.overflow);
   // From here on a factor that is rounded to the scale's format, twice at most, may be infinite.
   largest_factor = scale.overflow / (1 + 2 * scale.u);
+  largest_entering = min(scale.overflow, operand.overflow) / (1 + 2 * scale.u);
   // The scale itself may be: then any score may be NaN.
   if (may_reach(magnitude * (exp2 ? folded_log2_e : 1), largest_factor)) raw_overflow = 0;
   const Ball root = how.fold_sqrt && sigma > 0 ? sqrt(magnitude * unit) : Ball(0);
@@ -76,6 +89,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   a3 = exp2 ? 5 : 2;
   // A relative error is that of the function; its result is rounded once more.
   c_exp = how.exp_rel ? *how.exp_rel + softmax.u * (1 + Ball(*how.exp_rel)) : 2 * how.exp_ulp * softmax.u;
+  ln_exp = -log1p(-c_exp);
 
   // Weights are rounded to their own format and then to the operand's, which may be one.
   const bool narrow_weights = loses(weights.format, softmax.format);
@@ -87,6 +101,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   eta_weights = narrow_weights || flush ? weights.eta : Ball(0);
   if (enter_rounded) eta_weights += operand.eta;
   u_pv = how.kappa * pv.u;
+  u_sum = how.kappa > 1 ? -log1p(-(how.kappa * softmax.u)) : softmax.u;
   pv_narrower = loses(pv.format, softmax.format);
   u_final = max(pv.u, softmax.u);
   c_div = 2 * Ball(how.div_ulp);
@@ -116,6 +131,7 @@ std::vector<Figure> Constants::figures() const {
   add("u_acc", acc.u);
   add("eta_acc", acc.eta);
   add("E(D, kappa u_acc)", e_acc);
+  add("E(u_opd) of a scaled q or k", e_entering);
   add("u_sct", scale.u);
   add("eta_sct", scale.eta);
   add("u_score", score.u);
@@ -128,6 +144,7 @@ std::vector<Figure> Constants::figures() const {
   add("a2", a2);
   add("a3", a3);
   add("c_e", c_exp);
+  add("-ln(1 - c_e)", ln_exp);
   add("u_P", u_weights);
   add("eta_P", eta_weights);
   add("u_pv", u_pv);

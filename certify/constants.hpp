@@ -32,21 +32,25 @@ struct Constants {
   Format storage, output;
 
   // Section 1.
-  bool operand_rounds;   // its format differs from storage
+  bool operand_rounds;   // its format does not hold what storage does
   Ball u_operand;        // 0 unless it is narrower than storage
   Ball eta_operand;      // under flush-to-zero of storage too: inputs may be flushed as they are read
   Ball mu;               // max(1, |sigma|)
   Ball e_acc;            // E(D, kappa u_acc)
   Ball relative_scale;   // E(4, u_sct), and the underflow of the unscaled score over |sigma|
+  Ball e_entering;       // rounding q or k to operand once they carry the scale; 0 where that loses nothing
+  Ball eta_entering;     // their underflow
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
   bool bias_rounds;      // the bias is of a finer type than the score
   double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none
   // Section 5, per key. log2 e may be folded in with the scale under exp2: then all of these count times `unit`.
-  Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, query_factor, key_factor;
+  Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, largest_entering, query_factor, key_factor;
   bool folds;
   // Section 2.
   Ball lazy, a1, a2, a3, c_exp;
+  Ball ln_exp;  // |ln| of what one exp may make of its result
   // Section 4.
+  Ball u_sum;  // |ln| of what one rounding of the row sum may make of it
   Ball u_weights, eta_weights, u_pv, u_final, c_div, u_partial, eps0, eps1, eta_final, overflow_out;
   bool weights_round, pv_narrower;
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it

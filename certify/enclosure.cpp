@@ -123,8 +123,7 @@ Ball shared_rounding(const Constants& c, const Row& row) {
     t += row.splits * (2 * c.u_pv + 2 * c.u_final * c.c_div + 3 * c.softmax.u + c.u_partial);
   if (c.merges && c.how.merge_weights == MergeWeights::lse) {
     const Ball merges = c.how.lse_merge == LseMerge::chain ? Ball(row.splits) - 1 : Ball(1);
-    t += merges * (c.softmax.u * (2 * (row.z_top + c.lazy + row.ln_n + 1) + 2 * (row.ln_n + 1)) +
-                   2 * c.c_exp * (1 + c.c_exp)) +
+    t += merges * (c.softmax.u * (2 * (row.z_top + c.lazy + row.ln_n + 1) + 2 * (row.ln_n + 1)) + 2 * c.ln_exp) +
          row.splits * c.softmax.u;
   }
   return t;
@@ -143,8 +142,7 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
   if (c.how.normalise_before) ways.push_back({"before", c.u_weights + t + 2 * c.c_div * c.softmax.u, false, true, 0});
   if (c.how.normalise_lse) {
     const Ball argument = (2 + (c.exp2 ? 4 : 0)) * (row.z_top + c.lazy + row.ln_n + 1) + c.a3 * (row.ln_n + 1);
-    ways.push_back({"exp(z - lse)",
-                    c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.c_exp * (1 + c.c_exp),
+    ways.push_back({"exp(z - lse)", c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.ln_exp,
                     false, true, 0});
   }
   return ways;
@@ -155,8 +153,8 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   // How large the sum may be, and so how far its reciprocal may underflow.
   const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
-  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.how.kappa * c.softmax.u + 3 * c.c_div * c.u_final +
-           3 * row.n * c.eps0 * rho + max(1, c.c_div) * c.eta_final * largest_sum;
+  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.u_sum + 3 * c.c_div * c.u_final + 3 * row.n * c.eps0 * rho +
+           max(1, c.c_div) * c.eta_final * largest_sum;
   if (sum_of_rounded) a += row.n * c.eta_weights * rho;
   if (c.flush) a += 3 * row.n * c.softmax.eta * rho;
   return a;

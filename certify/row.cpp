@@ -140,8 +140,10 @@ void Row::weigh(const Constants& c, Index all_keys) {
     rescalings = std::min(rescalings + splits - 1, n);
     a2 += 3 * (Ball(splits) - 1);
   }
-  every_exp = (2 + Ball(rescalings)) * c.c_exp * (1 + c.c_exp);
-  wrong_argument = c.softmax.u * (c.a1 + a2);
+  every_exp = (2 + Ball(rescalings)) * c.ln_exp;
+  // Of two splits that are merged without exp(lse_i - lse) the larger keeps a factor of 1.
+  const bool by_lse = c.merges && c.how.merge_weights == MergeWeights::lse;
+  wrong_argument = c.softmax.u * (c.a1 + (by_lse ? a2 : Ball(c.exp2 ? 2 : 0)));
   for (const Score& score : scores) {
     const Ball magnitude = abs(score.z) + score.e;
     d.push_back(score.e + every_exp +
@@ -151,7 +153,7 @@ void Row::weigh(const Constants& c, Index all_keys) {
     lo_sum += exp(score.z - z_max - d.back());
   }
   // The computed maximum need not be the exact one.
-  const auto wrong_maximum = [&](const Ball& z) { return exp(wrong_argument * (z + c.lazy + ln_n + 1) + c.c_exp); };
+  const auto wrong_maximum = [&](const Ball& z) { return exp(wrong_argument * (z + c.lazy + ln_n + 1) + c.ln_exp); };
   rho_lost = wrong_maximum(z_all);
   rho = tighter(wrong_maximum(z_top), exp(g) / lo_sum);
 }
@@ -165,7 +167,7 @@ void Row::find_tops(const Constants& c) {
     tops.push_back(t);
     top_off = max(top_off, d[t] - scores[t].e - every_exp);
   }
-  const Ball exps = 2 * c.c_exp * (1 + c.c_exp) + c.softmax.u;
+  const Ball exps = 2 * c.ln_exp + c.softmax.u;
   top_off += z_max + g - least_top + exps + c.float64_errors * 0x1p-50 * z_top;
 }
 

@@ -40,7 +40,7 @@ struct Row {
   Index n = 0, rescalings = 0, splits = 1;
   Ball z_max, g, z_top, z_all, ln_n, a2;
   Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
-  Ball wrong_argument;  // u_sm (a1 + a2): how far off a wrong argument of 2^x is, per unit of the score
+  Ball wrong_argument;  // how far off an argument of 2^x, or of exp(lse_i - lse), may be, per unit of the score
   Ball mass;            // sum exp(z - zmax)
   Ball lo_sum;          // sum exp(z - zmax - d)
   Ball rho, rho_lost;   // section 4: the row's scale for underflows; where scores may be lost

@@ -4,10 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include "certify/rounding.hpp"
+
 namespace attest::certify {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double least_absorbing = 100;  // nats
 
 // Steps 1 to 4: operands, dot product, scale, the stored score.
 Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball& q1, const Ball& k1) {
@@ -15,6 +18,7 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
   Ball e = 0;
   if (c.operand_rounds || c.flush)
     e = compounded(2, c.u_operand) * s1 + c.eta_operand * c.mu * ((k1 + q1) * (1 + c.u_operand) + c.d * c.eta_operand);
+  e += c.e_entering * s1 + c.eta_entering * (k1 + q1 + c.d * c.operand.eta);
   e += c.e_acc * (s1 + e) + (c.flush ? 2 : 1) * Ball(c.d) * c.acc.eta * c.mu;
   e += c.relative_scale * (s1 + e) + c.folded_eta * (k1 + q1) + 2 * c.scale.eta * c.mu;
   e += c.score.u * (abs(s) + e) + c.score.eta * c.mu;
@@ -24,6 +28,7 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
 // Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end: beyond 20
 // caps tanh is 1 to the last bit of any format.
 bool softcap_overflows(const Constants& c, const Score& score) {
+  if (may_reach(c.cap.eta, c.softcap)) return true;  // a cap of 0 divides 0
   return may_reach(20 * Ball(c.softcap), c.cap.overflow) &&
          (may_reach(c.softcap, c.cap.overflow) || may_reach(abs(score.z) + score.e, c.cap.overflow));
 }
@@ -36,13 +41,19 @@ void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
     score.e = 0;
   } else {
     if (softcap_overflows(c, score)) score.early = true;
-    score.e = min(score.e + 4 * c.cap.u * (abs(score.z) + score.e) + flushed, 2 * cap);
+    const bool inverse_underflows = c.softcap * smallest_normal(c.cap.format) > 1;
+    const Ball relative = compounded(4, c.cap.u) + (inverse_underflows ? c.cap.eta * cap : Ball(0));
+    score.e = min(score.e + relative * (abs(score.z) + score.e) + flushed, 2 * cap);
     score.z = cap * tanh(score.z / cap);
   }
-  if (c.how.tanh == TanhError::absolute)
-    score.e += (4 * Ball(c.how.tanh_ulp) + 2) * c.cap.u * cap;
-  else
-    score.e += (2 * Ball(c.how.tanh_ulp) + 2) * c.cap.u * min(cap, abs(score.z) + score.e);
+  const Ball ulps = c.how.tanh_ulp, u = c.cap.u;
+  if (c.how.tanh == TanhError::absolute) {
+    score.e += (4 * ulps + 2) * u * cap;
+  } else {
+    const Ball relative = (1 + 2 * ulps * u) * (1 + u) * (1 + u) - 1;
+    score.e += relative * min(cap, abs(score.z) + score.e);
+    score.e += 2 * ulps * half_smallest_subnormal(c.cap.format) * cap;  // an ulp where tanh is subnormal
+  }
   score.e += 2 * flushed;
   score.e += c.score.u * (abs(score.z) + score.e);
 }
@@ -60,14 +71,51 @@ void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;
 }
 
+// How far x, rounded to the score's format or not, and then to softmax's or not, may lie from z. `finite` is cleared if it
+// overflows there.
+Ball farthest(const Constants& c, const Ball& x, const Ball& z, bool& finite) {
+  Ball most = abs(x - z);
+  const auto round = [&](Format format, const Ball& from) {
+    const Rounding::Ends ends = Rounding{format, format, false}(from);
+    if (!(std::fabs(ends.least) < infinity && std::fabs(ends.most) < infinity)) {
+      finite = false;
+      return from;
+    }
+    most = max(most, max(abs(ends.least - z), abs(ends.most - z)));
+    return ends.least == ends.most ? Ball(ends.least) : from;
+  };
+  for (const Ball& stored : {x, round(c.score.format, x)}) round(c.softmax.format, stored);
+  return most;
+}
+
+// The last step of section 1: where the bias is so large that u_score |z| says nothing, what rounding makes of its sum with
+// `unbiased`.
+void take_sum_as_rounded(const Constants& c, double bias, const Score& unbiased, const Ball& own, Score& score) {
+  const bool uncertain = may_reach(score.e, least_absorbing) || (score.overflows() && !unbiased.overflows());
+  if (bias == 0 || !uncertain || c.exp2 || (c.softcap > 0 && !c.softcap_first)) return;
+  bool finite = true;
+  Ball error;
+  const Ball reach = unbiased.e + c.float64_errors * own;
+  for (const double m : {bias, c.bias_rounds ? round_to(c.score.format, bias) : bias})
+    for (const Ball& end : {unbiased.z - reach, unbiased.z + reach})
+      error = max(error, farthest(c, end + m, score.z, finite));
+  if (!finite) return;
+  // The oracle's sum is rounded to float64.
+  error += c.float64_errors * 4 * min(0x1p-53 * abs(score.z), abs(unbiased.z));
+  if (!score.overflows() && may_reach(error, score.e)) return;
+  score.e = error;
+  score.early = unbiased.early;
+  score.late = false;
+}
+
 // Section 5: what a key's own products and factors can overflow in.
 bool products_overflow(const Constants& c, const Vector& q, const Vector& k, const Ball& dot, const Ball& raw) {
   if (may_reach(raw * (1 + c.e_acc_overflow), c.acc.overflow)) return true;
   if (may_reach(abs(dot) * c.overflow_mu + raw * c.e_acc_overflow, c.raw_overflow)) return true;
   const Ball larger = std::max(q.largest, k.largest);
   if (c.operand_rounds && may_reach(larger * (c.folds ? c.overflow_mu : 1), c.operand.overflow)) return true;
-  return may_reach(q.largest * c.query_factor, c.largest_factor) ||
-         may_reach(k.largest * c.key_factor, c.largest_factor);
+  return may_reach(q.largest * c.query_factor, c.largest_entering) ||
+         may_reach(k.largest * c.key_factor, c.largest_entering);
 }
 
 }  // namespace
@@ -99,6 +147,7 @@ Score score_of(const Constants& c, const Vector& q, const Vector& k, double bias
 
   const bool cap_last = c.softcap > 0 && !c.softcap_first, excluded = bias == -infinity;
   if (c.softcap > 0 && c.softcap_first) apply_softcap(c, score, false);
+  const Score unbiased = score;
   if (!excluded) add_bias(c, bias, s, score);
   if (cap_last) apply_softcap(c, score, excluded);
 
@@ -107,6 +156,8 @@ Score score_of(const Constants& c, const Vector& q, const Vector& k, double bias
   const Ball argument = cap_last && !excluded ? std::fabs(bias) : 0;
   score.e += c.float64_errors * 2 * (Ball(c.d) + 8) * 0x1p-53 * (s1 + abs(score.z) + abs(s) + argument);
   if (may_reach(abs(score.z) + score.e, c.softmax.overflow)) score.late = true;
+  if (!excluded)
+    take_sum_as_rounded(c, bias, unbiased, 2 * (Ball(c.d) + 8) * 0x1p-53 * (s1 + abs(s) + abs(unbiased.z)), score);
   return score;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/contract.hpp"
+#include "core/contract_numbers.hpp"
 #include "core/error.hpp"
 #include "core/problem.hpp"
 
@@ -205,6 +206,7 @@ Contract contract_from_json(const json& object, const Policy& policy) {
     if (!read_arithmetic(key, value, contract.arithmetic) && !read_semantics(key, value, contract))
       throw usage_error(fmt::format("contract: there is no key '{}': docs/plugin.md lists them", key));
   }
+  check_numbers(contract);
   return contract;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/contract_numbers.hpp"
 #include "core/error.hpp"
 #include "generators/draw.hpp"
 
@@ -15,6 +16,9 @@ std::vector<Format> storage_formats(const SubjectInfo& info, const std::optional
   const Format storage = (*policy)[Stage::storage];
   if (std::ranges::find(info.dtypes, storage) == info.dtypes.end())
     throw usage_error("--policy stores " + std::string(name(storage)) + ", which " + info.name + " does not offer");
+  Contract contract = info.contract(storage);
+  contract.policy = *policy;
+  check_numbers(contract);
   return {storage};
 }
 
@@ -45,7 +49,10 @@ std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noex
 
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {
   Contract contract = info.contract(problem.dtype);
-  if (policy) contract.policy = *policy;
+  if (policy) {
+    contract.policy = *policy;
+    check_numbers(contract);
+  }
   return contract;
 }
 

@@ -284,9 +284,8 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
                      (row.score_lost && !(row.rho_lost < infinity));
 
   const double keys = static_cast<double>(row.n);
-  const double wrong_shift = m.u_softmax * (m.a1 + row.a2);
   const double shift =
-      std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * row.z_all) + row.every_exp + m.u_weights));
+      std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
   const double grown = compounded(keys + (m.pv_narrower ? 2 : 1) * row.r + 2, m.u_pv);
   const double largest = max_abs_ / unit_;
   out.nonfinite_ok = row.nonfinite_ok || beyond_operand_ || !masked_finite_ || !proper ||

@@ -20,6 +20,11 @@ struct Errors {
   }
 };
 
+bool is_power_of_two(double x) {
+  int exponent = 0;
+  return std::frexp(x, &exponent) == 0.5;
+}
+
 }  // namespace
 
 const Numbers& Numbers::of_contract(const Contract& contract, RoundingMode rounding) {
@@ -68,12 +73,19 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   folded_eta = folds ? eta_scale * (mu > 1 ? std::sqrt(mu) : 1) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
   u_bias_unit = unit > 1 ? u_score + u_scale : 0;
+  if (folds && eta_of_entering > 0) {
+    // A power of two leaves the significand as it is; so does its root, if that is one.
+    const bool exact = !exp2 && is_power_of_two(scale_magnitude) && (!folds_root || is_power_of_two(std::sqrt(sigma)));
+    u_entered = exact ? 0 : u_entering;
+    e_entering = compounded(folds_root ? 2 : 1, u_entered);
+    eta_entering = eta_of_entering * (mu > 1 ? std::sqrt(mu) : 1) * (1 + u_entering);
+  }
   const double factor = scale_magnitude * unit;
   overflow_mu = std::max(1.0, factor);
   operand_mu = folds ? overflow_mu : 1;
   const double root = folds_root ? std::sqrt(factor) : 0;
-  query_overflow = scaled_overflow / std::max(arithmetic.fold_q ? factor : 0, root);
-  key_overflow = scaled_overflow / std::max(arithmetic.fold_k ? factor : 0, root);
+  query_overflow = entering_overflow / std::max(arithmetic.fold_q ? factor : 0, root);
+  key_overflow = entering_overflow / std::max(arithmetic.fold_k ? factor : 0, root);
   raw_overflow = std::min(overflow_score, overflow_scale);
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
@@ -99,7 +111,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   lazy = contract.lazy_nats();
   exp_lazy = std::exp(lazy);
 
-  operand_rounds = operand != storage;
+  operand_rounds = loses(operand, storage);
   operand_flushes = operand_rounds || flush;
   u_operand = narrower(operand, storage) ? of.u(operand) : 0;
   // Inputs may be flushed as they are read, in their own format.
@@ -107,15 +119,21 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   overflow_operand = of.overflow(operand);
   eta_acc = of.eta(acc, flush);
   overflow_acc = of.overflow(acc);
+  score_format = score;
+  softmax_format = softmax;
   u_score = of.u(score);
   eta_score = of.eta(score, flush);
   overflow_score = of.overflow(score);
   eta_scale = of.eta(scaling, flush);
   u_cap = of.u(capping);
+  e_cap = compounded(4, u_cap);
   eta_cap = of.eta(capping, flush);
   overflow_cap = of.overflow(capping);
-  tanh_relative = (2 * arithmetic.tanh_ulp + 2) * u_cap;
-  tanh_absolute = arithmetic.tanh == TanhError::absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
+  const bool absolute = arithmetic.tanh == TanhError::absolute;
+  tanh_relative = (1 + 2 * arithmetic.tanh_ulp * u_cap) * (1 + u_cap) * (1 + u_cap) - 1;
+  tanh_absolute = absolute ? (4 * arithmetic.tanh_ulp + 2) * u_cap : 0;
+  tanh_underflow = absolute ? 0 : 2 * arithmetic.tanh_ulp * of.eta(capping);
+  smallest_cap = smallest_normal(capping);
 
   u_softmax = of.u(softmax);
   eta_softmax = of.eta(softmax, flush);
@@ -129,6 +147,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   // A relative error is that of the function; its result is rounded once more.
   c_exp = arithmetic.exp_rel ? *arithmetic.exp_rel + u_softmax * (1 + *arithmetic.exp_rel)
                              : 2 * arithmetic.exp_ulp * u_softmax;
+  ln_exp = -std::log1p(-c_exp);
   near = softmax == Format::f64 ? 760 : 120;
 
   u_acc = kappa * of.u(acc);
@@ -137,6 +156,11 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   e_scale = compounded(4, u_scale);
   overflow_scale = of.overflow(scaling);
   scaled_overflow = overflow_scale / (1 + 2 * u_scale);
+  // A narrower operand rounds any q and k: that is counted already.
+  const bool entering_loses = loses(operand, scaling) && !narrower(operand, storage);
+  u_entering = entering_loses && narrower(operand, scaling) ? of.u(operand) : 0;
+  eta_of_entering = entering_loses ? of.eta(operand, flush) : 0;
+  entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + 2 * u_scale);
   inexact_pv = std::min(precision(weights), precision(operand)) + std::min(precision(operand), precision(storage)) >
                precision(pv);
 
@@ -149,6 +173,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   eta_weights = (narrow_weights || flush ? of.eta(weights, flush) : 0) + (enter_rounded ? of.eta(operand, flush) : 0);
   log_overflow_weights = std::log(std::min(of.overflow(weights), of.overflow(operand)));
   u_pv = kappa * of.u(pv);
+  u_sum = kappa > 1 ? -std::log1p(-kappa * u_softmax) : u_softmax;  // to nearest, a result is at least x / (1 + u)
   eta_pv = of.eta(pv, flush);
   overflow_pv = of.overflow(pv);
   pv_narrower = loses(pv, softmax);
@@ -198,8 +223,7 @@ double Numbers::with_merges(double t, double n, double z_top) const {
   if (merges && arithmetic.merge_weights == MergeWeights::lse) {
     const double ln_n = std::log(n);
     const double merging = arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;
-    t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * c_exp * (1 + c_exp)) +
-         splits(n) * u_softmax;
+    t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * ln_exp) + splits(n) * u_softmax;
   }
   return t;
 }

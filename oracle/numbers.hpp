@@ -35,16 +35,25 @@ enum class RoundingMode : std::uint8_t { nearest, directed };
 struct ScoreNumbers {
   double u_operand, eta_operand, overflow_operand;
   double u_acc, u_scale;  // u_acc and, below, u_pv: times kappa
-  double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, tanh_relative,
-      tanh_absolute, overflow_cap, overflow_scale;
+  double eta_acc, overflow_acc, u_score, eta_score, overflow_score, eta_scale, u_cap, eta_cap, overflow_cap,
+      overflow_scale;
+  double e_cap;  // of the argument of tanh: s and c converted, divided or multiplied by a rounded 1/c
+  double tanh_relative,
+      tanh_absolute;      // tanh itself and the product with c, relative to |z|, or to c where that is declared
+  double tanh_underflow;  // a relative error in ulps where these are subnormal, times c
+  double smallest_cap;    // the smallest normal number of the softcap's format
   double e_operand, e_scale;
-  double scaled_overflow;  // what a product with a scale may be at most
-  bool operand_rounds;     // the operand format differs from storage
-  bool operand_flushes;    // that, or flush-to-zero: absolute errors arise on entering a product
+  double scaled_overflow;    // what a product with a scale may be at most
+  double entering_overflow;  // of a q or k that carries the scale
+  Format score_format, softmax_format;
+  double u_entering, eta_of_entering;  // of the operand's format, where that loses what the scale's holds
+  bool operand_rounds;                 // to the operand format, what storage holds
+  bool operand_flushes;                // that, or flush-to-zero: absolute errors arise on entering a product
   bool softcap_before_bias;
 };
 struct WeightNumbers {
   double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy, exp_lazy;
+  double ln_exp;                // |ln| of what one exp may make of its result: -ln(1 - c_exp)
   double log_overflow_softmax;  // at most ln of the threshold
   double near;                  // nats below the maximum beyond which a score of -inf changes nothing
   bool exp2;
@@ -52,6 +61,7 @@ struct WeightNumbers {
 struct OutputNumbers {
   std::uint64_t contract_number;  // tells what the contract decides from that of any other contract in this process
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
+  double u_sum;  // |ln| of what one rounding of the row sum, which divides, may make of it
   double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
@@ -80,6 +90,10 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   double unit;         // of a score where overflow counts: log2 e, if exp2's factor may be folded in with the scale
   double overflow_mu;  // max(1, |scale| unit)
   double u_bias_unit;  // rounding of a bias that is brought to that unit, relative to it
+  // A q or k that carries the scale is rounded to the operand's format as it enters the product: relative to a score, and of
+  // each of their elements. 0 where that loses nothing.
+  double e_entering = 0, eta_entering = 0;
+  double u_entered = 0;                 // of one element
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
   double underflows;                    // of the D products: 2 D under flush-to-zero, else D
   bool scaled_queries, scaled_keys;     // the scale may be folded into them
@@ -98,6 +112,12 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
+  // How far off 0, per unit of the score, ln of the largest weight may be: as far as an argument of 2^x, or of exp(lse_i - lse),
+  // may be wrong. Without these it is 0, and of two splits that are merged the larger keeps a factor of 1.
+  [[nodiscard]] double wrong_shift(double n) const {
+    const bool by_lse = merges && arithmetic.merge_weights == MergeWeights::lse;
+    return u_softmax * (a1 + (by_lse ? merged_a2(n) : exp2 ? 2 : 0));
+  }
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
   // Whether with_merges() adds anything.

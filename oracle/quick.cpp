@@ -152,18 +152,19 @@ const Quick::ForCount& Quick::for_count(double n) {
   const Numbers& m = call_.numbers;
   ForCount* const begin = scratch_.counts.data();
   ForCount& f = for_count_ == nullptr || for_count_ == &scratch_.counts.back() ? *begin : begin[for_count_ - begin + 1];
-  const double keys = static_cast<double>(call_.keys), one_exp = m.c_exp * (1 + m.c_exp);
+  const double keys = static_cast<double>(call_.keys);
   f.n = n;
   f.r_most = m.rescalings(n, keys, n);
   f.r = m.arithmetic.key_order == KeyOrder::any ? f.r_most : m.rescalings(n, keys, 1);
   f.a2 = m.merged_a2(n);
+  f.wrong_shift = m.wrong_shift(n);
   f.ln_least = ln_least(n);
   f.ln_most = ln_most(n);
-  f.every_exp = (2 + f.r) * one_exp;
-  f.every_exp_most = (2 + f.r_most) * one_exp;
+  f.every_exp = (2 + f.r) * m.ln_exp;
+  f.every_exp_most = (2 + f.r_most) * m.ln_exp;
   f.root_n = std::sqrt(n);
   f.t = m.shared_rounding(n, f.r, 0);
-  f.g = (n - 1 + f.r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final;
+  f.g = (n - 1 + f.r) * m.u_sum + 3 * m.c_div * m.u_final;
   if (spreads_ != Spreads::none) prepare_spreads(f);
   for_count_ = &f;
   return f;
@@ -176,7 +177,7 @@ Score Quick::largest_score(double absolute_score, double query_norm, double top_
   query_norm += tiny;
   absolute_score += tiny * k_norm_ * (1 + 1e-9);
   return score_of(m, {root_d_ * query_norm, query_norm}, {absolute_score, absolute_score, root_d_ * k_norm_, k_norm_},
-                  std::copysign(top_bias, m.scale));
+                  std::copysign(top_bias, m.scale), ScoreBound::growing);
 }
 
 // Upper bounds of the row's errors: every formula of section 1 grows with its inputs, so it is evaluated once, on the
@@ -190,7 +191,7 @@ bool Quick::bound(State& row, const Score& top) {
   row.e_most = (top.e + 2 * m.smallest_bias) * (1 + 1e-9);  // a smaller bias than the largest may be flushed
   row.z_most = std::fabs(top.z) * (1 + 1e-9) + row.e_most;
   const ForCount& f = *(row.f = &for_count(row.n));
-  const double a2 = f.a2, wrong_shift = m.u_softmax * (m.a1 + a2);
+  const double a2 = f.a2, wrong_shift = f.wrong_shift;
   if (!(wrong_shift * row.z_most <= 80)) return false;
   const double sum_exponent = m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most +
                               (row.n + f.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
@@ -199,7 +200,7 @@ bool Quick::bound(State& row, const Score& top) {
                m.u_softmax *
                    (m.a1 * row.z_most + a2 * (row.z_most + m.lazy + f.ln_most + 1) + m.a3 * (4 * row.z_most + m.lazy)) +
                f.every_exp_most + m.u_weights;
-  if (!(row.d_most < 100)) return false;
+  if (!(row.d_most < least_absorbing)) return false;
   if (!call_.has_bias) return true;
   // Keys further below the maximum than `near` + 180 were left out: their errors, which grow with their bias, must not
   // bring them back.

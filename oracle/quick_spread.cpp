@@ -30,7 +30,7 @@ void Quick::prepare_spreads() {
   const double u2 = square(unit64);
   double per_s = m.of_acc * ((m.d + 1) * (1 / (6 * m.d) + 1.0 / 3) + (m.inexact_qk ? 1 / m.d : 0)) + m.of_score;
   if (m.u_operand > 0) per_s += square(m.u_operand) / (3 * m.d);
-  if (m.scaled_keys) per_s += 2 * square(m.u_scale) / (3 * m.d);
+  if (m.scaled_keys) per_s += (2 * square(m.u_scale) + square(m.u_entered)) / (3 * m.d);
   double per_z = m.of_argument + u2;
   if (call_.has_bias || capped) per_z += m.of_stored;
   double constant = m.of_exp;
@@ -82,9 +82,12 @@ double Quick::largest_tau(const State& row, double variance) const {
   const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
   variance +=
       square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
-  if (m.scaled_keys) variance += 2 * square(m.u_scale * products) / 3;
+  if (m.scaled_keys)
+    variance +=
+        (2 * square(m.u_scale) + square(m.u_entered)) * square(products) / 3 + square(m.eta_entering * row.q_norm);
   double shared = m.u_softmax * row.f->a2 * (std::fabs(row.z_max) + row.e_most);
-  if (m.scaled_keys) shared += m.u_scale * products * std::sqrt(2.0) + m.eta_scale * k_norm_;
+  if (m.scaled_keys)
+    shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 

@@ -193,11 +193,12 @@ void Row::weigh(const Call& call, double records) {
   ln_n = std::log(keys_counted);
   r = m.rescalings(keys_counted, static_cast<double>(call.keys), records);
   a2 = m.merged_a2(keys_counted);
+  wrong_shift = m.wrong_shift(keys_counted);
 
   d.assign(static_cast<std::size_t>(n_padded), 0);
   p.assign(static_cast<std::size_t>(n_padded), 0);
   z.resize(static_cast<std::size_t>(n_padded), -infinity);
-  every_exp = (2 + r) * m.c_exp * (1 + m.c_exp);
+  every_exp = (2 + r) * m.ln_exp;
   for (std::size_t t = 0; t < count; ++t) {
     const double magnitude = finite(std::fabs(z[t]) + e[t]);
     d[t] = e[t] + m.u_softmax * m.a1 * magnitude +
@@ -213,12 +214,11 @@ void Row::weigh(const Call& call, double records) {
   mass = sum(total);
   for (double& weight : p) weight /= mass;
 
-  const double wrong_shift = m.u_softmax * (m.a1 + a2);
   const Box& weights = box(call, 0);
   rho = std::min(std::exp(bounded(g - weights.log_unit)) / weights.lo_sum,
-                 std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.c_exp)));
+                 std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.ln_exp)));
   // Weights that small keep no bits, even in f64.
-  const double lost_exponent = wrong_shift * (z_all + m.lazy + ln_n + 1) + m.c_exp;
+  const double lost_exponent = wrong_shift * (z_all + m.lazy + ln_n + 1) + m.ln_exp;
   rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
 }
 
@@ -231,7 +231,7 @@ void Row::find_tops(const Numbers& m) {
   double least_top = -infinity;
   for (std::size_t t = 0; t < keys.size(); ++t) least_top = std::max(least_top, z[t] - e[t]);
   const double apart = z_max + g - least_top + 0x1p-50 * z_top;  // the last, for this program's own rounding
-  const double exps = 2 * m.c_exp * (1 + m.c_exp) + m.u_softmax;
+  const double exps = 2 * m.ln_exp + m.u_softmax;
   top_off = 0;
   for (std::size_t t = 0; t < keys.size(); ++t) {
     if (z[t] + e[t] < least_top) continue;
@@ -250,7 +250,6 @@ bool Row::gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const 
 void Row::check_overflow(const Call& call) {
   const Numbers& m = call.numbers;
   const auto count = static_cast<std::size_t>(n);
-  const double wrong_shift = m.u_softmax * (m.a1 + a2);
   if (z_top * (m.exp2 ? 1.4426950408889634 : 1) >= m.overflow_softmax) nonfinite_ok = true;
 
   const auto top = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
@@ -326,15 +325,15 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
 
 double RowNumbers::largest_sum(const Numbers& m) const {
   // Weights above e^lazy are wrong arguments of exp.
-  const double largest_weight = std::exp(bounded(std::min(600.0, m.u_softmax * (m.a1 + a2) * z_all) + every_exp));
+  const double largest_weight = std::exp(bounded(std::min(600.0, wrong_shift * z_all) + every_exp));
   return m.exp_lazy * std::min(mass * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
 }
 
 double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
   const double keys_counted = static_cast<double>(n);
   // The larger the sum, the further its reciprocal may underflow.
-  double a = (keys_counted - 1 + r) * m.kappa * m.u_softmax + 3 * m.c_div * m.u_final +
-             3 * keys_counted * m.eps0 * rho_used + (1 + m.division_excess()) * m.eta_final * largest;
+  double a = (keys_counted - 1 + r) * m.u_sum + 3 * m.c_div * m.u_final + 3 * keys_counted * m.eps0 * rho_used +
+             (1 + m.division_excess()) * m.eta_final * largest;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
   return a;
@@ -353,7 +352,7 @@ int RowNumbers::combinations(const Call& call, Combination out[4]) const {
     out[count++] = {0,
                     m.u_weights + t +
                         m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
-                        (3 + r) * m.c_exp * (1 + m.c_exp),
+                        (3 + r) * m.ln_exp,
                     false, true};
   return count;
 }

@@ -22,8 +22,14 @@ struct Score {
   [[nodiscard]] bool overflow() const { return early_overflow || late_overflow; }
 };
 
+// Where section 1 has two bounds of e: the smaller one, or the one that grows with its arguments.
+enum class ScoreBound : std::uint8_t { least, growing };
+// From here on, in nats, section 1 asks what rounding makes of a sum with a bias. The quick levels leave such errors alone.
+inline constexpr double least_absorbing = 100;
+
 // `bias` is 0 where there is none.
 // A bias of -inf is for the caller, but for the order in which the softcap comes last and makes it -softcap.
-Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias);
+Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias,
+               ScoreBound bounded = ScoreBound::least);
 
 }  // namespace attest::oracle

@@ -46,7 +46,9 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
                     (square(m.u_score * s) + square(m.u_scale * s)) / 3;
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
-  if (m.scaled_keys) variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_);
+  if (m.scaled_keys)
+    variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_) +
+                square(m.u_entered * key.norm) / 3 + square(m.eta_entering * query_norm_);
   if (m.operand_rounds) variance += square(m.u_operand * key.norm) / 3 + square(m.eta_operand * m.mu * query_norm_);
   if (m.softcap > 0) {
     // s and c are converted and divided; then tanh, whose result is at most its argument and at most 1.
@@ -95,7 +97,8 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
     tau[t] = std::sqrt(own_variance(call, row, score));
     if (!(tau[t] < most_tau)) tau[t] = most_tau;
     if (m.scaled_keys)
-      tau1[t] = m.u_scale * score.norm * std::sqrt(2.0 / 3) + m.eta_scale * norm({key, stride}) / std::sqrt(3.0);
+      tau1[t] = (m.u_scale * std::sqrt(2.0) + m.u_entered) * score.norm / std::sqrt(3.0) +
+                (m.eta_scale + m.eta_entering) * norm({key, stride}) / std::sqrt(3.0);
     tau1[t] = std::min(tau1[t] + m.u_softmax * row.a2 * row.z_top / std::sqrt(3.0), most_tau);
     largest_tau = std::max(largest_tau, tau[t] + tau1[t]);
   }
@@ -198,9 +201,10 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
 double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Element& e) const {
   double variance = 0;
   if (m.scaled_queries || m.operand_rounds) {
-    const double scaling = m.scaled_queries ? m.u_scale : 0, tiny = m.scaled_queries ? m.eta_scale : 0;
-    const double relative = std::sqrt((2 * square(scaling) + square(m.u_operand)) / 3) * m.scale;
-    const double absolute = std::sqrt(square(tiny) * m.mu + square(m.operand_rounds ? m.eta_operand * m.mu : 0));
+    const double scaling = m.scaled_queries ? 2 * square(m.u_scale) + square(m.u_entered) : 0;
+    const double tiny = m.scaled_queries ? square(m.eta_scale) * m.mu + square(m.eta_entering) : 0;
+    const double relative = std::sqrt((scaling + square(m.u_operand)) / 3) * m.scale;
+    const double absolute = std::sqrt(tiny + square(m.operand_rounds ? m.eta_operand * m.mu : 0));
     const std::size_t stride = query_.size();
     std::vector<double> covariance(stride, 0);
     for (std::size_t t = 0; t < e.moved.size(); ++t)

@@ -213,11 +213,11 @@ void check_dtypes(const json& contract, const std::vector<Format>& dtypes) {
             fmt::format("'contract.{}' speaks of dtype '{}', which the subject does not offer", key, text));
   }
 }
-// Everything but the policies: numbers may differ between dtypes, semantics may not.
+// Everything but the policies, which are read: numbers may differ between dtypes, semantics may not.
 void read_contract(const json& contract, SubjectInfo& info) {
   check_dtypes(contract, info.dtypes);
-  for (const Format dtype : info.dtypes) {
-    Contract of_dtype = contract_from_json(contract_for_dtype(contract, dtype), most_generous(dtype));
+  for (std::size_t n = 0; n < info.dtypes.size(); ++n) {
+    Contract of_dtype = contract_from_json(contract_for_dtype(contract, info.dtypes[n]), info.policies[n]);
     info.arithmetic.push_back(of_dtype.arithmetic);
     of_dtype.policy = most_generous(info.dtypes.front());
     of_dtype.arithmetic = info.arithmetic.front();
@@ -255,8 +255,8 @@ SubjectInfo read(const json& object) {
   for (const char* needed : {"ops", "dtypes"})
     if (!object.contains(needed)) throw usage_error(fmt::format("'{}' is missing", needed));
   const json contract = object.value("contract", json::object());
-  read_contract(contract, info);
   read_policies(contract, info);
+  read_contract(contract, info);
   return info;
 }
 

@@ -304,7 +304,7 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
     if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
     const double scaled =
         m.round(Stage::scale, m.round(Stage::storage, x) * (variant.scale_on == here ? rounded_scale : root));
-    return narrow ? m.round(Stage::operand, scaled) : scaled;
+    return narrow || variant.round_scaled ? m.round(Stage::operand, scaled) : scaled;
   };
   const auto softcapped = [&](double x) {
     if (!(in.softcap > 0)) return x;
@@ -408,6 +408,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
     v.merge = v.merge == Merge::chain ? Merge::chain_by_lse : Merge::by_lse;
   v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
   v.in_octaves = v.exp2 && (a.fold_q || a.fold_k || a.fold_sqrt) && pick(2) != 0;
+  v.round_scaled = pick(2) != 0;
   return v;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "core/problem.hpp"
 
 namespace attest::certify {
 namespace {
@@ -106,6 +107,28 @@ TEST(Certificate, AScoreNextToTheLargestNumberIsOne) {
   EXPECT_EQ(answer_of(pair, 2), Answer::stands);
 }
 
+// Every score is the lowest finite number, to the last bit: the row is the mean of its values, and not empty.
+TEST(Certificate, ARowClosedByTheLowestNumberIsNotEmpty) {
+  for (const char* dtype : {"f16", "bf16", "f32", "f64"}) {
+    Contract contract = contract_for(policy_from_text(dtype));
+    contract.empty_row = EmptyRow::zero;
+    contract.arithmetic.exp2 = contract.arithmetic.fold_q = contract.arithmetic.fold_k = contract.arithmetic.fold_sqrt =
+        false;
+    contract.arithmetic.lse_merge = LseMerge::none;
+    std::string text = std::string("lq=1 lk=2 d=1 dv=1 scale=1 values=constant:1 bias=zero dtype=") + dtype + " edit=";
+    for (const char* key : {"0", "1"})
+      text += std::string("bias[0,0,0,") + key + "]:" + hex_float(-largest_finite(*format_from_name(dtype))) + ";";
+    text.pop_back();
+    const auto answer_of = [&](double value) {
+      return certify(contract, problem_from_text(text), {Claim::Tensor::out, {0, 0, 0, 0}, value, false}).answer;
+    };
+    EXPECT_EQ(answer_of(1), Answer::falls) << dtype;
+    EXPECT_EQ(answer_of(0), Answer::stands) << dtype;
+    // Next to the largest double nothing says when a sum becomes infinite.
+    EXPECT_EQ(answer_of(nan), dtype == std::string("f64") ? Answer::falls : Answer::stands) << dtype;
+  }
+}
+
 TEST(Certificate, EmptyRowsFollowTheContract) {
   const char* closed = "lq=1 lk=2 d=1 dv=1 dtype=f32 keep=closed values=constant:1";
   EXPECT_EQ(answer(closed, "f32", 0), Answer::falls);
@@ -162,6 +185,7 @@ TEST(Certificate, RefusesAClaimThatCannotBe) {
   refused({Claim::Tensor::out, {0, 0, -1, 0}, 1}, "out[0,0,-1,0]");
   refused({Claim::Tensor::lse, {0, 0, 0, 1}, 1}, "lse[0,0,0,1]");
   refused({Claim::Tensor::out, {0, 0, 0, 0}, 0.1}, "no number of f32");
+  refused({Claim::Tensor::lse, {0, 0, 0, 0}, 1, true}, "no weighted mean");
 }
 
 }  // namespace

@@ -171,7 +171,8 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
                  Totals& totals, Complaints& complaints) {
   const Inputs inputs = materialise(problem);
   oracle::AttentionOracle oracle(contract, problem, inputs);
-  const certify::Precision precision(certify::first_bits);
+  // Beside the largest double nothing is left of a score in fewer bits.
+  const certify::Precision precision(problem.dtype == Format::f64 ? 8 * certify::first_bits : certify::first_bits);
   const certify::Constants none(other, inputs, 0), twice(other, inputs, 2);
   const auto pick = [&key](Index n) {
     return static_cast<Index>(below(key = mix(key), static_cast<std::uint64_t>(n)));

@@ -37,6 +37,29 @@ TEST(Contract, RefusesWhatItDoesNotKnow) {
     EXPECT_THROW(read(text), Error) << text;
 }
 
+// An error of so many ulps of a coarse format may be the whole of a result.
+TEST(Contract, RefusesNumbersThatLeaveNothingOfAResult) {
+  const auto says = [](const char* policy, const char* text) -> std::string {
+    try {
+      contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(
+      says("f16-softmax16", R"({"exp_ulp":1024})"),
+      "contract: exp_ulp 1024 lets an exp err by all of its result where softmax is f16: it must be less than 1024");
+  EXPECT_EQ(says("f16-softmax16", R"({"exp_ulp":1023.5})"), "");
+  EXPECT_EQ(says("f16", R"({"exp_ulp":1048576})"), "");
+  EXPECT_EQ(says("f16-softmax16", R"({"exp_ulp":2000,"exp_rel":0.5})"), "");
+  EXPECT_NE(says("bf16-all", R"({"exp_ulp":128})").find("less than 128"), std::string::npos);
+  EXPECT_EQ(says("bf16-all", R"({"exp_ulp":127,"div_ulp":127})"), "");
+  EXPECT_NE(says("f16-acc16", R"({"div_ulp":1024})").find("where pv is f16"), std::string::npos);
+  EXPECT_NE(says("f32,softmax=bf16", R"({"div_ulp":128})").find("where softmax is bf16"), std::string::npos);
+}
+
 TEST(Contract, ALaggingMaximumIsNotForNarrowSoftmax) {
   EXPECT_GT(contract_for(policy_from_text("f16")).lazy_nats(), 5.5);
   EXPECT_EQ(contract_for(policy_from_text("f16-softmax16")).lazy_nats(), 0);

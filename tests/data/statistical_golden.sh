@@ -22,6 +22,10 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # Quotients round one by one where weights are normalised first. The rounded scale is one number for all keys, and so is the log2 e
 # that a bias is brought to. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
+# A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
+entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
+'const bool enters=P.scale_pre\&\&asc>0\&\&U(P.store)>U(P.sct); const double Ru=enters\&\&(P.exp2||!two)?U(P.store):0, '\
+'Re=enters?ETA(P.store)*std::max(1.0,std::sqrt(asc))*(1+U(P.store)):0;'
 underflow='{double w=p[j],e0=1.01*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
 'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
 'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=e1*e1*v[j]*v[j]\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
@@ -51,6 +55,11 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/cov+=pb_\*(zmax-z\[j\])\*dv;/&$underflow/" \
   -e 's/ETA(P.sct)\*ETA(P.sct)\*q2s\/3/ETA(P.sct)*ETA(P.sct)*q2s/' \
   -e 's/+ETA(P.sct)\*ETA(P.sct)\*std::max(1.0,asc))\/3/+3*ETA(P.sct)*ETA(P.sct)*std::max(1.0,asc))\/3/' \
+  -e "s/idx\.clear(); for/$entering &/" \
+  -e 's/double er=E(C(D),ua)\*S1\[t\]/const double Sc=E(root?2:1,Ru)*S1[t]+Re*(K1[t]+Qs1+D*ETA(P.store)); double er=Sc+E(C(D),ua)*(S1[t]+Sc)/' \
+  -e 's/if(P.scale_pre) va+=/&Ru*Ru*Q2[t]\/3+Re*Re*q2s+/' \
+  -e 's/tau1\[t\]=(P.scale_pre? /&Ru*std::sqrt(Q2[t]\/3)+Re*std::sqrt(K2[t]\/3)+/' \
+  -e 's/q+=c\*c\*(2\*a\*a+/q+=c*c*(Ru*Ru*std::pow(pb.Q[(size_t)i*D+d1]*sc,2)+3*Re*Re+2*a*a+/' \
   -e 's/if(pj<1e-30) continue;//' \
   -e 's/,2\*uv\*mx\*L);/,2*std::max(uv*mx,ETA(P.pv))*L);/' \
   -e 's/n\*ETA(P.pv)\*ETA(P.pv);/n*ETA(P.pv)*ETA(P.pv)*cohV;/' \
@@ -67,7 +76,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

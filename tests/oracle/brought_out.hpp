@@ -34,6 +34,13 @@ inline void one_heavy_key(Inputs& in, std::uint64_t) {
   fill(in.v, [](Index, Index) { return 1.0; });
 }
 
+// Scores of about 0.001, both alike.
+inline void a_thousandth(Inputs& in, std::uint64_t seed) {
+  fill(in.q, [](Index, Index) { return 1.0; });
+  in.q.set(0, 0, 0, 0, 1 + 0.25 * symmetric_uniform(mix(seed)));
+  fill(in.k, [](Index, Index) { return 0x1p-10; });
+}
+
 inline void rising_scores(Inputs& in, std::uint64_t) {
   fill(in.q, [](Index, Index) { return 1.0; });
   fill(in.k, [](Index j, Index) { return 0.01 * static_cast<double>(j); });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
@@ -172,6 +173,92 @@ TEST(Extremes, ABiasOfMinusInfinityIsAddedToAScoreThatIsRead) {
   }
 }
 
+// With errors of 1,023 ulp e^-0.69 may come out as 0.002 in f16, where every weight but the largest may be so.
+TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
+  const auto kind = [](double exp_ulp, const char* other) {
+    Contract contract = contract_for(policy_from_text("f16-softmax16"));
+    contract.arithmetic = contract_from_json(nlohmann::json::parse(other), contract.policy).arithmetic;
+    contract.arithmetic.exp_ulp = exp_ulp;
+    const Problem p = problem_from_text("lq=1 lk=600 d=1 dv=1 scale=0x1.6p-1 dtype=f16 lse=f32");
+    Trial run(p, contract, [](Inputs& in) {
+      in.q.set(0, 0, 0, 0, 1);
+      for (Index j = 0; j < 600; ++j) {
+        in.k.set(0, 0, j, 0, j == 0 ? 1 : 0);
+        in.v.set(0, 0, j, 0, j == 0 ? 0 : 1);
+      }
+    });
+    const double weight = round_to(Format::f16, std::exp(-0x1.6p-1)) - 1023 * 0x1p-11;  // of each of 599 keys
+    EXPECT_GT(weight, 0);
+    run.out.set(0, 0, 0, 0, round_to(Format::f16, 599 * weight / (1 + 599 * weight)));
+    run.lse.set(0, 0, 0, 0, round_to(Format::f16, 0x1.6p-1 + std::log(1 + 599 * weight)));
+    const VerdictKind quick = run.judge().kind;
+    EXPECT_EQ(quick, run.judge_slowly().kind);
+    return quick;
+  };
+  for (const char* other : {"{}", R"({"exp2":false,"lse_merge":"none","fold":"none","kv_tile_min":1024})"}) {
+    EXPECT_NE(kind(1023.5, other), VerdictKind::fail) << other;
+    EXPECT_EQ(kind(200, R"({"exp2":false,"lse_merge":"none","fold":"none","kv_tile_min":1024})"), VerdictKind::fail);
+  }
+}
+
+// Without exp2 a score is a rounded sum of two known numbers, also where one of them is the lowest finite one.
+TEST(Extremes, AScoreThatIsKnownIsJudgedAtTheEndOfTheRange) {
+  constexpr const char* policies[] = {"f32", "f16", "bf16", "f16-scores16", "f16-softmax16", "f16-all", "bf16-all"};
+  constexpr const char* contracts[] = {R"({"exp2":false,"fold":"none","empty_row":"zero","lse_merge":"none"})",
+                                       R"({"exp2":false,"empty_row":"zero"})", R"({"empty_row":"zero"})"};
+  for (const char* policy : policies)
+    for (const char* text : contracts)
+      for (const double raw : {0.0, 0.5}) {
+        const Contract contract = contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+        const Format dtype = contract.policy[Stage::storage];
+        const std::string shape = "lq=1 lk=4 d=2 dv=1 scale=1 bias=zero dtype=" + std::string(name(dtype));
+        Trial run(problem_from_text(shape), contract, [&](Inputs& in) {
+          for (Index j = 0; j < 4; ++j) {
+            in.q.set(0, 0, 0, j % 2, raw);
+            for (Index c = 0; c < 2; ++c) in.k.set(0, 0, j, c, 1);
+            in.v.set(0, 0, j, 0, static_cast<double>(j + 1));
+            in.bias.set(0, 0, 0, j, -largest_finite(dtype));
+          }
+        });
+        const bool known =
+            !contract.arithmetic.exp2 || contract.policy == policy_from_text("f16");  // f32 holds 65504 log2 e
+        const auto kind = [&](double got) {
+          run.out.set(0, 0, 0, 0, got);
+          EXPECT_EQ(run.judge().kind, run.judge_slowly().kind);
+          return run.judge().kind;
+        };
+        SCOPED_TRACE(std::string(policy) + " " + text + (raw > 0 ? " s = 1" : " s = 0"));
+        EXPECT_NE(kind(2.5), VerdictKind::fail);  // the mean, as the emulated kernel gives it
+        EXPECT_EQ(kind(0) == VerdictKind::fail, known);
+        EXPECT_EQ(kind(nan) == VerdictKind::fail, known);
+      }
+}
+
+// A bias that swallows the score leaves less than u_score |z| to chance: 1e30 in f32 has an ulp of 7e22.
+TEST(Extremes, ALargeBiasSwallowsTheScore) {
+  const Problem p = problem_from_text("lq=1 lk=2 d=1 dv=1 scale=1 bias=zero dtype=f32");
+  const Contract contract = contract_from_json(
+      nlohmann::json::parse(R"({"exp2":false,"fold":"none","lse_merge":"none"})"), policy_from_text("f32"));
+  const auto kind = [&](double bias, double score, double got) {
+    Trial run(p, contract, [&](Inputs& in) {
+      in.q.set(0, 0, 0, 0, score);
+      for (Index j = 0; j < 2; ++j) {
+        in.k.set(0, 0, j, 0, j == 0 ? 1 : -1);
+        in.v.set(0, 0, j, 0, j == 0 ? 1 : -1);
+        in.bias.set(0, 0, 0, j, bias);
+      }
+    });
+    EXPECT_NE(run.judge().kind, VerdictKind::fail) << bias << " " << score;
+    run.out.set(0, 0, 0, 0, got);
+    EXPECT_EQ(run.judge().kind, run.judge_slowly().kind);
+    return run.judge().kind;
+  };
+  EXPECT_EQ(kind(-0x1p100, 0, 0.25), VerdictKind::fail);
+  EXPECT_EQ(kind(-0x1p100, 0.125, 0), VerdictKind::pass);       // both scores rounded
+  EXPECT_EQ(kind(-0x1p100, 0.125, 0.1243), VerdictKind::pass);  // or kept in more bits
+  EXPECT_EQ(kind(-0x1p100, 0.125, 0.9), VerdictKind::fail);
+}
+
 // Brought to units of 1/log2 e in the score's format, a bias of 528 may be off by 528 u and by the factor's rounding.
 TEST(Extremes, ABiasMayBeRoundedOnItsWayToExp2) {
   const auto width = [](bool fold) {
@@ -198,6 +285,8 @@ TEST(Extremes, ASoftcapThatItsFormatCannotHoldMakesAnythingOfAScore) {
   EXPECT_NE(nan_is("f16-all", "100000"), VerdictKind::fail);
   EXPECT_EQ(nan_is("f16-all", "100"), VerdictKind::fail);
   EXPECT_EQ(nan_is("f16", "100000"), VerdictKind::fail);
+  EXPECT_NE(nan_is("f16-all", "1e-9"), VerdictKind::fail);  // 0, and 0/0 is NaN too
+  EXPECT_EQ(nan_is("f16-all", "1e-6"), VerdictKind::fail);
 }
 
 // A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
@@ -220,11 +309,13 @@ TEST(Extremes, OverflowComesSoonerWhereLog2EIsFoldedIn) {
 
 // Infinity times a score of 0 is NaN; a scale that fits leaves it 0.
 TEST(Extremes, AScaleThatItsFormatCannotHoldMakesAnythingOfAScore) {
-  const auto nan_is = [](std::string_view policy, double scale) {
+  const auto nan_is = [](std::string_view policy, double scale, bool fold = true) {
     Problem p = short_rows(Format::f16);
     p.q_form = Form::zero;
     p.scale = scale;
-    Trial run(p, contract_for(policy_from_text(policy)));
+    Contract contract = contract_for(policy_from_text(policy));
+    contract.arithmetic.fold_q = contract.arithmetic.fold_k = contract.arithmetic.fold_sqrt = fold;
+    Trial run(p, contract);
     EXPECT_NE(run.judge().kind, VerdictKind::fail);
     run.out.set(1, 1, 2, 3, nan);
     return run.judge().kind;
@@ -232,7 +323,8 @@ TEST(Extremes, AScaleThatItsFormatCannotHoldMakesAnythingOfAScore) {
   EXPECT_NE(nan_is("f16-scores16", 0x1p16), VerdictKind::fail);
   EXPECT_NE(nan_is("f16-scores16", -0x1p40), VerdictKind::fail);
   EXPECT_EQ(nan_is("f16-scores16", 0x1p13), VerdictKind::fail);
-  EXPECT_EQ(nan_is("f16", 0x1p16), VerdictKind::fail);
+  EXPECT_EQ(nan_is("f16", 0x1p16, false), VerdictKind::fail);
+  EXPECT_NE(nan_is("f16", 0x1p16), VerdictKind::fail);  // k times the scale, as it enters the product
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ class Golden {
       EXPECT_FALSE(std::isfinite(got) && !scale.undetermined) << expected;
       return;
     }
-    EXPECT_LE(std::fabs(got - expected), 1e-9 * (std::fabs(expected - scale.y)) + 1e-14 * std::fabs(scale.y))
+    EXPECT_LE(std::fabs(got - expected), 1e-9 * (std::fabs(expected - scale.y)) + 1e-13 * std::fabs(scale.y))
         << "got " << got << ", expected " << expected << ", y " << scale.y;
   }
 

@@ -132,8 +132,10 @@ TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
   EXPECT_GE(elements, 40'000);
   EXPECT_GE(in_t, elements / 10);
   for (const auto& [values, lambda] : by_class) EXPECT_LE(lambda, warn) << values;
-  // Where all values are equal, sums meet equal roundings, which T knows nothing of.
-  for (const auto& [values, t] : t_by_class) EXPECT_LE(t, values == "constant" ? 6 : 3) << values;
+  // Where all values are equal, sums meet equal roundings, which T knows nothing of; nor does it know of what keys share through
+  // a rounded q of which one element decides.
+  for (const auto& [values, t] : t_by_class)
+    EXPECT_LE(t, values == "constant" ? 6 : values == "unbalanced" ? 4 : 3) << values;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Tiers, ::testing::Range<std::size_t>(0, 9));
@@ -225,7 +227,8 @@ constexpr Fault faults[] = {
 
 Result run_long(const Fault& fault, std::uint64_t seed) {
   const Problem problem = long_rows(seed);
-  const Contract promised = contract_for(policy_from_text("f16"));
+  Contract promised = contract_for(policy_from_text("f16"));
+  promised.arithmetic.fold_q = promised.arithmetic.fold_k = promised.arithmetic.fold_sqrt = false;
   Contract kept = promised;
   kept.policy = policy_from_text(fault.kept);
   emulator::Variant variant = emulator::draw_variant(kept, problem, seed);

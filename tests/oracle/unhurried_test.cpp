@@ -147,7 +147,7 @@ class PlainRow {
     const double reference = square(0x1p-53);
     double of_s = square(m_.u_acc) / 3 * ((d + 1) * (1 / (6 * d) + 1.0 / 3) + (m_.inexact_qk ? 1 / d : 0)) +
                   (square(m_.u_score) + square(m_.u_scale)) / 3 + square(m_.u_operand) / (3 * d) +
-                  (m_.scaled_keys ? 2 * square(m_.u_scale) / (3 * d) : 0);
+                  (m_.scaled_keys ? (2 * square(m_.u_scale) + square(m_.u_entered)) / (3 * d) : 0);
     double absolute = d * square(m_.eta_acc * m_.mu);
     if (m_.softcap > 0) {
       of_s = std::min(of_s + square(m_.u_cap), 0.25);
