@@ -16,6 +16,7 @@
   ENTRY(causal_off_by_one)    \
   ENTRY(window_off_by_one)    \
   ENTRY(mask_finite)          \
+  ENTRY(mask_lowest_infinite) \
   ENTRY(mask_multiply)        \
   ENTRY(mask_bool_coerced)    \
   ENTRY(mask_dropped)         \
@@ -23,6 +24,7 @@
   ENTRY(kv_length_ignored)    \
   ENTRY(value_zero_masked)    \
   ENTRY(row_empty_nan)        \
+  ENTRY(row_lowest_empty)     \
   ENTRY(tail_included)        \
   ENTRY(tail_dropped)         \
   ENTRY(rescale_missing)      \
