@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/placement.hpp"
 #include "core/values.hpp"
 
 namespace attest {
@@ -72,16 +73,20 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
   return tensor;
 }
 
+// The extents of what lies in memory: one element along the axes of `shared`.
+std::array<Index, 4> stored(std::array<Index, 4> shape, unsigned shared) {
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (shared >> axis & 1) shape[axis] = std::min<Index>(shape[axis], 1);
+  return shape;
+}
+
 // keep or bias: [B,Hq,Lq,Lk], stride 0 along the axes that `axes` leaves out.
 template <class Draw>
 Tensor make_mask(const Problem& p, DType type, Index axes, Draw&& draw) {
   const std::array<Index, 4> shape{p.b, p.hq, p.lq, p.lk};
-  std::array<Index, 4> physical = shape;
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (!(axes >> axis & 1)) physical[axis] = std::min<Index>(shape[axis], 1);
-  Placement placement = place(p.mask_layout, physical);
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (!(axes >> axis & 1)) placement.strides[axis] = 0;
+  const unsigned shared = ~static_cast<unsigned>(axes) & 15u;
+  const Placement placement = place(p.mask_layout, shape, shared);
+  const std::array<Index, 4> physical = stored(shape, shared);
   Tensor tensor(type, shape, placement.strides, placement.base_offset);
   const attest_tensor view = tensor.view();
   std::vector<double> row(static_cast<std::size_t>(physical[3]));
@@ -147,6 +152,13 @@ Placement place(Layout layout, const std::array<Index, 4>& shape) {
       s = {n[1] * n[3], n[3], 0, 1};
       break;
   }
+  return placement;
+}
+
+Placement place(Layout layout, const std::array<Index, 4>& shape, unsigned shared) {
+  Placement placement = place(layout, stored(shape, shared));
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (shared >> axis & 1) placement.strides[axis] = 0;
   return placement;
 }
 

@@ -11,11 +11,11 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t alignment = 64;
-constexpr std::size_t least_guard = 256;
+constexpr std::size_t alignment = 256;  // of the first element: the most that a subject may ask for
+constexpr std::size_t least_guard = 256, guard_step = 64;
 constexpr std::size_t most_bytes = std::size_t{1} << 32;
 
-std::size_t round_up(std::size_t n) noexcept { return (n + alignment - 1) / alignment * alignment; }
+std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
 // A signalling-looking NaN that no kernel computes by accident.
 std::uint64_t poison_bits(DType type) noexcept {
@@ -114,7 +114,7 @@ namespace {
 // A whole row at least, so that a kernel that runs on by one meets NaN.
 std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strides, std::size_t width) noexcept {
   const Index row = shape.empty() ? 1 : shape.back() * (strides.empty() ? 1 : std::max<Index>(strides.back(), 1));
-  return round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width));
+  return round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width), guard_step);
 }
 }  // namespace
 
@@ -130,12 +130,13 @@ struct Tensor::Block {
   std::int32_t ndim = 0;
   std::int64_t shape[4] = {1, 1, 1, 1};
   std::int64_t strides[4] = {0, 0, 0, 0};
+  std::size_t header = 0;    // bytes from here to the first guard, so that elements begin at a multiple of `alignment`
   std::size_t guard = 0;     // bytes before and after
   std::size_t base = 0;      // bytes from the end of the first guard to the first element
   std::size_t elements = 0;  // bytes between the guards
   std::size_t total = 0;     // guard + elements + guard
 
-  [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + round_up(sizeof(Block)); }
+  [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + header; }
   [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
 
   template <class Visit>
@@ -174,8 +175,10 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
   const std::size_t guard = guard_for(shape, strides, width);
   const std::size_t total = guard + elements + guard;
-  void* memory = ::operator new (round_up(sizeof(Block)) + total, std::align_val_t{alignment});
+  const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
+  void* memory = ::operator new (header + total, std::align_val_t{alignment});
   block_.reset(new (memory) Block);
+  block_->header = header;
   block_->type = type;
   block_->plugin_type = plugin_dtype(type);
   block_->ndim = static_cast<std::int32_t>(shape.size());
@@ -242,7 +245,7 @@ std::span<std::byte> Tensor::span_bytes() const noexcept {
 Tensor Tensor::clone() const {
   Tensor copy;
   if (!block_) return copy;
-  const std::size_t size = round_up(sizeof(Block)) + block_->total;
+  const std::size_t size = block_->header + block_->total;
   void* memory = ::operator new (size, std::align_val_t{alignment});
   copy.block_.reset(new (memory) Block(*block_));
   std::memcpy(copy.block_->bytes(), block_->bytes(), block_->total);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/tensor.hpp"
+#include "core/supports.hpp"
 
 namespace attest {
 namespace {
@@ -62,12 +62,6 @@ Range only(Index value) { return {value, value}; }
 Range range_of(DimRange dim) { return {dim.min, dim.max, std::max<Index>(dim.multiple, 1)}; }
 
 Index index_of(Layout layout) { return static_cast<Index>(layout); }
-
-// An alignment of rows in elements.
-Index row_step(Index alignment, Format dtype) {
-  const auto bytes = static_cast<Index>(size_of(dtype_of(dtype)));
-  return std::max<Index>(alignment / std::gcd(alignment, bytes), 1);
-}
 
 }  // namespace
 
@@ -168,8 +162,9 @@ void Domain::settle() {
     f.hq = f.hkv = intersect(f.hq, f.hkv);
   } else if (f.hkv.hi >= f.hq.hi) {  // hkv = hq is always there to take
     f.hq = intersect(f.hq, {f.hkv.lo, f.hq.hi, f.hkv.multiple});
-  } else {  // the smallest hkv divides
-    f.hq = intersect(f.hq, {f.hkv.lo, f.hq.hi, std::max<Index>(f.hkv.lo, 1)});
+  } else {  // the smallest hkv divides; of none at all there are no queries
+    const Index step = f.hkv.multiple, least = (std::max<Index>(f.hkv.lo, 1) + step - 1) / step * step;
+    f.hq = intersect(f.hq, least > f.hkv.hi ? only(0) : Range{f.hkv.lo, f.hq.hi, least});
   }
   check();
 }

@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/rng.hpp"
+#include "core/supports.hpp"
 #include "generators/layout.hpp"
 #include "generators/mask.hpp"
 #include "generators/precision.hpp"
@@ -38,7 +39,11 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
 Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     Problem problem = draw_once(domain, shape_key, rest_key, size);
-    if (domain.accepts(problem)) return problem;
+    if (domain.accepts(problem)) {
+      if (const auto why = declined(problem, domain.supports(), domain.dtypes()))
+        throw internal_error("a problem was drawn that is not to be asked, " + *why + ": " + to_text(problem));
+      return problem;
+    }
     shape_key = mix(shape_key);
     rest_key = mix(rest_key);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/placement.hpp"
+
 namespace attest::properties {
 
 Derived copy_of(const Trial& trial) { return {trial.problem(), trial.inputs().clone()}; }
@@ -14,12 +16,7 @@ unsigned shared_axes(const Tensor& tensor) noexcept {
 }
 
 Tensor laid_out(DType type, Layout layout, const std::array<Index, 4>& shape, unsigned shared) {
-  std::array<Index, 4> physical = shape;
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (shared >> axis & 1) physical[axis] = std::min<Index>(shape[axis], 1);
-  Placement placement = place(layout, physical);
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (shared >> axis & 1) placement.strides[axis] = 0;
+  const Placement placement = place(layout, shape, shared);
   return Tensor(type, shape, placement.strides, placement.base_offset);
 }
 

@@ -5,34 +5,35 @@
 // are left out, shifted or treated otherwise: remainders of a vector loop, misread rows, a width taken from q.
 #include <vector>
 
+#include "core/supports.hpp"
 #include "properties/derive.hpp"
 #include "properties/property.hpp"
 
 namespace attest::properties {
 namespace {
 
-std::vector<Index> widths(const Problem& p, const Supports& supports) {
+std::vector<Index> widths(const Problem& p, const SubjectInfo& info) {
   std::vector<Index> widths;
   if (p.dv > 1) widths.push_back(p.dv);
-  if (supports.dv_equals_d) return widths;
+  Problem wider = p;
   for (const Index dv : {p.dv + 1, p.dv / 8 * 8 + 8, 2 * p.dv}) {
-    const bool aligned = dv * static_cast<Index>(size_of(dtype_of(p.dtype))) % supports.alignment == 0;
+    wider.dv = dv;
     const bool fits = p.b * (p.hkv * p.lk + p.hq * p.lq) * dv <= most_elements;
-    if (dv > p.dv && dv <= widest && offers(supports.dv, dv) && aligned && fits) widths.push_back(dv);
+    if (dv > p.dv && dv <= widest && fits && !declined(wider, info.supports, info.dtypes)) widths.push_back(dv);
   }
   return widths;
 }
 
 Reason duplicated_columns_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
-  if (widths(p, info.supports).empty()) return "the subject takes a single column";
+  if (widths(p, info).empty()) return "the subject takes a single column";
   return std::nullopt;
 }
 
 Verdict check_duplicated_columns(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
-  const std::vector<Index> all = widths(p, trial.subject().info().supports);
+  const std::vector<Index> all = widths(p, trial.subject().info());
   const Index dv = all[below(draw(p, 79), all.size())];
   std::vector<Index> source(static_cast<std::size_t>(dv));
   const std::uint64_t key = draw(p, 80);

@@ -2,6 +2,7 @@
 //
 // K and V are written out once per query head, head h a copy of the head h / (Hq / Hkv) that it read. The mathematical
 // problem is the very same. Catches query heads that read another key/value head.
+#include "core/supports.hpp"
 #include "properties/derive.hpp"
 #include "properties/property.hpp"
 
@@ -11,7 +12,9 @@ namespace {
 Reason heads_expanded_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (p.hq == p.hkv) return "heads are not grouped";
-  if (!offers(info.supports.hkv, p.hq)) return "the subject takes no such number of heads";
+  Problem expanded = p;
+  expanded.hkv = p.hq;
+  if (declined(expanded, info.supports, info.dtypes)) return "the subject takes no such number of heads";
   if (p.b * p.hq * p.lk * (p.d + p.dv) > most_elements) return "too many elements to repeat";
   return std::nullopt;
 }

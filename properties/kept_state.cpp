@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/supports.hpp"
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
@@ -60,11 +61,11 @@ Problem shrunk(const Problem& problem, const Supports& supports) {
   return p;
 }
 
-bool usable(const Problem& problem) {
+bool usable(const Problem& problem, const SubjectInfo& info) {
   if (problem.multiply_adds() > most_repeated) return false;
   try {
     validate(problem);
-    return true;
+    return !declined(problem, info.supports, info.dtypes);
   } catch (const Error&) {
     return false;
   }
@@ -72,7 +73,8 @@ bool usable(const Problem& problem) {
 
 Verdict check_kept_state(Trial& trial) {
   const Problem& p = trial.problem();
-  const Supports& supports = trial.subject().info().supports;
+  const SubjectInfo& info = trial.subject().info();
+  const Supports& supports = info.supports;
   const Problem first = draw(p, 14) & 1 ? reseeded(p, 15) : shrunk(p, supports);
   const Problem between[] = {first, grown(p, supports)};
 
@@ -81,7 +83,7 @@ Verdict check_kept_state(Trial& trial) {
   inputs.reserve(std::size(between));
   std::vector<Call> calls;
   for (const Problem& other : between) {
-    if (!usable(other)) continue;
+    if (!usable(other, info)) continue;
     calls.push_back({&inputs.emplace_back(materialise(other)), &other});
     calls.push_back({&trial.inputs(), &p});
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/supports.hpp"
 #include "properties/compare.hpp"
 #include "properties/layout_choice.hpp"
 #include "properties/preconditions.hpp"
@@ -25,17 +26,20 @@ bool is_contiguous(const Problem& p) {
          p.out_layout == Layout::bhsd && (!has_mask || p.mask_layout == Layout::bhsd);
 }
 
+// The problem with every tensor in one layout; masks, which are then written out along every axis, where they are small.
+Problem laid(Problem p, Layout layout) {
+  p.q_layout = p.k_layout = p.v_layout = p.out_layout = layout;
+  if (p.b * p.hq * p.lq * p.lk > most_mask_elements) return p;
+  p.mask_layout = layout;
+  p.keep_axes = p.bias_axes = 15;
+  return p;
+}
+
 // Layouts other than plain ones that the subject takes.
 std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
   std::vector<Layout> layouts;
-  const bool any_alignment = supports.alignment <= static_cast<Index>(size_of(dtype_of(p.dtype)));
-  if (any_alignment) layouts.push_back(Layout::odd_base);
-  if (supports.strides == Supports::Strides::contiguous) return layouts;
-  layouts.push_back(Layout::bshd);
-  if (any_alignment) layouts.push_back(Layout::padded_rows);
-  if (supports.strides == Supports::Strides::last_dim_contiguous || !any_alignment) return layouts;
-  layouts.push_back(Layout::spaced);
-  layouts.push_back(Layout::transposed);
+  for (const Layout layout : {Layout::odd_base, Layout::bshd, Layout::padded_rows, Layout::spaced, Layout::transposed})
+    if (!declined(laid(p, layout), supports, {p.dtype})) layouts.push_back(layout);
   return layouts;
 }
 
@@ -53,8 +57,7 @@ Reason layout_not_applicable(const Problem& p, const Contract&, const SubjectInf
 Verdict check_layout(Trial& trial) {
   const Problem& p = trial.problem();
   const Layout target = other_layout(p, trial.subject().info().supports);
-  Problem moved = p;
-  moved.q_layout = moved.k_layout = moved.v_layout = moved.out_layout = target;
+  const Problem moved = laid(p, target);
   Inputs inputs = trial.inputs().clone();
   inputs.q = relaid(inputs.q, target);
   inputs.k = relaid(inputs.k, target);

@@ -5,23 +5,26 @@
 // scale that follows the width although another was given.
 #include <vector>
 
+#include "core/supports.hpp"
 #include "properties/derive.hpp"
 #include "properties/property.hpp"
 
 namespace attest::properties {
 namespace {
 
-// Rows of d elements begin at the multiples of bytes that the subject wants.
-bool aligned(const Supports& supports, Format dtype, Index d) {
-  return d * static_cast<Index>(size_of(dtype_of(dtype))) % supports.alignment == 0;
+// The problem with rows of d elements, at the scale that it had.
+Problem widened(Problem p, Index d, const Supports& supports) {
+  p.scale = p.effective_scale();
+  p.d = d;
+  if (supports.dv_equals_d) p.dv = d;
+  return p;
 }
 
-std::vector<Index> wider(const Problem& p, const Supports& supports) {
+std::vector<Index> wider(const Problem& p, const SubjectInfo& info) {
   std::vector<Index> widths;
   for (const Index d : {p.d + 1, p.d + 3, p.d / 8 * 8 + 8, 2 * p.d}) {
-    const bool fits = d > p.d && d <= widest && offers(supports.d, d) && aligned(supports, p.dtype, d) &&
-                      (!supports.dv_equals_d || offers(supports.dv, d));
-    if (fits && p.b * (p.hq * p.lq + 2 * p.hkv * p.lk) * d <= most_elements) widths.push_back(d);
+    const bool fits = d > p.d && d <= widest && p.b * (p.hq * p.lq + 2 * p.hkv * p.lk) * d <= most_elements;
+    if (fits && !declined(widened(p, d, info.supports), info.supports, info.dtypes)) widths.push_back(d);
   }
   return widths;
 }
@@ -29,7 +32,7 @@ std::vector<Index> wider(const Problem& p, const Supports& supports) {
 Reason pad_width_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   if (info.supports.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
-  if (wider(p, info.supports).empty()) return "no wider shape that the subject takes";
+  if (wider(p, info).empty()) return "no wider shape that the subject takes";
   return std::nullopt;
 }
 
@@ -45,7 +48,7 @@ Verdict check_pad_width(Trial& trial) {
   Derived derived = copy_of(trial);
   Problem& p = derived.problem;
   const Supports& supports = trial.subject().info().supports;
-  const std::vector<Index> widths = wider(p, supports);
+  const std::vector<Index> widths = wider(p, trial.subject().info());
   const Index d = widths[below(draw(p, 76), widths.size())], dv = p.dv;
   const auto repeated = [=](std::array<Index, 4> at) {
     at[3] %= dv;
@@ -54,13 +57,9 @@ Verdict check_pad_width(Trial& trial) {
   Inputs& inputs = derived.inputs;
   inputs.q = with_zeros(inputs.q, p.q_layout, d);
   inputs.k = with_zeros(inputs.k, p.k_layout, d);
-  if (supports.dv_equals_d) {
-    inputs.v = picked(inputs.v, p.v_layout, {p.b, p.hkv, p.lk, d}, repeated);
-    p.dv = d;
-  }
+  if (supports.dv_equals_d) inputs.v = picked(inputs.v, p.v_layout, {p.b, p.hkv, p.lk, d}, repeated);
   inputs.scale_is_default = false;
-  p.scale = inputs.scale;
-  p.d = d;
+  p = widened(p, d, supports);
   return agreement(trial, derived, "q and k wider by zeros", repeated);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/supports.hpp"
 #include "properties/nonfinite.hpp"
 
 namespace attest::properties {
@@ -121,6 +122,27 @@ bool failed(const Result& result) {
   return result.call.status != CallStatus::done && result.call.status != CallStatus::unsupported;
 }
 
+// Runs the calls that the subject takes, and returns how many; the others end as unsupported, without its being asked.
+std::int64_t run_supported(Subject& subject, std::span<const attest_attention> calls, std::span<Result> results,
+                           std::int64_t& elapsed) {
+  const SubjectInfo& info = subject.info();
+  std::vector<attest_attention> asked;
+  std::vector<std::size_t> places;
+  for (std::size_t n = 0; n < calls.size(); ++n) {
+    if (auto why = declined(calls[n], info.supports, info.dtypes)) {
+      results[n].call = {CallStatus::unsupported, std::move(*why), 0};
+    } else {
+      asked.push_back(calls[n]);
+      places.push_back(n);
+    }
+  }
+  if (asked.empty()) return 0;
+  const Stopwatch watch(elapsed);
+  std::vector<CallResult> done = subject.run(asked);
+  for (std::size_t n = 0; n < places.size(); ++n) results[places[n]].call = std::move(done.at(n));
+  return static_cast<std::int64_t>(asked.size());
+}
+
 Inputs timed_materialise(const Problem& problem, std::int64_t& total) {
   const Stopwatch watch(total);
   return materialise(problem);
@@ -144,11 +166,8 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
     raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
   }
   Snapshot before(calls);
-  {
-    const Stopwatch watch(elapsed_.subject);
-    std::vector<CallResult> done = subject.run(raw);
-    for (std::size_t n = 0; n < calls.size(); ++n) results[n].call = std::move(done.at(n));
-  }
+  const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);
+  if (&subject == &subject_) subject_calls_ += asked;
   for (std::size_t n = 0; n < calls.size(); ++n) {
     const std::optional<Evidence> modified = before.restore(*calls[n].inputs);
     if (results[n].call.status != CallStatus::done) continue;
@@ -160,7 +179,6 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
 }
 
 std::vector<Result> Trial::attempt_many(std::span<const Call> calls) {
-  subject_calls_ += static_cast<std::int64_t>(calls.size());
   std::vector<Result> results = call(subject_, calls);
   for (const Result& result : results) {
     if (failed(result)) throw CallFailed(result.call);
@@ -186,7 +204,6 @@ Result Trial::run(const Problem& problem) { return run(timed_materialise(problem
 const Result& Trial::base() {
   if (!base_) {
     const Call one[] = {{&inputs_, &problem_}};
-    ++subject_calls_;
     base_ = std::move(call(subject_, one).front());
     if (!violation_) violation_ = base_->violation;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
@@ -50,6 +51,13 @@ Index count(const json& value, const std::string& key, Index least) {
   if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) || value.get<double>() > 0x1p40)
     reject(key, fmt::format("an integer of at least {}", least));
   return value.get<Index>();
+}
+
+// Tensors begin at multiples of 256 bytes, or off them as their layout says.
+Index alignment(const json& value, const std::string& key) {
+  const Index bytes = count(value, key, 1);
+  if (bytes > 256 || !std::has_single_bit(static_cast<std::uint64_t>(bytes))) reject(key, "a power of two up to 256");
+  return bytes;
 }
 
 // [min, max or null, multiple of]
@@ -135,7 +143,7 @@ Supports read_supports(const json& object) {
     else if (name == "dims")
       read_dims(value, supports);
     else if (name == "alignment")
-      supports.alignment = count(value, key, 1);
+      supports.alignment = alignment(value, key);
     else if (name == "scale")
       supports.scale = static_cast<Supports::Scale>(
           choice(value, key, std::to_array<std::string_view>({"any", "positive", "default"})));

@@ -130,6 +130,9 @@ TEST(Domain, KeepsToDimensions) {
   s.dv_equals_d = false;
   s.dv = {64, 64, 64};
   expect_supported(s, {Format::f16});
+  s.hkv = {0, 48, 3};  // the least number of heads is 3, where there are any
+  s.hq = {0, unbounded, 1};
+  expect_supported(s, {Format::f16});
   s.hkv = {1, unbounded, 4};
   s.hq = {2, unbounded, 6};
   expect_supported(s, {Format::f16});

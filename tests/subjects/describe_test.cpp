@@ -151,6 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"strides":true})"), "any, last_dim_contiguous"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":0})"), "'supports.alignment' must be an integer"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":1e300})"), "an integer of at least 1"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":24})"), "a power of two up to 256"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"alignment":512})"), "a power of two up to 256"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":[]})"), "'supports.dims' must be an object"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"e":[1,2,1]}})"), "no 'supports.dims.e'"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[1,2]}})"), "supports.dims.d"},

@@ -1,0 +1,27 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+
+#include "attest/plugin.h"
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+
+namespace attest {
+
+// Whether a subject is to be asked a call: the one place that reads `supports` of docs/plugin.md. Whoever asks a subject goes
+// by it, so that none fails on what it said it does not take.
+//
+// Why a subject that supports `supports`, in the storage formats `dtypes`, is not to be asked this call: one clause, the same
+// for every call that it excludes for that reason ("the subject takes no keep mask"). nullopt: it is. Looks at options, shapes,
+// types, strides and addresses, never at elements.
+std::optional<std::string> declined(const attest_attention& call, const Supports& supports,
+                                    std::span<const Format> dtypes);
+
+// The same of the call that materialise() makes of a valid problem, without its tensors.
+std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);
+
+// The elements of `dtype` of which rows must hold a multiple, so that each begins at a multiple of `alignment` bytes.
+Index row_step(Index alignment, Format dtype);
+
+}  // namespace attest
