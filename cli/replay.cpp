@@ -49,15 +49,17 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
       settings.flag("expect-pass"), calibration.get());
   const Exit exit = report.exit(allow_missing);
   if (!quiet)
-    std::cout << fmt::format("{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} not run\n",
-                             report.entries, report.as_expected, report.unexpected, report.mended, report.damaged,
-                             report.not_run);
+    std::cout << fmt::format(
+        "{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} unsupported, {} not run\n",
+        report.entries, report.as_expected, report.unexpected, report.mended, report.damaged, report.unsupported,
+        report.not_run);
   if (json)
     write_json(*json, {{"entries", report.entries},
                        {"as_expected", report.as_expected},
                        {"unexpected", report.unexpected},
                        {"mended", report.mended},
                        {"damaged", report.damaged},
+                       {"unsupported", report.unsupported},
                        {"not_run", report.not_run},
                        {"exit", static_cast<int>(exit)}});
   if (report.entries == 0) throw usage_error("nothing was replayed: no .json file is there");
@@ -74,7 +76,8 @@ void add_replay(CLI::App& app, Run& run) {
   std::vector<Option> options{
       {"subject", "SUBJECT", "run every entry on this subject; the only way to replay a plug-in or a script"},
       {"expect-pass", "", "every entry must pass, whatever it expects: regressions of a kernel of your own"},
-      {"allow-missing", "", "entries whose subject is not there do not fail the run"},
+      {"allow-missing", "",
+       "entries that nothing could run, the subject not being there or not taking one of them, do not fail the run"},
       {"bisect", "", "125 where nothing could be tested"},
       {"json", "FILE", "counts as one JSON object; - is stdout"},
       calibration_option()};

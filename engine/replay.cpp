@@ -65,7 +65,7 @@ void judge_expected_failure(const Entry& entry, const Policy& policy, const Verd
                              : "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason;
     return;
   }
-  result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, bucketed_problem(entry));
+  result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, entry.problem);
   const bool same = result.bucket == entry.bucket;
   result.outcome = same ? Replayed::as_expected : Replayed::unexpected;
   result.sentence = same ? "fails as expected" : "fails otherwise than expected, as " + result.bucket;
@@ -75,7 +75,7 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   const bool passed = verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn;
   result.outcome = passed ? Replayed::as_expected : Replayed::unexpected;
   if (is_finding(verdict.kind)) {
-    result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, bucketed_problem(entry));
+    result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, entry.problem);
     result.sentence = "expected to pass, and fails as " + result.bucket;
   } else {
     result.sentence = passed ? "passes as expected"
@@ -83,26 +83,20 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   }
 }
 
-// Shrinking may have left what only the log-sum-exp shows. For a subject without one the problem that it began with counts.
-Problem problem_for(const Entry& entry, const SubjectInfo& info) {
-  if (entry.problem.lse == LseOutput::none || info.supports.lse) return entry.problem;
-  Problem original = problem_from_text(entry.original);
-  original.lse = LseOutput::none;
-  return original;
-}
-
 void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
   const std::vector<std::size_t> laws = laws_of(entry);
   const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
-  const Problem problem = problem_for(entry, bench.subject.info());
-  const Contract contract = contract_for_problem(bench.subject.info(), policy, problem);
-  const CaseOutcome outcome = check(problem, contract, bench, laws);
+  const Contract contract = contract_for_problem(bench.subject.info(), policy, entry.problem);
+  const CaseOutcome outcome = check(entry.problem, contract, bench, laws);
   for (const LawVerdict& law : outcome.laws)
     if (law.law == law_named(entry.property)) result.verdict = law.verdict;
   // A call that does not return is the finding of the first law that ran, whichever it was.
   if (const LawVerdict* finding = outcome.finding(); finding && !is_finding(result.verdict->kind))
     result.verdict = finding->verdict;
-  if (entry.expect == VerdictKind::fail)
+  if (result.verdict->kind == VerdictKind::skip && result.verdict->reason.starts_with(unsupported_prefix)) {
+    result.outcome = Replayed::unsupported;
+    result.sentence = "not run: " + result.verdict->reason.substr(unsupported_prefix.size());
+  } else if (entry.expect == VerdictKind::fail)
     judge_expected_failure(entry, contract.policy, *result.verdict, result);
   else
     judge_expected_pass(entry, contract.policy, *result.verdict, result);
@@ -135,14 +129,16 @@ ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects, b
 }  // namespace
 
 std::string_view name(Replayed outcome) noexcept {
-  constexpr std::array<std::string_view, 5> names{"as_expected", "unexpected", "mended", "damaged", "not_run"};
+  constexpr std::array<std::string_view, 6> names{"as_expected", "unexpected",  "mended",
+                                                  "damaged",     "unsupported", "not_run"};
   return names[static_cast<std::size_t>(outcome)];
 }
 
 Exit ReplayReport::exit(bool allow_missing) const noexcept {
   if (unexpected > 0 || mended > 0) return Exit::found;
   if (damaged > 0 || entries == 0) return Exit::usage;
-  return not_run > 0 && !allow_missing ? Exit::no_subject : Exit::held;
+  const bool nothing_ran = unsupported == entries;
+  return (not_run > 0 || nothing_ran) && !allow_missing ? Exit::no_subject : Exit::held;
 }
 
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
@@ -165,6 +161,9 @@ ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resol
         break;
       case Replayed::damaged:
         ++report.damaged;
+        break;
+      case Replayed::unsupported:
+        ++report.unsupported;
         break;
       case Replayed::not_run:
         ++report.not_run;

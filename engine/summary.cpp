@@ -1,5 +1,7 @@
 #include "engine/summary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "properties/property.hpp"
@@ -71,6 +73,9 @@ std::string Summary::emptiness() const {
   if (cases == 0) return "no problem was drawn: give it more --time or more --cases";
   if (const std::string why = inapplicable(verdicts); !why.empty())
     return "no property applied to any of the problems, mostly because: " + why;
+  if (executed == 0 && skipped.size() == 1 && skipped.begin()->first.starts_with(unsupported_prefix))
+    return fmt::format("{} does not take {}: {}", subject, cases == 1 ? "this problem" : "any of the problems",
+                       skipped.begin()->first.substr(unsupported_prefix.size()));
   if (executed == 0) return "not one call was made whose result could be judged: see what was skipped, and why";
   // --property may ask for guards alone.
   const bool guards_alone = std::ranges::all_of(verdicts, [](const auto& row) { return is_guard(row.first); });
