@@ -218,12 +218,6 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   return static_cast<int>(summary.exit());
 }
 
-// The bucket of a problem whose log-sum-exp shrinking asked for: the problem's text does not tell.
-std::string bucket_without_lse(const engine::CaseOutcome& outcome, engine::Entry entry) {
-  entry.lse_added = true;
-  return engine::bucket_of(outcome.key(), entry.subject, entry.contract.policy, engine::bucketed_problem(entry));
-}
-
 // check --problem: one problem, as given, with every law that was asked for; shrunk and stored only under --corpus.
 int run_problem(const Settings& settings, const std::string& subject_text, const std::string& text) {
   for (const char* key : {"assume", "seed", "cases", "time", "shard", "output", "events"})
@@ -269,8 +263,6 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
                                         {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
-    if (std::string without = bucket_without_lse(outcome, finding.entry); options.known.contains(without))
-      finding.entry.bucket = std::move(without);
     finding.known = options.known.contains(finding.entry.bucket);
     summary.findings.push_back(std::move(finding));
     summary.defects = engine::cluster(summary.findings, engine::CaseTable(info.supports));

@@ -38,6 +38,8 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   for (const std::string& name : old.with) laws.push_back(engine::law_named(name));
   std::sort(laws.begin(), laws.end());
   const engine::CaseOutcome outcome = engine::check_confirmed(old.problem, old.contract, bench, laws);
+  if (const Verdict& asked = outcome.laws.front().verdict; !outcome.reported && asked.kind == VerdictKind::skip)
+    throw usage_error(fmt::format("{} cannot be shrunk on {}: {}", path, given.value_or(old.subject), asked.reason));
   if (!outcome.reported) {
     std::cout << fmt::format("{} holds on this problem now: nothing to shrink\n", old.property);
     return static_cast<int>(Exit::held);
@@ -45,9 +47,9 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   engine::ShrinkBudget budget;
   budget.calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
   const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
-  engine::Entry entry = engine::reproduce({old.problem, outcome, old.seed, old.case_number, old.lse_added}, bench,
-                                          given.value_or(old.subject), policy,
-                                          {factory->info().supports, factory->info().dtypes, {}}, budget, {});
+  engine::Entry entry =
+      engine::reproduce({old.problem, outcome, old.seed, old.case_number}, bench, given.value_or(old.subject), policy,
+                        {factory->info().supports, factory->info().dtypes, {}}, budget, {});
   entry.original = old.original;
   entry.reference = old.reference;
   print(entry, old.problem.multiply_adds());

@@ -198,7 +198,10 @@ class Reader {
     if (seen.contains("witness")) e.evidence = evidence_from_json(member(seen, "witness"));
     const json& origin = member(object, "origin");
     e.original = string(origin, "original");
-    e.lse_added = origin.contains("lse_added") && flag(origin, "lse_added");
+    if (origin.contains("lse_added") && flag(origin, "lse_added"))
+      throw usage_error(
+          "an earlier attest added a log-sum-exp to this problem, which the failure did not have: write it anew with "
+          "`attest check SUBJECT --problem TEXT --corpus DIR` and the text of 'original' here");
     if (origin.contains("seed")) e.seed = count(origin, "seed");
     if (origin.contains("case")) e.case_number = count(origin, "case");
     e.shrink_calls = static_cast<std::int64_t>(std::min<std::uint64_t>(count(object, "shrink_calls"), INT64_MAX));
@@ -220,12 +223,6 @@ Problem portable_problem(Problem problem) {
   return problem;
 }
 
-Problem bucketed_problem(const Entry& entry) {
-  Problem problem = entry.problem;
-  if (entry.lse_added) problem.lse = LseOutput::none;
-  return problem;
-}
-
 ordered_json to_json(const Entry& e) {
   ordered_json object;
   object["format"] = corpus_format;
@@ -242,7 +239,6 @@ ordered_json to_json(const Entry& e) {
   object["seen"] = {{"kind", name(e.seen)}, {"reason", e.reason}};
   if (e.evidence) object["seen"]["witness"] = to_json(*e.evidence);
   object["origin"]["original"] = e.original;
-  if (e.lse_added) object["origin"]["lse_added"] = true;
   if (e.seed) object["origin"]["seed"] = *e.seed;
   if (e.case_number) object["origin"]["case"] = *e.case_number;
   object["shrink_calls"] = e.shrink_calls;
@@ -323,12 +319,7 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
 std::set<std::string> known_buckets(const fs::path& corpus) {
   std::set<std::string> buckets;
   for (const fs::path& file : corpus_files({corpus}))
-    if (const Entry entry = read_entry(file); entry.expect == VerdictKind::fail) {
-      buckets.insert(entry.bucket);
-      // The bucket in which its problem falls when it is run as it stands.
-      const FailureKey key = failure_key_of(entry);
-      if (entry.lse_added) buckets.insert(bucket_of(key, entry.subject, entry.contract.policy, entry.problem));
-    }
+    if (const Entry entry = read_entry(file); entry.expect == VerdictKind::fail) buckets.insert(entry.bucket);
   return buckets;
 }
 

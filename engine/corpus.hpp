@@ -43,8 +43,7 @@ struct Entry {
   std::string reason;
   std::optional<Evidence> evidence;
   // Where it came from.
-  std::string original;    // text of the problem before shrinking
-  bool lse_added = false;  // shrinking asked for the log-sum-exp: the failure was seen without it
+  std::string original;  // text of the problem before shrinking
   std::optional<std::uint64_t> seed, case_number;
   std::string attest_version;
   std::int64_t shrink_calls = 0;
@@ -58,10 +57,6 @@ FailureKey failure_key_of(const Entry& entry);
 
 // The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
 Problem portable_problem(Problem problem);
-
-// What the bucket of an entry is read from: its problem, without a log-sum-exp that the failure was seen without, so that
-// a failure of out and one of the log-sum-exp alone stay apart.
-Problem bucketed_problem(const Entry& entry);
 
 nlohmann::ordered_json to_json(const Explained& explained);
 nlohmann::ordered_json to_json(const Entry& entry);
@@ -82,8 +77,7 @@ std::filesystem::path entry_path(const Entry& entry);
 // Every *.json under the paths (files or folders), sorted. Throws Error(usage) for a path that does not exist.
 std::vector<std::filesystem::path> corpus_files(const std::vector<std::filesystem::path>& paths);
 
-// The buckets of the entries that are expected to fail, for --known; of one that asks for a log-sum-exp because shrinking did,
-// also the bucket of its problem as it stands. Throws Error(usage) on the first damaged file.
+// The buckets of the entries that are expected to fail, for --known. Throws Error(usage) on the first damaged file.
 std::set<std::string> known_buckets(const std::filesystem::path& corpus);
 
 }  // namespace attest::engine

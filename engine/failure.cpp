@@ -84,16 +84,13 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   for (const std::size_t law : failure.outcome.needed)
     if (const std::string_view name = properties::properties()[law].name; name != key.property && !is_statistical(law))
       entry.with.emplace_back(name);
-  const bool asked = failure.problem.lse != LseOutput::none && !failure.lse_added;
-  entry.lse_added = !asked && entry.problem.lse != LseOutput::none;
   entry.contract = contract_for_problem(info, policy, entry.problem);
   entry.seen = verdict.kind;
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
   // What never shows again has no minimal case to read predicates from.
-  entry.bucket = seen.kind == VerdictKind::flaky
-                     ? to_text(key) + ":" + entry.subject
-                     : bucket_of(key, entry.subject, entry.contract.policy, bucketed_problem(entry));
+  entry.bucket = seen.kind == VerdictKind::flaky ? to_text(key) + ":" + entry.subject
+                                                 : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
   return entry;
 }
 

@@ -14,7 +14,6 @@ struct Failure {
   const Problem& problem;
   const CaseOutcome& outcome;  // with a finding
   std::optional<std::uint64_t> seed, case_number;
-  bool lse_added = false;  // the problem was shrunk before, and its log-sum-exp asked for then
 };
 
 // Turns a failure into a reproducer: shrinks it with the laws it needs, on the failure key it has, and computes the bucket of

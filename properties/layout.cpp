@@ -4,6 +4,7 @@
 // another layout that the subject supports. The mathematical problem is the very same, so both results lie in one
 // enclosure; bits may differ, since other loads may mean other loops. Catches ignored strides, swapped axes and
 // assumed alignment.
+#include <array>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ Problem laid(Problem p, Layout layout) {
 // Layouts other than plain ones that the subject takes.
 std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
   std::vector<Layout> layouts;
+  const std::array dtypes{p.dtype};
   for (const Layout layout : {Layout::odd_base, Layout::bshd, Layout::padded_rows, Layout::spaced, Layout::transposed})
-    if (!declined(laid(p, layout), supports, {p.dtype})) layouts.push_back(layout);
+    if (!declined(laid(p, layout), supports, dtypes)) layouts.push_back(layout);
   return layouts;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -20,8 +21,12 @@ struct ShrinkLimits {
 };
 
 // Brings what depends on a changed field into line: options of a mask that is gone, edits outside their tensor, dv = d and
-// multiples where the subject wants them. nullopt if the result is no problem within the limits, or is `from` itself.
-std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits);
+// multiples where the subject wants them. nullopt if the result is no problem within the limits, is `from` itself, differs
+// from it only in where it was cut out, or has an option that `failing` lacks: the problem that shrinking began with.
+std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits, const Problem& failing);
+inline std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits) {
+  return fit(from, std::move(changed), limits, from);
+}
 
 // A number of a problem that may shrink on its own: the integers of the field table, with the heads of a group moved together.
 struct Dimension {
@@ -35,6 +40,17 @@ const std::vector<Dimension>& dimensions();
 
 // The wrong element, [b, h, i, column].
 using Witness = std::array<Index, 4>;
+
+// What a dimension may be on its way down, as the subject takes it: least, least + unit, ...
+struct Rungs {
+  Index least = 1, unit = 1;
+  // The lowest that is not below n.
+  [[nodiscard]] Index up(Index n) const noexcept {
+    return n <= least ? least : least + (n - least + unit - 1) / unit * unit;
+  }
+};
+Rungs rungs(const Dimension& dimension, const Problem& problem, const Supports& supports);
+
 // Sets a dimension, keeping the part of it that holds the witness.
 Problem narrowed(Problem problem, const Dimension& dimension, Index n, const Witness& witness);
 
@@ -61,13 +77,14 @@ inline constexpr Index most_shrunk_literals = 128;
 
 // ---- jumps: larger changes, for a fresh failure ------------------------------------------------------------------------
 
-// Every dimension at most `most`. Around the witness where given, keeping its coordinates.
-Problem capped(Problem problem, Index most, const std::optional<Witness>& witness);
+// Every dimension at most `most`, or the least above it that the subject takes. Around the witness where given, keeping its
+// coordinates.
+Problem capped(Problem problem, Index most, const std::optional<Witness>& witness, const Supports& supports);
 // The last `n` keys, or coordinates of q and k, alone.
 Problem last_keys(Problem problem, Index n);
 Problem last_coordinates(Problem problem, Index n);
-// One element of one row of one head, of `samples` samples, keeping the witness's coordinates.
-Problem sliced(Problem problem, Index samples, const Witness& witness);
+// One element of one row of one head, of `samples` samples, or as few as the subject takes, keeping the witness's coordinates.
+Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
 
 // Groups of fields that mean little to each other, reset to their simplest together.
 enum class Group : std::uint8_t { masks, layouts, outputs, scaling, values };
@@ -77,19 +94,17 @@ Problem reset(Problem problem, Group group);
 
 // ---- escapes: for a problem with no simpler neighbour that fails -------------------------------------------------------
 
-// Shapes of fewer multiply-adds, smallest first by kind: every dimension at its simplest, one of them, two keys alone, one
-// dimension smaller by one.
-std::vector<Problem> smaller_shapes(const Problem& problem);
+// Shapes of fewer multiply-adds, smallest first by kind: every dimension at its least, one of them, two keys alone, one
+// dimension half as large, or smaller by one step.
+std::vector<Problem> smaller_shapes(const Problem& problem, const Supports& supports);
 
 struct Escape : Candidate {
   bool drawn = false;  // drawn numbers decide whether it fails, so that many samples of it are worth one call
 };
-// Problems of a shape that may show what larger ones did: other values, those of the `original`, masks that close whole rows,
-// and the log-sum-exp (where `lse`), by which a single key tells scores and weights apart.
-std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool lse);
+// Problems of a shape that may show what larger ones did: other values, those of the `original`, its scale and log-sum-exp if it
+// has them (by which a single key tells scores and weights apart), masks of the same kind that close whole rows.
+std::vector<Escape> escapes(const Problem& shape, const Problem& original);
 // A problem with many more samples and columns, within reason.
 Problem sampled(Problem problem);
-// Every field at its simplest, and the log-sum-exp asked for.
-Problem plainest_with_lse(Problem problem);
 
 }  // namespace attest::engine

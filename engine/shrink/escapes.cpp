@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "engine/shrink/candidates.hpp"
+#include "engine/shrink/options.hpp"
 
 namespace attest::engine {
 namespace {
@@ -13,8 +14,6 @@ constexpr double given_scale = 0.75;
 // Two nats a key: every tile raises the maximum.
 constexpr double steep = 16;
 
-bool masked(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none || p.lengths != Lengths::none; }
-
 // Nothing but numbers: no mask, no option, one head of one sample in a plain layout.
 bool bare(const Problem& p) {
   Problem plain = p;
@@ -22,17 +21,13 @@ bool bare(const Problem& p) {
   return plain == p && p.softcap == 0 && p.b == 1 && p.hq == 1;
 }
 
-Problem with_lse(Problem p) {
-  if (p.lse == LseOutput::none) p.lse = p.dtype == Format::f64 ? LseOutput::f64 : LseOutput::f32;
-  return p;
-}
-
-// Numbers of full significands. What has other conditions of its own keeps its scale: a wrong one would be another failure.
-Problem with_values(Problem p, Values values, double amplitude) {
+// Numbers of full significands, and a scale if the original was given one. What has other conditions of its own keeps its
+// scale: a wrong one would be another failure.
+Problem with_values(const Problem& original, Problem p, Values values, double amplitude) {
   p = reset(std::move(p), Group::values);
   p.values = values;
   p.amplitude = amplitude;
-  if (!p.scale && bare(p)) p.scale = given_scale;
+  if (!p.scale && original.scale && bare(p)) p.scale = *original.scale < 0 ? -given_scale : given_scale;
   return p;
 }
 
@@ -53,7 +48,7 @@ Problem with_values_of(const Problem& original, Problem p) {
 // Masks of the same kinds that close whole rows.
 Problem with_closed_rows(Problem p) {
   if (p.keep != Keep::none) p.keep = Keep::closed;
-  if (p.bias != Bias::none) p.bias = Bias::minus_inf;
+  if (closes_keys(p.bias)) p.bias = Bias::minus_inf;
   if (p.lengths != Lengths::none) p.lengths = Lengths::some_zero;
   return p;
 }
@@ -61,7 +56,7 @@ Problem with_closed_rows(Problem p) {
 // What gaps between rows do from the second row on, a base off its boundary does from the first.
 Problem with_odd_bases(Problem p) {
   for (Layout Problem::*layout : {&Problem::q_layout, &Problem::k_layout, &Problem::v_layout, &Problem::out_layout})
-    if (p.*layout != Layout::bhsd) p.*layout = Layout::odd_base;
+    if (off_boundary(p.*layout)) p.*layout = Layout::odd_base;
   return p;
 }
 
@@ -75,32 +70,29 @@ Problem sampled(Problem p) {
   return p;
 }
 
-Problem plainest_with_lse(Problem p) {
-  for (const Dimension& dimension : dimensions()) dimension.set(p, dimension.simplest);
-  for (const Group group : all_groups) p = reset(std::move(p), group);
-  return with_lse(std::move(p));
-}
-
-std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool lse) {
+std::vector<Escape> escapes(const Problem& shape, const Problem& original) {
   std::vector<Escape> found;
   const auto add = [&](Problem p, const char* change, bool drawn) {
-    found.push_back({{lse ? with_lse(std::move(p)) : std::move(p), change}, drawn});
+    p.lse = original.lse;
+    found.push_back({{std::move(p), change}, drawn});
   };
   add(shape, "as it is", false);
   const Problem open = reset(shape, Group::masks);
-  if (masked(shape)) add(with_closed_rows(shape), "closed rows", true);
-  if (shape.causal || shape.window_left >= 0) {
+  if (with_closed_rows(shape) != shape) add(with_closed_rows(shape), "closed rows", true);
+  if (shape.window_left >= 0) {
     Problem narrow = shape;
     narrow.window_left = 0;
     add(std::move(narrow), "the narrowest window", false);
+  }
+  if (shape.keep != Keep::none) {
     Problem closed = open;
     closed.keep = Keep::closed;
-    add(std::move(closed), "a mask instead", false);
+    add(std::move(closed), "a closed mask alone", false);
   }
-  add(with_values(shape, Values::normal, 1), "normal values", true);
-  if (open != shape) add(with_values(open, Values::normal, 1), "normal values without masks", true);
+  add(with_values(original, shape, Values::normal, 1), "normal values", true);
+  if (open != shape) add(with_values(original, open, Values::normal, 1), "normal values without masks", true);
   add(with_values_of(original, shape), "the values it began with", true);
-  add(with_values(shape, Values::rising, steep), "rising scores", true);
+  add(with_values(original, shape, Values::rising, steep), "rising scores", true);
   Problem reseeded = shape;
   ++reseeded.seed;
   add(std::move(reseeded), "another seed", true);
@@ -108,16 +100,19 @@ std::vector<Escape> escapes(const Problem& shape, const Problem& original, bool 
   return found;
 }
 
-std::vector<Problem> smaller_shapes(const Problem& p) {
-  std::vector<Problem> to_simplest, by_one, shapes;
+std::vector<Problem> smaller_shapes(const Problem& p, const Supports& supports) {
+  std::vector<Problem> to_simplest, halved, by_one, shapes;
   Problem least = p;
   for (const Dimension& dimension : dimensions()) {
+    const Rungs by = rungs(dimension, p, supports);
     Problem shape = p;
-    dimension.set(shape, dimension.simplest);
+    dimension.set(shape, by.least);
     if (dimension.other_way || shape.multiply_adds() >= p.multiply_adds()) continue;
     to_simplest.push_back(std::move(shape));
-    dimension.set(least, dimension.simplest);
-    dimension.set(by_one.emplace_back(p), dimension.get(p) - 1);
+    dimension.set(least, by.least);
+    if (const Index steps = (dimension.get(p) - by.least) / by.unit; steps > 3)
+      dimension.set(halved.emplace_back(p), by.least + steps / 2 * by.unit);
+    dimension.set(by_one.emplace_back(p), dimension.get(p) - by.unit);
   }
   const auto add = [&](const Problem& shape) {
     if (shape.multiply_adds() < p.multiply_adds() && std::ranges::find(shapes, shape) == shapes.end())
@@ -127,6 +122,7 @@ std::vector<Problem> smaller_shapes(const Problem& p) {
   std::ranges::for_each(to_simplest, add);
   least.lk = 2;  // the fewest keys that weights differ between
   add(least);
+  std::ranges::for_each(halved, add);
   std::ranges::for_each(by_one, add);
   return shapes;
 }

@@ -3,7 +3,9 @@
 
 #include "core/edit.hpp"
 #include "core/error.hpp"
+#include "core/supports.hpp"
 #include "engine/shrink/candidates.hpp"
+#include "engine/shrink/options.hpp"
 
 namespace attest::engine {
 namespace {
@@ -40,6 +42,17 @@ void drop_lost_edits(Problem& p) {
   });
 }
 
+// The same extents of another part of the problem that it was sliced from: no simpler, and there is always one more.
+bool cut_elsewhere(const Problem& from, const Problem& to) {
+  constexpr Index Problem::*extents[] = {&Problem::b,  &Problem::hq, &Problem::hkv, &Problem::lq,
+                                         &Problem::lk, &Problem::d,  &Problem::dv};
+  constexpr Index Problem::*origins[] = {&Problem::b0,  &Problem::hq0, &Problem::hkv0, &Problem::lq0,
+                                         &Problem::lk0, &Problem::d0,  &Problem::dv0};
+  for (const auto extent : extents)
+    if (to.*extent != from.*extent) return false;
+  return std::ranges::any_of(origins, [&](auto origin) { return to.*origin != 0 && to.*origin != from.*origin; });
+}
+
 // Says the same numbers in fewer words.
 void plain_words(Problem& p) {
   if (p.values != Values::file) p.values_file.clear();
@@ -53,7 +66,7 @@ void plain_words(Problem& p) {
 
 }  // namespace
 
-std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& limits) {
+std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& limits, const Problem& failing) {
   const Supports& s = limits.supports;
   to.b = within(to.b, s.b);
   to.lq = within(to.lq, s.lq);
@@ -74,6 +87,7 @@ std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& 
   } catch (const Error&) {
     return std::nullopt;
   }
+  if (cut_elsewhere(from, to) || adds_option(failing, to) || declined(to, s, {&to.dtype, 1})) return std::nullopt;
   if (limits.admissible && !limits.admissible(to)) return std::nullopt;
   return to;
 }

@@ -59,6 +59,10 @@ void cut_columns(Problem& p, Index count, Index at) {
   p.dv = count;
 }
 
+const Dimension& dimension_named(std::string_view name) {
+  return *std::ranges::find(dimensions(), name, &Dimension::name);
+}
+
 }  // namespace
 
 Problem narrowed(Problem p, const Dimension& dimension, Index n, const Witness& witness) {
@@ -93,25 +97,28 @@ Problem last_coordinates(Problem p, Index n) {
   return p;
 }
 
-Problem capped(Problem p, Index most, const std::optional<Witness>& witness) {
+Problem capped(Problem p, Index most, const std::optional<Witness>& witness, const Supports& supports) {
   const Witness at = witness.value_or(Witness{});
   const Index group = p.hq > 0 ? p.group() : 1;
-  cut_batch(p, most, at[0]);
+  const auto most_of = [&](std::string_view name) { return rungs(dimension_named(name), p, supports).up(most); };
+  cut_batch(p, most_of("b"), at[0]);
   // The cap is on query heads: a group first, since sharing a head is the harder case.
-  const Index members = std::min(group, most);
-  cut_heads(p, std::max<Index>(most / members, 1), members, at[1]);
-  cut_rows(p, most, at[2]);
-  p.lk = std::min(p.lk, most);
-  p.d = std::min(p.d, most);
-  cut_columns(p, most, at[3]);
+  const Index members = std::min(group, most_of("group"));
+  cut_heads(p, rungs(dimension_named("hkv"), p, supports).up(std::max<Index>(most / members, 1)), members, at[1]);
+  cut_rows(p, most_of("lq"), at[2]);
+  p.lk = std::min(p.lk, most_of("lk"));
+  p.d = std::min(p.d, most_of("d"));
+  cut_columns(p, most_of("dv"), at[3]);
   return p;
 }
 
-Problem sliced(Problem p, Index samples, const Witness& witness) {
-  cut_batch(p, samples, witness[0]);
-  cut_heads(p, 1, 1, witness[1]);
-  cut_rows(p, 1, witness[2]);
-  cut_columns(p, 1, witness[3]);
+Problem sliced(Problem p, Index samples, const Witness& witness, const Supports& supports) {
+  const auto up = [&](std::string_view name, Index n) { return rungs(dimension_named(name), p, supports).up(n); };
+  cut_batch(p, up("b", samples), witness[0]);
+  const Index members = up("group", 1);
+  cut_heads(p, up("hkv", 1), members, witness[1]);
+  cut_rows(p, up("lq", 1), witness[2]);
+  cut_columns(p, up("dv", 1), witness[3]);
   return p;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <utility>
 
+#include "core/supports.hpp"
 #include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {
@@ -94,25 +96,27 @@ class Collector {
   const ShrinkLimits& limits_;
 };
 
-void add_dimension(Collector& out, const Problem& p, const Dimension& dimension) {
+void add_dimension(Collector& out, const Problem& p, const Dimension& dimension, const Supports& supports) {
   const Index n = dimension.get(p);
+  const auto [least, unit] = rungs(dimension, p, supports);
   const auto to = [&](Index m) {
     Problem changed = p;
     dimension.set(changed, m);
     out.add(std::move(changed), fmt::format("{}: {} -> {}", dimension.name, n, m));
   };
-  if (n == dimension.simplest) return;
+  if (n == least) return;
   if (dimension.other_way) {
-    if (n > dimension.simplest) to(n - 1);
+    if (n > least) to(n - unit);
     return;
   }
-  to(dimension.simplest);
-  if (n < dimension.simplest) return;
+  to(least);
+  if (n < least) return;
   // The same remainder of a tile.
   for (Index tile = 2; tile < n; tile *= 2)
-    if (n % tile > dimension.simplest) to(n % tile);
-  if (n - dimension.simplest > 3) to(dimension.simplest + (n - dimension.simplest) / 2);
-  if (n - dimension.simplest > 1) to(n - 1);
+    if (const Index rest = n % tile; rest > least && (rest - least) % unit == 0) to(rest);
+  const Index steps = (n - least) / unit;
+  if (steps > 3) to(least + steps / 2 * unit);
+  if (steps > 1) to(n - unit);
 }
 
 void add_labels(Collector& out, const Problem& p, const Ladder& ladder) {
@@ -230,13 +234,46 @@ const std::vector<Dimension>& dimensions() {
   return table;
 }
 
+Rungs rungs(const Dimension& dimension, const Problem& p, const Supports& s) {
+  const auto step = [](const DimRange& range) { return std::max<Index>(range.multiple, 1); };
+  const auto up = [](Index n, Index by) { return (n + by - 1) / by; };
+  const Index n = dimension.get(p), row = row_step(s.alignment, p.dtype);
+  const DimRange no_limit{dimension.simplest, DimRange{}.max, 1};
+  // From n down by `unit` to no less than `least`.
+  const auto down_to = [&](Index least, Index unit) {
+    least = std::max(least, dimension.simplest);
+    return Rungs{n < least ? up(least, unit) * unit : n - (n - least) / unit * unit, unit};
+  };
+  // Of two that give way by the same amount.
+  const auto together = [&](const DimRange& one, Index first, const DimRange& other, Index second, Index unit) {
+    const Index least = std::max(one.min - (first - n), other.min - (second - n));
+    return down_to(least, std::lcm(std::lcm(step(one), step(other)), unit));
+  };
+  const std::string_view name = dimension.name;
+  if (name == "b") return down_to(s.b.min, step(s.b));
+  if (name == "lq") return down_to(s.lq.min, step(s.lq));
+  if (name == "lk" || name == "last of lk") return down_to(s.lk.min, step(s.lk));
+  if (name == "lq and lk") return together(s.lq, p.lq, s.lk, p.lk, 1);
+  if (name == "d" || name == "last of d")
+    return s.dv_equals_d ? together(s.d, p.d, s.dv, p.d, row) : down_to(s.d.min, std::lcm(step(s.d), row));
+  if (name == "dv") return s.dv_equals_d ? Rungs{n, 1} : down_to(s.dv.min, std::lcm(step(s.dv), row));
+  if (name == "d and dv") return together(s.d, p.d, s.dv, p.dv, row);
+  if (name == "hkv" || name == "group") {  // each stands for as many query heads as the other says
+    const Index heads = std::max<Index>(name == "hkv" ? (p.hkv > 0 ? p.group() : 1) : p.hkv, 1);
+    const DimRange own = name == "hkv" ? s.hkv : no_limit;
+    const Index of_queries = step(s.hq) / std::gcd(step(s.hq), heads);
+    return down_to(std::max(own.min, up(s.hq.min, heads)), std::lcm(step(own), of_queries));
+  }
+  return down_to(dimension.simplest, 1);
+}
+
 std::size_t steps() { return dimensions().size() + ladders().size() + 9; }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
   const std::size_t after_dimensions = dimensions().size(), after_labels = after_dimensions + ladders().size();
   if (step < after_dimensions) {
-    add_dimension(out, p, dimensions()[step]);
+    add_dimension(out, p, dimensions()[step], limits.supports);
   } else if (step < after_labels) {
     add_labels(out, p, ladders()[step - after_dimensions]);
   } else {

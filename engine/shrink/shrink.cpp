@@ -91,21 +91,23 @@ class Search {
     Index passing = 1, failing = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
     while (failing > 2 * passing) {
       const auto most = std::max(passing + 1, static_cast<Index>(std::sqrt(static_cast<double>(passing * failing))));
-      const bool fails = accept_fitted(capped(best_, most, witness()), fmt::format("every dimension at most {}", most));
+      const bool fails = accept_fitted(capped(best_, most, witness(), limits_.supports),
+                                       fmt::format("every dimension at most {}", most));
       (fails ? failing : passing) = most;
     }
   }
 
   void slice_to_witness() {
     const auto at = witness();
-    if (!at || accept_fitted(sliced(best_, 1, *at), "the witness's row alone")) return;
-    accept_fitted(sliced(best_, 2, *at), "the witness's row, two samples");
+    if (!at || accept_fitted(sliced(best_, 1, *at, limits_.supports), "the witness's row alone")) return;
+    accept_fitted(sliced(best_, 2, *at, limits_.supports), "the witness's row, two samples");
   }
 
   // Every dimension at most `most`: with everything else simplest, with values that are not exact as well, with all kept.
   bool smallest(Index most) {
     const std::string small = fmt::format("every dimension at most {}", most);
-    Problem plain = capped(best_, most, std::nullopt), kept = capped(best_, most, witness());
+    Problem plain = capped(best_, most, std::nullopt, limits_.supports),
+            kept = capped(best_, most, witness(), limits_.supports);
     for (const Group group : all_groups) plain = reset(plain, group);
     if (accept_fitted(plain, small + ", everything else simplest")) return true;
     plain.values = Values::normal;
@@ -127,7 +129,7 @@ class Search {
 
   // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
   bool bisect(const Dimension& dimension) {
-    const Index simplest = dimension.simplest;
+    const auto [least, unit] = rungs(dimension, best_, limits_.supports);
     const auto to = [&](Index n) {
       const std::string change = fmt::format("{}: {} -> {}", dimension.name, dimension.get(best_), n);
       if (const auto at = witness(); at && accept_fitted(narrowed(best_, dimension, n, *at), change)) return true;
@@ -135,15 +137,15 @@ class Search {
       dimension.set(changed, n);
       return accept_fitted(changed, change);
     };
-    if (dimension.get(best_) == simplest) return false;
-    if (to(simplest)) return true;
+    if (dimension.get(best_) == least) return false;
+    if (to(least)) return true;
     bool moved = false;
-    Index passing = 0;  // distances from the simplest value
-    for (Index failing = dimension.get(best_) - simplest; failing - passing > 1;) {
+    Index passing = 0;  // steps above the least value
+    for (Index failing = (dimension.get(best_) - least) / unit; failing - passing > 1;) {
       const Index probe = middle(passing, failing);
-      if (to(simplest + probe)) {
+      if (to(least + probe * unit)) {
         moved = true;
-        failing = std::min(probe, dimension.get(best_) - simplest);
+        failing = std::min(probe, (dimension.get(best_) - least) / unit);
       } else {
         passing = probe;
       }
@@ -176,9 +178,9 @@ class Search {
   // more than a call, and does not wait for other values.
   bool escape() {
     if (verdict_.kind != VerdictKind::fail) return false;
-    for (const Problem& shape : smaller_shapes(best_))
-      for (const Escape& way : escapes(shape, original_, lse_tells())) {
-        const std::optional<Problem> one = fit(best_, way.problem, limits_);
+    for (const Problem& shape : smaller_shapes(best_, limits_.supports))
+      for (const Escape& way : escapes(shape, original_)) {
+        const std::optional<Problem> one = fit(best_, way.problem, limits_, original_);
         if (!one || !lighter(*one)) continue;
         const std::string change = fmt::format("{} multiply-adds, {}", one->multiply_adds(), way.change);
         if (!(way.drawn && verdict_.evidence ? sample(*one, change) : accept(*one, change))) continue;
@@ -191,25 +193,15 @@ class Search {
 
   // Many samples and columns of a problem in one call, and then the one that fails.
   bool sample(const Problem& one, const std::string& change) {
-    const std::optional<Problem> many = fit(best_, sampled(one), limits_);
+    const std::optional<Problem> many = fit(best_, sampled(one), limits_, original_);
     if (!many || lighter(*many)) return accept(many.value_or(one), change);
     const std::optional<Verdict> failure = fails(*many);
     const auto at = failure ? witness(*failure, *many) : std::nullopt;
     if (!at) return false;
     Problem cut = *many;
     for (const Dimension& dimension : dimensions()) cut = narrowed(cut, dimension, dimension.get(one), *at);
-    return lighter(cut) && accept_fitted(cut, change);
-  }
-
-  // Whether a log-sum-exp may show what was seen without one: not if it is wrong on the plainest problem too, which would
-  // be another failure.
-  bool lse_tells() {
-    if (original_.lse != LseOutput::none) return true;
-    if (!lse_tells_) {
-      const auto control = limits_.supports.lse ? fit(best_, plainest_with_lse(best_), limits_) : std::nullopt;
-      lse_tells_ = control && !spent() && !fails(*control);
-    }
-    return *lse_tells_;
+    const std::optional<Problem> fitted = fit(best_, cut, limits_, original_);
+    return fitted && lighter(*fitted) && accept(*fitted, change);
   }
 
   const Try& attempt_;
@@ -219,7 +211,6 @@ class Search {
   Problem best_;
   Verdict verdict_;
   const Problem original_;
-  std::optional<bool> lse_tells_;
   std::int64_t calls_ = 0;
   std::unordered_set<std::string> tried_;
   Clock::time_point start_ = Clock::now();

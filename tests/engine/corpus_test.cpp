@@ -86,20 +86,22 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_EQ(back.problem, sample().problem);
   EXPECT_EQ(back.contract, sample().contract);
   EXPECT_EQ(back.seed, sample().seed);
-  EXPECT_FALSE(back.lse_added);
   EXPECT_TRUE(std::isnan(back.evidence->got));
 }
 
-TEST(Corpus, ALogSumExpThatShrinkingAskedForIsKnownWithAndWithoutIt) {
-  Entry entry = sample();
-  entry.evidence->wrong = Wrong::finite;
-  entry.problem.lse = LseOutput::f32;
-  entry.lse_added = true;
-  EXPECT_TRUE(entry_from_file_text(to_file_text(entry), "some.json").lse_added);
-  const test::TemporaryFolder folder;
-  write_entry(entry, folder.path());
-  EXPECT_EQ(known_buckets(folder.path()),
-            (std::set<std::string>{entry.bucket, "policy-bound/fail/finite:fault:scale-twice:f16:none:lse"}));
+TEST(Corpus, ALogSumExpThatAnEarlierShrinkingAddedIsRefused) {
+  const std::string text = to_file_text(sample());
+  const std::string before = R"("origin": {)", tail = "  \"digest\": \"";
+  std::string old = text.substr(0, text.find(tail));
+  old.insert(old.find(before) + before.size(), "\n    \"lse_added\": true,");
+  old += tail + hex64(digest_of(old)) + "\"\n}\n";
+  try {
+    entry_from_file_text(old, "old.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("old.json:"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("added a log-sum-exp"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Corpus, EveryFlippedBitIsNoticed) {

@@ -92,56 +92,43 @@ TEST_F(Replay, AnotherBucketIsUnexpected) {
   EXPECT_EQ(run().unexpected, 1);
 }
 
-TEST_F(Replay, ALogSumExpThatShrinkingAskedForIsNotInTheBucket) {
-  fs::remove(file);
-  const auto fault = builtin_subject("fault:scale-missing", std::nullopt);
-  CampaignOptions options;
-  options.subject = "fault:scale-missing";
-  options.corpus = folder.path();
-  options.cases = 20;
-  Observer silent;
-  bool added = false;
-  for (options.seed = 1; options.seed <= 20 && !added; ++options.seed) {
-    const Summary summary = run_campaign(*fault, nullptr, options, silent);
-    ASSERT_FALSE(summary.findings.empty());
-    const Entry& found = summary.findings[0].entry;
-    added = found.lse_added;
-    if (!added) continue;
-    EXPECT_NE(found.problem.lse, LseOutput::none);
-    EXPECT_EQ(problem_from_text(found.original).lse, LseOutput::none);
-    EXPECT_EQ(found.bucket.find("lse"), std::string::npos) << found.bucket;
-  }
-  EXPECT_TRUE(added);
-  const ReplayReport report = run();
-  EXPECT_EQ(report.as_expected, report.entries);
-}
-
-// Its reproducer may show a failure by the log-sum-exp alone; a kernel without one is asked what it began with.
-TEST_F(Replay, ASubjectWithoutALogSumExpIsAskedForTheProblemBeforeShrinking) {
-  fs::remove(file);
-  entry.original = "lq=3 lk=5 d=4 dv=4 scale=0x1p-1 lse=f32 values=normal:1";
-  entry.problem = problem_from_text("scale=0x1p-1 lse=f32 values=normal:1 v_form=zero");
-  write_entry(entry, folder.path());
-  const auto inner = builtin_subject("fault:scale-missing", std::nullopt);
-  SubjectInfo without = inner->info();
-  without.supports.lse = false;
-  std::vector<Index> keys;
-  const Resolve resolve_without = [&](const Entry&) {
-    return std::make_unique<test::FakeFactory>(without, [&]() -> test::Answer {
-      const std::shared_ptr<Subject> subject = inner->open();
-      return [&, subject](const attest_attention& call) {
-        EXPECT_FALSE(attest_present(&call.lse));
-        keys.push_back(call.k.shape[2]);
-        return subject->run({&call, 1}).front();
+// An entry that a subject does not take is neither held nor broken: nothing was asked.
+TEST_F(Replay, WhatASubjectDoesNotTakeIsNotRun) {
+  const auto inner = builtin_subject("fault:tail-included", std::nullopt);
+  SubjectInfo short_rows = inner->info();
+  short_rows.supports.d = {1000, 1024, 1};
+  int calls = 0;
+  const Resolve resolve_short = [&](const Entry&) {
+    return std::make_unique<test::FakeFactory>(short_rows, [&]() -> test::Answer {
+      return [&](const attest_attention&) {
+        ++calls;
+        return CallResult{};
       };
     });
   };
-  results.clear();
-  replay(
-      {folder.path()}, resolve_without, nullptr, [&](const ReplayResult& result) { results.push_back(result); }, true);
-  ASSERT_EQ(results.size(), 1U);
-  EXPECT_EQ(results[0].outcome, Replayed::unexpected) << results[0].sentence;  // it fails there too
-  EXPECT_EQ(keys, std::vector<Index>{5});
+  const ReplayReport report = run(resolve_short);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(report.unsupported, 1);
+  EXPECT_EQ(report.mended + report.unexpected + report.not_run, 0);
+  EXPECT_NE(results[0].sentence.find("the subject takes d from 1000 to 1024"), std::string::npos)
+      << results[0].sentence;
+  EXPECT_EQ(report.exit(false), Exit::no_subject);  // nothing ran at all
+  EXPECT_EQ(report.exit(true), Exit::held);
+
+  const ReplayReport expected_to_pass = replay({folder.path()}, resolve_short, nullptr, {}, true);
+  EXPECT_EQ(expected_to_pass.unsupported, 1);
+
+  entry.subject = "builtin:fused";
+  entry.problem = problem_from_text("lk=3 d=1000 values=normal:1");
+  entry.contract = inner->info().contract(Format::f32);
+  entry.expect = VerdictKind::pass;
+  write_entry(entry, folder.path());
+  const ReplayReport both = run([&](const Entry& e) -> std::unique_ptr<SubjectFactory> {
+    return e.subject == "builtin:fused" ? builtin_subject(e.subject, std::nullopt) : resolve_short(e);
+  });
+  EXPECT_EQ(both.as_expected, 1);
+  EXPECT_EQ(both.unsupported, 1);
+  EXPECT_EQ(both.exit(false), Exit::held);  // what is not taken counts for nothing
 }
 
 TEST_F(Replay, DamagedFilesAreNamedAndTheRestStillRun) {

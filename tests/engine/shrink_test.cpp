@@ -1,5 +1,6 @@
 #include "engine/shrink/shrink.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
+#include "core/supports.hpp"
 
 namespace attest::engine {
 namespace {
@@ -309,27 +311,96 @@ TEST(Shrink, TiedDimensionsEndAtTheirMinimum) {
   }
 }
 
-TEST(Shrink, TheLogSumExpIsAskedForWhereItTellsMore) {
-  Problem start = rich_problem();
-  start.lse = LseOutput::none;
-  // Weights of a single key are 1 whatever the scale: only the log-sum-exp shows it.
-  const auto wrong_scale = [](const Problem& p) {
-    return p.effective_scale() != 1 && (p.lk >= 2 || p.lse != LseOutput::none);
+// What the failing problem lacked is not brought in, whatever fails with it.
+TEST(Shrink, NoOptionComesIn) {
+  const Problem start = problem_from_text(
+      "b=3 hq=4 hkv=4 lq=9 lk=40 d=16 dv=8 dtype=f16 causal=1 q_layout=bshd bias=alibi "
+      "lengths=ragged values=normal:1 seed=3");
+  const auto fails = [](const Problem& p) {
+    return p.lk >= 5 || p.lse != LseOutput::none || p.window_left >= 0 || p.window_right >= 0 || p.keep != Keep::none ||
+           p.scale || p.softcap != 0 || p.bias == Bias::minus_inf || p.v_layout != Layout::bhsd ||
+           p.q_layout == Layout::odd_base || p.threads != 0 || p.hq != p.hkv;
   };
-  const Shrunk shrunk = shrink_where(start, wrong_scale);
-  EXPECT_EQ(shrunk.minimal.multiply_adds(), 2);
-  EXPECT_NE(shrunk.minimal.lse, LseOutput::none);
+  const Shrunk shrunk = shrink_where(start, fails);
+  EXPECT_EQ(
+      to_text(shrunk.minimal),
+      "op=attention b=1 hq=1 hkv=1 lq=1 lk=5 d=1 dv=1 dtype=f32 values=constant:1 q_form=zero k_form=zero v_form=zero "
+      "seed=0");
 }
 
-TEST(Shrink, ALogSumExpThatIsAlwaysWrongExplainsNothingElse) {
-  const auto fails = [](const Problem& p) { return p.lk >= 5 || p.lse != LseOutput::none; };
-  Problem start = rich_problem();
-  start.lse = LseOutput::none;
-  const Shrunk shrunk = shrink_where(start, fails);
-  EXPECT_EQ(shrunk.minimal.lk, 5);
-  EXPECT_EQ(shrunk.minimal.lse, LseOutput::none);
-  start.lse = LseOutput::f32;
-  EXPECT_EQ(shrink_where(start, fails).minimal.lk, 1);
+// A value changes within its kind: a window to the narrowest, a mask to one that closes rows, gaps to a base off its boundary.
+TEST(Shrink, AnOptionThatIsThereMayTakeAnotherValue) {
+  const Problem window = problem_from_text("lq=9 lk=40 window_left=7 values=normal:1 seed=3");
+  EXPECT_EQ(
+      shrink_where(window, [](const Problem& p) { return p.window_left >= 0 && (p.lk > 8 || p.window_left == 0); })
+          .minimal.multiply_adds(),
+      2);
+  const Problem mask = problem_from_text("lq=9 lk=40 keep=half values=normal:1 seed=3");
+  EXPECT_EQ(
+      shrink_where(mask, [](const Problem& p) { return p.keep == Keep::closed || (p.keep != Keep::none && p.lk > 8); })
+          .minimal.multiply_adds(),
+      2);
+  const Problem gaps = problem_from_text("lq=9 lk=40 d=3 k_layout=slice values=normal:1 seed=3");
+  EXPECT_EQ(shrink_where(gaps,
+                         [](const Problem& p) {
+                           return p.k_layout == Layout::odd_base || (p.k_layout == Layout::slice && p.lk > 1);
+                         })
+                .minimal.multiply_adds(),
+            2);
+}
+
+TEST(Shrink, MultiplesAreTheSteps) {
+  ShrinkLimits limits;
+  limits.supports.d = {8, 256, 8};
+  limits.supports.dv_equals_d = true;
+  limits.supports.lk = {16, 4096, 16};
+  limits.supports.b = {2, 64, 2};
+  limits.supports.hq = {3, 48, 3};
+  limits.supports.alignment = 16;
+  limits.dtypes = {Format::f16};
+  const Problem start = problem_from_text("b=8 hq=12 hkv=4 lq=5 lk=1024 d=200 dv=200 dtype=f16 values=normal:1 seed=3");
+  for (const Index least : {8, 24, 56, 104, 200}) {
+    std::int64_t calls = 0;
+    Verdict verdict = Verdict::fail({});
+    const Try attempt = [&](const Problem& p) {
+      ++calls;
+      EXPECT_FALSE(declined(p, limits.supports, limits.dtypes)) << to_text(p);
+      EXPECT_LE(p.d0 + p.d, 200);
+      EXPECT_LE(p.lk0 + p.lk, 1024);
+      return Trialled{p.d >= least && p.lk >= 2 * least ? std::optional(verdict) : std::nullopt, 1};
+    };
+    const Shrunk shrunk = shrink(start, verdict, attempt, limits, {});
+    EXPECT_TRUE(shrunk.complete);
+    EXPECT_EQ(shrunk.minimal.d, least);
+    EXPECT_EQ(shrunk.minimal.lk, 2 * least);
+    EXPECT_EQ(shrunk.minimal.b, 2);
+    EXPECT_EQ(shrunk.minimal.hq, 3);
+    EXPECT_LE(calls, 100) << least;
+    if (least > 8) {
+      EXPECT_NE(std::ranges::find(shrunk.neighbours, fmt::format("d: {} -> {}", least, least - 8)),
+                shrunk.neighbours.end());
+    }
+  }
+}
+
+// Where it was cut out is left, or reset at once: the same extents from elsewhere are no simpler, and without end.
+TEST(Shrink, OriginsAreNotWalked) {
+  ShrinkLimits limits;
+  limits.supports.d = {8, 256, 8};
+  limits.supports.lk = {8, 4096, 8};
+  limits.dtypes = {Format::f32};
+  Problem start = problem_from_text("lk=64 d=64 values=normal:1 seed=3");
+  const Verdict verdict = Verdict::fail({});
+  std::int64_t calls = 0;
+  const Try attempt = [&](const Problem& p) {
+    ++calls;
+    // Needs an origin: the plain reset passes, and every later origin fails.
+    const bool fails = p == start || p.d0 + p.lk0 > 0;
+    return Trialled{fails ? std::optional(verdict) : std::nullopt, 1};
+  };
+  const Shrunk shrunk = shrink(start, verdict, attempt, limits, {});
+  EXPECT_TRUE(shrunk.complete);
+  EXPECT_LE(calls, 100);
 }
 
 TEST(Shrink, RareNumbersAreFoundAmongManySamples) {

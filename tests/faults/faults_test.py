@@ -3,8 +3,8 @@
 
 Usage: faults_test.py ATTEST --seeds N. Prints, per fault, the problems to the first failure over seeds 1..N (median,
 worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
-shrinking. Of the catalogue, four faults in five must end at the smallest problem on which any law sees them, and all
-within twice that of the law that found them (medians over the seeds). Where that is more than twice the smallest for any
+shrinking. Of the catalogue, four faults in five must end at the smallest problem on which the law that found them sees them,
+and all within twice that (medians over the seeds). Where that is more than twice the smallest for any
 law, whose failure is another one, a campaign that goes on after the first failure must find and shrink that one too.
 """
 import argparse
@@ -74,9 +74,9 @@ def unfair(fault, found, smallest_of):
             yield f"{fault}: W = {size} by {law}, below the smallest possible {smallest_of(fault, law)} of smallest.txt"
 
 
-def too_large(shares, shares_by_law):
+def too_large(shares_by_law):
     """What is wrong with the sizes of the catalogue's reproducers: {fault: median W over the smallest W}."""
-    at_smallest = sum(share <= 1 for share in shares.values()) / len(shares)
+    at_smallest = sum(share <= 1 for share in shares_by_law.values()) / len(shares_by_law)
     if not at_smallest >= LEAST_SHARE_AT_SMALLEST:
         yield f"{at_smallest:.0%} of the faults end at their smallest problem, below {LEAST_SHARE_AT_SMALLEST:.0%}"
     for fault, share in shares_by_law.items():
@@ -136,7 +136,7 @@ def main():
                     failures.append(f"{fault}: W = {median} at the least in {GOING_ON} problems, above {MOST_TIMES_SMALLEST} "
                                     f"times the smallest {smallest[fault]}")
     if shares and not arguments.faults:
-        failures += too_large(shares, shares_by_law)
+        failures += too_large(shares_by_law)
         if not statistics.median(all_calls) <= MEDIAN_CALLS:
             failures.append(f"shrinking: a median of {statistics.median(all_calls)} subject calls, above {MEDIAN_CALLS}")
     failures += blamed_parents(attest, sorted({row["parent"] for row in rows}))
