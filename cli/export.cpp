@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -27,6 +28,12 @@ Returned run_subject(const Settings& settings, const engine::Entry& entry, const
     const auto given = settings.text("subject");
     const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
     const auto subject = factory->open();
+    for (const engine::EarlierCall& earlier : entry.after) {
+      const Inputs before = materialise(earlier.problem);
+      Tensor out = make_out(earlier.problem), lse = make_lse(earlier.problem);
+      const attest_attention call = before.call(out, lse);
+      subject->run({&call, 1});
+    }
     Tensor out = make_out(entry.problem);
     Tensor lse = make_lse(entry.problem);
     const attest_attention call = inputs.call(out, lse);
@@ -40,9 +47,10 @@ Returned run_subject(const Settings& settings, const engine::Entry& entry, const
 }
 
 // Python that runs the subject without attest, empty where there is none; nullopt if the subject cannot be asked here.
-std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const Problem& problem,
+                                     const Inputs& inputs) {
   try {
-    return subject_code(settings.text("subject").value_or(entry.subject), entry.problem, inputs,
+    return subject_code(settings.text("subject").value_or(entry.subject), problem, inputs,
                         settings.text("python").value_or(""));
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject\n";
@@ -73,9 +81,16 @@ int export_entry(const Settings& settings, const std::string& path) {
     report::write_npz({entry, inputs, std::move(answer.out), {}, std::move(answer.lse)}, *output);
     return 0;
   }
-  const std::optional<std::string> code = script_of(settings, entry, inputs);
+  const std::optional<std::string> code = script_of(settings, entry, entry.problem, inputs);
+  std::vector<report::Exported::Earlier> earlier;
+  if (code && !code->empty())
+    for (const engine::EarlierCall& call : entry.after) {
+      Inputs its = materialise(call.problem);
+      std::string made = script_of(settings, entry, call.problem, its).value_or("");
+      earlier.push_back({call, std::move(its), std::move(made)});
+    }
   auto out = code && code->empty() ? run_subject(settings, entry, inputs).out : std::nullopt;
-  write_text(report::python_script({entry, inputs, std::move(out), code.value_or("")}), output);
+  write_text(report::python_script({entry, inputs, std::move(out), code.value_or(""), {}, std::move(earlier)}), output);
   return 0;
 }
 

@@ -25,6 +25,7 @@
 #include "engine/corpus.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/instance.hpp"
 #include "engine/stream.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
@@ -232,12 +233,12 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
   read_domain(settings, options);
   options.laws = read_laws(settings);
   const auto factory = open_subject(settings, subject_text), peer_factory = open_peer();
-  const auto subject = factory->open(), peer = peer_factory->open();
   const Problem problem = problem_from_text(text);
   const SubjectInfo& info = factory->info();
   const Contract contract = engine::contract_for_problem(info, options.policy, problem);
   const auto laws = engine::choose_laws(options.laws, problem, contract, info, problem.seed, 0);
-  const engine::Bench bench{*subject, peer.get(), options.calibration.get()};
+  engine::Station station(*factory, peer_factory.get(), options.calibration.get());
+  const engine::Bench bench = station.bench();
   const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, bench, laws);
 
   engine::Summary summary;

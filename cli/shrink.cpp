@@ -12,6 +12,7 @@
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "engine/failure.hpp"
+#include "engine/instance.hpp"
 #include "report/text.hpp"
 
 namespace attest::cli {
@@ -30,9 +31,9 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   const auto given = settings.text("subject");
   const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, old);
   const auto peer_factory = open_peer();
-  const auto subject = factory->open(), peer = peer_factory->open();
   const auto calibration = read_calibration(settings);
-  const engine::Bench bench{*subject, peer.get(), calibration.get()};
+  engine::Station station(*factory, peer_factory.get(), calibration.get());
+  const engine::Bench bench = station.bench();
 
   std::vector<std::size_t> laws{engine::law_named(old.property)};
   for (const std::string& name : old.with) laws.push_back(engine::law_named(name));

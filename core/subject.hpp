@@ -64,7 +64,7 @@ struct CallResult {
   std::int64_t elapsed_ns = 0;
 };
 
-// One instance of a kernel under test: what is compiled or cached stays with it from call to call.
+// One instance of a kernel under test: what is compiled, cached or broken stays with it from call to call.
 class Subject {
  public:
   virtual ~Subject() = default;
@@ -74,6 +74,9 @@ class Subject {
   // modulo 256 on the other side. Every tensor of a call is the view of a Tensor: its guards go over and come back too.
   // Throws Error(internal) if attest itself fails.
   virtual std::vector<CallResult> run(std::span<const attest_attention> calls) = 0;
+  // Ends this instance and puts a fresh one in its place, in which nothing is left of any call. What that costs is no part
+  // of the next call's time limit. False where it cannot be done.
+  virtual bool renew() { return false; }
 };
 
 // Makes instances: one per campaign thread.

@@ -3,8 +3,8 @@
 namespace attest {
 
 std::string_view name(VerdictKind kind) noexcept {
-  constexpr std::array<std::string_view, 9> names{"pass",    "warn",  "fail", "error",  "crash",
-                                                  "timeout", "flaky", "skip", "vacuous"};
+  constexpr std::array<std::string_view, 10> names{"pass",    "warn",     "fail",  "error", "crash",
+                                                   "timeout", "poisoned", "flaky", "skip",  "vacuous"};
   return names[static_cast<std::size_t>(kind)];
 }
 

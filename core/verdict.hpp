@@ -7,13 +7,14 @@
 
 namespace attest {
 
-enum class VerdictKind : std::uint8_t { pass, warn, fail, error, crash, timeout, flaky, skip, vacuous };
+// `poisoned`: a call that may itself be answered rightly, and after which its instance fails calls that a fresh one answers.
+enum class VerdictKind : std::uint8_t { pass, warn, fail, error, crash, timeout, poisoned, flaky, skip, vacuous };
 std::string_view name(VerdictKind kind) noexcept;
 
-// Whether a verdict of this kind is a finding: fail, error, crash, timeout, flaky.
+// Whether a verdict of this kind is a finding: fail, error, crash, timeout, poisoned, flaky.
 constexpr bool is_finding(VerdictKind kind) noexcept {
   return kind == VerdictKind::fail || kind == VerdictKind::error || kind == VerdictKind::crash ||
-         kind == VerdictKind::timeout || kind == VerdictKind::flaky;
+         kind == VerdictKind::timeout || kind == VerdictKind::poisoned || kind == VerdictKind::flaky;
 }
 
 // The class of a wrong value, part of the failure key: a shrink step must not turn a NaN into a rounding error.
@@ -47,7 +48,7 @@ struct Counts {
 
 struct Verdict {
   VerdictKind kind = VerdictKind::pass;
-  std::string reason;  // of skip, vacuous, error, crash, timeout: one clause
+  std::string reason;  // of skip, vacuous, error, crash, timeout, poisoned, flaky: one clause
   std::optional<Evidence> evidence;
   Counts counts;
 

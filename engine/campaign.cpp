@@ -18,6 +18,8 @@
 #include "engine/cluster.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/instance.hpp"
+#include "engine/quiet.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
 #include "properties/property.hpp"
@@ -44,19 +46,6 @@ struct Record {
   std::exception_ptr error;
 };
 
-// The subject and its peer of one thread, started on first use.
-class Station {
- public:
-  Bench bench(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options) {
-    if (!subject_) subject_ = subject.open();
-    if (!peer_ && peer) peer_ = peer->open();
-    return {*subject_, peer_.get(), options.calibration.get()};
-  }
-
- private:
-  std::unique_ptr<Subject> subject_, peer_;
-};
-
 class Campaign {
  public:
   Campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
@@ -67,7 +56,6 @@ class Campaign {
         observer_(observer),
         info_(subject.info()),
         domain_(domain_for(info_, options.policy, options.assume)),
-        stations_(static_cast<std::size_t>(options.jobs)),
         table_(info_.supports),
         avoidance_(info_.supports, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
@@ -76,6 +64,7 @@ class Campaign {
               return shrunk(bench, std::move(task), stop, accepted);
             },
             shrinking_jobs(options)) {
+    for (int i = 0; i < options.jobs; ++i) stations_.emplace_back(subject, peer, options.calibration.get());
     for (const KnownDefect& known : options.known_defects) avoidance_.rules.push_back(known.rule);
     limits_ = {info_.supports, domain_.dtypes(), [this](const Problem& problem) { return admissible(problem); }};
     summary_.verb = options.verb;
@@ -92,7 +81,7 @@ class Campaign {
   }
 
   Summary run() {
-    stations_[0].bench(subject_, peer_, options_);
+    stations_[0].bench();
     if (!options_.folder.empty())
       folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
@@ -122,7 +111,7 @@ class Campaign {
       table_.add(std::move(row));
     }
     saved_rows_ = table_.rows().size();
-    const Bench bench = stations_[0].bench(subject_, peer_, options_);
+    const Bench bench = stations_[0].bench();
     for (PendingFailure& raw : folder_->pending()) {
       ShrinkTask task{std::move(raw.problem), {}, raw.number, raw.seconds, raw.cases, std::move(raw.signature)};
       const Contract contract = contract_for_problem(info_, options_.policy, task.problem);
@@ -186,7 +175,7 @@ class Campaign {
     if (std::ranges::any_of(summary_.findings, [&](const Finding& f) { return key_of(f.entry) == key; })) return;
     ShrinkBudget none = options_.shrink;
     none.calls = 0;
-    Entry entry = reproduced(task, stations_[0].bench(subject_, peer_, options_), none, {});
+    Entry entry = reproduced(task, stations_[0].bench(), none, {});
     merge({std::move(task), std::move(entry), {}, 0, {}}, false);
   }
   void finish() {
@@ -295,7 +284,9 @@ class Campaign {
   }
 
   void run_case(Record& record) {
-    const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench(subject_, peer_, options_);
+    Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
+    bench.quiet = &quiet_;
+    const Quiet::Case running(quiet_);
     const auto begin = Clock::now();
     const std::uint64_t rejected_before = rejected_draws();
     Avoidance::Drawn drawn = avoidance_.draw(domain_, record.number, options_.repeat);
@@ -347,15 +338,16 @@ class Campaign {
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
   bool fail(const Record& record) {
     const FailureKey key = record.outcome.key();
-    const AvoidRule* rule = avoidance_.explanation(key, record.row.traits);
+    const Problem& blamed = record.outcome.blamed(record.problem);
+    const AvoidRule* rule = record.outcome.culprit ? nullptr : avoidance_.explanation(key, record.row.traits);
     if (rule && rule->known) {
       count_known(*rule);
       return false;
     }
-    const std::string signature = rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, record.problem);
+    const std::string signature = rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
     if (!triage_.ask(to_text(key), signature)) return false;
     ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
-    const RawFailure raw{record.problem, record.outcome, record.number, record.finished};
+    const RawFailure raw{blamed, record.outcome, record.number, record.finished};
     observer_.on_failure(raw);
     if (folder_) folder_->raw_failure(raw, task);
     shrinker_.submit(std::move(task));
@@ -508,6 +500,7 @@ class Campaign {
   const SubjectInfo& info_;
   const Domain domain_;
   std::vector<Station> stations_;  // one per thread
+  Quiet quiet_;
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;
@@ -517,7 +510,7 @@ class Campaign {
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
-  std::size_t block_size_ = 4 * stations_.size();
+  std::size_t block_size_ = 4 * static_cast<std::size_t>(options_.jobs);
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/glob.hpp"
 #include "core/rng.hpp"
+#include "engine/instance.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -16,7 +17,6 @@ using properties::CallFailed;
 using properties::Property;
 using properties::Trial;
 
-constexpr int repeats = 3;
 constexpr std::uint64_t law_stream = 0x6C617773;  // keeps the choice of laws apart from the draw of the problem
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -80,6 +80,12 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
   double t = trial.statistics().t();
   if (t > thresholds.cell->t99) t *= trial.oracle().second_look(trial.base().out).unexplained;
   return Aggregate{trial.contract().policy, t, thresholds.cell->t99, thresholds.share};
+}
+
+// After a death the next call finds a fresh instance.
+void tell(Instance& instance, const Problem& problem, std::span<const std::size_t> laws, const CaseOutcome& outcome) {
+  instance.asked(problem, laws);
+  if (outcome.reported && ends_the_case(outcome.finding()->verdict.kind)) instance.started();
 }
 
 }  // namespace
@@ -157,36 +163,13 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;
   if (outcome.reported) outcome.needed = {outcome.finding()->law};
   outcome.subject_calls = trial.subject_calls();
+  if (bench.instance) tell(*bench.instance, problem, laws, outcome);
   const auto& elapsed = trial.elapsed();
   outcome.seconds.values = static_cast<double>(elapsed.values) * 1e-9;
   outcome.seconds.subject = static_cast<double>(elapsed.subject) * 1e-9;
   outcome.seconds.oracle = static_cast<double>(elapsed.oracle) * 1e-9;
   outcome.seconds.laws =
       seconds_since(start) - outcome.seconds.values - outcome.seconds.subject - outcome.seconds.oracle;
-  return outcome;
-}
-
-CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
-                            std::span<const std::size_t> laws) {
-  CaseOutcome outcome = check(problem, contract, bench, laws);
-  if (!outcome.reported) return outcome;
-  const std::size_t law = outcome.finding()->law;
-  const auto shows_again = [&](std::span<const std::size_t> asked) {
-    const CaseOutcome again = check(problem, contract, bench, asked);
-    outcome.seconds += again.seconds;
-    return std::ranges::any_of(
-        again.laws, [&](const LawVerdict& other) { return other.law == law && is_finding(other.verdict.kind); });
-  };
-  if (shows_again(outcome.needed)) return outcome;
-  for (int i = 0; i < repeats; ++i)
-    if (shows_again(laws)) {
-      outcome.needed.assign(laws.begin(), laws.end());
-      return outcome;
-    }
-  Verdict& verdict = outcome.laws[*outcome.reported].verdict;
-  verdict.reason = "was " + std::string(name(verdict.kind)) + (verdict.reason.empty() ? "" : ": " + verdict.reason) +
-                   "; three repeats of the same calls did not show it again";
-  verdict.kind = VerdictKind::flaky;
   return outcome;
 }
 

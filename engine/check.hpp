@@ -54,11 +54,23 @@ struct Seconds {
   Seconds& operator+=(const Seconds& other) noexcept;
 };
 
+// A check that an instance was asked: the call of a problem, and those that laws made beyond it.
+struct Asked {
+  Problem problem;
+  std::vector<std::size_t> laws;  // positions in properties::properties(); empty: the problem's own call alone
+};
+
 struct CaseOutcome {
   std::vector<LawVerdict> laws;         // in the fixed order of properties()
   std::optional<std::size_t> reported;  // position in `laws` of the first finding
   std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
   std::optional<Aggregate> aggregate;  // if tier three was asked, and speaks of the base call
+  // Of a verdict that a fresh instance gives only after these: what must be asked before, in order.
+  std::vector<Asked> after;
+  std::vector<Asked> before;          // of one that no fresh instance was asked about: the latest calls before the case
+  std::optional<Asked> culprit;       // of `poisoned`: what poisons a fresh instance, or does so after `after`
+  std::optional<Verdict> unrepeated;  // of `flaky`: what was seen
+  bool slow = false;                  // a call passed its time limit, and did not when the case was asked once more
   std::int64_t subject_calls = 0;
   Seconds seconds;
 
@@ -67,22 +79,38 @@ struct CaseOutcome {
   [[nodiscard]] bool executed() const noexcept;
   // The key of the reported finding. Only if there is one.
   [[nodiscard]] FailureKey key() const;
+  // The problem that the finding is about: `asked`, the case's own, unless an earlier one poisoned the instance.
+  [[nodiscard]] const Problem& blamed(const Problem& asked) const noexcept {
+    return culprit ? culprit->problem : asked;
+  }
 };
 
+class Instance;
+class Quiet;
+
 // Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
-// skip). Then the thresholds of the statistical tiers; null: those shipped with attest.
+// skip). Then the thresholds of the statistical tiers; null: those shipped with attest. Then what is known of the subject's
+// instance; null: nothing, so that no failure can be traced to the calls before it. A Station (instance.hpp) has all four. Where
+// cases run side by side, `quiet` lets one be asked alone.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
   const oracle::Calibration* calibration = nullptr;
+  Instance* instance = nullptr;
+  Quiet* quiet = nullptr;
 };
 
 // Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:
 // unsupported is a skip; error, crash and timeout are findings of the law that asked. Throws Error(internal) if attest fails.
 CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws);
 
-// check(), and then, on a finding, up to three repeats of the same calls: if none shows it again the verdict becomes flaky;
-// otherwise `needed` says which laws show it.
+// What `seen` becomes where it was not seen again; `why` says of what that was.
+Verdict flaky_verdict(const Verdict& seen, const std::string& why);
+
+// check(), and then, on a finding, what a sound instance says: where the canary (sound.hpp) shows that this one is not, or no
+// fresh one was seen to show a failure of this key, a fresh one is asked. `needed` says which laws show it there. What only an instance
+// poisoned before shows becomes `poisoned`, with its culprit; what shows only after the calls before it has them in `after`;
+// what no repeat shows again is flaky, or, if it was a time limit that was passed, slow.
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
                             std::span<const std::size_t> laws);
 

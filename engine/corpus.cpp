@@ -147,6 +147,27 @@ class Reader {
     }
     return list;
   }
+  std::vector<EarlierCall> earlier_calls(const json& object) {
+    const json& value = member(object, "after");
+    if (!value.is_array()) throw usage_error("'after' must be an array of calls");
+    std::vector<EarlierCall> calls;
+    for (const json& item : value) {
+      if (!item.is_object()) throw usage_error("a call of 'after' must be an object");
+      EarlierCall call{problem_from_text(string(item, "text")), strings(item, "laws")};
+      if (call.problem.values == Values::file)
+        throw usage_error("a call of 'after' cannot take its values from a file");
+      for (const std::string& name : call.laws) law_named(name);
+      calls.push_back(std::move(call));
+    }
+    return calls;
+  }
+  Rate rate(const json& object) {
+    constexpr std::uint64_t most_runs = 1'000'000;
+    const std::uint64_t seen = count(object, "seen"), runs = count(object, "runs");
+    if (seen < 1 || seen > runs || runs > most_runs)
+      throw usage_error("'seen' must be in 1..runs, and runs at most 1000000");
+    return {static_cast<int>(seen), static_cast<int>(runs)};
+  }
   VerdictKind kind(const json& object, const std::string& key) {
     const auto found = verdict_kind_from_name(string(object, key));
     if (!found) throw usage_error("'" + key + "' is no verdict that this version knows");
@@ -184,6 +205,7 @@ class Reader {
     law_named(e.property);
     e.with = strings(object, "with");
     for (const std::string& name : e.with) law_named(name);
+    if (object.contains("after")) e.after = earlier_calls(object);
     const json& expect = member(object, "expect");
     e.expect = kind(expect, "verdict");
     if (e.expect != VerdictKind::pass && e.expect != VerdictKind::fail)
@@ -192,6 +214,7 @@ class Reader {
     e.reference = string(expect, "reference");
     if (e.expect == VerdictKind::fail && e.bucket.empty())
       throw usage_error("an expected failure must name its bucket");
+    if (object.contains("shown")) e.shown = rate(member(object, "shown"));
     const json& seen = member(object, "seen");
     e.seen = kind(seen, "kind");
     e.reason = string(seen, "reason");
@@ -235,7 +258,9 @@ ordered_json to_json(const Entry& e) {
   object["contract"] = to_json(e.contract);
   object["property"] = e.property;
   object["with"] = e.with;
+  if (!e.after.empty()) object["after"] = to_json(e.after);
   object["expect"] = {{"verdict", name(e.expect)}, {"bucket", e.bucket}, {"reference", e.reference}};
+  if (e.shown) object["shown"] = {{"seen", e.shown->seen}, {"runs", e.shown->runs}};
   object["seen"] = {{"kind", name(e.seen)}, {"reason", e.reason}};
   if (e.evidence) object["seen"]["witness"] = to_json(*e.evidence);
   object["origin"]["original"] = e.original;
@@ -263,6 +288,12 @@ FailureKey failure_key_of(const Entry& entry) {
   return key_of(entry.property, {entry.seen, entry.reason, entry.evidence, {}});
 }
 
+ordered_json to_json(const std::vector<EarlierCall>& calls) {
+  ordered_json list = ordered_json::array();
+  for (const EarlierCall& call : calls) list.push_back({{"text", to_text(call.problem)}, {"laws", call.laws}});
+  return list;
+}
+
 std::string to_file_text(const Entry& entry) {
   // Everything but the closing brace, and a comma for the digest that follows. Bytes that are no UTF-8 are replaced.
   std::string text = to_json(entry).dump(2, ' ', false, ordered_json::error_handler_t::replace);
@@ -277,7 +308,9 @@ Entry entry_from_file_text(std::string_view text, const std::string& name) { ret
 Entry read_entry(const fs::path& file) { return entry_from_file_text(read_file(file, largest_file), file.string()); }
 
 fs::path entry_path(const Entry& entry) {
-  const std::uint64_t hash = digest_of(entry.property + "\n" + to_text(portable_problem(entry.problem)));
+  std::string content = entry.property + "\n" + to_text(portable_problem(entry.problem));
+  for (const EarlierCall& call : entry.after) content += "\n" + to_text(call.problem);
+  const std::uint64_t hash = digest_of(content);
   return fs::path(file_name_of(entry.subject)) /
          fmt::format("{}-{}.json", file_name_of(entry.bucket.empty() ? entry.property : entry.bucket),
                      hex64(hash).substr(0, 8));

@@ -26,6 +26,17 @@ struct Explained {
   Separation counts;
 };
 
+// A call to make before that of an entry, on the same instance; with laws, all the calls that these make of it.
+struct EarlierCall {
+  Problem problem;
+  std::vector<std::string> laws;
+};
+
+// How often a failure showed that does not always show.
+struct Rate {
+  int seen = 0, runs = 0;
+};
+
 // A reproducer kept as data: everything replay needs, and what a reader wants to know.
 struct Entry {
   std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
@@ -35,9 +46,11 @@ struct Entry {
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
   std::string property;
   std::vector<std::string> with;           // further properties that must run beside it for the failure to show
+  std::vector<EarlierCall> after;          // what a fresh instance must be asked first, in order; mostly nothing
   VerdictKind expect = VerdictKind::fail;  // pass, or fail
   std::string bucket;                      // of an expected failure
   std::string reference;                   // public report and version behind a known defect; may be empty
+  std::optional<Rate> shown;               // absent where every run shows it
   // What was seen when the entry was written.
   VerdictKind seen = VerdictKind::fail;
   std::string reason;
@@ -60,6 +73,7 @@ Problem portable_problem(Problem problem);
 
 nlohmann::ordered_json to_json(const Explained& explained);
 nlohmann::ordered_json to_json(const Entry& entry);
+nlohmann::ordered_json to_json(const std::vector<EarlierCall>& calls);
 
 // The text of a corpus file: the entry as JSON and, as its last member, a digest of every byte before it.
 std::string to_file_text(const Entry& entry);

@@ -80,7 +80,7 @@ Evidence evidence_from_json(const json& object) {
 
 std::optional<VerdictKind> verdict_kind_from_name(std::string_view text) noexcept {
   using enum VerdictKind;
-  for (const VerdictKind kind : {pass, warn, fail, error, crash, timeout, flaky, skip, vacuous})
+  for (const VerdictKind kind : {pass, warn, fail, error, crash, timeout, poisoned, flaky, skip, vacuous})
     if (name(kind) == text) return kind;
   return std::nullopt;
 }

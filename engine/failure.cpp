@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
+#include "engine/attempt.hpp"
 #include "engine/bucket.hpp"
+#include "engine/instance.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
 
@@ -12,85 +15,155 @@ namespace {
 
 constexpr std::int64_t most_timeouts = 20;  // each costs its whole time limit
 
-// A candidate counts if the laws that showed the failure show it again with the same key. A finding of a statistical tier
-// may turn into one of the policy bound on the way, which is a proof, and then stays one.
-class Attempt {
- public:
-  Attempt(const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy)
-      : key_(outcome.key()), laws_(outcome.needed), bench_(bench), policy_(policy) {
-    if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name));
+std::vector<EarlierCall> earlier_calls(const std::vector<Asked>& calls) {
+  std::vector<EarlierCall> named;
+  for (const Asked& call : calls) {
+    EarlierCall& last = named.emplace_back(EarlierCall{call.problem, {}});
+    for (const std::size_t law : call.laws) last.laws.emplace_back(properties::properties()[law].name);
   }
-  [[nodiscard]] const FailureKey& key() const { return key_; }
+  return named;
+}
 
-  Trialled operator()(const Problem& candidate) {
-    const Contract contract = contract_for_problem(bench_.subject.info(), policy_, candidate);
-    CaseOutcome outcome = check(candidate, contract, bench_, laws_);
-    Trialled answer{{}, outcome.subject_calls};
-    for (LawVerdict& law : outcome.laws) {
-      if (!is_finding(law.verdict.kind)) continue;
-      const FailureKey shown = key_of(properties::properties()[law.law].name, law.verdict);
-      if (proves(shown)) {
-        key_ = shown;
-        laws_ = {law_named(policy_bound_name)};
-      }
-      if (shown == key_) answer.failure = std::move(law.verdict);
+constexpr std::string_view why_unrepeated = "repeats of the same calls did not show it again";
+constexpr std::string_view why_not_fresh = "a fresh instance does not show it";
+
+// Runs that tell a failure that always shows from one that does not; a time limit is waited for once.
+int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : 5; }
+constexpr int runs_of_a_race = 20;
+constexpr int most_tries = 12;  // of one candidate
+
+// What stands for a failure: the problem it was shrunk to, and what that gives.
+class Reproducer {
+ public:
+  Reproducer(Entry& entry, Attempt& attempt, const ShrinkLimits& limits, const ShrinkBudget& budget,
+             const std::function<void(const ShrinkStep&)>& accepted)
+      : entry_(entry), attempt_(attempt), limits_(limits), left_(budget), accepted_(accepted) {}
+
+  // Of a failure that a fresh instance shows by itself, as a rule or now and then, or after the calls before the case. Else
+  // it becomes flaky.
+  Verdict alone(const Verdict& seen, const std::vector<Asked>& before, std::string_view why) {
+    const Problem original = entry_.problem;
+    Rate rate = attempt_.rate(original, seen.kind == VerdictKind::timeout ? 1 : 2);
+    if (rate.seen == 0 && attempt_.shows_behind(original, before)) return behind(seen);
+    if (rate.seen < rate.runs) rate = attempt_.rate(original, runs_of_a_race);
+    if (rate.seen == 0) return flaky_verdict(seen, std::string(why));
+    if (rate.seen < rate.runs) return now_and_then(seen, rate);
+    Verdict verdict = smaller(original, seen);
+    rate = attempt_.rate(entry_.problem, runs_of(seen.kind));
+    if (rate.seen == 0) {
+      attempt_.always_fresh();  // the calls of other candidates brought it about
+      verdict = smaller(original, seen);
+      rate = attempt_.rate(entry_.problem, runs_of(seen.kind));
     }
-    return answer;
+    return rate.seen < rate.runs ? now_and_then(verdict, attempt_.rate(entry_.problem, runs_of_a_race)) : verdict;
+  }
+
+  // Of one that shows after other calls, which are shrunk too: fewer, then the problem, then each of them.
+  Verdict behind(const Verdict& seen) {
+    spend(attempt_.shorten(entry_.problem, half()));
+    Verdict verdict = smaller(entry_.problem, seen);
+    const bool complete = entry_.minimal;
+    spend(attempt_.simplify(entry_.problem, verdict, limits_, left_));
+    entry_.minimal = entry_.minimal && complete;
+    return verdict;
+  }
+
+  Verdict smaller(const Problem& problem, const Verdict& seen) {
+    const auto told = [&](const ShrinkStep& step) {
+      attempt_.accepted(step.best);
+      if (accepted_) accepted_(step);
+    };
+    Shrunk shrunk = shrink(problem, seen, std::ref(attempt_), limits_, left_, told);
+    entry_.problem = std::move(shrunk.minimal);
+    entry_.neighbours = std::move(shrunk.neighbours);
+    spend({shrunk.calls, shrunk.complete});
+    return std::move(shrunk.verdict);
   }
 
  private:
-  [[nodiscard]] bool may_be_proven() const {
-    return is_statistical(law_named(key_.property)) && key_.kind == VerdictKind::fail;
+  [[nodiscard]] ShrinkBudget half() const {
+    ShrinkBudget budget = left_;
+    budget.calls /= 2;
+    return budget;
   }
-  [[nodiscard]] bool proves(const FailureKey& shown) const {
-    return may_be_proven() && shown.property == policy_bound_name && shown.kind == key_.kind && shown.what == key_.what;
+  void spend(const Attempt::Spent& spent) {
+    entry_.shrink_calls += spent.calls;
+    entry_.minimal = spent.complete;
+    left_.calls -= std::min(left_.calls, spent.calls);
   }
 
-  FailureKey key_;
-  std::vector<std::size_t> laws_;
-  Bench bench_;
-  const std::optional<Policy>& policy_;
+  // What does not always show is asked for several times, and the entry says how often it showed.
+  Verdict now_and_then(const Verdict& seen, Rate rate) {
+    const Problem before = entry_.problem;
+    if (rate.seen > 0) attempt_.retry(std::min(most_tries, 3 * rate.runs / rate.seen));
+    Verdict verdict = smaller(before, seen);
+    entry_.shown = attempt_.rate(entry_.problem, runs_of_a_race);
+    if (entry_.shown->seen > 0) return verdict;
+    entry_.problem = before;
+    entry_.neighbours.clear();
+    entry_.minimal = false;
+    entry_.shown = Rate{std::max(rate.seen, 1), std::max(rate.runs, 1)};
+    return seen;
+  }
+
+  Entry& entry_;
+  Attempt& attempt_;
+  const ShrinkLimits& limits_;
+  ShrinkBudget left_;
+  const std::function<void(const ShrinkStep&)>& accepted_;
 };
+
+// The outcome as it was before no repeat showed it again.
+CaseOutcome as_seen(const CaseOutcome& outcome) {
+  CaseOutcome seen = outcome;
+  if (outcome.unrepeated) seen.laws[*seen.reported].verdict = *outcome.unrepeated;
+  return seen;
+}
 
 }  // namespace
 
 Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted) {
-  const Verdict& seen = failure.outcome.finding()->verdict;
+  Instance unknown;
+  if (!bench.instance) bench.instance = &unknown;
+  const CaseOutcome outcome = as_seen(failure.outcome);
   const SubjectInfo& info = bench.subject.info();
   Entry entry;
   entry.subject = portable_subject(subject);
   entry.subject_version = info.version;
   entry.attest_version = attest_version();
   entry.policy_given = policy.has_value();
-  entry.original = to_text(portable_problem(failure.problem));
+  entry.problem = outcome.blamed(failure.problem);
+  entry.original = to_text(portable_problem(entry.problem));
   entry.seed = failure.seed;
   entry.case_number = failure.case_number;
-  entry.problem = failure.problem;
-  Verdict verdict = seen;
-  Attempt attempt(failure.outcome, bench, policy);
-  if (seen.kind != VerdictKind::flaky) {
-    if (seen.kind == VerdictKind::timeout) budget.calls = std::min(budget.calls, most_timeouts);
-    Shrunk shrunk = shrink(failure.problem, seen, std::ref(attempt), limits, budget, accepted);
-    entry.problem = std::move(shrunk.minimal);
-    entry.shrink_calls = shrunk.calls;
-    entry.minimal = shrunk.complete;
-    entry.neighbours = std::move(shrunk.neighbours);
-    verdict = std::move(shrunk.verdict);
-  }
-  const FailureKey& key = attempt.key();
+  const Verdict& seen = outcome.finding()->verdict;
+  if (seen.kind == VerdictKind::timeout) budget.calls = std::min(budget.calls, most_timeouts);
+  Attempt attempt(entry.problem, outcome, bench, policy);
+  Reproducer reproducer(entry, attempt, limits, budget, accepted);
+  Verdict verdict;
+  if (!outcome.after.empty())
+    verdict = reproducer.behind(seen);
+  else if (outcome.culprit)
+    verdict = reproducer.smaller(entry.problem, seen);
+  else
+    verdict = reproducer.alone(seen, outcome.before, failure.outcome.unrepeated ? why_unrepeated : why_not_fresh);
+  FailureKey key = attempt.key();
+  key.kind = verdict.kind;
   entry.property = key.property;
-  for (const std::size_t law : failure.outcome.needed)
+  for (const std::size_t law : outcome.culprit ? outcome.culprit->laws : outcome.needed)
     if (const std::string_view name = properties::properties()[law].name; name != key.property && !is_statistical(law))
       entry.with.emplace_back(name);
+  entry.after = earlier_calls(attempt.after());
   entry.contract = contract_for_problem(info, policy, entry.problem);
   entry.seen = verdict.kind;
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
   // What never shows again has no minimal case to read predicates from.
-  entry.bucket = seen.kind == VerdictKind::flaky ? to_text(key) + ":" + entry.subject
-                                                 : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
+  entry.bucket = entry.seen == VerdictKind::flaky
+                     ? to_text(key) + ":" + entry.subject
+                     : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
   return entry;
 }
 

@@ -6,6 +6,8 @@
 #include <new>
 
 #include "engine/bucket.hpp"
+#include "engine/instance.hpp"
+#include "engine/sound.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
 
@@ -16,44 +18,47 @@ namespace {
 class Subjects {
  public:
   Subjects(const Resolve& resolve, const SubjectFactory* peer, const oracle::Calibration* calibration)
-      : resolve_(resolve), calibration_(calibration) {
-    if (peer) peer_ = peer->open();
-  }
+      : resolve_(resolve), peer_(peer), calibration_(calibration) {}
 
   // Throws Error.
-  Bench bench(const Entry& entry) { return {of(entry), peer_.get(), calibration_}; }
-
- private:
-  Subject& of(const Entry& entry) {
+  Bench bench(const Entry& entry) {
     const std::string key = entry.subject + (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
     Slot& slot = slots_[key];
     if (slot.error) throw *slot.error;
-    if (slot.subject) return *slot.subject;
     try {
-      slot.factory = resolve_(entry);
-      slot.subject = slot.factory->open();
+      if (!slot.station) {
+        slot.factory = resolve_(entry);
+        slot.station.emplace(*slot.factory, peer_, calibration_);
+      }
+      return slot.station->bench();
     } catch (const Error& error) {
       slot.error = error;
       throw;
     }
-    return *slot.subject;
   }
 
+ private:
   struct Slot {
     std::unique_ptr<SubjectFactory> factory;
-    std::unique_ptr<Subject> subject;
+    std::optional<Station> station;
     std::optional<Error> error;
   };
   const Resolve& resolve_;
+  const SubjectFactory* peer_;
   const oracle::Calibration* calibration_;
-  std::unique_ptr<Subject> peer_;
   std::map<std::string, Slot> slots_;
 };
 
-std::vector<std::size_t> laws_of(const Entry& entry) {
-  std::vector<std::size_t> laws{law_named(entry.property)};
-  for (const std::string& name : entry.with) laws.push_back(law_named(name));
+std::vector<std::size_t> laws_named(std::span<const std::string> names) {
+  std::vector<std::size_t> laws;
+  for (const std::string& name : names) laws.push_back(law_named(name));
   std::ranges::sort(laws);
+  return laws;
+}
+
+std::vector<std::size_t> laws_of(const Entry& entry) {
+  std::vector<std::size_t> laws = laws_named(entry.with);
+  laws.insert(std::ranges::lower_bound(laws, law_named(entry.property)), law_named(entry.property));
   return laws;
 }
 
@@ -83,23 +88,88 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   }
 }
 
-void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
-  const std::vector<std::size_t> laws = laws_of(entry);
-  const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
-  const Contract contract = contract_for_problem(bench.subject.info(), policy, entry.problem);
-  const CaseOutcome outcome = check(entry.problem, contract, bench, laws);
-  for (const LawVerdict& law : outcome.laws)
-    if (law.law == law_named(entry.property)) result.verdict = law.verdict;
+std::vector<Asked> calls_before(const Entry& entry) {
+  std::vector<Asked> calls;
+  for (const EarlierCall& call : entry.after) calls.push_back({call.problem, laws_named(call.laws)});
+  return calls;
+}
+
+// What the call of an entry does to a fresh instance.
+Verdict poison_verdict(const Entry& entry, const Problem& problem, Bench bench, const Contract& contract) {
+  ailment(bench, contract);  // a fresh instance chooses the canary
+  if (!renew(bench)) return Verdict::skip("this subject cannot be started again");
+  std::vector<Asked> calls = calls_before(entry);
+  calls.push_back({problem, laws_named(entry.with)});
+  repeat_calls(calls, bench, contract);
+  const std::optional<Ailment> ill = ailment(bench, contract);
+  return ill ? Verdict{VerdictKind::poisoned, ill->text(), {}, {}} : Verdict::pass();
+}
+
+// The entry's own calls, as the instance stands.
+Verdict verdict_now(const Entry& entry, const Problem& problem, Bench bench, const Contract& contract) {
+  const CaseOutcome outcome = check(problem, contract, bench, laws_of(entry));
+  const auto own = std::ranges::find(outcome.laws, law_named(entry.property), &LawVerdict::law);
   // A call that does not return is the finding of the first law that ran, whichever it was.
-  if (const LawVerdict* finding = outcome.finding(); finding && !is_finding(result.verdict->kind))
-    result.verdict = finding->verdict;
-  if (result.verdict->kind == VerdictKind::skip && result.verdict->reason.starts_with(unsupported_prefix)) {
+  if (const LawVerdict* finding = outcome.finding(); finding && !is_finding(own->verdict.kind)) return finding->verdict;
+  return own->verdict;
+}
+
+void judge_entry(const Entry& entry, const Policy& policy, const Verdict& verdict, ReplayResult& result) {
+  result.verdict = verdict;
+  if (verdict.kind == VerdictKind::skip && verdict.reason.starts_with(unsupported_prefix)) {
     result.outcome = Replayed::unsupported;
-    result.sentence = "not run: " + result.verdict->reason.substr(unsupported_prefix.size());
+    result.sentence = "not run: " + verdict.reason.substr(unsupported_prefix.size());
   } else if (entry.expect == VerdictKind::fail)
-    judge_expected_failure(entry, contract.policy, *result.verdict, result);
+    judge_expected_failure(entry, policy, verdict, result);
   else
-    judge_expected_pass(entry, contract.policy, *result.verdict, result);
+    judge_expected_pass(entry, policy, verdict, result);
+}
+
+// Nothing that a fresh instance could say would be heard.
+bool settled(const ReplayResult& result) {
+  return result.outcome == Replayed::as_expected || result.outcome == Replayed::unsupported;
+}
+
+constexpr int most_replays = 200;
+
+// Of an entry that does not always show: so many that one that shows as often as it did is missed once in a thousand times.
+int tries_of(const Entry& entry) {
+  if (!entry.shown || entry.expect != VerdictKind::fail) return 1;
+  return std::min(most_replays, 1 + 7 * entry.shown->runs / entry.shown->seen);
+}
+
+// Entries that follow each other share an instance while it is sound; what is not as expected is what a fresh one says.
+void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
+  const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+  const Problem& problem = entry.problem;
+  const Contract contract = contract_for_problem(bench.subject.info(), policy, problem);
+  if (entry.seen == VerdictKind::poisoned) {
+    judge_entry(entry, contract.policy, poison_verdict(entry, problem, bench, contract), result);
+    renew(bench);
+    return;
+  }
+  if (entry.after.empty()) {
+    judge_entry(entry, contract.policy, verdict_now(entry, problem, bench, contract), result);
+    const bool sound = !is_finding(result.verdict->kind) || !ailment(bench, contract);
+    if (sound && settled(result)) return;
+  }
+  if (!renew(bench) && !entry.after.empty()) {
+    result.sentence = "needs an instance that was asked nothing before, and this subject cannot be started again";
+    return;
+  }
+  if (settled(result)) return;
+  const int tries = tries_of(entry);
+  for (int i = 0; i < tries && !settled(result); ++i) {
+    if (i > 0) renew(bench);
+    repeat_calls(calls_before(entry), bench, contract);
+    judge_entry(entry, contract.policy, verdict_now(entry, problem, bench, contract), result);
+  }
+  if (entry.shown && result.outcome == Replayed::mended) {
+    result.outcome = Replayed::unexpected;
+    result.sentence = "was seen in " + std::to_string(entry.shown->seen) + " of " + std::to_string(entry.shown->runs) +
+                      " runs, and in none of " + std::to_string(tries + 1) + " now: answers differ from call to call";
+  }
+  if (!entry.after.empty() || is_finding(result.verdict->kind)) renew(bench);
 }
 
 ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects, bool expect_pass) {

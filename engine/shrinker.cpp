@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "engine/instance.hpp"
+
 namespace attest::engine {
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -22,6 +24,10 @@ class Shrinker::Gated final : public Subject {
   std::vector<CallResult> run(std::span<const attest_attention> calls) override {
     shrinker_.pass_gate(worker_, waited_);
     return inner_->run(calls);
+  }
+  bool renew() override {
+    shrinker_.pass_gate(worker_, waited_);
+    return inner_->renew();
   }
 
  private:
@@ -134,6 +140,7 @@ void Shrinker::work(std::size_t worker) {
   omp_set_num_threads(1);  // what a kernel opens in here would come on top of the campaign's own threads
   double waited = 0;
   std::unique_ptr<Subject> subject, peer;
+  Instance instance;
   std::unique_lock lock(guard_);
   while (true) {
     changed_.wait(lock, [&] { return ending_ || (!stop_ && worker < allowed_ && !waiting_.empty()); });
@@ -149,10 +156,11 @@ void Shrinker::work(std::size_t worker) {
       if (!subject) subject = std::make_unique<Gated>(*this, worker, waited, subject_.open());
       if (!peer && peer_) peer = peer_->open();
       const std::uint64_t number = task.number;
-      result = work_({*subject, peer.get(), calibration_}, std::move(task), stop_, [&](const ShrinkStep& step) {
-        const std::lock_guard inner(guard_);
-        progress_.push_back({number, step});
-      });
+      result =
+          work_({*subject, peer.get(), calibration_, &instance}, std::move(task), stop_, [&](const ShrinkStep& step) {
+            const std::lock_guard inner(guard_);
+            progress_.push_back({number, step});
+          });
     } catch (...) {
       result.error = std::current_exception();
     }

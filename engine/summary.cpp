@@ -43,6 +43,7 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   ++cases;
   executed += outcome.executed();
   failing_cases += outcome.reported.has_value();
+  slow += outcome.slow;
   seconds_in += outcome.seconds;
   if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.lk >= long_keys;

@@ -68,6 +68,7 @@ struct Summary {
   double given_up = 0;                                    // share of the domain that `assume` excludes
   std::uint64_t rejected = 0;                             // draws that --assume turned away
   std::uint64_t failing_cases = 0;
+  std::uint64_t slow = 0;  // cases that passed the time limit, and did not when they were asked once more, alone
   double seconds = 0;
   Seconds seconds_in;
   std::vector<Finding> findings;  // one per bucket, in order of case number

@@ -21,7 +21,7 @@ ordered_json reasons_to_json(const Reasons& reasons) {
 ordered_json property_to_json(const PropertyCounts& counts) {
   ordered_json object;
   using enum VerdictKind;
-  for (const VerdictKind kind : {pass, warn, fail, error, crash, timeout, flaky})
+  for (const VerdictKind kind : {pass, warn, fail, error, crash, timeout, poisoned, flaky})
     object[std::string(name(kind))] = counts.of(kind);
   object["skip"] = reasons_to_json(counts.skipped);
   object["vacuous"] = reasons_to_json(counts.vacuous);
@@ -65,6 +65,7 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["laws_left_out"] = s.laws_left_out;
   object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
+  object["slow"] = s.slow;
   object["seconds"] = s.seconds;
   object["seconds_in"] = seconds_to_json(s.seconds_in);
 }
@@ -76,6 +77,8 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   object["verdict"] = name(f.entry.seen);
   if (!f.entry.reason.empty()) object["reason"] = f.entry.reason;
   object["problem"] = to_text(f.entry.problem);
+  if (!f.entry.after.empty()) object["after"] = to_json(f.entry.after);
+  if (f.entry.shown) object["shown"] = {{"seen", f.entry.shown->seen}, {"runs", f.entry.shown->runs}};
   object["original"] = f.entry.original;
   object["case"] = f.case_number;
   object["multiply_adds"] = f.entry.problem.multiply_adds();
@@ -164,6 +167,7 @@ void state_from_json(const json& object, Summary& s) {
   s.redrawn = object.at("redrawn").get<std::uint64_t>();
   s.laws_left_out = object.at("laws_left_out").get<std::uint64_t>();
   s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
+  s.slow = object.value("slow", std::uint64_t{0});
   s.drift = drift_from_json(object.at("drift"));
   s.seconds = object.at("seconds").get<double>();
   const json& in = object.at("seconds_in");

@@ -115,6 +115,7 @@ std::string finding_lines(const Summary&, const Finding& finding) {
   const bool drift = entry.property == engine::drift_name;
   std::string text = line(drift ? "worst" : "problem", to_text(entry.problem));
   text += line("in decimal", decimals(entry.problem));
+  text += conditions_text(entry, "     ", 11);
   if (entry.evidence) text += line("witness", evidence_line(*entry.evidence));
   text += line("said", entry.reason);
   if (drift) return text;

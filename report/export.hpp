@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/inputs.hpp"
 #include "engine/corpus.hpp"
@@ -15,6 +16,13 @@ struct Exported {
   std::optional<Tensor> out;  // what the subject returned just now, if it could be run
   std::string subject_code;   // Python that leaves the subject's answer in `got`; empty: the recorded output is printed
   Tensor lse{};               // beside out; absent unless the problem asks for it
+  // The calls of entry.after, with code like subject_code; empty where the subject has none.
+  struct Earlier {
+    const engine::EarlierCall& call;
+    Inputs inputs;
+    std::string code;
+  };
+  std::vector<Earlier> earlier{};
 };
 
 // A self-contained script: literal tensors, the attention that this problem asks for in float64, the subject's answer, and

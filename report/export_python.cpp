@@ -163,6 +163,26 @@ std::string print_got(const engine::Entry& entry) {
   return at.empty() ? "print('got\\n', got)\n" : "print('got     ', got[at])\n";
 }
 
+// What must be asked before, on the same instance, or why this script cannot.
+std::string earlier_calls(const Exported& exported) {
+  const auto& after = exported.entry.after;
+  if (after.empty()) return {};
+  std::string code = fmt::format("\n# It fails on an instance that was asked {} before, in this order.\n",
+                                 after.size() == 1 ? "this call" : fmt::format("these {} calls", after.size()));
+  if (exported.earlier.empty()) {
+    for (const engine::EarlierCall& call : after) code += fmt::format("#   {}\n", comment(to_text(call.problem)));
+    return code + "# This script cannot make them, since nothing in Python calls the subject: `attest replay` does.\n";
+  }
+  for (const Exported::Earlier& earlier : exported.earlier) {
+    code += fmt::format("# {}\n", comment(to_text(earlier.call.problem)));
+    if (!earlier.call.laws.empty())
+      code += fmt::format("# the further calls that {} made of it are left out: `attest replay` makes them\n",
+                          comment(fmt::format("{}", fmt::join(earlier.call.laws, ", "))));
+    code += tensors(earlier.inputs) + earlier.code;
+  }
+  return code + "# and now the call itself\n";
+}
+
 }  // namespace
 
 std::string python_script(const Exported& exported) {
@@ -176,13 +196,21 @@ std::string python_script(const Exported& exported) {
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
   if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));
+  if (entry.seen == VerdictKind::poisoned)
+    code += fmt::format(
+        "# this call is not what fails, and the script makes it alone: it poisons the instance, so that {}\n",
+        comment(entry.reason));
+  if (entry.shown)
+    code += fmt::format("# it failed in {} of {} runs: one run of this script may not show it\n", entry.shown->seen,
+                        entry.shown->runs);
   code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
   code += "import numpy as np\n";
   const std::string data =
       tensors(exported.inputs) + (exported.subject_code.empty() && exported.out ? array("got", *exported.out) : "");
-  if (data.find("nan") != std::string::npos || data.find("inf") != std::string::npos)
+  const std::string made = earlier_calls(exported) + "\n" + data;
+  if (made.find("nan") != std::string::npos || made.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  code += "\n" + data + reference(entry.problem, entry.contract, exported.inputs) + "\n" + print_expected(entry);
+  code += made + reference(entry.problem, entry.contract, exported.inputs) + "\n" + print_expected(entry);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
   return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry)) + print_lse(entry);
 }

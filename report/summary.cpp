@@ -122,6 +122,9 @@ std::string summary_text(const Summary& summary) {
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
+  if (s.slow > 0)
+    text += fmt::format("  slow: {} {} the time limit, and not when asked once more, alone on a fresh instance\n",
+                        grouped(s.slow), s.slow == 1 ? "problem passed" : "problems passed");
   if (!s.assume.empty())
     text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
   for (std::size_t i = 0; i < s.avoided.size() && i < most_avoided_shown; ++i) {

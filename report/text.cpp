@@ -1,13 +1,18 @@
 #include "report/text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/problem.hpp"
 
 namespace attest::report {
+namespace {
+constexpr std::size_t most_calls_shown = 8;
+}  // namespace
 
 std::string grouped(std::uint64_t n) {
   std::string digits = std::to_string(n);
@@ -55,6 +60,31 @@ std::string evidence_line(const Evidence& evidence) {
   line += how_far(evidence);
   if (!evidence.note.empty()) line += "; " + evidence.note;
   return line;
+}
+
+std::string conditions_text(const engine::Entry& entry, std::string_view indent, std::size_t width) {
+  const auto line = [&](std::string_view label, const std::string& text) {
+    return fmt::format("{}{:<{}}{}\n", indent, label, width, text);
+  };
+  if (entry.shown)
+    return line("shows", fmt::format("in {} of {} runs: answers differ from call to call", entry.shown->seen,
+                                     entry.shown->runs));
+  const std::size_t count = entry.after.size();
+  std::string text;
+  if (entry.seen == VerdictKind::poisoned && !entry.with.empty())
+    text = line("calls", fmt::format("those that {} makes of it", fmt::join(entry.with, ", ")));
+  if (count == 0) return text;
+  text += line("after", fmt::format("{} on the same instance: answers differ from call to call",
+                                    count == 1 ? "this call" : fmt::format("these {} calls", count)));
+  for (std::size_t i = 0; i < std::min(count, most_calls_shown); ++i) {
+    const engine::EarlierCall& call = entry.after[i];
+    const std::string laws =
+        call.laws.empty() ? "" : fmt::format(" (and the further calls of {})", fmt::join(call.laws, ", "));
+    text += line("", to_text(call.problem) + laws);
+  }
+  if (count > most_calls_shown)
+    text += line("", fmt::format("and {} more, which the reproducer holds", count - most_calls_shown));
+  return text;
 }
 
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {

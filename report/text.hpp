@@ -28,6 +28,10 @@ std::string evidence_line(const Evidence& evidence);
 inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
 
+// What it takes to see the failure of an entry, if one call is not enough: the calls that a fresh instance must be asked
+// before, a line each, or how often it shows. Behind `indent`, labels fill `width`.
+std::string conditions_text(const engine::Entry& entry, std::string_view indent, std::size_t width);
+
 // The object that --json writes.
 nlohmann::ordered_json summary_json(const engine::Summary& summary);
 

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
+#include "kernels/forget.hpp"
 #include "kernels/registry.hpp"
 
 namespace attest {
@@ -22,10 +24,12 @@ class BuiltinSubject : public Subject {
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
   std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+    if (std::exchange(fresh_, false)) kernels::forget_calls();
     std::vector<CallResult> results;
     for (const attest_attention& call : calls) results.push_back(run_one(call));
     return results;
   }
+  bool renew() override { return fresh_ = true; }
 
  private:
   CallResult run_one(const attest_attention& call) const {
@@ -45,6 +49,7 @@ class BuiltinSubject : public Subject {
   SubjectInfo info_;
   const KernelEntry& kernel_;
   std::optional<Policy> policy_;
+  bool fresh_ = true;
 };
 
 class BuiltinFactory : public SubjectFactory {

@@ -47,6 +47,11 @@ class WorkerSubject : public Subject {
     return results;
   }
 
+  bool renew() override {
+    connection_.reset();
+    return true;
+  }
+
  private:
   // Empty, or why it could not be.
   std::string start_again() {

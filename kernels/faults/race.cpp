@@ -1,4 +1,5 @@
 #include "kernels/faults/fault.hpp"
+#include "kernels/faults/state.hpp"
 
 namespace attest::kernels::faults {
 namespace {
@@ -23,6 +24,8 @@ void in_changing_order(const attest_attention& attention, const Contract& contra
 }
 
 }  // namespace
+
+void forget_race() noexcept { other_order = false; }
 
 extern constexpr KernelEntry race{"race",
                                   "the values of a tile are added in the order in which they arrive",

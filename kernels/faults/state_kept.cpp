@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "kernels/faults/fault.hpp"
+#include "kernels/faults/state.hpp"
 
 namespace attest::kernels::faults {
 namespace {
@@ -47,6 +48,8 @@ void with_kept_keys(const attest_attention& attention, const Contract& contract)
 }
 
 }  // namespace
+
+void forget_state_kept() noexcept { newer = older = Packed(); }
 
 extern constexpr KernelEntry state_kept{"state-kept",
                                         "keys packed by the call before are used for those packed before them",

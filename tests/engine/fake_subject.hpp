@@ -16,21 +16,26 @@ class FakeFactory final : public SubjectFactory {
   FakeFactory(SubjectInfo info, std::function<Answer()> make) : info_(std::move(info)), make_(std::move(make)) {}
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Fake>(info_, make_()); }
+  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Fake>(info_, make_); }
 
  private:
   class Fake final : public Subject {
    public:
-    Fake(const SubjectInfo& info, Answer answer) : info_(info), answer_(std::move(answer)) {}
+    Fake(const SubjectInfo& info, const std::function<Answer()>& make) : info_(info), make_(make), answer_(make_()) {}
     [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
     std::vector<CallResult> run(std::span<const attest_attention> calls) override {
       std::vector<CallResult> results;
       for (const attest_attention& call : calls) results.push_back(answer_(call));
       return results;
     }
+    bool renew() override {
+      answer_ = make_();
+      return true;
+    }
 
    private:
     const SubjectInfo& info_;
+    const std::function<Answer()>& make_;
     Answer answer_;
   };
 

@@ -1,0 +1,247 @@
+// What a finding is worth: an instance known to be sound says.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/check.hpp"
+#include "engine/instance.hpp"
+#include "engine/quiet.hpp"
+#include "engine/sound.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr int repeats = 3;
+constexpr std::size_t most_before = 8;  // kept with a case, of which a block holds thousands
+
+bool died(const CaseOutcome& outcome) {
+  return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) {
+    return law.verdict.kind == VerdictKind::crash || law.verdict.kind == VerdictKind::timeout;
+  });
+}
+
+bool shows(const CaseOutcome& outcome, std::size_t law) {
+  return std::ranges::any_of(outcome.laws,
+                             [&](const LawVerdict& l) { return l.law == law && is_finding(l.verdict.kind); });
+}
+
+// One case and the instance on which it failed.
+class Confirmation {
+ public:
+  Confirmation(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws,
+               CaseOutcome seen, Instance::Mark begin)
+      : problem_(problem), contract_(contract), bench_(bench), laws_(laws), outcome_(std::move(seen)), begin_(begin) {}
+
+  // Leaves a sound instance behind, if there can be one.
+  CaseOutcome run() {
+    CaseOutcome outcome = judge();
+    if (!sound_) fresh();
+    return outcome;
+  }
+
+ private:
+  CaseOutcome judge() {
+    const VerdictKind kind = outcome_.finding()->verdict.kind;
+    look_at_instance(outcome_);
+    const bool once_more = sound_ || kind == VerdictKind::crash;
+    if (once_more && bench_.instance->is_settled(to_text(outcome_.key())) && shows(ask(outcome_.needed), law())) {
+      outcome_.before = bench_.instance->before(begin_, most_before);
+      return std::move(outcome_);
+    }
+    const std::vector<Asked> before = bench_.instance->before(begin_);
+    const std::optional<Ailment> ill = ill_;
+    if (!fresh()) {
+      if (ill)
+        flaky(*outcome_.finding(),
+              "the instance then failed other calls too, and this subject cannot be started again");
+      else if (!shows(ask(outcome_.needed), law()))
+        return unshown(before);
+      return std::move(outcome_);
+    }
+    CaseOutcome again = kind == VerdictKind::timeout ? ask_alone() : ask(laws_);
+    if (!again.reported) return not_of_a_fresh_one(ill, before, std::move(again));
+    take(std::move(again));
+    bench_.instance->settle(to_text(outcome_.key()));
+    narrow();
+    return std::move(outcome_);
+  }
+
+  [[nodiscard]] std::size_t law() const { return outcome_.finding()->law; }
+
+  // After a finding: whether the instance is sound.
+  void look_at_instance(const CaseOutcome& outcome) {
+    ill_.reset();
+    if (died(outcome)) {
+      sound_ = false;
+      return;
+    }
+    ill_ = ailment(bench_, contract_);
+    sound_ = !ill_;
+  }
+  bool fresh() {
+    sound_ = renew(bench_);
+    return sound_;
+  }
+  // On an instance known to be sound.
+  CaseOutcome ask(std::span<const std::size_t> laws) {
+    if (!sound_) fresh();
+    CaseOutcome outcome = check(problem_, contract_, bench_, laws);
+    outcome_.seconds += outcome.seconds;
+    if (outcome.reported) look_at_instance(outcome);
+    return outcome;
+  }
+  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this one.
+  CaseOutcome ask_alone() {
+    const auto warm = [&] {
+      warm_up(bench_, contract_);
+      return ask(laws_);
+    };
+    return bench_.quiet ? bench_.quiet->alone(warm) : warm();
+  }
+  // The verdicts of another check of the case count.
+  void take(CaseOutcome other) {
+    const Seconds seconds = outcome_.seconds;
+    outcome_ = std::move(other);
+    outcome_.seconds = seconds;
+  }
+
+  // Of what a fresh instance shows: which laws it takes, and whether the case poisons its instance before it fails there.
+  void narrow() {
+    const std::optional<Ailment> ill = ill_;
+    if (ill && !properties::properties()[law()].base_call && blame(ill, {Asked{problem_, {}}})) return;
+    if (shows(ask(outcome_.needed), law())) return;
+    std::vector<std::size_t> sooner;
+    for (const std::size_t other : laws_)
+      if (other < law()) sooner.push_back(other);
+    if (ill && blame(ill, {Asked{problem_, sooner}})) return;
+    outcome_.needed.assign(laws_.begin(), laws_.end());
+  }
+
+  // Whether the last of `calls`, after the others, poisons a fresh instance: each time, until that was seen once for the key.
+  // If so it is the finding.
+  bool blame(const std::optional<Ailment>& seen, std::vector<Asked> calls) {
+    std::optional<Ailment> ill;
+    for (int i = 0; i < repeats; ++i) {
+      if (calls.empty() || !fresh()) return false;
+      repeat_calls(calls, bench_, contract_);
+      ill = ailment(bench_, contract_);
+      sound_ = !ill;
+      if (!ill || (seen && (ill->law != seen->law || ill->verdict.kind != seen->verdict.kind))) return false;
+      const std::string key = to_text(key_of(properties::properties()[ill->law].name, poison(*ill)));
+      if (bench_.instance->is_settled(key)) break;
+      if (i + 1 == repeats) bench_.instance->settle(key);
+    }
+    Asked culprit = std::move(calls.back());
+    calls.pop_back();
+    poisoned(*ill, std::move(culprit), std::move(calls));
+    return true;
+  }
+
+  // What a fresh instance does not show. If the instance was poisoned, the verdicts are those of a fresh one, and the finding
+  // is what poisoned it; a death leaves nothing to look at, and may have the same cause.
+  CaseOutcome not_of_a_fresh_one(const std::optional<Ailment>& ill, const std::vector<Asked>& before,
+                                 CaseOutcome again) {
+    CaseOutcome seen = outcome_;
+    const bool late = seen.finding()->verdict.kind == VerdictKind::timeout;
+    take(std::move(again));
+    if ((ill || died(seen)) && blame_before(ill, before)) return std::move(outcome_);
+    if (late) {
+      outcome_.slow = true;
+    } else if (ill) {
+      flaky(*seen.finding(), "the instance failed other calls too; a fresh one does neither, nor after the " +
+                                 std::to_string(before.size()) + " checks before");
+    } else {
+      take(std::move(seen));
+      return unshown(before);
+    }
+    return std::move(outcome_);
+  }
+
+  // The latest check is the likeliest: the call of its problem, or those of one of its laws; or all that there was.
+  bool blame_before(const std::optional<Ailment>& ill, const std::vector<Asked>& before) {
+    if (before.empty()) return false;
+    const Asked& latest = before.back();
+    if (blame(ill, {Asked{latest.problem, {}}})) return true;
+    for (const std::size_t law : latest.laws)
+      if (!properties::properties()[law].base_call && blame(ill, {Asked{latest.problem, {law}}})) return true;
+    return blame(ill, {latest}) || (before.size() > 1 && blame(ill, before));
+  }
+
+  void poisoned(const Ailment& ill, Asked culprit, std::vector<Asked> after) {
+    report({ill.law, poison(ill)});
+    outcome_.culprit = std::move(culprit);
+    outcome_.after = std::move(after);
+  }
+
+  static Verdict poison(const Ailment& ill) { return {VerdictKind::poisoned, ill.text(), {}, {}}; }
+
+  // In the place of that law's verdict.
+  void report(LawVerdict finding) {
+    auto place = std::ranges::lower_bound(outcome_.laws, finding.law, {}, &LawVerdict::law);
+    if (place == outcome_.laws.end() || place->law != finding.law) place = outcome_.laws.insert(place, finding);
+    *place = std::move(finding);
+    outcome_.reported = place - outcome_.laws.begin();
+    outcome_.needed = {place->law};
+  }
+
+  // A sound instance did not show it again: the other laws' calls, those before the case, or chance.
+  CaseOutcome unshown(const std::vector<Asked>& before) {
+    const std::size_t law = this->law();
+    for (int i = 0; i < repeats; ++i)
+      if (shows(ask(laws_), law)) {
+        outcome_.needed.assign(laws_.begin(), laws_.end());
+        return std::move(outcome_);
+      }
+    if (behind(before, laws_, law)) {
+      outcome_.after = before;
+      if (!behind(before, outcome_.needed, law)) outcome_.needed.assign(laws_.begin(), laws_.end());
+      return std::move(outcome_);
+    }
+    flaky(*outcome_.finding(), "three repeats of the same calls did not show it again");
+    return std::move(outcome_);
+  }
+
+  // Whether a fresh instance shows it after those calls.
+  bool behind(const std::vector<Asked>& before, std::span<const std::size_t> laws, std::size_t law) {
+    if (before.empty() || !fresh()) return false;
+    repeat_calls(before, bench_, contract_);
+    sound_ = false;
+    return shows(check(problem_, contract_, bench_, laws), law);
+  }
+
+  void flaky(LawVerdict seen, const std::string& why) {
+    report({seen.law, flaky_verdict(seen.verdict, why)});
+    outcome_.needed.assign(laws_.begin(), laws_.end());
+    outcome_.unrepeated = std::move(seen.verdict);
+  }
+
+  const Problem& problem_;
+  const Contract& contract_;
+  const Bench bench_;
+  const std::span<const std::size_t> laws_;
+  CaseOutcome outcome_;
+  const Instance::Mark begin_;
+  std::optional<Ailment> ill_;  // of the instance, when it was last looked at
+  bool sound_ = false;
+};
+
+}  // namespace
+
+Verdict flaky_verdict(const Verdict& seen, const std::string& why) {
+  std::string reason = "was " + std::string(name(seen.kind));
+  if (!seen.reason.empty()) reason += ": " + seen.reason;
+  return {VerdictKind::flaky, reason + "; " + why, seen.evidence, {}};
+}
+
+CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
+                            std::span<const std::size_t> laws) {
+  Instance unknown;
+  if (!bench.instance) bench.instance = &unknown;
+  const Instance::Mark begin = bench.instance->mark();
+  CaseOutcome outcome = check(problem, contract, bench, laws);
+  if (!outcome.reported) return outcome;
+  return Confirmation(problem, contract, bench, laws, std::move(outcome), begin).run();
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,70 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+#include "engine/check.hpp"
+
+namespace attest::engine {
+
+// What is known of one instance of the subject beside its answers: what it was asked since it started, and by which problem
+// one tells that it still answers rightly.
+class Instance {
+ public:
+  static constexpr std::size_t most_kept = 256;  // checks; older ones are forgotten
+
+  void asked(const Problem& problem, std::span<const std::size_t> laws);
+  // A fresh instance took its place.
+  void started();
+  // A point in an instance's life.
+  struct Mark {
+    std::uint64_t start, now;
+  };
+  [[nodiscard]] Mark mark() const noexcept { return {start_, now_}; }
+  // What the life of `mark` was asked until then, as far as it is kept and `most` allows, oldest first.
+  [[nodiscard]] std::vector<Asked> before(Mark mark, std::size_t most = most_kept) const;
+
+  // The keys of failures that a fresh instance was seen to show: others are not asked of one again here.
+  [[nodiscard]] bool is_settled(const std::string& key) const { return settled_.contains(key); }
+  void settle(const std::string& key) { settled_.insert(key); }
+
+  // A problem that a fresh instance answers rightly.
+  struct Canary {
+    std::optional<Problem> problem;
+    bool none = false;  // a fresh instance answers none of those that were tried
+  };
+  [[nodiscard]] Canary& canary(Format dtype) { return canaries_[dtype]; }
+
+ private:
+  std::vector<Asked> ring_;
+  std::uint64_t now_ = 0, start_ = 0;
+  std::map<Format, Canary> canaries_;
+  std::set<std::string> settled_;
+};
+
+// The instances of one thread: that of the subject, that of its peer, and what is known of the first. They are started on
+// first use.
+class Station {
+ public:
+  // `peer` and `calibration` may be null; all must outlive it.
+  Station(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration)
+      : factory_(&subject), peer_factory_(peer), calibration_(calibration), instance_(std::make_unique<Instance>()) {}
+
+  // Throws Error(no_subject) if one cannot be started.
+  Bench bench();
+
+ private:
+  const SubjectFactory *factory_, *peer_factory_;
+  const oracle::Calibration* calibration_;
+  std::unique_ptr<Subject> subject_, peer_;
+  std::unique_ptr<Instance> instance_;
+};
+
+}  // namespace attest::engine

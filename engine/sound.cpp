@@ -1,0 +1,160 @@
+#include "engine/sound.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/instance.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+// b, hq, hkv, lq, lk, d, dv of the canaries, the smallest first that softmax and both products have a part in. A kernel
+// that is wrong on one of them may be right on the next: a single key leaves next to nothing to err in.
+using Sizes = std::array<Index, 7>;
+constexpr Sizes canary_sizes[] = {
+    {1, 1, 1, 2, 3, 4, 4}, {1, 1, 1, 1, 1, 1, 1}, {1, 2, 2, 16, 16, 64, 64}, {2, 2, 2, 64, 64, 128, 128}};
+constexpr std::uint64_t canary_seed = 0x63616E617279;
+
+// The least size that is offered from `n` on.
+Index offered(const DimRange& range, Index n) {
+  const Index step = std::max<Index>(range.multiple, 1);
+  const Index least = std::max({n, range.min, Index{1}});
+  return std::min((least + step - 1) / step * step, range.max);
+}
+
+Problem canary(const Sizes& size, const Supports& s, Format dtype) {
+  Problem p;
+  p.dtype = dtype;
+  p.b = offered(s.b, size[0]);
+  p.hkv = offered(s.hkv, size[2]);
+  p.hq = offered(s.hq, std::max(size[1], p.hkv));
+  if (p.hq != p.hkv && (!s.gqa || p.hq % p.hkv != 0)) p.hkv = offered(s.hkv, p.hq);
+  p.lq = offered(s.lq, size[3]);
+  p.lk = offered(s.lk, size[4]);
+  p.d = offered(s.d, size[5]);
+  p.dv = s.dv_equals_d ? p.d : offered(s.dv, size[6]);
+  p.values = Values::normal;
+  p.seed = canary_seed;
+  return p;
+}
+
+// What the canary is held against: memory, result class and bound. They make no call beyond that of the problem.
+std::span<const std::size_t> canary_laws() {
+  static const std::array<std::size_t, 3> laws{law_named("guards"), law_named("result-class"),
+                                               law_named(policy_bound_name)};
+  return laws;
+}
+
+// What is wrong with the answer, if anything; `answered`: whether there was one to judge.
+std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& contract, bool& answered) {
+  CaseOutcome outcome = check(problem, contract, bench, canary_laws());
+  answered = outcome.executed();
+  if (!outcome.reported) return std::nullopt;
+  LawVerdict& law = outcome.laws[*outcome.reported];
+  return Ailment{law.law, std::move(law.verdict), problem};
+}
+
+// What is wrong for good: a kernel that errs now and then errs on the canary too.
+std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const Contract& contract) {
+  constexpr int times = 3;
+  std::optional<Ailment> wrong;
+  for (int i = 0; i < times; ++i) {
+    bool answered = false;
+    wrong = ask(problem, bench, contract, answered);
+    const bool ended =
+        wrong && (wrong->verdict.kind == VerdictKind::crash || wrong->verdict.kind == VerdictKind::timeout);
+    if (!wrong || ended) break;
+  }
+  return wrong;
+}
+
+// The first canary that is answered rightly becomes that of the dtype; else what was wrong with the first.
+std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::Canary& canary_of_dtype) {
+  std::optional<Ailment> first;
+  for (const Sizes& size : canary_sizes) {
+    const Problem problem = canary(size, bench.subject.info().supports, contract.policy[Stage::storage]);
+    bool answered = false;
+    std::optional<Ailment> wrong = ask(problem, bench, contract, answered);
+    if (!wrong && answered) {
+      canary_of_dtype.problem = problem;
+      return std::nullopt;
+    }
+    if (!wrong || first) continue;
+    first = std::move(wrong);
+    if (first->verdict.kind == VerdictKind::timeout) break;  // the others would cost as much
+  }
+  canary_of_dtype.none = !first;
+  return first;
+}
+
+std::string_view what_came(const Verdict& verdict) {
+  switch (verdict.kind) {
+    case VerdictKind::error:
+      return "is an error";
+    case VerdictKind::crash:
+      return "is a crash";
+    case VerdictKind::timeout:
+      return "does not return";
+    default:
+      break;
+  }
+  if (!verdict.evidence) return "fails";
+  switch (verdict.evidence->wrong) {
+    case Wrong::nan:
+      return "gives nan";
+    case Wrong::infinity:
+      return "gives infinity";
+    case Wrong::memory:
+      return "breaks memory";
+    default:
+      return "gives wrong numbers";
+  }
+}
+
+}  // namespace
+
+std::string Ailment::text() const {
+  std::string said = "the next call " + std::string(what_came(verdict));
+  if (!verdict.reason.empty()) said += ": " + verdict.reason;
+  return said + " (`" + to_text(canary) + "`)";
+}
+
+bool renew(Bench bench) {
+  if (!bench.subject.renew()) return false;
+  if (bench.instance) bench.instance->started();
+  return true;
+}
+
+std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
+  Instance none;
+  if (!bench.instance) bench.instance = &none;
+  Instance::Canary& known = bench.instance->canary(contract.policy[Stage::storage]);
+  if (known.none) return std::nullopt;
+  if (known.problem) return ask_for_good(*known.problem, bench, contract);
+  std::optional<Ailment> wrong = choose(bench, contract, known);
+  if (!wrong) return std::nullopt;
+  // Of an instance that is not sound, or of a kernel that is wrong everywhere: a fresh one tells.
+  if (renew(bench) && !choose(bench, contract, known)) return known.none ? std::nullopt : std::move(wrong);
+  known.none = true;
+  return std::nullopt;
+}
+
+void warm_up(Bench bench, const Contract& contract) {
+  Instance none;
+  if (!bench.instance) bench.instance = &none;
+  const auto& known = bench.instance->canary(contract.policy[Stage::storage]).problem;
+  bool answered = false;
+  ask(known.value_or(canary(canary_sizes[0], bench.subject.info().supports, contract.policy[Stage::storage])), bench,
+      contract, answered);
+}
+
+void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {
+  for (const Asked& call : calls) {
+    const bool same = call.problem.dtype == contract.policy[Stage::storage];
+    const Contract its = same ? contract : bench.subject.info().contract(call.problem.dtype);
+    check(call.problem, its, bench, call.laws.empty() ? canary_laws() : std::span(call.laws));
+  }
+}
+
+}  // namespace attest::engine

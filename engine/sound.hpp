@@ -1,0 +1,34 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/check.hpp"
+
+namespace attest::engine {
+
+// What shows that an instance is not sound: a call that a fresh instance answers rightly, and this one does not.
+struct Ailment {
+  std::size_t law = 0;  // position in properties::properties()
+  Verdict verdict;
+  Problem canary;
+
+  // "the next call gives nan `b=1 ...`": equal in its first words where the ailment is.
+  [[nodiscard]] std::string text() const;
+};
+
+// Asks the instance the canary: the smallest problem of a few, within the subject's supports, that a fresh instance answers
+// rightly. nullopt where it still does, if only once in three times, and where no instance ever does, so that nothing tells. The first time that an
+// instance fails all of the few, it is renewed to find out.
+std::optional<Ailment> ailment(Bench bench, const Contract& contract);
+
+// Puts a fresh instance in the place of this one. False where the subject cannot be renewed: it is then as it was.
+bool renew(Bench bench);
+
+// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit.
+void warm_up(Bench bench, const Contract& contract);
+
+// The calls again, in order, whatever they give. `contract`: that of any problem under the same policy.
+void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract);
+
+}  // namespace attest::engine

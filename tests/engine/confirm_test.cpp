@@ -1,0 +1,260 @@
+// Whom a failure is blamed on: the call, the call that poisoned its instance, the calls before it, or a busy machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "attest/plugin.h"
+#include "engine/campaign.hpp"
+#include "engine/check.hpp"
+#include "engine/history.hpp"
+#include "engine/instance.hpp"
+#include "engine/replay.hpp"
+#include "engine/sound.hpp"
+#include "fake_subject.hpp"
+#include "subjects/builtin.hpp"
+#include "temporary_folder.hpp"
+
+namespace attest::engine {
+namespace {
+
+using Meddle = std::function<CallResult(const attest_attention&, CallResult)>;
+
+// Runs each call on `inner`; what `make` gives for each instance may change the answer.
+std::unique_ptr<test::FakeFactory> stateful(const SubjectFactory& inner, std::function<Meddle()> make) {
+  SubjectInfo info = inner.info();
+  info.name = "./stateful.so";
+  return std::make_unique<test::FakeFactory>(info, [&inner, make]() -> test::Answer {
+    const std::shared_ptr<Subject> subject = inner.open();
+    return [subject, meddle = make()](const attest_attention& call) {
+      return meddle(call, subject->run({&call, 1}).front());
+    };
+  });
+}
+
+template <class Change>
+void change(const attest_attention& call, Change&& change) {
+  const auto* n = call.out.shape;
+  for (Index b = 0; b < n[0]; ++b)
+    for (Index h = 0; h < n[1]; ++h)
+      for (Index i = 0; i < n[2]; ++i)
+        for (Index c = 0; c < n[3]; ++c)
+          attest_store(&call.out, b, h, i, c, change(attest_load(&call.out, b, h, i, c)));
+}
+
+// About one shape in a hundred.
+bool poisons(const attest_attention& call) {
+  std::uint64_t hash = 0;
+  for (const attest_tensor* tensor : {&call.q, &call.k, &call.v})
+    for (int axis = 0; axis < 4; ++axis) hash = hash * 31 + static_cast<std::uint64_t>(tensor->shape[axis]);
+  return hash * 0x9E3779B97F4A7C15 >> 56 < 3;
+}
+
+enum class Way : std::uint8_t { error, crash, wrong, nan };
+constexpr std::array ways{Way::error, Way::crash, Way::wrong, Way::nan};
+
+// Right until a call poisons the instance; that one is right too, and all after it fail. `fired` counts the poisonings.
+std::unique_ptr<test::FakeFactory> poisonable(const SubjectFactory& inner, Way way, std::shared_ptr<int> fired) {
+  return stateful(inner, [way, fired]() -> Meddle {
+    return [way, fired, sick = std::make_shared<bool>(false)](const attest_attention& call, CallResult result) {
+      if (*sick) {
+        if (way == Way::error) return CallResult{CallStatus::error, "device lost", 0};
+        if (way == Way::crash) *sick = false;  // as a worker that is started again
+        if (way == Way::crash) return CallResult{CallStatus::crash, "the worker was killed by SIGSEGV", 0};
+        change(call, [&](double x) { return way == Way::nan ? std::nan("") : 1 + 2 * std::abs(x); });
+        return result;
+      }
+      if (poisons(call)) {
+        *sick = true;
+        ++*fired;
+      }
+      return result;
+    };
+  });
+}
+
+class Confirm : public testing::Test {
+ protected:
+  CampaignOptions options(std::uint64_t seed, std::uint64_t cases) const {
+    CampaignOptions options;
+    options.subject = "./stateful.so";
+    options.seed = seed;
+    options.cases = cases;
+    options.corpus = folder.path();
+    return options;
+  }
+  // Of a process that was asked nothing before.
+  ReplayResult replayed(const SubjectFactory& subject, const Finding& finding) const {
+    ReplayResult last;
+    const Resolve resolve = [&](const Entry&) {
+      return std::make_unique<test::FakeFactory>(dynamic_cast<const test::FakeFactory&>(subject));
+    };
+    replay({finding.reproducer}, resolve, nullptr, [&](const ReplayResult& result) { last = result; });
+    return last;
+  }
+
+  test::TemporaryFolder folder;
+  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", std::nullopt);
+};
+
+TEST_F(Confirm, OnlyTheCallsThatPoisonAreBlamed) {
+  int findings = 0;
+  for (const Way way : ways)
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      const auto fired = std::make_shared<int>(0);
+      const auto subject = poisonable(*fused, way, fired);
+      Observer silent;
+      const Summary summary = run_campaign(*subject, nullptr, options(seed, 150), silent);
+      if (*fired == 0) continue;
+      for (const Finding& finding : summary.findings) {
+        ++findings;
+        ASSERT_NE(finding.entry.seen, VerdictKind::flaky) << finding.entry.reason;
+        ASSERT_FALSE(finding.reproducer.empty());
+        *fired = 0;
+        const ReplayResult again = replayed(*subject, finding);
+        EXPECT_EQ(again.outcome, Replayed::as_expected) << again.sentence << "\n"
+                                                        << to_text(finding.entry.problem) << "\n"
+                                                        << finding.entry.bucket;
+        EXPECT_GT(*fired, 0) << to_text(finding.entry.problem);
+      }
+    }
+  EXPECT_GT(findings, 20);
+}
+
+TEST_F(Confirm, AKernelThatIsWrongEverywhereIsNotTakenForPoisoned) {
+  const auto nan = stateful(*fused, []() -> Meddle {
+    return [](const attest_attention& call, CallResult result) {
+      change(call, [](double) { return std::nan(""); });
+      return result;
+    };
+  });
+  Observer silent;
+  const Summary summary = run_campaign(*nan, nullptr, options(1, 20), silent);
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings) EXPECT_EQ(finding.entry.seen, VerdictKind::fail);
+}
+
+TEST_F(Confirm, ASoundInstanceIsLeftAlone) {
+  const auto lives = std::make_shared<int>(0);
+  const auto counted = stateful(*fused, [lives]() -> Meddle {
+    ++*lives;
+    return [](const attest_attention&, CallResult result) { return result; };
+  });
+  Observer silent;
+  const Summary summary = run_campaign(*counted, nullptr, options(1, 50), silent);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_EQ(*lives, 1);
+}
+
+// The scale of the first call of a shape stays with that shape: each call is right on a fresh instance.
+TEST_F(Confirm, WhatDependsOnTheCallsBeforeIsReproducedWithThem) {
+  const auto plans = stateful(*fused, []() -> Meddle {
+    const auto scales = std::make_shared<std::map<std::pair<Index, Index>, double>>();
+    return [scales](const attest_attention& call, CallResult result) {
+      const auto [plan, first] = scales->try_emplace({call.k.shape[2], call.q.shape[3]}, call.scale);
+      if (plan->second != call.scale) change(call, [](double x) { return 1 + 2 * std::abs(x); });
+      return result;
+    };
+  });
+  CampaignOptions asked = options(3, 400);
+  asked.laws = {0, ""};
+  Observer silent;
+  const Summary summary = run_campaign(*plans, nullptr, asked, silent);
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings) {
+    const Entry& entry = finding.entry;
+    ASSERT_EQ(entry.after.size(), 1u) << to_text(entry.problem) << "\n" << name(entry.seen) << " " << entry.reason;
+    EXPECT_TRUE(entry.after[0].laws.empty());
+    EXPECT_EQ(entry.after[0].problem.lk, entry.problem.lk);
+    EXPECT_EQ(entry.after[0].problem.d, entry.problem.d);
+    EXPECT_LE(entry.problem.multiply_adds(), 4) << to_text(entry.problem);
+    EXPECT_TRUE(entry.minimal);
+    const ReplayResult again = replayed(*plans, finding);
+    EXPECT_EQ(again.outcome, Replayed::as_expected) << again.sentence;
+  }
+}
+
+TEST_F(Confirm, ATimeoutThatDoesNotComeAgainIsCountedAsSlow) {
+  const auto calls = std::make_shared<int>(0);
+  const auto busy = test::meddled(*fused, [calls](const attest_attention&, CallResult result) {
+    return ++*calls == 30 ? CallResult{CallStatus::timeout, "no answer within 10 s", 0} : result;
+  });
+  Observer silent;
+  const Summary summary = run_campaign(*busy, nullptr, options(1, 60), silent);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_EQ(summary.slow, 1u);
+  EXPECT_EQ(summary.exit(), Exit::held);
+}
+
+TEST_F(Confirm, ATimeoutThatComesAgainIsAFinding) {
+  const auto hangs = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    return call.k.shape[2] > 20 ? CallResult{CallStatus::timeout, "no answer within 10 s", 0} : result;
+  });
+  Observer silent;
+  const Summary summary = run_campaign(*hangs, nullptr, options(1, 60), silent);
+  ASSERT_FALSE(summary.findings.empty());
+  EXPECT_EQ(summary.findings[0].entry.seen, VerdictKind::timeout);
+  EXPECT_EQ(summary.findings[0].entry.problem.lk, 21);
+  EXPECT_EQ(summary.slow, 0u);
+}
+
+Asked call_of(Index lk) {
+  Problem problem;
+  problem.lk = lk;
+  return {problem, {}};
+}
+
+TEST(History, TheFewestCallsAreFound) {
+  std::vector<Asked> calls;
+  for (Index lk = 1; lk <= 100; ++lk) calls.push_back(call_of(lk));
+  const auto has = [](const std::vector<Asked>& some, Index lk) {
+    return std::ranges::any_of(some, [&](const Asked& call) { return call.problem.lk == lk; });
+  };
+  int asked = 0;
+  const auto shows = [&](const std::vector<Asked>& some) {
+    ++asked;
+    return has(some, 17) && has(some, 60) && has(some, 61);
+  };
+  const std::vector<Asked> fewest = fewest_calls(calls, shows, {});
+  ASSERT_EQ(fewest.size(), 3u);
+  EXPECT_EQ(fewest[0].problem.lk, 17);
+  EXPECT_EQ(fewest[2].problem.lk, 61);
+  EXPECT_LT(asked, 100);
+  // The latest will do, and no budget leaves what came in.
+  EXPECT_EQ(fewest_calls(calls, [](const auto& some) { return !some.empty(); }, {}).front().problem.lk, 100);
+  EXPECT_EQ(fewest_calls(calls, shows, [] { return true; }).size(), 100u);
+}
+
+TEST(History, ACallMovesAlongWhereItWasEqual) {
+  const Problem from = problem_from_text("b=1 hq=1 hkv=1 lq=3 lk=5 d=4 dv=4 dtype=f32 scale=0.5 seed=1");
+  Problem to = from, call = from;
+  to.lk = 1;
+  to.scale.reset();
+  call.lq = 7;
+  call.scale = 0.25;
+  const Problem moved = moved_along(call, from, to);
+  EXPECT_EQ(moved.lk, 1);
+  EXPECT_EQ(moved.lq, 7);
+  EXPECT_EQ(moved.scale, 0.25);
+}
+
+TEST(InstanceHistory, IsBoundedAndEndsWithTheLife) {
+  Instance instance;
+  for (Index lk = 1; lk <= 300; ++lk) instance.asked(call_of(lk).problem, {});
+  const Instance::Mark mark = instance.mark();
+  ASSERT_EQ(instance.before(mark).size(), Instance::most_kept);
+  EXPECT_EQ(instance.before(mark).front().problem.lk, 45);
+  EXPECT_EQ(instance.before(mark).back().problem.lk, 300);
+  instance.started();
+  instance.asked(call_of(400).problem, {});
+  EXPECT_EQ(instance.before(instance.mark()).size(), 1u);
+  EXPECT_EQ(instance.before(mark).back().problem.lk, 300);  // of the life before
+}
+
+}  // namespace
+}  // namespace attest::engine
