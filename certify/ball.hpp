@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #if __has_include(<arb.h>)
@@ -9,6 +10,8 @@
 #endif
 
 namespace attest::certify {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The bits in which balls of this thread are computed while it lives.
 class Precision {

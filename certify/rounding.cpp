@@ -7,8 +7,6 @@
 namespace attest::certify {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // An arf_t that frees itself.
 struct Number {
   Number() { arf_init(x); }

@@ -7,8 +7,6 @@
 namespace attest::certify {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 std::vector<double> read(const Tensor& tensor, Index b, Index h, Index i) {
   std::vector<double> row(static_cast<std::size_t>(tensor.shape()[3]));
   for (std::size_t c = 0; c < row.size(); ++c) row[c] = tensor.at(b, h, i, static_cast<Index>(c));

@@ -9,7 +9,6 @@
 namespace attest::certify {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double least_absorbing = 100;  // nats
 
 // Steps 1 to 4: operands, dot product, scale, the stored score.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/file.hpp"
 
 namespace attest::cli {
@@ -24,7 +25,7 @@ json object_of_items(const std::string& text) {
       throw usage_error(fmt::format("--contract: '{}' is neither a file nor key=value", item));
     const std::string key = item.substr(0, equals), value = item.substr(equals + 1);
     if (object.contains(key)) throw usage_error(fmt::format("--contract: {} is given twice", key));
-    const json parsed = json::parse(value, nullptr, false);
+    const json parsed = parse_json_or_discard(value);
     if (parsed.is_primitive() && !parsed.is_discarded()) {
       object[key] = parsed;
     } else if (value.find('+') == std::string::npos) {
@@ -44,8 +45,7 @@ json object_of_items(const std::string& text) {
 json object_of_file(const std::string& path) {
   constexpr std::uintmax_t largest = 1 << 20;
   constexpr int deepest = 16;
-  const auto shallow = [](int depth, json::parse_event_t, const json&) { return depth <= deepest; };
-  const json object = json::parse(engine::read_file(path, largest), shallow, false);
+  const json object = parse_json_or_discard(engine::read_file(path, largest), deepest);
   if (!object.is_object()) throw usage_error(fmt::format("--contract {}: it holds no JSON object", path));
   return object.contains("contract") ? object["contract"] : object;
 }
@@ -59,8 +59,8 @@ void require_same_policy(const json& object, const Policy& policy) {
   if (text.is_object()) text = text.value(dtype, json());
   if (!text.is_string() || policy_from_text(text.get<std::string>()) != policy)
     throw usage_error(
-        fmt::format("--contract: its policy {} is not --policy {}: leave it out, or give the same to both", text.dump(),
-                    to_text(policy)));
+        fmt::format("--contract: its policy {} is not --policy {}: leave it out, or give the same to both",
+                    json_text(text), to_text(policy)));
 }
 
 }  // namespace

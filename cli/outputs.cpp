@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 
 namespace attest::cli {
 
@@ -42,7 +43,7 @@ void write_text(OutputFile& file, std::string_view text) {
 }
 
 void write_json(OutputFile& file, const nlohmann::ordered_json& object) {
-  write_text(file, object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  write_text(file, json_text(object, 2) + "\n");
 }
 
 bool progress_is_live() noexcept { return isatty(STDERR_FILENO) != 0; }

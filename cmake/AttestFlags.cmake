@@ -52,12 +52,15 @@ if(ATTEST_BUILD_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# ccache sees paths relative to the build folder, so that a second clone of this repository finds what the first compiled; what
+# compilers say names files in full all the same. The user's own configuration of ccache stays as it is otherwise.
 find_program(ATTEST_CCACHE ccache)
 mark_as_advanced(ATTEST_CCACHE)
 if(ATTEST_CCACHE)
+  set(launcher env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_ABSSTDERR=1 "${ATTEST_CCACHE}")
   foreach(lang C CXX)
     if(NOT CMAKE_${lang}_COMPILER_LAUNCHER)
-      set(CMAKE_${lang}_COMPILER_LAUNCHER "${ATTEST_CCACHE}")
+      set(CMAKE_${lang}_COMPILER_LAUNCHER "${launcher}")
     endif()
   endforeach()
 endif()

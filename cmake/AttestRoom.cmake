@@ -20,10 +20,11 @@ endfunction()
 #
 # Further sources of TARGET, of which a release compiles eight at a time, so that headers are parsed once for all of them
 # (ATTEST_UNITY). No two may therefore give one name to different things, in anonymous namespaces neither. Not for inner
-# loops, which are compiled as they are measured.
+# loops, which are compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
 function(attest_compile_together target)
   get_target_property(alone ${target} SOURCES)
   target_sources(${target} PRIVATE ${ARGN})
+  set_target_properties(${target} PROPERTIES ATTEST_TOGETHER "${ARGN}")
   if(ATTEST_UNITY AND ARGN)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 8)
     if(alone)

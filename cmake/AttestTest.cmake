@@ -1,21 +1,24 @@
-# attest_add_test(NAME file.cpp... LIBS target... LABELS label... [TIMEOUT seconds] [ENV NAME=value...])
+# attest_add_test(NAME file.cpp... LIBS target... LABELS label... [TIMEOUT seconds] [ENV NAME=value...] [READS_REPOSITORY])
 #
 # A GoogleTest executable NAME and one CTest test of the same name: one process per executable
-# keeps CTest's start-up cheap. Tests run in the build folder's tests/ and find files of the
-# repository through ATTEST_SOURCE_DIR (a string literal).
+# keeps CTest's start-up cheap. Tests run in the build folder's tests/; with READS_REPOSITORY they find files of the
+# repository through ATTEST_SOURCE_DIR (a string literal), and are compiled anew in each clone.
 set(ATTEST_TEST_LABELS
     property faults founding corpus cli install layering determinism threads adapters slow)
 
 function(attest_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBS;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "READS_REPOSITORY" "TIMEOUT" "LIBS;LABELS;ENV")
   set(sources ${arg_UNPARSED_ARGUMENTS})
   if(NOT sources OR NOT arg_LABELS)
     message(FATAL_ERROR "attest_add_test(${name}): needs source files and LABELS")
   endif()
   attest_check_labels(${name} ${arg_LABELS})
   add_executable(${name} ${sources})
+  attest_cold(${name})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
-  target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(arg_READS_REPOSITORY)
+    target_compile_definitions(${name} PRIVATE ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  endif()
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   attest_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} ENV ${arg_ENV})

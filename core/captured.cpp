@@ -14,19 +14,20 @@
 namespace attest {
 namespace {
 
-[[noreturn]] void reject(const std::string& path, const std::string& reason) {
+[[noreturn]] void reject_file(const std::string& path, const std::string& reason) {
   throw usage_error(fmt::format("values=file:{}: {}", path, reason));
 }
 
 NamedArray take(std::vector<NamedArray>& arrays, const std::string& path, std::string_view name) {
   const auto found = std::ranges::find(arrays, name, &NamedArray::name);
   if (found == arrays.end())
-    reject(path,
-           fmt::format("it has no array {}: it must hold q [B,Hq,Lq,D], k [B,Hkv,Lk,D] and v [B,Hkv,Lk,Dv]", name));
+    reject_file(
+        path, fmt::format("it has no array {}: it must hold q [B,Hq,Lq,D], k [B,Hkv,Lk,D] and v [B,Hkv,Lk,Dv]", name));
   if (!is_floating(found->type) || found->shape.size() != 4)
-    reject(path, fmt::format("{} is {}: it must be f16, bf16, f32 or f64 with four axes (uint16 is bf16 only where "
-                             "manifest.json says so)",
-                             name, found->described()));
+    reject_file(path,
+                fmt::format("{} is {}: it must be f16, bf16, f32 or f64 with four axes (uint16 is bf16 only where "
+                            "manifest.json says so)",
+                            name, found->described()));
   return std::move(*found);
 }
 
@@ -39,27 +40,29 @@ void check_finite(const NamedArray& array, const std::string& path) {
     array.read(first, values);
     const auto found = std::ranges::find_if_not(values, [](double x) { return std::isfinite(x); });
     if (found != values.end())
-      reject(path, fmt::format("element {} of {} is {}: captured values must be finite (`attest judge` takes others)",
-                               first + (found - values.begin()), array.name, *found));
+      reject_file(path,
+                  fmt::format("element {} of {} is {}: captured values must be finite (`attest judge` takes others)",
+                              first + (found - values.begin()), array.name, *found));
   }
 }
 
 Captured read(const std::string& path) {
   constexpr std::string_view blanks = " \t\n\v\f\r";
-  if (path.empty()) reject(path, "it names no file");
+  if (path.empty()) reject_file(path, "it names no file");
   if (std::filesystem::path(path).filename().string().find_first_of(blanks) != std::string::npos)
-    reject(path, "its name holds a blank, which the text of a problem cannot: rename or link it");
+    reject_file(path, "its name holds a blank, which the text of a problem cannot: rename or link it");
   std::vector<NamedArray> arrays = load_npz(path);
   Captured captured{take(arrays, path, "q"), take(arrays, path, "k"), take(arrays, path, "v")};
   const auto &q = captured.q, &k = captured.k, &v = captured.v;
   if (q.type != k.type || q.type != v.type)
-    reject(path, fmt::format("q, k and v are {}, {} and {}: they must be of one dtype", name(q.type), name(k.type),
-                             name(v.type)));
+    reject_file(path, fmt::format("q, k and v are {}, {} and {}: they must be of one dtype", name(q.type), name(k.type),
+                                  name(v.type)));
   if (q.shape[0] != k.shape[0] || q.shape[3] != k.shape[3] ||
       !std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin()))
-    reject(path, fmt::format("q {}, k {} and v {} do not fit each other: they must be [B,Hq,Lq,D], [B,Hkv,Lk,D] and "
-                             "[B,Hkv,Lk,Dv]",
-                             q.described(), k.described(), v.described()));
+    reject_file(path,
+                fmt::format("q {}, k {} and v {} do not fit each other: they must be [B,Hq,Lq,D], [B,Hkv,Lk,D] and "
+                            "[B,Hkv,Lk,Dv]",
+                            q.described(), k.described(), v.described()));
   for (const NamedArray* array : {&q, &k, &v}) check_finite(*array, path);
   return captured;
 }

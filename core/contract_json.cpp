@@ -26,7 +26,7 @@ constexpr auto merge_weights_names = std::to_array<std::string_view>({"normalise
 constexpr auto key_order_names = std::to_array<std::string_view>({"any", "ascending", "descending"});
 constexpr auto tanh_names = std::to_array<std::string_view>({"relative", "absolute"});
 
-[[noreturn]] void reject(std::string_view key, const std::string& allowed) {
+[[noreturn]] void reject_key(std::string_view key, const std::string& allowed) {
   throw usage_error(fmt::format("contract: {} must be {}", key, allowed));
 }
 
@@ -35,23 +35,23 @@ Enum read_enum(const json& value, std::string_view key, const std::array<std::st
   if (value.is_string())
     for (std::size_t i = 0; i < N; ++i)
       if (names[i] == value.get_ref<const std::string&>()) return static_cast<Enum>(i);
-  reject(key, fmt::format("one of {}", fmt::join(names, ", ")));
+  reject_key(key, fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
 bool read_flag(const json& value, std::string_view key) {
-  if (!value.is_boolean()) reject(key, "true or false");
+  if (!value.is_boolean()) reject_key(key, "true or false");
   return value.get<bool>();
 }
 
 double read_number(const json& value, std::string_view key, double lo, double hi) {
   if (!value.is_number() || !(value.get<double>() >= lo && value.get<double>() <= hi))
-    reject(key, fmt::format("a number in {}..{}", lo, hi));
+    reject_key(key, fmt::format("a number in {}..{}", lo, hi));
   return value.get<double>();
 }
 
 Index read_count(const json& value, std::string_view key) {
   if (!value.is_number_integer() || !(value.get<double>() >= 1 && value.get<double>() <= 1048576))
-    reject(key, "an integer in 1..1048576");
+    reject_key(key, "an integer in 1..1048576");
   return value.get<Index>();
 }
 
@@ -59,10 +59,10 @@ Index read_count(const json& value, std::string_view key) {
 template <class Take>
 void read_choices(const json& value, std::string_view key, const std::string& allowed, Take&& take) {
   const auto one = [&](const json& item) {
-    if (!item.is_string() || !take(item.get_ref<const std::string&>())) reject(key, allowed);
+    if (!item.is_string() || !take(item.get_ref<const std::string&>())) reject_key(key, allowed);
   };
   if (value.is_array()) {
-    if (value.empty()) reject(key, allowed);
+    if (value.empty()) reject_key(key, allowed);
     for (const json& item : value) one(item);
   } else {
     one(value);
@@ -101,7 +101,7 @@ void read_sum_of(const json& value, Arithmetic& a) {
 MaskedUnread read_masked_unread(const json& value) {
   if (value.is_boolean()) return value.get<bool>() ? MaskedUnread::yes : MaskedUnread::no;
   if (value == "beyond_length") return MaskedUnread::beyond_length;
-  reject("masked_unread", "true, false or \"beyond_length\"");
+  reject_key("masked_unread", "true, false or \"beyond_length\"");
 }
 
 // Whether `key` was one of the numbers of the arithmetic.

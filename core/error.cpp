@@ -5,11 +5,11 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t longest = 2000, kept_at_end = 600;
+constexpr std::size_t longest_line = 2000, kept_at_end = 600;
 
 std::string as_sentence(std::string text) {
-  if (text.size() > longest)
-    text = text.substr(0, longest - kept_at_end) + " ... " + text.substr(text.size() - kept_at_end);
+  if (text.size() > longest_line)
+    text = text.substr(0, longest_line - kept_at_end) + " ... " + text.substr(text.size() - kept_at_end);
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
   std::replace_if(text.begin(), text.end(), is_control, ' ');
   return text;

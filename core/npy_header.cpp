@@ -11,7 +11,7 @@ namespace attest {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t longest = std::size_t{1} << 16;
+constexpr std::size_t longest_header = std::size_t{1} << 16;
 constexpr std::size_t most_axes = 8;
 
 [[noreturn]] void refuse(std::string_view reason) {
@@ -140,7 +140,7 @@ NpyHeader read_npy_header(std::span<const std::byte> bytes) {
   if (text.size() < begin) refuse("it ends inside its header");
   std::size_t size = 0;
   for (std::size_t i = 0; i < digits; ++i) size |= byte(magic.size() + 2 + i) << (8 * i);
-  if (size > longest) refuse("its header is longer than 64 KiB");
+  if (size > longest_header) refuse("its header is longer than 64 KiB");
   if (text.size() - begin < size) refuse("it ends inside its header");
   NpyHeader header = Parser(text.substr(begin, size)).read();
   header.bytes = begin + size;

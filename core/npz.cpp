@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "core/npy_header.hpp"
 
 namespace attest {
@@ -259,11 +260,8 @@ class Archive {
 // The names of the arrays that a manifest of ours calls bf16; empty for a manifest of somebody else's.
 std::set<std::string> bf16_names(Bytes text) {
   std::set<std::string> names;
-  const auto* const first = reinterpret_cast<const char*>(text.data());
   constexpr int deepest = 16;
-  const auto object = nlohmann::json::parse(
-      first, first + text.size(),
-      [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) { return depth <= deepest; }, false);
+  const auto object = parse_json_or_discard({reinterpret_cast<const char*>(text.data()), text.size()}, deepest);
   if (!object.is_object() || !object.contains("dtypes") || !object["dtypes"].is_object()) return names;
   for (const auto& [key, value] : object["dtypes"].items())
     if (value == "bf16") names.insert(key);

@@ -36,7 +36,7 @@ Policy mixed(Format storage) {
       .set(Stage::output, storage);
 }
 
-const std::array<NamedPolicy, 9>& table() {
+const std::array<NamedPolicy, 9>& named_table() {
   static const std::array<NamedPolicy, 9> rows{{
       {"f32", Policy(Format::f32), "every stage f32; what f32 is held to where no policy is declared"},
       {"f64", Policy(Format::f64), "every stage f64; likewise for f64"},
@@ -67,12 +67,12 @@ std::string joined_stage_names() {
 
 std::string joined_policy_names() {
   std::string text;
-  for (const auto& row : table()) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  for (const auto& row : named_table()) text += (text.empty() ? "" : ", ") + std::string(row.name);
   return text;
 }
 
 const NamedPolicy* find_named(std::string_view name) {
-  const auto& rows = table();
+  const auto& rows = named_table();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const NamedPolicy& row) { return row.name == name; });
   return found == rows.end() ? nullptr : &*found;
 }
@@ -104,7 +104,7 @@ Rule parse_rule(std::string_view item) {
 
 std::string_view name(Stage stage) noexcept { return stages[static_cast<std::size_t>(stage)].name; }
 std::string_view describe(Stage stage) noexcept { return stages[static_cast<std::size_t>(stage)].doc; }
-std::span<const NamedPolicy> named_policies() noexcept { return table(); }
+std::span<const NamedPolicy> named_policies() noexcept { return named_table(); }
 
 Policy policy_for(Format storage) {
   if (const auto* named = find_named(name(storage))) return named->policy;
@@ -143,7 +143,7 @@ Policy policy_from_text(std::string_view text) {
 std::string to_text(const Policy& policy) {
   const NamedPolicy* best = nullptr;
   std::size_t fewest = stage_count + 1;
-  for (const auto& row : table()) {
+  for (const auto& row : named_table()) {
     std::size_t differing = 0;
     for (std::size_t i = 0; i < stage_count; ++i)
       differing += policy[static_cast<Stage>(i)] != row.policy[static_cast<Stage>(i)];

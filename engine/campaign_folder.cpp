@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/evidence.hpp"
 #include "engine/file.hpp"
 
@@ -25,9 +26,7 @@ constexpr int folder_format = 1;
 constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 
 // Paths may hold bytes that are no text; they are replaced.
-std::string text_of(const ordered_json& object, int indent = -1) {
-  return object.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
-}
+std::string text_of(const ordered_json& object, int indent = -1) { return json_text(object, indent); }
 
 // What makes two campaigns the same: equal streams of problems, held against equal laws under equal contracts.
 ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
@@ -58,7 +57,7 @@ void for_each_line(const fs::path& file, const std::function<void(const json&)>&
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     ++number;
     try {
-      read(json::parse(std::string_view(text).substr(begin, end - begin)));
+      read(parse_json(std::string_view(text).substr(begin, end - begin)));
     } catch (const json::exception&) {
       throw usage_error(fmt::format("{}:{}: the line is damaged: start a new campaign folder", file.string(), number));
     }
@@ -78,7 +77,7 @@ int open_or_throw(const fs::path& file, int flags) {
 CampaignOptions campaign_in(const fs::path& folder) {
   const fs::path file = folder / "campaign.json";
   try {
-    const json object = json::parse(read_file(file, 1 << 20));
+    const json object = parse_json(read_file(file, 1 << 20));
     CampaignOptions options;
     options.folder = folder;
     options.subject = object.at("subject").get<std::string>();
@@ -128,20 +127,20 @@ CampaignFolder::~CampaignFolder() {
 
 void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info) {
   const fs::path file = folder_ / "campaign.json";
-  const ordered_json ours = ordered_json::parse(text_of(identity(options, info)));  // as it comes back from a file
+  const ordered_json ours = parse_ordered_json(text_of(identity(options, info)));  // as it comes back from a file
   if (!fs::exists(file)) return write_file(file, text_of(ours, 2) + "\n");
   ordered_json theirs;
   try {
-    theirs = ordered_json::parse(read_file(file, 1 << 20));
+    theirs = parse_ordered_json(read_file(file, 1 << 20));
   } catch (const json::exception&) {
     throw usage_error(file.string() + " is damaged: start a new campaign folder");
   }
   for (const auto& [key, value] : ours.items())
     if (!theirs.contains(key) || theirs[key] != value)
-      throw usage_error(
-          fmt::format("{} holds another campaign: its {} is {}, here it is {}: name another folder, or the "
-                      "same options",
-                      folder_.string(), key, theirs.contains(key) ? theirs[key].dump() : "absent", value.dump()));
+      throw usage_error(fmt::format(
+          "{} holds another campaign: its {} is {}, here it is {}: name another folder, or the "
+          "same options",
+          folder_.string(), key, theirs.contains(key) ? json_text(theirs[key]) : "absent", json_text(value)));
 }
 
 void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoidance) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/bucket.hpp"
 #include "engine/check.hpp"
 #include "engine/evidence.hpp"
@@ -71,15 +72,17 @@ class Reader {
   json parse() const {
     if (text_.size() > largest_file) refuse(1, "the file is larger than any entry of ours");
     if (text_.empty()) refuse(1, "the file is empty");
-    const auto shallow = [this](int depth, json::parse_event_t, json&) {
-      if (depth > deepest) refuse(1, fmt::format("JSON is nested deeper than {} levels", deepest));
-      return true;
+    bool deeper = false;
+    const auto refuse_deeper = [&] {
+      if (deeper) refuse(1, fmt::format("JSON is nested deeper than {} levels", deepest));
     };
     try {
-      json object = json::parse(text_, shallow);
+      json object = parse_json(text_, deepest, &deeper);
+      refuse_deeper();
       if (!object.is_object()) refuse(1, "a corpus entry must be a JSON object");
       return object;
     } catch (const json::parse_error& error) {
+      refuse_deeper();
       const bool ended = error.byte >= text_.size();
       refuse(line_at(error.byte),
              ended ? "the file is truncated: JSON ends in the middle" : "the file is damaged: this is not JSON");
@@ -296,7 +299,7 @@ ordered_json to_json(const std::vector<EarlierCall>& calls) {
 
 std::string to_file_text(const Entry& entry) {
   // Everything but the closing brace, and a comma for the digest that follows. Bytes that are no UTF-8 are replaced.
-  std::string text = to_json(entry).dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  std::string text = json_text(to_json(entry), 2);
   text.resize(text.size() - 2);
   text += ",\n";
   const std::string digest = hex64(digest_of(text));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/file.hpp"
 
 namespace attest::engine {
@@ -69,13 +70,9 @@ class Polygraphy {
   [[nodiscard]] json parse(std::string_view text) const {
     constexpr int deepest = 16;
     bool deep = false;
-    const auto shallow = [&](int depth, json::parse_event_t, const json&) {
-      deep = deep || depth > deepest;
-      return depth <= deepest;
-    };
     json root;
     try {
-      root = json::parse(text, shallow);
+      root = parse_json(text, deepest, &deep);
     } catch (const json::exception&) {
       refuse("it is neither an .npz, an .npy nor JSON that Polygraphy writes: it is truncated or of another kind");
     }

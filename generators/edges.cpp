@@ -7,7 +7,7 @@ namespace attest {
 namespace {
 
 // Tile sizes of kernels in the field.
-constexpr auto tiles = std::to_array<Index>({16, 32, 64, 128, 192, 256, 512, 768});
+constexpr auto tile_edges = std::to_array<Index>({16, 32, 64, 128, 192, 256, 512, 768});
 constexpr auto primes = std::to_array<Index>(
     {2,   3,   5,   7,   11,  13,  17,  19,  23,  29,  37,   43,   53,   61,   71,   89,   101,   127,   149,  181,
      211, 251, 307, 359, 431, 509, 607, 719, 857, 997, 1213, 1447, 1721, 2039, 4093, 8191, 16381, 32749, 65521});
@@ -30,7 +30,7 @@ Index edge_biased(Source& source, std::span<const Index> edges, Index cap) {
       return power + source.between(-1, 1);
     }
     case 3: {
-      const Index tile = source.pick(up_to(tiles, cap));
+      const Index tile = source.pick(up_to(tile_edges, cap));
       const Index multiple = tile * source.between(1, 4);
       return multiple + source.between(-1, 1);
     }

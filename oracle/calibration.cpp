@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 
 namespace attest::oracle {
 
@@ -135,16 +136,17 @@ ordered_json to_json(const Calibration& calibration) {
 
 std::string to_file_text(const Calibration& calibration) {
   const ordered_json object = to_json(calibration);
-  std::string text = "{\n\"format\": " + object["format"].dump() + ",\n\"seed\": " + object["seed"].dump() +
+  std::string text = "{\n\"format\": " + json_text(object["format"]) + ",\n\"seed\": " + json_text(object["seed"]) +
                      (calibration.interrupted ? ",\n\"interrupted\": true" : "") + ",\n\"policies\": {";
   std::string between_policies = "\n";
   for (const auto& [name, policy] : object["policies"].items()) {
-    text += between_policies + json(name).dump() + ": {\"share\": " + policy["share"].dump() + ", \"classes\": {";
+    text +=
+        between_policies + json_text(json(name)) + ": {\"share\": " + json_text(policy["share"]) + ", \"classes\": {";
     between_policies = ",\n";
     std::string between = "\n";
     if (policy.contains("classes"))
       for (const auto& [values, cell] : policy["classes"].items()) {
-        text += between + json(values).dump() + ": " + cell.dump();
+        text += between + json_text(json(values)) + ": " + json_text(cell);
         between = ",\n";
       }
     text += "}}";
@@ -154,7 +156,7 @@ std::string to_file_text(const Calibration& calibration) {
 
 Calibration calibration_from_text(std::string_view text, std::string_view origin) {
   const std::string file(origin);
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_json_or_discard(text);
   if (!object.is_object()) throw usage_error(file + " is no JSON object: `attest calibrate --out FILE` writes one");
   const auto version = object.find("format");
   if (version == object.end() || *version != format_version)

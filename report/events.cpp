@@ -1,6 +1,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.hpp"
 #include "core/policy.hpp"
 #include "engine/evidence.hpp"
 #include "report/observers.hpp"
@@ -67,9 +68,7 @@ class Events : public engine::Observer {
   }
 
  private:
-  void write(const ordered_json& event) {
-    out_ << event.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
-  }
+  void write(const ordered_json& event) { out_ << json_text(event) << std::endl; }
 
   std::ostream& out_;
 };

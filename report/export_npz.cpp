@@ -9,6 +9,7 @@
 
 #include "core/contract.hpp"
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "report/export.hpp"
 
 namespace attest::report {
@@ -132,7 +133,7 @@ void write_npz(const Exported& exported, const std::filesystem::path& file) {
                                         {"scale", hex_float(inputs.scale)},
                                         {"contract", to_json(exported.entry.contract)},
                                         {"dtypes", dtypes}};
-  archive.add("manifest.json", manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  archive.add("manifest.json", json_text(manifest, 2));
   std::ofstream out(file, std::ios::binary);
   out << archive.finish() << std::flush;
   if (!out)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "core/tensor.hpp"
 #include "subjects/reply.hpp"
 
@@ -41,7 +42,7 @@ std::string seconds(std::chrono::milliseconds time) {
 }
 
 // As JSON. The command line may hold bytes that are no text: no worker has a subject of that name, and it says so.
-std::string quoted(const std::string& text) { return json(text).dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string quoted(const std::string& text) { return json_text(json(text)); }
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "subjects/arena.hpp"
 #include "subjects/message.hpp"
 #include "subjects/plugin.hpp"
@@ -59,7 +60,7 @@ class Channel {
   std::optional<json> receive() {
     const ssize_t length = ::getline(&line_, &capacity_, requests_);
     if (length <= 0) return std::nullopt;
-    return json::parse(line_, line_ + length);
+    return attest::parse_json({line_, static_cast<std::size_t>(length)});
   }
 
   void reply(std::string line) const {
@@ -92,9 +93,8 @@ class Host {
 
  private:
   bool refuse(const std::string& sentence) {
-    channel_.reply(
-        json{{"protocol", attest::protocol_version}, {"message", "error"}, {"error", attest::one_line(sentence)}}
-            .dump());
+    channel_.reply(attest::json_text(
+        json{{"protocol", attest::protocol_version}, {"message", "error"}, {"error", attest::one_line(sentence)}}));
     return false;
   }
 
@@ -117,8 +117,8 @@ class Host {
         subject["error"] = offer.error;
       subjects.push_back(std::move(subject));
     }
-    channel_.reply(
-        json{{"protocol", attest::protocol_version}, {"message", "describe"}, {"subjects", subjects}}.dump());
+    channel_.reply(attest::json_text(
+        json{{"protocol", attest::protocol_version}, {"message", "describe"}, {"subjects", subjects}}));
     return true;
   }
 
@@ -146,7 +146,7 @@ class Host {
       std::string line = fmt::format(R"({{"protocol":{},"message":"run","id":{},"call":{},"status":"{}","ns":{})",
                                      attest::protocol_version, id, index++, statuses[static_cast<int>(result.status)],
                                      result.elapsed_ns);
-      if (!result.message.empty()) line += ",\"text\":" + json(result.message).dump();
+      if (!result.message.empty()) line += ",\"text\":" + attest::json_text(json(result.message));
       channel_.reply(line + "}");
     }
   }

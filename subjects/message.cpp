@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "core/tensor.hpp"
 
 namespace attest {
@@ -36,7 +37,7 @@ void append_axes(std::string& line, const std::int64_t* values, std::int32_t cou
 // A whole number of a message: conversions from other numbers would wrap round silently.
 std::int64_t whole(const json& value) {
   const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() >> 63 == 0);
-  if (!fits) throw usage_error("'" + one_line(value.dump()) + "' is no whole number of 64 bits");
+  if (!fits) throw usage_error("'" + one_line(json_text(value)) + "' is no whole number of 64 bits");
   return value.get<std::int64_t>();
 }
 
@@ -137,8 +138,7 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
 
 json parse_foreign(std::string_view text) {
   constexpr int deepest = 32;
-  return json::parse(
-      text, [](int depth, json::parse_event_t, json&) { return depth <= deepest; }, false);
+  return parse_json_or_discard(text, deepest);
 }
 
 std::string one_line(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "subjects/message.hpp"
 
 namespace attest {
@@ -46,7 +47,7 @@ Description read_description(std::string_view line, const std::string& target) {
   if (!reply.is_object()) throw fail("answered " + excerpt(line) + " instead of a JSON object");
   if (field_of(reply, "protocol") != protocol_version)
     throw fail(fmt::format("speaks protocol {} instead of {} (docs/worker.md)",
-                           one_line(field_of(reply, "protocol").dump()), protocol_version));
+                           one_line(json_text(field_of(reply, "protocol"))), protocol_version));
   Description description;
   description.error = text_of(reply, "error");
   description.logged = field_of(reply, "logged") == true;
@@ -65,14 +66,14 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
   if (!reply.is_object()) return nonsense(excerpt(line) + ", which is no JSON object");
   const auto field = [&](const char* key) { return field_of(reply, key); };
   if (field("protocol") != protocol_version)
-    return nonsense(fmt::format("protocol {} instead of {}", one_line(field("protocol").dump()), protocol_version));
+    return nonsense(fmt::format("protocol {} instead of {}", one_line(json_text(field("protocol"))), protocol_version));
   if (field("message") != "run") {
     const std::string error = text_of(reply, "error");
-    return nonsense(error.empty() ? "the message " + one_line(field("message").dump()) : "an error: " + error);
+    return nonsense(error.empty() ? "the message " + one_line(json_text(field("message"))) : "an error: " + error);
   }
   if (field("id") != trip || field("call") != index)
     return nonsense(fmt::format("a result for call {} of trip {} instead of call {} of trip {}",
-                                one_line(field("call").dump()), one_line(field("id").dump()), index, trip));
+                                one_line(json_text(field("call"))), one_line(json_text(field("id"))), index, trip));
   RunReply answer;
   const json status = field("status");
   if (status == "ok")
@@ -82,7 +83,7 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
   else if (status == "error")
     answer.result.status = CallStatus::error;
   else
-    return nonsense("the status " + one_line(status.dump()) + ", which is none of ok, unsupported and error");
+    return nonsense("the status " + one_line(json_text(status)) + ", which is none of ok, unsupported and error");
   answer.result.elapsed_ns = nanoseconds(field("ns"));
   if (answer.result.status == CallStatus::done) return answer;
   answer.result.message = text_of(reply, "text");
