@@ -99,7 +99,8 @@ Problem reset(Problem problem, Group group);
 std::vector<Problem> smaller_shapes(const Problem& problem, const Supports& supports);
 
 struct Escape : Candidate {
-  bool drawn = false;  // drawn numbers decide whether it fails, so that many samples of it are worth one call
+  bool drawn = false;   // drawn numbers decide whether it fails, so that many samples of it are worth one call
+  bool likely = false;  // shows most of what any shows
 };
 // Problems of a shape that may show what larger ones did: other values, those of the `original`, its scale and log-sum-exp if it
 // has them (by which a single key tells scores and weights apart), masks of the same kind that close whole rows.

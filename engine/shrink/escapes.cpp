@@ -11,8 +11,6 @@ constexpr Index most_samples = 64, most_columns = 31;  // no multiple of a regis
 constexpr Index most_sampled_work = Index{1} << 20;
 // Two significant bits: a product with it is rounded, and it is neither a default nor missed where it is squared.
 constexpr double given_scale = 0.75;
-// Two nats a key: every tile raises the maximum.
-constexpr double steep = 16;
 
 // Nothing but numbers: no mask, no option, one head of one sample in a plain layout.
 bool bare(const Problem& p) {
@@ -23,10 +21,9 @@ bool bare(const Problem& p) {
 
 // Numbers of full significands, and a scale if the original was given one. What has other conditions of its own keeps its
 // scale: a wrong one would be another failure.
-Problem with_values(const Problem& original, Problem p, Values values, double amplitude) {
+Problem with_full_significands(const Problem& original, Problem p) {
   p = reset(std::move(p), Group::values);
-  p.values = values;
-  p.amplitude = amplitude;
+  p.values = Values::normal;
   if (!p.scale && original.scale && bare(p)) p.scale = *original.scale < 0 ? -given_scale : given_scale;
   return p;
 }
@@ -72,11 +69,11 @@ Problem sampled(Problem p) {
 
 std::vector<Escape> escapes(const Problem& shape, const Problem& original) {
   std::vector<Escape> found;
-  const auto add = [&](Problem p, const char* change, bool drawn) {
+  const auto add = [&](Problem p, const char* change, bool drawn, bool likely = false) {
     p.lse = original.lse;
-    found.push_back({{std::move(p), change}, drawn});
+    found.push_back({{std::move(p), change}, drawn, likely});
   };
-  add(shape, "as it is", false);
+  add(shape, "as it is", false, true);
   const Problem open = reset(shape, Group::masks);
   if (with_closed_rows(shape) != shape) add(with_closed_rows(shape), "closed rows", true);
   if (shape.window_left >= 0) {
@@ -89,10 +86,9 @@ std::vector<Escape> escapes(const Problem& shape, const Problem& original) {
     closed.keep = Keep::closed;
     add(std::move(closed), "a closed mask alone", false);
   }
-  add(with_values(original, shape, Values::normal, 1), "normal values", true);
-  if (open != shape) add(with_values(original, open, Values::normal, 1), "normal values without masks", true);
+  add(with_full_significands(original, shape), "normal values", true, true);
+  if (open != shape) add(with_full_significands(original, open), "normal values without masks", true);
   add(with_values_of(original, shape), "the values it began with", true);
-  add(with_values(original, shape, Values::rising, steep), "rising scores", true);
   Problem reseeded = shape;
   ++reseeded.seed;
   add(std::move(reseeded), "another seed", true);

@@ -32,12 +32,12 @@ class Search {
     for (const Group group : all_groups)
       if (group != Group::values) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
     bisect_all();
-    while (escape()) {
+    while (escape(Ways::likely)) {
     }
     do {
       while (pass()) {
       }
-    } while (escape());
+    } while (escape(Ways::all));
     Shrunk result{best_, verdict_, calls_, !spent(), {}};
     for (const Candidate& neighbour : neighbours(best_, limits_))
       if (tried_.contains(to_text(neighbour.problem))) result.neighbours.push_back(neighbour.change);
@@ -176,10 +176,12 @@ class Search {
 
   // To a problem of fewer multiply-adds that differs in more than one respect. Wrong numbers alone: a crash or a hang costs
   // more than a call, and does not wait for other values.
-  bool escape() {
+  enum class Ways : std::uint8_t { likely, all };
+  bool escape(Ways ways) {
     if (verdict_.kind != VerdictKind::fail) return false;
     for (const Problem& shape : smaller_shapes(best_, limits_.supports))
       for (const Escape& way : escapes(shape, original_)) {
+        if (ways == Ways::likely && !way.likely) continue;
         const std::optional<Problem> one = fit(best_, way.problem, limits_, original_);
         if (!one || !lighter(*one)) continue;
         const std::string change = fmt::format("{} multiply-adds, {}", one->multiply_adds(), way.change);
