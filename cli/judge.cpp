@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/calibration_option.hpp"
 #include "cli/contract_option.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
@@ -14,6 +17,7 @@
 #include "core/error.hpp"
 #include "engine/saved_tensors.hpp"
 #include "report/judge.hpp"
+#include "report/text.hpp"
 
 namespace attest::cli {
 namespace {
@@ -26,7 +30,7 @@ std::vector<Option> judge_options() {
            {"inputs", "FILE", "q, k, v and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
            {"outputs", "FILE", "out and perhaps lse: .npz, .npy, or Polygraphy's --save-outputs JSON"},
            {"op", "OP", "attention (the only one in this version)"},
-           {"layout", "bhsd|bshd", "axes of q, k, v and out: [B,H,L,D] (the default) or [B,L,H,D]"},
+           {"layout", "bhsd|bshd|TENSOR=...,...", "axes of q, k, v and out: [B,H,L,D] (the default) or [B,L,H,D]"},
            {"heads", "N", "of arrays [B,L,H*D], under --layout bshd"},
            {"kv-heads", "N", "the same of k and v (as --heads)"},
            {"scale", "X", "factor on q.k (1/sqrt(D))"},
@@ -48,6 +52,7 @@ std::vector<Option> judge_options() {
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"rows", "N", "judge so many rows of out, spread evenly (all)"},
            {"json", "FILE", "one JSON object; - is stdout"},
+           calibration_option(),
        })
     options.push_back(option);
   return options;
@@ -64,6 +69,30 @@ std::optional<double> real(const Settings& settings, std::string_view key) {
   const auto value = parse_double(*text);
   if (!value) throw usage_error(fmt::format("{} {}: it must be a number", settings.origin(key), *text));
   return value;
+}
+
+// --layout bshd, or per tensor --layout q=bshd,out=bshd: the tensors that lie as [B,L,H,D].
+std::set<std::string, std::less<>> heads_inside(const Settings& settings) {
+  constexpr std::string_view tensors[] = {"q", "k", "v", "out"};
+  std::set<std::string, std::less<>> inside;
+  const std::string text = settings.text("layout").value_or("bhsd") + ",";
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find(',', begin);
+    const std::string_view item = std::string_view(text).substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string_view tensor = item.substr(0, equals == item.npos ? 0 : equals), axes = item.substr(equals + 1);
+    const bool whole = equals == item.npos && end + 1 == text.size() && begin == 0;
+    const bool known = std::ranges::find(tensors, tensor) != std::end(tensors);
+    if ((!whole && !known) || (axes != "bhsd" && axes != "bshd") || inside.contains(tensor))
+      throw usage_error(
+          fmt::format("{} {}: it must be bhsd or bshd, or one of them for each tensor whose axes are not "
+                      "bhsd, as in q=bshd,out=bshd (q, k, v, out)",
+                      settings.origin("layout"), settings.text("layout").value_or("")));
+    for (const std::string_view one : tensors)
+      if (axes == "bshd" && (whole || one == tensor)) inside.emplace(one);
+    begin = end + 1;
+  }
+  return inside;
 }
 
 // Whether `key` has the second of two words; the first if it is left out.
@@ -93,7 +122,7 @@ engine::SavedCallOptions read_call(const Settings& settings, const Policy& polic
     call.ignored.push_back(ignored.substr(begin, end - begin));
     begin = end + 1;
   }
-  call.heads_inside = second_word(settings, "layout", "bhsd", "bshd");
+  call.heads_inside = heads_inside(settings);
   call.heads = count(settings, "heads", 1);
   call.kv_heads = count(settings, "kv-heads", 1);
   call.scale = real(settings, "scale");
@@ -110,6 +139,7 @@ int judge_files(const Settings& settings) {
   std::unique_ptr<OutputFile> json;
   const Contract contract = read_contract(settings);
   const engine::SavedCallOptions options = read_call(settings, contract.policy);
+  const auto calibration = read_calibration(settings);
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
   if (const auto path = settings.text("json")) {
     std::error_code missing;
@@ -125,10 +155,11 @@ int judge_files(const Settings& settings) {
   const auto out = engine::read_saved_tensors(outputs, run);
   const engine::SavedCall call = engine::saved_call(in, out, options);
   if (call.out.size() == 0) throw usage_error(outputs + ": out has no elements: there is nothing to judge");
-  const engine::Judgement judgement = engine::judge(call, contract);
+  const engine::Judgement judgement = engine::judge(call, contract, engine::most_survey_work, calibration.get());
   const Exit exit = judgement.exit();
   if (!json || !json->is_stdout())
-    std::cout << fmt::format("attest judge {}\n", outputs) << report::judgement_text(call, contract, judgement);
+    std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
+              << report::judgement_text(call, contract, judgement);
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);
     object["inputs"] = inputs;

@@ -73,17 +73,20 @@ Exit Judgement::exit() const noexcept {
   return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
 }
 
-Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work) {
+Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work,
+                const oracle::Calibration* calibration) {
   Judgement judgement;
   oracle::AttentionOracle oracle(contract, call.problem, call.inputs);
   oracle::Statistics statistics;
   judgement.verdict = oracle.judge(call.out, call.lse, &statistics);
   const std::string_view refusal = oracle::statistical_refusal(contract);
   judgement.statistical =
-      refusal.empty() ? properties::statistical_bound_verdict(
-                            judgement.verdict, statistics,
-                            oracle::shipped_calibration().thresholds_of_any_class(contract.policy), oracle, call.out)
-                      : Verdict::skip(std::string(refusal));
+      refusal.empty()
+          ? properties::statistical_bound_verdict(
+                judgement.verdict, statistics,
+                (calibration ? *calibration : oracle::shipped_calibration()).thresholds_of_any_class(contract.policy),
+                oracle, call.out)
+          : Verdict::skip(std::string(refusal));
   if (judgement.verdict.kind == VerdictKind::fail) {
     judgement.survey = Surveyor(call, contract).run(judgement.verdict.evidence.value(), survey_work);
   } else {

@@ -6,6 +6,10 @@
 #include "core/verdict.hpp"
 #include "engine/saved_call.hpp"
 
+namespace attest::oracle {
+class Calibration;
+}
+
 namespace attest::engine {
 
 // How the elements of a failed judgement came out, over `rows` rows of out and lse spread evenly over all.
@@ -32,7 +36,9 @@ struct Judgement {
 // Elements times keys that the survey of a failure may cost, though 64 rows at least: some seconds.
 inline constexpr Index most_survey_work = Index{1} << 29;
 
-// Whether a kernel that keeps `contract` could have returned the outputs of `call`.
-Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work = most_survey_work);
+// Whether a kernel that keeps `contract` could have returned the outputs of `call`. A null `calibration` is the one shipped
+// with attest.
+Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work = most_survey_work,
+                const oracle::Calibration* calibration = nullptr);
 
 }  // namespace attest::engine

@@ -63,10 +63,10 @@ struct Operand {
   Shape strides;  // in elements of the array
 };
 
-Operand operand(const NamedArray& array, const SavedCallOptions& options, const std::optional<Index>& heads,
+Operand operand(const NamedArray& array, bool heads_inside, const std::optional<Index>& heads,
                 std::string_view heads_option) {
   std::vector<Index> n = array.shape;
-  if (n.size() == 3 && options.heads_inside && heads) {
+  if (n.size() == 3 && heads_inside && heads) {
     if (n[2] % *heads != 0)
       throw usage_error(fmt::format("{} is {}: its last axis is no multiple of {} {}", array.name, array.described(),
                                     heads_option, *heads));
@@ -78,7 +78,7 @@ Operand operand(const NamedArray& array, const SavedCallOptions& options, const 
                     "[B,L,H*D] needs --layout bshd and --heads",
                     array.name, array.described()));
   const Shape order{n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
-  if (options.heads_inside) return {array, {n[0], n[2], n[1], n[3]}, {order[0], order[2], order[1], 1}};
+  if (heads_inside) return {array, {n[0], n[2], n[1], n[3]}, {order[0], order[2], order[1], 1}};
   return {array, {n[0], n[1], n[2], n[3]}, order};
 }
 
@@ -242,10 +242,11 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
                       "--kv_lengths {}), or --ignore {} if this call does not use it",
                       name, name, name));
   const auto kv_heads = options.kv_heads ? options.kv_heads : options.heads;
-  const Operand q_operand = operand(q, options, options.heads, "--heads"),
-                k_operand = operand(k, options, kv_heads, "--kv-heads"),
-                v_operand = operand(v, options, kv_heads, "--kv-heads"),
-                out_operand = operand(out, options, options.heads, "--heads");
+  const auto inside = [&](std::string_view role) { return options.heads_inside.contains(role); };
+  const Operand q_operand = operand(q, inside("q"), options.heads, "--heads"),
+                k_operand = operand(k, inside("k"), kv_heads, "--kv-heads"),
+                v_operand = operand(v, inside("v"), kv_heads, "--kv-heads"),
+                out_operand = operand(out, inside("out"), options.heads, "--heads");
   for (const Operand* of_queries : {&q_operand, &out_operand}) require_heads(*of_queries, options.heads, "--heads");
   for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
   SavedCall call;

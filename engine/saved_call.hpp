@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,10 @@ struct SavedCallOptions {
   // Array of each role; a role that is left out is the array of its own name. Roles: q, k, v, bias, keep, kv_lengths, out,
   // lse. q, k, v and out must be there.
   std::map<std::string, std::string, std::less<>> names;
-  std::vector<std::string> ignored;      // arrays of the inputs that say nothing of this call
-  bool heads_inside = false;             // q, k, v and out lie as [B,L,H,D] instead of [B,H,L,D]
-  std::optional<Index> heads, kv_heads;  // of arrays [B,L,H*D], which heads_inside permits
-  std::optional<double> scale;           // absent: 1/sqrt(D)
+  std::vector<std::string> ignored;                 // arrays of the inputs that say nothing of this call
+  std::set<std::string, std::less<>> heads_inside;  // which of q, k, v and out lie as [B,L,H,D] instead of [B,H,L,D]
+  std::optional<Index> heads, kv_heads;             // of arrays [B,L,H*D], which heads_inside permits
+  std::optional<double> scale;                      // absent: 1/sqrt(D)
   double softcap = 0;
   bool causal = false;
   Align align = Align::top_left;

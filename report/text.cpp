@@ -29,6 +29,24 @@ std::string duration(double seconds) {
 
 std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
+namespace {
+std::string without_controls(std::string_view text, bool lines) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool second = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    const bool control =
+        (byte < ' ' && !(lines && text[i] == '\n')) || byte == 0x7F || second;  // U+0080..U+009F take two bytes
+    line += control ? ' ' : text[i];
+    i += second;
+  }
+  return line;
+}
+}  // namespace
+
+std::string printable(std::string_view text) { return without_controls(text, false); }
+std::string printable_lines(std::string_view text) { return without_controls(text, true); }
+
 std::string shell_quoted(std::string_view word) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);

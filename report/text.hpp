@@ -16,6 +16,10 @@ std::string grouped(std::uint64_t n);
 std::string duration(double seconds);
 // Shortest decimal that reads back, "nan", "inf" or "-inf".
 std::string number(double value);
+// One line that does nothing to a terminal, whatever a file or its name holds: control characters become spaces.
+std::string printable(std::string_view text);
+// The same of several lines.
+std::string printable_lines(std::string_view text);
 // Quoted for a POSIX shell where needed.
 std::string shell_quoted(std::string_view word);
 

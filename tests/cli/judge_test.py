@@ -15,6 +15,7 @@ from pathlib import Path
 
 from saved_tensors import Array, Call, to_half, to_single, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
 
+ROOT = Path(__file__).resolve().parents[2]
 ATTEST = None
 
 
@@ -155,6 +156,33 @@ class Judge(Cli):
         write_npz(self.cwd / "in.npz", Q=swapped["q"], K=swapped["k"], V=swapped["v"],
                   m=Array((5,), [False] + [True] * 4, "|b1"))
         self.judge(1, *names, "--keep", "m", outputs="out.npz")
+
+    def test_a_layout_for_each_tensor(self):
+        a = self.call.arrays()
+        inside = lambda x: Array((1, x.shape[2], 2, 4), [x.values[(h * x.shape[2] + i) * 4 + c] for i in range(x.shape[2])
+                                                         for h in range(2) for c in range(4)])
+        write_npz(self.cwd / "in.npz", q=inside(a["q"]), k=a["k"], v=inside(a["v"]))
+        self.judge(0, "--layout", "q=bshd,k=bhsd,v=bshd")
+        self.judge(0, "--layout", "v=bshd,q=bshd", "--heads", 2)
+        self.judge(1, "--layout", "v=bshd,q=bshd", outputs="bad.npz")
+        self.judge(2, "--layout", "q=bshd", says=["do not fit each other", "--layout"])
+        self.judge(2, "--layout", "bshd")
+        for wrong in ("q=bshd,bhsd", "q=bsdh", "w=bshd", "q=bshd,q=bshd", "q", "", "bshd,", "=bshd"):
+            self.judge(2, "--layout", wrong, says=["--layout", "as in q=bshd,out=bshd"])
+
+    def test_a_calibration_takes_the_place_of_the_one_shipped(self):
+        call = Call(h=1, lq=2, lk=1000)
+        write_npz(self.cwd / "in.npz", **call.arrays())
+        words = ["judge", "--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
+        self.off_by(0.8, call, "off.npz", "--policy", "f32")
+        self.gives(1, *words)
+        shipped = json.loads((ROOT / "oracle/calibration.json").read_text())
+        for cell in shipped["policies"]["f32"]["classes"].values():
+            cell["lambda"] = 1e6
+        (self.cwd / "mine.json").write_text(json.dumps({"format": shipped["format"],
+                                                        "policies": {"f32": shipped["policies"]["f32"]}}))
+        self.gives(0, *words, "--calibration", "mine.json", says=["statistical-bound held"])
+        self.gives(2, *words, "--calibration", "nowhere.json", says=["nowhere.json"])
 
     def test_polygraphy(self):
         write_polygraphy_inputs(self.cwd / "in.json", self.call.arrays())

@@ -179,7 +179,7 @@ TEST(SavedCall, NamesWhatDoesNotFit) {
   says([](Saved& s) { s.options.policy = policy_for(Format::f16); }, "which is no f16");
   says(
       [](Saved& s) {
-        s.options.heads_inside = true, s.options.heads = 3, s.inputs[0].shape = {1, 3, 16};
+        s.options.heads_inside = {"q"}, s.options.heads = 3, s.inputs[0].shape = {1, 3, 16};
       },
       "no multiple");
 }
