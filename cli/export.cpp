@@ -25,8 +25,7 @@ struct Returned {
 // The subject's answer to the reproducer, if it can be had here; an export does not fail for want of it.
 Returned run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
   try {
-    const auto given = settings.text("subject");
-    const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
+    const auto factory = open_subject_of_entry(settings, entry);
     const auto subject = factory->open();
     for (const engine::EarlierCall& earlier : entry.after) {
       const Inputs before = materialise(earlier.problem);
@@ -50,8 +49,9 @@ Returned run_subject(const Settings& settings, const engine::Entry& entry, const
 std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const Problem& problem,
                                      const Inputs& inputs) {
   try {
-    return subject_code(settings.text("subject").value_or(entry.subject), problem, inputs,
-                        settings.text("python").value_or(""));
+    const std::filesystem::path output = settings.text("output").value_or("script.py");
+    return subject_code(subject_text(settings, entry), problem, inputs, resolve_options(settings),
+                        std::filesystem::absolute(output).parent_path());
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject\n";
     return std::nullopt;

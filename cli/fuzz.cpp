@@ -215,6 +215,8 @@ struct Outputs {
 
 int finish(const engine::Summary& summary, const Outputs& outputs) {
   if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  if (outputs.events && !outputs.events->holds_all())
+    throw usage_error("--events: the file could not be written whole; check the space on its disk");
   if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
   return static_cast<int>(summary.exit());
 }
@@ -262,6 +264,9 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     if (const auto corpus = settings.text("corpus")) {
       finding.entry = engine::reproduce({problem, outcome, problem.seed, {}}, bench, subject_text, options.policy,
                                         {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
+      const Origin origin = origin_of(*factory);
+      finding.entry.subject_file = origin.file;
+      finding.entry.subject_name = origin.function;
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
     finding.known = options.known.contains(finding.entry.bucket);
@@ -276,8 +281,12 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
 int run_campaign_verb(const Settings& settings, const std::string& verb, const std::string& subject_text) {
   const Outputs outputs(settings);
   engine::CampaignOptions options = read_campaign(settings, verb, subject_text);
-  const auto subject = open_subject(settings, subject_text);
+  const auto subject =
+      open_subject(settings, subject_text, options.folder.empty() ? options.folder : options.folder / "logs");
   const auto peer = open_peer();
+  const Origin origin = origin_of(*subject);
+  options.subject_file = origin.file;
+  options.subject_name = origin.function;
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
   return finish(engine::run_campaign(*subject, peer.get(), options, *observer), outputs);

@@ -93,7 +93,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away, or a worker that died, is told by the write itself
+  // A reader that went away, a worker that died and a file as long as files may be are told by the write itself.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   hold_closed_descriptors();
   const bool bisect = bisecting(argc, argv);
   try {

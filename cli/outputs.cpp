@@ -35,6 +35,11 @@ std::ostream& OutputFile::stream() {
   return *file_;
 }
 
+bool OutputFile::holds_all() const {
+  std::error_code error;
+  return !file_ || *file_ || std::filesystem::is_fifo(path_, error);
+}
+
 void write_text(OutputFile& file, std::string_view text) {
   file.stream() << text << std::flush;
   if (!file.stream())

@@ -23,6 +23,8 @@ class OutputFile {
   // Of a file that is empty at first. Throws as the constructor does.
   [[nodiscard]] std::ostream& stream();
   [[nodiscard]] bool is_stdout() const noexcept { return path_ == "-"; }
+  // False if what went to a file is not all there. Of a pipe whose reader had enough, as of stdout, nothing is said here.
+  [[nodiscard]] bool holds_all() const;
   [[nodiscard]] std::string_view option() const noexcept { return option_; }
 
  private:

@@ -19,11 +19,11 @@ namespace attest::cli {
 namespace {
 
 void tell(const engine::ReplayResult& result, std::ostream& out) {
-  out << fmt::format("{:<12} {}\n", name(result.outcome), result.file.string());
+  out << fmt::format("{:<12} {}\n", name(result.outcome), report::printable(result.file.string()));
   if (result.outcome == engine::Replayed::as_expected) return;
-  out << "             " << result.sentence << "\n";
+  out << "             " << report::printable(result.sentence) << "\n";
   if (result.verdict && result.verdict->evidence)
-    out << "             " << report::evidence_line(*result.verdict->evidence) << "\n";
+    out << "             " << report::printable(report::evidence_line(*result.verdict->evidence)) << "\n";
 }
 
 int replay_paths(const Settings& settings, const std::vector<std::string>& words) {
@@ -34,10 +34,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
   const auto calibration = read_calibration(settings);
-  const auto given = settings.text("subject");
-  const auto resolve = [&](const engine::Entry& entry) {
-    return given ? open_subject(settings, *given) : open_subject_of_file(settings, entry);
-  };
+  const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
   const engine::ReplayReport report = engine::replay(
       paths, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
@@ -74,7 +71,8 @@ void add_replay(CLI::App& app, Run& run) {
   auto settings = std::make_shared<Settings>();
   verb->add_option("PATH", *paths, "corpus files or folders")->type_name("")->required();
   std::vector<Option> options{
-      {"subject", "SUBJECT", "run every entry on this subject; the only way to replay a plug-in or a script"},
+      {"subject", "SUBJECT",
+       "run every entry on this subject; needed for a plug-in or script that you have not run before"},
       {"expect-pass", "", "every entry must pass, whatever it expects: regressions of a kernel of your own"},
       {"allow-missing", "",
        "entries that nothing could run, the subject not being there or not taking one of them, do not fail the run"},

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -18,8 +19,6 @@
 namespace attest::cli {
 namespace {
 
-constexpr std::string_view verbs[] = {"fuzz", "check", "replay", "shrink", "export", "judge", "bound", "stats", "list"};
-
 // A scalar of attest.toml as the text that the command line would take.
 std::string scalar_text(const toml::node& node, std::string_view key) {
   if (const auto text = node.value_exact<std::string>()) return *text;
@@ -29,9 +28,13 @@ std::string scalar_text(const toml::node& node, std::string_view key) {
 }
 
 // Filled by declare(), which every verb calls before the command line is parsed.
-std::set<std::string, std::less<>>& keys_of_all_verbs() {
-  static std::set<std::string, std::less<>> keys;
-  return keys;
+struct Verbs {
+  std::vector<std::string> names;  // in the order of `attest --help`
+  std::set<std::string, std::less<>> keys;
+};
+Verbs& all_verbs() {
+  static Verbs verbs;
+  return verbs;
 }
 
 }  // namespace
@@ -54,10 +57,11 @@ std::optional<double> parse_duration(std::string_view text) noexcept {
 }
 
 void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
+  all_verbs().names.push_back(app.get_name());
   for (const Option& option : options) {
     options_.push_back(option);
     const std::string key(option.name);
-    keys_of_all_verbs().insert(key);
+    all_verbs().keys.insert(key);
     const std::string flags = (option.letter.empty() ? "" : fmt::format("-{},", option.letter)) + "--" + key;
     if (option.value.empty())
       app.add_flag(flags, switches_[key], std::string(option.help));
@@ -110,10 +114,11 @@ void Settings::read_toml(std::string_view verb, std::string_view text) {
   for (const auto& [name, node] : file) {
     const std::string_view key = name.str();
     if (node.is_table()) {
-      if (std::find(std::begin(verbs), std::end(verbs), key) == std::end(verbs))
+      const std::vector<std::string>& verbs = all_verbs().names;
+      if (std::find(verbs.begin(), verbs.end(), key) == verbs.end())
         throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({})", key,
                                       fmt::join(verbs, ", ")));
-    } else if (has(key) || !keys_of_all_verbs().contains(key)) {
+    } else if (has(key) || !all_verbs().keys.contains(key)) {
       take(key, scalar_text(node, key), "attest.toml");  // the top level speaks to every verb that has the key
     }
   }
@@ -172,6 +177,20 @@ std::optional<double> Settings::seconds(std::string_view key) const {
     throw usage_error(
         fmt::format("{} {}: it must be a time greater than 0 such as 30s, 5m or 2h", origin(key), *value));
   return duration;
+}
+
+std::optional<std::uint64_t> Settings::bytes(std::string_view key) const {
+  const auto value = text(key);
+  if (!value) return std::nullopt;
+  constexpr std::string_view units = "MGT";
+  constexpr double megabyte = 1 << 20, most = 1e18;
+  const std::size_t unit = value->empty() ? units.npos : units.find(value->back());
+  if (unit != units.npos && !value->starts_with("0x")) {
+    const auto amount = parse_double(std::string_view(*value).substr(0, value->size() - 1));
+    const double size = amount.value_or(0) * std::ldexp(megabyte, static_cast<int>(10 * unit));
+    if (size >= megabyte && size <= most) return static_cast<std::uint64_t>(size);
+  }
+  throw usage_error(fmt::format("{} {}: it must be an amount of memory such as 512M, 8G or 1.5G", origin(key), *value));
 }
 
 }  // namespace attest::cli

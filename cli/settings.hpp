@@ -25,7 +25,8 @@ struct Option {
 // verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is allowed.
 class Settings {
  public:
-  // Registers `options` with `app`; the values arrive when it parses.
+  // Registers `options` with `app`, whose name is the verb's; the values arrive when it parses. Tables of attest.toml may have
+  // the name of any verb that was declared.
   void declare(CLI::App& app, const std::vector<Option>& options);
   // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its top level.
   void complete(std::string_view verb);
@@ -37,6 +38,8 @@ class Settings {
   [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key, std::uint64_t lo, std::uint64_t hi) const;
   // "30s", "5m", "2h"; greater than 0.
   [[nodiscard]] std::optional<double> seconds(std::string_view key) const;
+  // "512M", "8G", "1.5G": powers of 1024, at least 1 MB.
+  [[nodiscard]] std::optional<std::uint64_t> bytes(std::string_view key) const;
   // "key ATTEST_PARAMS" or "--key": where a value came from, for messages.
   [[nodiscard]] std::string origin(std::string_view key) const;
 

@@ -22,14 +22,15 @@ void print(const engine::Entry& entry, std::int64_t before) {
   std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before,
                            entry.problem.multiply_adds(), entry.shrink_calls,
                            entry.minimal ? "1-minimal" : "the budget ended");
-  std::cout << fmt::format("  problem  {}\n", to_text(entry.problem));
-  if (entry.evidence) std::cout << fmt::format("  witness  {}\n", report::evidence_line(*entry.evidence));
+  std::cout << fmt::format("  problem  {}\n", report::printable(to_text(entry.problem)));
+  if (entry.evidence)
+    std::cout << fmt::format("  witness  {}\n", report::printable(report::evidence_line(*entry.evidence)));
 }
 
 int shrink_entry(const Settings& settings, const std::string& path) {
   const engine::Entry old = engine::read_entry(path);
   const auto given = settings.text("subject");
-  const auto factory = given ? open_subject(settings, *given) : open_subject_of_file(settings, old);
+  const auto factory = open_subject_of_entry(settings, old);
   const auto peer_factory = open_peer();
   const auto calibration = read_calibration(settings);
   engine::Station station(*factory, peer_factory.get(), calibration.get());
@@ -53,12 +54,15 @@ int shrink_entry(const Settings& settings, const std::string& path) {
                         {factory->info().supports, factory->info().dtypes, {}}, budget, {});
   entry.original = old.original;
   entry.reference = old.reference;
+  const Origin origin = origin_of(*factory);
+  entry.subject_file = origin.file;
+  entry.subject_name = origin.function;
   print(entry, old.problem.multiply_adds());
   // <corpus>/<subject>/<file>: the corpus is two folders up.
   const std::filesystem::path corpus =
       settings.text("corpus").value_or((std::filesystem::absolute(path).parent_path().parent_path()).string());
   if (engine::simpler(entry, old))
-    std::cout << fmt::format("  written  {}\n", engine::write_entry(entry, corpus).string());
+    std::cout << fmt::format("  written  {}\n", report::printable(engine::write_entry(entry, corpus).string()));
   return static_cast<int>(Exit::found);
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "core/policy.hpp"
 #include "core/subject.hpp"
 #include "engine/corpus.hpp"
+#include "subjects/resolve.hpp"
 
 namespace attest::cli {
 
@@ -19,13 +21,20 @@ std::string subject_help();
 // --timeout, --in-process, --python.
 std::vector<Option> subject_options();
 
-// The subject that `text` names on the command line. Throws Error(usage or no_subject).
-std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text);
-// The same under a policy that no option gives.
+// What those say.
+ResolveOptions resolve_options(const Settings& settings);
+
+// The subject that `text` names on the command line; what it prints goes to `log_folder`, if one is named. `policy` is one that
+// no option gives. The file of a subject that starts is noted: a corpus file may name it from then on. Throws Error(usage or
+// no_subject).
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
-                                             const std::optional<Policy>& policy);
-// The subject a corpus file names: builtin:, fault: and shipped adapters only, never a path.
-std::unique_ptr<SubjectFactory> open_subject_of_file(const Settings& settings, const engine::Entry& entry);
+                                             const std::filesystem::path& log_folder = {},
+                                             const std::optional<Policy>& policy = {});
+
+// The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter, or a file
+// that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other external subject.
+std::string subject_text(const Settings& settings, const engine::Entry& entry);
+std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry);
 // The built-in explicit kernel, which laws compare others with.
 std::unique_ptr<SubjectFactory> open_peer();
 

@@ -50,7 +50,10 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
   if (const auto calls = settings.integer("shrink-budget", 1, 1'000'000'000))
     options.shrink.calls = static_cast<std::int64_t>(*calls);
-  const auto subject = open_subject(settings, subject_of(settings, options), options.policy);
+  const auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy);
+  const Origin origin = origin_of(*subject);
+  options.subject_file = origin.file;
+  options.subject_name = origin.function;
   const auto peer = open_peer();
   options.interrupt = end_on_interrupt();
   const auto observer =
@@ -74,7 +77,7 @@ int triage_corpus(const fs::path& folder, OutputFile* json) {
   if (summary.findings.empty())
     throw usage_error(folder.string() + " holds neither a campaign nor a reproducer of a failure");
   summary.defects = engine::cluster(summary.findings, engine::CaseTable(Supports::everything()));
-  if (json == nullptr || !json->is_stdout()) std::cout << report::triage_text(summary);
+  if (json == nullptr || !json->is_stdout()) std::cout << report::printable_lines(report::triage_text(summary));
   return tell(summary, json);
 }
 

@@ -35,10 +35,11 @@ function(attest_test_properties name)
   if(ATTEST_SANITIZE MATCHES "thread")  # libomp tells what its threads wait for; how it does so is its own affair
     list(APPEND arg_ENV "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
-  # OpenMP threads that spin while they wait would slow down the tests beside them.
+  # OpenMP threads that spin while they wait would slow down the tests beside them. What is noted of subjects that were started
+  # stays in the build folder.
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 125
-    ENVIRONMENT "OMP_WAIT_POLICY=passive;${arg_ENV}")
+    ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_STATE_HOME=${PROJECT_BINARY_DIR}/tests/state;${arg_ENV}")
 endfunction()
 
 function(attest_check_labels name)

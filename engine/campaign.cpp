@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -85,6 +86,7 @@ class Campaign {
     if (!options_.folder.empty())
       folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
+    summary_.earlier_cases = summary_.cases;
     for (Finding& finding : summary_.findings) finding.known = options_.known.contains(finding.entry.bucket);
     start_ = Clock::now();
     seconds_before_ = summary_.seconds;
@@ -151,7 +153,8 @@ class Campaign {
   void end_shrinking() {
     const auto enough = [&] {
       if (interrupted()) summary_.interrupted = true;
-      return summary_.interrupted || (options_.seconds && elapsed() >= *options_.seconds + shrink_grace_seconds);
+      return summary_.interrupted || unwritten_ ||
+             (options_.seconds && elapsed() >= *options_.seconds + shrink_grace_seconds);
     };
     shrinker_.allow(shrinking_jobs(options_));
     while (shrinker_.busy() && !enough()) {
@@ -185,6 +188,16 @@ class Campaign {
     std::ranges::stable_sort(summary_.findings, {}, &Finding::case_number);
     tell_defects();
     observer_.on_end(summary_);
+    if (unwritten_) std::rethrow_exception(unwritten_);
+  }
+  // Writes what keeps a finding or the counts. A disk that is full ends the campaign, and what it found is told all the same.
+  void kept(const std::function<void()>& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (error.exit() != Exit::usage) throw;
+      if (!unwritten_) unwritten_ = std::current_exception();
+    }
   }
   // Failures that were only counted belong to the bucket of those that were shrunk in their place, or, before there is one,
   // to the first of the same kind.
@@ -218,7 +231,7 @@ class Campaign {
     Finding& finding = summary_.findings[defect.findings.front()];
     if (defect.predicate.atoms.empty() || defect.known) return;
     finding.entry.explained = {defect.key, to_text(defect.predicate), defect.counts};
-    if (!finding.reproducer.empty()) write_entry(finding.entry, options_.corpus);
+    if (!finding.reproducer.empty()) kept([&] { write_entry(finding.entry, options_.corpus); });
   }
   void find_drift() {
     for (const auto& [policy, drift] : summary_.drift) {
@@ -245,7 +258,7 @@ class Campaign {
   [[nodiscard]] bool out_of_time() const { return options_.seconds && elapsed() >= *options_.seconds; }
   [[nodiscard]] bool over() {
     if (interrupted()) summary_.interrupted = true;
-    return summary_.interrupted || (drawn_ > 0 && out_of_time());
+    return summary_.interrupted || unwritten_ || (drawn_ > 0 && out_of_time());
   }
   [[nodiscard]] bool admissible(const Problem& problem) const { return domain_.accepts(problem); }
 
@@ -349,7 +362,7 @@ class Campaign {
     ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
     const RawFailure raw{blamed, record.outcome, record.number, record.finished};
     observer_.on_failure(raw);
-    if (folder_) folder_->raw_failure(raw, task);
+    if (folder_) kept([&] { folder_->raw_failure(raw, task); });
     shrinker_.submit(std::move(task));
     if (options_.continue_after_failure) return false;
     shrinker_.allow(1);
@@ -378,8 +391,11 @@ class Campaign {
 
   [[nodiscard]] Entry reproduced(const ShrinkTask& task, Bench bench, const ShrinkBudget& budget,
                                  const std::function<void(const ShrinkStep&)>& accepted) const {
-    return reproduce({task.problem, task.outcome, options_.seed, task.number}, bench, options_.subject, options_.policy,
-                     limits_, budget, accepted);
+    Entry entry = reproduce({task.problem, task.outcome, options_.seed, task.number}, bench, options_.subject,
+                            options_.policy, limits_, budget, accepted);
+    entry.subject_file = options_.subject_file;
+    entry.subject_name = options_.subject_name;
+    return entry;
   }
   // Runs on a thread of the shrinker.
   [[nodiscard]] ShrinkResult shrunk(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
@@ -402,7 +418,7 @@ class Campaign {
   void take_results() {
     for (const ShrinkProgress& progress : shrinker_.take_progress()) {
       observer_.on_shrink_step(progress.step);
-      if (folder_) folder_->better(progress.number, progress.step);
+      if (folder_) kept([&] { folder_->better(progress.number, progress.step); });
     }
     for (ShrinkResult& result : shrinker_.take_results()) {
       if (result.error) std::rethrow_exception(result.error);
@@ -425,7 +441,7 @@ class Campaign {
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
         finding.also.emplace_back(properties::properties()[law.law].name);
     finding.known = options_.known.contains(finding.entry.bucket);
-    if (folder_ && whole) folder_->shrunk(result.task, finding.entry.bucket);
+    if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
   }
 
@@ -456,9 +472,11 @@ class Campaign {
     return found == summary_.findings.end() ? nullptr : &*found;
   }
   void store(Finding& finding) {
-    if (!options_.corpus.empty() && finding.entry.seen != VerdictKind::flaky)
-      finding.reproducer = write_entry(finding.entry, options_.corpus).string();
-    if (folder_) folder_->finding(finding);
+    kept([&] {
+      if (!options_.corpus.empty() && finding.entry.seen != VerdictKind::flaky)
+        finding.reproducer = write_entry(finding.entry, options_.corpus).string();
+      if (folder_) folder_->finding(finding);
+    });
   }
   [[nodiscard]] ShrinkBudget budget() const {
     ShrinkBudget budget = options_.shrink;
@@ -481,8 +499,10 @@ class Campaign {
     summary_.seconds = seconds_before_ + elapsed();
     const double interval = std::clamp(elapsed() / 100, commit_seconds, longest_commit_seconds);
     if (!folder_ || (!last && elapsed() - committed_ < interval)) return;
-    folder_->commit(summary_, triage_, avoidance_,
-                    {table_.rows().begin() + static_cast<std::ptrdiff_t>(saved_rows_), table_.rows().end()});
+    kept([&] {
+      folder_->commit(summary_, triage_, avoidance_,
+                      {table_.rows().begin() + static_cast<std::ptrdiff_t>(saved_rows_), table_.rows().end()});
+    });
     saved_rows_ = table_.rows().size();
     committed_ = elapsed();
   }
@@ -514,7 +534,8 @@ class Campaign {
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;
-  Shrinker shrinker_;  // last: its threads use the rest
+  std::exception_ptr unwritten_;  // what kept() could not write
+  Shrinker shrinker_;             // last: its threads use the rest
 };
 
 }  // namespace

@@ -31,7 +31,9 @@ std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 
 struct CampaignOptions {
   std::string verb = "fuzz";
-  std::string subject;  // as on the command line
+  std::string subject;                 // as on the command line
+  std::filesystem::path subject_file;  // the absolute path of the file that holds it, and
+  std::string subject_name;            // its name there; empty for what attest brings along
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> cases;  // problems of the whole stream; a shard draws its share of them
   std::optional<double> seconds;       // neither: until interrupted

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -63,12 +65,14 @@ void for_each_line(const fs::path& file, const std::function<void(const json&)>&
     }
     begin = end + 1;
   }
-  if (begin != text.size()) fs::resize_file(file, begin);
+  std::error_code error;
+  if (begin != text.size()) fs::resize_file(file, begin, error);
+  if (error) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), error.message()));
 }
 
 int open_or_throw(const fs::path& file, int flags) {
   const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw usage_error(file.string() + " cannot be written");
+  if (descriptor < 0) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), std::strerror(errno)));
   return descriptor;
 }
 
@@ -223,11 +227,16 @@ std::vector<CaseRow> CampaignFolder::rows(std::uint64_t next_case) const {
 }
 
 void CampaignFolder::append(int file, const std::string& line) {
+  const off_t end = ::lseek(file, 0, SEEK_END);
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(file, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw usage_error(folder_.string() + " cannot be written: is the disk full?");
+    if (written <= 0) {
+      const std::string why = std::strerror(errno);
+      [[maybe_unused]] const int undone = ::ftruncate(file, end);  // half a line would damage the one that follows
+      throw usage_error(fmt::format("{} cannot be written: {}: is the disk full?", folder_.string(), why));
+    }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -275,7 +284,7 @@ void CampaignFolder::finding(const Finding& f) {
                           {"also", f.also},
                           {"shows", f.shows},
                           {"reproducer", f.reproducer},
-                          {"entry", to_file_text(f.entry)}};
+                          {"entry", to_file_text(portable_entry(f.entry, folder_))}};
   append(findings_, text_of(line) + "\n");
 }
 

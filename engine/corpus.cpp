@@ -44,6 +44,11 @@ void keep_captured(const std::string& file, const fs::path& folder) {
   if (error) throw usage_error(fmt::format("{} cannot be written: {}", copy.string(), error.message()));
 }
 
+// Whether PATH:NAME says this name and nothing else.
+bool is_subject_name(std::string_view name) {
+  return !name.empty() && name.find_first_of(":/") == std::string_view::npos;
+}
+
 // Reads a corpus file step by step; every refusal names the file, the line and the reason.
 class Reader {
  public:
@@ -184,6 +189,20 @@ class Reader {
              count(object, "elsewhere")}};
   }
 
+  void subject_file(const json& object, const fs::path& folder, Entry& e) {
+    const auto plain = [](const std::string& text) {
+      return text.size() <= 4096 && std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+    };
+    const fs::path path = string(object, "subject_file");
+    if (!plain(path.native()) || path.is_absolute() || !path.has_filename())
+      throw usage_error("'subject_file' must be a file, relative to the entry's folder");
+    if (!e.subject.starts_with("external:")) throw usage_error("'subject_file' goes with an external subject alone");
+    e.subject_name = string(object, "subject_name");
+    if (!plain(e.subject_name) || !is_subject_name(e.subject_name))
+      throw usage_error("'subject_name' must be a name as it stands behind the colon of PATH:NAME");
+    e.subject_file = fs::absolute(folder / path);
+  }
+
   Entry entry(const json& object) {
     Entry e;
     e.attest_version = string(object, "attest_version");
@@ -193,8 +212,9 @@ class Reader {
           "the subject '" + e.subject +
           "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
     e.subject_version = string(object, "subject_version");
-    const std::string folder = fs::path(name_).parent_path().string();
-    e.problem = problem_from_json(member(object, "problem"), folder.empty() ? "." : folder);
+    const fs::path folder = fs::path(name_).has_parent_path() ? fs::path(name_).parent_path() : fs::path(".");
+    if (object.contains("subject_file")) subject_file(object, folder, e);
+    e.problem = problem_from_json(member(object, "problem"), folder.string());
     if (string(object, "text") != to_text(portable_problem(e.problem)))
       throw usage_error("'text' and 'problem' are not the same problem");
     const json& contract = member(object, "contract");
@@ -249,12 +269,29 @@ Problem portable_problem(Problem problem) {
   return problem;
 }
 
+Entry portable_entry(Entry entry, const fs::path& folder) {
+  entry.problem = portable_problem(std::move(entry.problem));
+  if (!entry.subject_file.is_absolute()) return entry;  // as it stands in a file already
+  std::error_code error;
+  const fs::path base = fs::weakly_canonical(fs::absolute(folder), error),
+                 file = fs::weakly_canonical(entry.subject_file, error);
+  const fs::path above = base.relative_path(), found = file.relative_path();
+  const bool near = !error && !above.empty() && *above.begin() == *found.begin();
+  entry.subject_file = near ? file.lexically_relative(base) : file.filename();
+  return entry;
+}
+
 ordered_json to_json(const Entry& e) {
   ordered_json object;
   object["format"] = corpus_format;
   object["attest_version"] = e.attest_version;
   object["subject"] = e.subject;
   object["subject_version"] = e.subject_version;
+  if (!e.subject_file.empty() && is_subject_name(e.subject_name)) {
+    // An absolute path is nobody else's business.
+    object["subject_file"] = (e.subject_file.is_absolute() ? e.subject_file.filename() : e.subject_file).string();
+    object["subject_name"] = e.subject_name;
+  }
   object["text"] = to_text(portable_problem(e.problem));
   object["problem"] = to_json(portable_problem(e.problem));
   object["policy_given"] = e.policy_given;
@@ -327,7 +364,7 @@ fs::path write_entry(const Entry& entry, const fs::path& folder) {
   }
   const fs::path file = folder / entry_path(entry);
   if (entry.problem.values == Values::file) keep_captured(entry.problem.values_file, file.parent_path());
-  write_file(file, to_file_text(entry));
+  write_file(file, to_file_text(portable_entry(entry, file.parent_path())));
   return file;
 }
 

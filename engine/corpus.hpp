@@ -41,6 +41,11 @@ struct Rate {
 struct Entry {
   std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
   std::string subject_version;
+  // Of an external subject: the absolute path of the script, plug-in or program that holds it, and its name there. In a file of
+  // ours the path is relative to that file's folder; it says what to look for, and starts nothing by itself. Empty where it is
+  // not known.
+  std::filesystem::path subject_file;
+  std::string subject_name;
   Problem problem;
   Contract contract;
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
@@ -71,11 +76,15 @@ FailureKey failure_key_of(const Entry& entry);
 // The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
 Problem portable_problem(Problem problem);
 
+// The entry as it stands in a file of `folder`: the path of its subject relative to that folder, or the name alone where the two
+// have nothing but the root in common; captured activations by name.
+Entry portable_entry(Entry entry, const std::filesystem::path& folder);
+
 nlohmann::ordered_json to_json(const Explained& explained);
 nlohmann::ordered_json to_json(const Entry& entry);
 nlohmann::ordered_json to_json(const std::vector<EarlierCall>& calls);
 
-// The text of a corpus file: the entry as JSON and, as its last member, a digest of every byte before it.
+// The text of a corpus file: the entry, portable, as JSON and, as its last member, a digest of every byte before it.
 std::string to_file_text(const Entry& entry);
 // Reads it back. Throws Error(usage): one sentence with `name`, the line and the reason, for text that is truncated, altered,
 // of a later format version, hostile in size or depth, contradictory, or that names a path as its subject.

@@ -63,7 +63,7 @@ void write_file(const fs::path& file, std::string_view text) {
     if (!stream) {
       std::error_code ignored;
       fs::remove(temporary, ignored);
-      throw usage_error(file.string() + " cannot be written");
+      throw usage_error(file.string() + " cannot be written whole: check the space on its disk");
     }
   }
   std::error_code error;

@@ -1,5 +1,6 @@
 #include "engine/key.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 namespace attest::engine {
@@ -28,6 +29,10 @@ std::string_view class_of(Wrong wrong) {
 }  // namespace
 
 std::string message_class(std::string_view message) {
+  // Where it was raised, and where to read more, are no part of what it is.
+  const std::string_view aside =
+      message.ends_with(')') ? message.substr(std::min(message.rfind(" ("), message.size())) : "";
+  if (aside.starts_with(" (at ") || aside.starts_with(" (traceback in ")) message.remove_suffix(aside.size());
   std::string result;
   std::string word;
   bool plain = true;  // the word so far holds letters only

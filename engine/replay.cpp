@@ -22,7 +22,8 @@ class Subjects {
 
   // Throws Error.
   Bench bench(const Entry& entry) {
-    const std::string key = entry.subject + (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
+    const std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
+                            (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
     Slot& slot = slots_[key];
     if (slot.error) throw *slot.error;
     try {

@@ -80,6 +80,7 @@ struct Summary {
   DriftByPolicy drift;              // what tier three saw, by policy
   std::uint64_t next_case = 0;      // where a resumed campaign goes on
   bool interrupted = false;
+  std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 
   // Adds one case in case order.
   void add(const Problem& problem, const CaseOutcome& outcome);

@@ -124,6 +124,8 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["policy"] = s.policy;
   object["policy_declared"] = s.policy_declared;
   object["seed"] = s.seed;
+  object["interrupted"] = s.interrupted;
+  object["earlier_cases"] = s.earlier_cases;
   object["shard"] = s.shard;
   object["assume"] = s.assume;
   object["given_up"] = s.given_up;

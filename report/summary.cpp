@@ -85,6 +85,15 @@ std::string law_table(const Summary& summary) {
 
 std::string counted(std::size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
+// Of a campaign that went on with a folder. Triage draws nothing, and need not say so.
+std::string earlier_runs(const Summary& summary) {
+  if (summary.earlier_cases == 0 || summary.verb == "triage") return {};
+  if (summary.earlier_cases < summary.cases)
+    return fmt::format("  {} of them were drawn before: this campaign went on\n", grouped(summary.earlier_cases));
+  return "  this campaign had come to its end before, and nothing was drawn now: --cases, --seed or another -o draw "
+         "more\n";
+}
+
 std::string headline(const Summary& summary) {
   const auto fresh = std::ranges::count_if(summary.defects, [](const auto& defect) { return !defect.known; });
   const auto buckets = std::ranges::count_if(summary.findings, [](const auto& finding) { return !finding.known; });
@@ -114,6 +123,7 @@ std::string summary_text(const Summary& summary) {
   text += fmt::format("  {} problems in {} ({:.0f}/s), seed {}{}{}\n", grouped(s.cases), duration(s.seconds),
                       s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
                       s.interrupted ? ", interrupted" : "");
+  text += earlier_runs(s);
   text +=
       fmt::format("  the bound judged {} of them ({}): {} output elements, {} with 256 keys or more", grouped(s.judged),
                   share(static_cast<double>(s.judged), drawn), grouped(static_cast<std::uint64_t>(s.elements)),

@@ -40,7 +40,12 @@ Arena::~Arena() {
 void Arena::grow(std::size_t size) {
   if (size <= size_) return;
   const std::size_t next = std::max({size, smallest, size_ + size_ / 2});
-  if (::ftruncate(file_, static_cast<off_t>(next)) != 0) throw failure("grown");
+  if (::ftruncate(file_, static_cast<off_t>(next)) != 0) {
+    if (errno == EFBIG)
+      throw usage_error("the memory shared with a worker counts as a file here, and files may not be as long as the " +
+                        std::to_string(next) + " bytes that this problem takes: raise their limit (ulimit -f)");
+    throw failure("grown");
+  }
   map(next);
 }
 

@@ -9,7 +9,9 @@
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor.hpp"
+#include "subjects/memory.hpp"
 #include "subjects/reply.hpp"
+#include "subjects/traceback.hpp"
 
 namespace attest {
 namespace {
@@ -47,12 +49,12 @@ std::string quoted(const std::string& text) { return json_text(json(text)); }
 }  // namespace
 
 WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject)
-    : command_(std::move(command)), process_(command_.argv, arena_.file(), command_.log) {
+    : command_(std::move(command)), process_(command_.argv, arena_.file(), command_.log, command_.limits.memory) {
   const auto fail = [&](const std::string& why) { return Error(Exit::no_subject, command_.target + " " + why); };
   const auto deadline = Clock::now() + command_.limits.start;
   const std::string request =
-      fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{}}})", protocol_version,
-                  Process::arena_file, quoted(subject)) +
+      fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{}}})",
+                  protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count()) +
       "\n";
   Process::Received state = process_.send(request, deadline);
   if (state == Process::Received::line) state = process_.receive(line_, deadline);
@@ -60,8 +62,9 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
     throw fail(
         fmt::format("could not be started: its worker {} before it described itself{}", process_.end(), more_in_log()));
   if (state == Process::Received::timeout)
-    throw fail(fmt::format("could not be started: its worker did not describe itself within {}{}",
+    throw fail(fmt::format("could not be started: its worker took longer than {} to load it{}",
                            seconds(command_.limits.start), more_in_log()));
+  if (state == Process::Received::too_much_memory) throw fail("could not be started: its worker " + out_of_memory());
   if (state == Process::Received::too_long)
     throw fail("could not be started: its worker answered a line without an end instead of a JSON object");
   Description description = read_description(line_, command_.target);
@@ -78,6 +81,11 @@ std::string WorkerConnection::more_in_log() const {
   std::error_code error;
   const auto size = std::filesystem::file_size(command_.log, error);
   return error || size == 0 ? "" : " (more in " + command_.log.string() + ")";
+}
+
+std::string WorkerConnection::out_of_memory() const {
+  return fmt::format("ran out of memory: it held more than the {} that --memory allows it",
+                     memory_text(command_.limits.memory));
 }
 
 void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
@@ -147,10 +155,12 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   return results;
 }
 
-std::string WorkerConnection::script(const std::string& subject, const attest_attention& call) {
+std::string WorkerConnection::script(const std::string& subject, const attest_attention& call,
+                                     const std::string& beside) {
   copy_in({&call, 1});
-  std::string request = fmt::format(R"({{"protocol":{},"message":"script","subject":{},"arena_bytes":{},"call":)",
-                                    protocol_version, quoted(subject), arena_.size());
+  std::string request =
+      fmt::format(R"({{"protocol":{},"message":"script","subject":{},"beside":{},"arena_bytes":{},"call":)",
+                  protocol_version, quoted(subject), quoted(beside), arena_.size());
   append_call(request, call, offsets_.front());
   request += "}\n";
   const auto deadline = Clock::now() + command_.limits.call;
@@ -170,6 +180,8 @@ CallResult WorkerConnection::lost(Process::Received how) {
   switch (how) {
     case Process::Received::timeout:
       return {CallStatus::timeout, "no answer within " + seconds(command_.limits.call)};
+    case Process::Received::too_much_memory:
+      return {CallStatus::crash, "the worker " + out_of_memory()};
     case Process::Received::too_long:
       return {CallStatus::error, "the worker answered a call with a line without an end"};
     default:
@@ -183,6 +195,10 @@ CallResult WorkerConnection::receive(std::size_t index) {
   RunReply reply = read_run_reply(line_, trip_, index);
   if (!reply.valid) usable_ = false;
   if (reply.logged) reply.result.message += more_in_log();
+  std::string where = reply.at.empty() ? std::string() : "at " + reply.at;
+  if (const std::string file = keep_traceback(command_.log.parent_path(), reply.traceback); !file.empty())
+    where += (where.empty() ? "traceback in " : ", traceback in ") + file;
+  if (!where.empty()) reply.result.message += " (" + where + ")";
   return std::move(reply.result);
 }
 

@@ -31,9 +31,9 @@ class WorkerConnection {
   // answer that is none, and this connection is no longer usable.
   std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls);
 
-  // Python source that makes the call without attest and leaves the answer in `got`; empty if the worker, a shipped
-  // adapter's, knows none. Throws Error(no_subject) if it does not say.
-  std::string script(const std::string& subject, const attest_attention& call);
+  // Python source that makes the call without attest, from a file in the folder `beside`, and leaves the answer in `got`;
+  // empty if the worker knows none. Throws Error(no_subject) if it does not say.
+  std::string script(const std::string& subject, const attest_attention& call, const std::string& beside);
 
  private:
   void copy_in(std::span<const attest_attention> calls);
@@ -41,6 +41,7 @@ class WorkerConnection {
   CallResult receive(std::size_t index);
   CallResult lost(Process::Received how);
   [[nodiscard]] std::string more_in_log() const;
+  [[nodiscard]] std::string out_of_memory() const;
 
   WorkerCommand command_;
   Arena arena_;

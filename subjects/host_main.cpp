@@ -100,6 +100,8 @@ class Host {
 
   bool describe(const json& request) {
     arena_.emplace(request.at("arena").get<std::string>());
+    alarm_after(request.at("timeout_ms").get<std::int64_t>() / 1000 +
+                orphan_grace_s);  // a plug-in may spin while it loads
     try {
       for (PluginEntry& entry : attest::load_plugin(file_)) entries_.emplace_back(std::move(entry));
     } catch (const attest::Error& error) {
@@ -117,6 +119,7 @@ class Host {
         subject["error"] = offer.error;
       subjects.push_back(std::move(subject));
     }
+    alarm_after(0);
     channel_.reply(attest::json_text(
         json{{"protocol", attest::protocol_version}, {"message", "describe"}, {"subjects", subjects}}));
     return true;

@@ -181,8 +181,10 @@ struct InProcessPlugin::Shared {
   std::mutex one_at_a_time;
 };
 
-InProcessPlugin::InProcessPlugin(const PluginEntry& entry, const std::string& display_name)
-    : info_(subject_info(offer_of(entry), display_name)), shared_(std::make_shared<Shared>(entry)) {}
+InProcessPlugin::InProcessPlugin(const PluginEntry& entry, const std::string& file, const std::string& display_name)
+    : info_(subject_info(offer_of(entry), display_name)), shared_(std::make_shared<Shared>(entry)) {
+  origin_ = {std::filesystem::absolute(file), entry.name};
+}
 
 std::unique_ptr<Subject> InProcessPlugin::open() const {
   class Instance : public Subject {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 
 #include "core/error.hpp"
 #include "subjects/descriptor.hpp"
+#include "subjects/memory.hpp"
 
 namespace attest {
 namespace {
@@ -36,6 +38,7 @@ struct Spawn {
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
+    sigdelset(&all, SIGXFSZ);  // a log as long as files may be is not the subject's crash
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setpgroup(&attributes, 0);
@@ -49,6 +52,10 @@ struct Spawn {
   Spawn& operator=(const Spawn&) = delete;
 };
 
+// A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take more than
+// any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
+constexpr std::chrono::milliseconds between_looks{50};
+
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
@@ -56,7 +63,9 @@ std::string signal_name(int signal) {
 
 }  // namespace
 
-Process::Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log) {
+Process::Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log,
+                 std::uint64_t most_memory)
+    : most_memory_(most_memory) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw internal_error(std::string("no channel to a worker can be made: ") + std::strerror(errno));
@@ -74,12 +83,9 @@ Process::Process(const std::vector<std::string>& argv, int arena, const std::fil
     ::close(log_file);
   }
   ::close(theirs);
-  if (error != 0) {
-    ::close(socket_);
-    throw Error(
-        Exit::no_subject,
-        (log_file < 0 ? log.string() + " cannot be written: " : argv[0] + " cannot be run: ") + std::strerror(error));
-  }
+  if (error != 0) ::close(socket_);
+  if (log_file < 0) throw usage_error(log.string() + " cannot be written: " + std::strerror(error));
+  if (error != 0) throw Error(Exit::no_subject, argv[0] + " cannot be run: " + std::strerror(error));
   child_file_ = static_cast<int>(::syscall(SYS_pidfd_open, child_, 0));
 }
 
@@ -91,15 +97,26 @@ Process::~Process() {
 
 // Until the socket is ready for `events`. A child that died counts as closed once nothing is left to read, even if
 // something it started still holds the other end.
-Process::Received Process::wait_for(short events, Clock::time_point deadline) const {
+Process::Received Process::wait_for(short events, Clock::time_point deadline) {
   for (;;) {
+    if (holds_too_much()) return Received::too_much_memory;
     pollfd files[2] = {{socket_, events, 0}, {child_file_, POLLIN, 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    const int ready = ::poll(files, 2, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline, looked_ + between_looks) - Clock::now());
+    const int ready = ::poll(files, 2, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && Clock::now() < deadline) continue;
     if (ready == 0) return Received::timeout;
     return (files[0].revents & events) != 0 ? Received::line : Received::closed;
   }
+}
+
+// Looks at most once in a while: calls may take less than the look.
+bool Process::holds_too_much() {
+  const auto now = Clock::now();
+  if (now < looked_ + between_looks) return false;
+  looked_ = now;
+  return held_memory(child_).value_or(0) > most_memory_;
 }
 
 Process::Received Process::send(std::string_view line, Clock::time_point deadline) {
@@ -163,10 +180,14 @@ std::string Process::end() {
   const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
   ::kill(-child_, SIGKILL);
   int status = 0;
-  while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  rusage used{};
+  while (::wait4(child_, &status, 0, &used) < 0 && errno == EINTR) {
   }
   child_ = -1;
   if (!by_itself) return closed ? "closed its output" : "was stopped";
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    return "was killed by SIGKILL, perhaps by the system for want of memory: it held up to " +
+           memory_text(static_cast<std::uint64_t>(used.ru_maxrss) << 10);
   if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }

@@ -15,12 +15,15 @@ namespace attest {
 class Process {
  public:
   using Clock = std::chrono::steady_clock;
-  enum class Received : std::uint8_t { line, closed, timeout, too_long };
+  enum class Received : std::uint8_t { line, closed, timeout, too_long, too_much_memory };
   static constexpr int arena_file = 3;  // where the child finds the shared memory
   static constexpr std::size_t longest_line = std::size_t{16} << 20;
 
-  // argv[0] is searched on PATH. The child's stderr is appended to `log`. Throws Error(no_subject) if it does not start.
-  Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log);
+  // argv[0] is searched on PATH. The child's stderr is appended to `log`. A child found to hold more than `most_memory` bytes
+  // while it is waited for is too_much_memory. Throws Error(no_subject) if it does not start, and
+  // Error(usage) if the log cannot be written.
+  Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log,
+          std::uint64_t most_memory = UINT64_MAX);
   ~Process();  // kills the group and reaps the child
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -35,11 +38,14 @@ class Process {
   std::string end();
 
  private:
-  Received wait_for(short events, Clock::time_point deadline) const;
+  Received wait_for(short events, Clock::time_point deadline);
+  bool holds_too_much();
   bool has_ended_by(Clock::time_point deadline) const;
 
   pid_t child_ = -1;
-  int child_file_ = -1;  // pidfd, -1 where the system has none
+  std::uint64_t most_memory_;
+  Clock::time_point looked_{};  // when its memory was last looked at
+  int child_file_ = -1;         // pidfd, -1 where the system has none
   int socket_ = -1;
   std::string buffer_;  // received, from `consumed_` on not yet handed out
   std::size_t consumed_ = 0;

@@ -23,8 +23,10 @@ Description read_description(std::string_view line, const std::string& target);
 // The answer to call `index` of trip `trip`.
 struct RunReply {
   CallResult result;
-  bool valid = true;    // false: the line is no answer to this call, and the result, an error, says so
-  bool logged = false;  // its log says more
+  bool valid = true;        // false: the line is no answer to this call, and the result, an error, says so
+  bool logged = false;      // its log says more
+  std::string at{};         // file and line where an error arose: "kernel.py:12"
+  std::string traceback{};  // of an error, lines as the worker wrote them
 };
 
 RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index);

@@ -1,9 +1,12 @@
 #include "subjects/resolve.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #include "core/error.hpp"
@@ -42,15 +45,38 @@ std::optional<Target> split_program(std::string_view text) {
   return Target{std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-// A file for what the workers of a subject print; where no folder is named, in one that only this user can write.
-fs::path log_for(std::string_view subject, fs::path folder) {
+// A folder that only this user can write, in the one for temporary files, where others may have put something of its name.
+fs::path private_folder() {
   std::error_code error;
-  const bool shared = folder.empty();
-  if (shared) folder = fs::temp_directory_path() / ("attest-" + std::to_string(::getuid()));
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) {
+    const char* named = std::getenv("TMPDIR");
+    throw usage_error(std::string("the folder for temporary files, ") + (named ? named : "/tmp") +
+                      ", is not there: let TMPDIR name one that is");
+  }
+  fs::path folder = temporary / ("attest-" + std::to_string(::geteuid()));
+  const std::string what = "the folder " + folder.string() + " for what a worker prints ";
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw usage_error(what + "cannot be made: " + std::strerror(errno) + ": let TMPDIR name another place");
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid())
+    throw usage_error(what + "is " +
+                      (S_ISLNK(status.st_mode)    ? "a link"
+                       : !S_ISDIR(status.st_mode) ? "no folder"
+                                                  : "another user's") +
+                      ": remove it, or let TMPDIR name another place");
+  fs::permissions(folder, fs::perms::owner_all, error);
+  if (error) throw usage_error(what + "cannot be used: " + error.message());
+  return folder;
+}
+
+// A file for what the workers of a subject print.
+fs::path log_for(std::string_view subject, fs::path folder) {
+  if (folder.empty()) folder = private_folder();
+  std::error_code error;
   fs::create_directories(folder, error);
-  if (!error && shared) fs::permissions(folder, fs::perms::owner_all, error);
   if (error)
-    throw usage_error("the folder " + folder.string() + " for what a worker prints cannot be used: " + error.message());
+    throw usage_error("the folder " + folder.string() + " for what a worker prints cannot be made: " + error.message());
   std::string name(subject);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
@@ -65,7 +91,7 @@ std::string python_of(const ResolveOptions& options) {
 
 std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& target,
                                        const std::string& name, std::string_view text, const ResolveOptions& options) {
-  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits};
+  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits, target};
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
@@ -74,12 +100,16 @@ std::vector<std::string> python_worker(const std::string& target, const ResolveO
 }
 
 std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options) {
-  if (!options.in_process)
-    return worker({plugin_host().string(), target.path}, target.path, target.name, text, options);
+  if (!options.in_process) {
+    ResolveOptions loading = options;
+    loading.limits.start = options.plugin_start.value_or(options.limits.start);
+    return worker({plugin_host().string(), target.path}, target.path, target.name, text, loading);
+  }
   const std::vector<PluginEntry> entries = load_plugin(target.path);
   std::vector<std::string> names;
   for (const PluginEntry& entry : entries) names.push_back(entry.name);
-  return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], std::string(text));
+  return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], target.path,
+                                           std::string(text));
 }
 
 void refuse_in_process(std::string_view text, const ResolveOptions& options) {
@@ -118,11 +148,17 @@ std::vector<ListedSubject> adapter_subjects() {
   return subjects;
 }
 
-std::string adapter_name(std::string_view text) { return std::string(text.substr(text.find(':') + 1)); }
-
-WorkerCommand adapter_command(std::string_view text, const ResolveOptions& options) {
-  const std::string target(text);
-  return {python_worker(target, options), target, log_for(text, options.log_folder), options.limits};
+std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options) {
+  const std::vector<ListedSubject> adapters = adapter_subjects();
+  const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
+  const bool adapter = std::any_of(adapters.begin(), adapters.end(), named);
+  const std::optional<Target> script = adapter ? std::nullopt : split(text, ".py");
+  if (!adapter && !script) return std::nullopt;
+  const std::string target = adapter ? std::string(text) : script->path;
+  WorkerCommand command{python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}};
+  if (adapter) return PythonTarget{std::move(command), std::string(text.substr(text.find(':') + 1))};
+  command.file = target;
+  return PythonTarget{std::move(command), script->name};
 }
 
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {
@@ -131,7 +167,8 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
   const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
   if (std::any_of(adapters.begin(), adapters.end(), named)) {
     refuse_in_process(text, options);
-    return std::make_unique<WorkerFactory>(adapter_command(text, options), adapter_name(text), std::string(text));
+    PythonTarget target = python_target(text, options).value();
+    return std::make_unique<WorkerFactory>(std::move(target.command), target.name, std::string(text));
   }
   if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
   std::vector<std::string> names;
@@ -141,6 +178,10 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
       if (text.find(':') == std::string_view::npos || subject.name.starts_with(text.substr(0, text.find(':') + 1)))
         names.push_back(subject.name);
   const std::string unknown = "there is no subject '" + one_line(text) + "'";
+  if (text.ends_with(".onnx"))
+    throw usage_error(unknown +
+                      ": this version tests no ONNX models; run its attention from a Python function "
+                      "(docs/worker.md), or judge tensors that were saved (attest judge)");
   if (names.empty())
     throw usage_error(
         unknown +

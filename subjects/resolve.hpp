@@ -21,6 +21,7 @@ struct ResolveOptions {
   std::string python;                // empty: $ATTEST_PYTHON, else python3
   std::filesystem::path log_folder;  // what workers print; empty: attest-UID in the folder for temporary files
   WorkerLimits limits;
+  std::optional<std::chrono::milliseconds> plugin_start;  // in place of limits.start, for loading a plug-in
 };
 
 // The subject that `text` names: builtin:NAME, fault:NAME, plugin.so[:NAME], script.py[:NAME], a shipped adapter
@@ -29,9 +30,13 @@ struct ResolveOptions {
 // subjects of which none is named, and for in_process where it cannot be; Error(no_subject) if what it names does not start.
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options);
 
-// The NAME of a shipped adapter PREFIX:NAME, and how its worker is started.
-std::string adapter_name(std::string_view text);
-WorkerCommand adapter_command(std::string_view text, const ResolveOptions& options);
+// How the worker of a shipped adapter or of script.py[:NAME] is started, and the subject to ask it for, empty for the only one.
+// nullopt for a text that names neither.
+struct PythonTarget {
+  WorkerCommand command;
+  std::string name;
+};
+std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options);
 
 // The shipped adapters, with or without the packages they need.
 std::vector<ListedSubject> adapter_subjects();

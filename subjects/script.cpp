@@ -1,22 +1,20 @@
 #include "subjects/script.hpp"
 
-#include <algorithm>
-
 #include "subjects/connection.hpp"
-#include "subjects/resolve.hpp"
+#include "subjects/names.hpp"
 
 namespace attest {
 
 std::string subject_code(std::string_view subject, const Problem& problem, const Inputs& inputs,
-                         const std::string& python) {
-  const std::vector<ListedSubject> adapters = adapter_subjects();
-  const auto named = [&](const ListedSubject& adapter) { return adapter.name == subject; };
-  if (std::none_of(adapters.begin(), adapters.end(), named)) return {};
-  ResolveOptions options;
-  options.python = python;
-  WorkerConnection worker(adapter_command(subject, options), adapter_name(subject));
+                         const ResolveOptions& options, const std::filesystem::path& beside) {
+  const std::optional<PythonTarget> target = python_target(subject, options);
+  if (!target) return {};
+  WorkerConnection worker(target->command, target->name);
+  std::vector<std::string> names;
+  for (const Offer& offer : worker.offers()) names.push_back(offer.name);
+  const std::string& name = names[choose(names, target->name, target->command.target)];
   const Tensor out = make_out(problem), lse = make_lse(problem);
-  return worker.script(adapter_name(subject), inputs.call(out, lse));
+  return worker.script(name, inputs.call(out, lse), beside.string());
 }
 
 }  // namespace attest

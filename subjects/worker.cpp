@@ -89,6 +89,7 @@ WorkerFactory::WorkerFactory(WorkerCommand command, const std::string& wanted, c
   const Offer& offer = offers[choose(names, wanted, command_.target)];
   subject_ = offer.name;
   info_ = subject_info(offer, display_name);
+  if (!command_.file.empty()) origin_ = {std::filesystem::absolute(command_.file), subject_};
 }
 
 WorkerFactory::~WorkerFactory() = default;

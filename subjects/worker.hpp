@@ -7,12 +7,15 @@
 
 #include "core/subject.hpp"
 #include "subjects/describe.hpp"
+#include "subjects/memory.hpp"
+#include "subjects/origin.hpp"
 
 namespace attest {
 
 struct WorkerLimits {
-  std::chrono::milliseconds call{10'000};   // past it a call is a timeout
-  std::chrono::milliseconds start{60'000};  // for loading the subject and answering describe
+  std::chrono::milliseconds call{10'000};       // past it a call is a timeout
+  std::chrono::milliseconds start{60'000};      // for loading the subject and answering describe
+  std::uint64_t memory = machine_memory() / 2;  // bytes that one process may hold
 };
 
 // How a worker is started and what is said of it.
@@ -21,12 +24,13 @@ struct WorkerCommand {
   std::string target;         // the file or the adapter, for messages
   std::filesystem::path log;  // its stderr is appended here; the folder exists
   WorkerLimits limits;
+  std::string file{};  // that it serves; empty for an adapter
 };
 
 class WorkerConnection;
 
 // Subjects that live in a process of their own, one process per instance (docs/worker.md).
-class WorkerFactory : public SubjectFactory {
+class WorkerFactory : public FromFile {
  public:
   // Starts the worker and asks it what it offers. `wanted`: the subject's name, or empty for the only one.
   // `display_name`: what the command line took. Throws Error(no_subject) if the worker does not start, does not answer in

@@ -5,6 +5,7 @@ Usage: cli_test.py ATTEST [unittest option...]
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ class Cli(unittest.TestCase):
         self.folder.cleanup()
 
     def attest(self, *words, params=None, timeout=120):
-        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
+        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"} | {"XDG_STATE_HOME": str(self.cwd / "state")}
         if params is not None:
             env["ATTEST_PARAMS"] = params
         return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True,
@@ -306,8 +307,11 @@ class Subjects(Cli):
         self.assertIn("1-minimal", wrong.stdout)
         replayed = self.attest("replay", "corpus", "--subject", "./attention_plugin.so:forgets-scale")
         self.assertEqual(replayed.returncode, 0, replayed.stdout)
+        found = self.attest("replay", "corpus")
+        self.assertEqual(found.returncode, 0, "what was run by name runs again: " + found.stdout)
+        shutil.rmtree(self.cwd / "state")
         refused = self.attest("replay", "corpus")
-        self.assertEqual(refused.returncode, 4, "a file names no path: " + refused.stdout)
+        self.assertEqual(refused.returncode, 4, "a file starts nothing: " + refused.stdout)
         self.refused("check", "./attention_plugin.so", says=["plain", "forgets-scale"])
 
     def test_a_subject_that_dies_now_and_then_ends_with_its_summary(self):

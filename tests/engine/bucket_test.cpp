@@ -29,6 +29,9 @@ TEST(Key, MessagesOfOneCauseAgree) {
   EXPECT_NE(message_class("inconsistent q_length (between mask and q)"),
             message_class("inconsistent total_length (between mask and q)"));
   EXPECT_EQ(message_class("12 34"), "none");
+  EXPECT_EQ(message_class("ValueError: no (at mine.py:12, traceback in out/logs/a.txt)"),
+            message_class("ValueError: no"));
+  EXPECT_NE(message_class("ValueError: no (not here)"), message_class("ValueError: no"));
   EXPECT_LE(message_class(std::string(5000, 'x') + " and more").size(), 48u);
 }
 

@@ -164,6 +164,70 @@ TEST(Corpus, APathAsSubjectIsRefused) {
         << path;
 }
 
+Entry external(const fs::path& file) {
+  Entry entry = sample();
+  entry.subject = "external:mine";
+  entry.subject_file = file;
+  entry.subject_name = "kernel";
+  return entry;
+}
+
+TEST(Corpus, TheFileOfASubjectIsFoundFromWhereTheEntryLies) {
+  const test::TemporaryFolder folder;
+  const fs::path script = folder.path() / "my kernels" / "mine.py", corpus = folder.path() / "out" / "corpus";
+  fs::create_directories(script.parent_path());
+  std::ofstream(script) << "#";
+  const fs::path file = write_entry(external(script), corpus);
+  const std::string text = read_file(file, 1 << 20);
+  EXPECT_NE(text.find(R"("subject_file": "../../../my kernels/mine.py")"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("subject_name": "kernel")"), std::string::npos);
+  const Entry back = read_entry(file);
+  EXPECT_TRUE(fs::equivalent(back.subject_file, script)) << back.subject_file;
+  EXPECT_EQ(back.subject_name, "kernel");
+  // Written again elsewhere, it says the same file.
+  const fs::path elsewhere = write_entry(back, folder.path());
+  EXPECT_TRUE(fs::equivalent(read_entry(elsewhere).subject_file, script));
+  // Moved as a whole, they find each other.
+  const fs::path moved = folder.path().string() + "-moved";
+  fs::rename(folder.path(), moved);
+  EXPECT_TRUE(fs::equivalent(read_entry(moved / fs::relative(file, folder.path())).subject_file,
+                             moved / "my kernels" / "mine.py"));
+  fs::rename(moved, folder.path());
+}
+
+TEST(Corpus, NoAbsolutePathIsWritten) {
+  const test::TemporaryFolder folder;
+  const Entry far = external("/usr/share/kernels/mine.py");
+  EXPECT_EQ(read_file(write_entry(far, folder.path()), 1 << 20).find("/usr"), std::string::npos);
+  EXPECT_EQ(to_file_text(far).find("/usr"), std::string::npos);
+  EXPECT_NE(to_file_text(far).find(R"("subject_file": "mine.py")"), std::string::npos);
+}
+
+TEST(Corpus, TheFileOfASubjectIsAPlainRelativePath) {
+  const std::string at = R"("subject_version": "0.1.0",)";
+  const auto with = [&](const std::string& file, const std::string& name = "kernel") {
+    return forged(at, at + R"("subject_file": )" + file + R"(, "subject_name": ")" + name + "\",");
+  };
+  // The sample is a fault, which lies in no file.
+  EXPECT_NE(refusal(with("\"mine.py\"")).find("external"), std::string::npos);
+  for (const char* file : {"\"/etc/evil.py\"", "\"\"", "\"a/\"", "7", "\"a\\u001b[31m.py\"", "\"a\\u0000b.py\""})
+    EXPECT_NE(refusal(with(file)).find("subject_file"), std::string::npos) << file;
+}
+
+TEST(Corpus, TheNameOfASubjectIsNoPartOfItsPath) {
+  Entry entry = external("/tmp/mine.py");
+  for (const char* name : {"a:b", "../../evil.so", ""}) {
+    entry.subject_name = name;
+    EXPECT_EQ(to_file_text(entry).find("subject_file"), std::string::npos) << name;
+  }
+  std::string text = to_file_text(external("/tmp/mine.py"));
+  const std::string from = R"("subject_name": "kernel")";
+  text.replace(text.find(from), from.size(), R"("subject_name": "x.so:y")");
+  text.resize(text.rfind("  \"digest\""));
+  EXPECT_NE(refusal(text + "  \"digest\": \"" + hex64(digest_of(text)) + "\"\n}\n").find("subject_name"),
+            std::string::npos);
+}
+
 TEST(Corpus, FilesAreWrittenWholeUnderSafeNames) {
   const test::TemporaryFolder folder;
   const fs::path file = write_entry(sample(), folder.path());

@@ -1,6 +1,7 @@
 // Scripts with @attest.subject, through the worker of subjects/python. Needs a Python with numpy ($ATTEST_PYTHON).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -200,16 +201,17 @@ TEST_P(PythonMisbehaves, IsAResultAndNoAccident) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, PythonMisbehaves,
-    ::testing::Values(Case{"raises", CallStatus::error,
-                           "^ValueError: on purpose and in two lines .*\\(more in .*log\\)"},
-                      Case{"refuses", CallStatus::unsupported, "^head width 7$"},
-                      Case{"quits", CallStatus::error, "^SystemExit: bye"},
-                      Case{"wrong_shape", CallStatus::error, "shape \\(1, 2, 3\\) instead of \\(1, 1, 1, 8\\)"},
-                      Case{"wrong_dtype", CallStatus::error, "returned out as f64 instead of f32"},
-                      Case{"returns_nothing", CallStatus::error, "returned NoneType for out"},
-                      Case{"returns_list", CallStatus::error, "returned list for out"},
-                      Case{"hangs_holding_the_lock", CallStatus::timeout, "no answer within 0.5 s"},
-                      Case{"segfaults", CallStatus::crash, "killed by SIGSEGV"}),
+    ::testing::Values(
+        Case{"raises", CallStatus::error,
+             "^ValueError: on purpose and in two lines .*\\(at kernels.py:[0-9]+, traceback in .*txt\\)$"},
+        Case{"refuses", CallStatus::unsupported, "^head width 7$"},
+        Case{"quits", CallStatus::error, "^SystemExit: bye"},
+        Case{"wrong_shape", CallStatus::error, "shape \\(1, 2, 3\\) instead of \\(1, 1, 1, 8\\)"},
+        Case{"wrong_dtype", CallStatus::error, "returned out as f64 instead of f32"},
+        Case{"returns_nothing", CallStatus::error, "returned NoneType for out"},
+        Case{"returns_list", CallStatus::error, "returned list for out"},
+        Case{"hangs_holding_the_lock", CallStatus::timeout, "no answer within 0.5 s"},
+        Case{"segfaults", CallStatus::crash, "killed by SIGSEGV"}),
     [](const auto& one) { return one.param.name; });
 
 TEST_F(Python, AMissingLseIsAnError) {
@@ -232,10 +234,27 @@ TEST_F(Python, MayPrintAndReadStdin) {
 TEST_F(Python, ATracebackLiesInTheFileThatTheMessageNames) {
   const CallResult result = run_once("raises");
   std::smatch match;
-  ASSERT_TRUE(std::regex_search(result.message, match, std::regex("more in (.*)\\)")));
+  ASSERT_TRUE(std::regex_search(result.message, match, std::regex("traceback in (.*)\\)")));
   std::stringstream text;
   text << std::ifstream(match[1].str()).rdbuf();
   EXPECT_NE(text.str().find("Traceback"), std::string::npos);
+  EXPECT_NE(text.str().find("in raises"), std::string::npos) << text.str();
+  const std::filesystem::path folder = std::filesystem::path(match[1].str()).parent_path();
+  const auto kept = [&] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(folder), [](const auto& file) {
+      return file.path().filename().string().starts_with("traceback-");
+    });
+  };
+  const auto before = kept();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run_once("raises").message, result.message);
+  EXPECT_EQ(kept(), before);
+}
+
+TEST_F(Python, WhatAScriptPrintsLiesInItsLog) {
+  run_once("prints");
+  std::stringstream text;
+  for (const auto& file : std::filesystem::directory_iterator("python_test-logs"))
+    if (file.path().extension() == ".log") text << std::ifstream(file.path()).rdbuf();
   EXPECT_NE(text.str().find("a script may print while it is imported"), std::string::npos);
 }
 
@@ -303,11 +322,16 @@ TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
     if (!python_can_import(prefix)) continue;
     ++tried;
     std::string listed;
+    WorkerCommand command;
     for (const ListedSubject& adapter : adapter_subjects())
-      if (adapter.name.starts_with(prefix + ":")) listed += (listed.empty() ? "" : ", ") + adapter_name(adapter.name);
+      if (adapter.name.starts_with(prefix + ":")) {
+        listed += (listed.empty() ? "" : ", ") + adapter.name.substr(prefix.size() + 1);
+        command = python_target(adapter.name, options()).value().command;
+      }
     const std::string target = prefix + ":none";
+    command.argv.back() = command.target = target;
     try {
-      WorkerFactory(adapter_command(target, options()), "none", target);
+      WorkerFactory(command, "none", target);
       FAIL() << "started " << target;
     } catch (const Error& error) {
       EXPECT_EQ(std::string(error.what()), "the adapter " + prefix + " has no 'none'; it has " + listed);

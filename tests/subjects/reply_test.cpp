@@ -43,12 +43,17 @@ TEST(Reply, ReadsWhatTheProtocolSays) {
   const RunReply lost = read_run_reply(
       R"({"protocol":1,"message":"run","id":7,"call":2,"status":"error","text":"lost","logged":true})", 7, 2);
   EXPECT_TRUE(lost.valid && lost.logged);
+  const RunReply raised = read_run_reply(
+      R"({"protocol":1,"message":"run","id":7,"call":2,"status":"error","text":"no","at":"a\u001b.py:3","traceback":"T\n  t\n"})",
+      7, 2);
+  EXPECT_EQ(raised.at, "a .py:3");
+  EXPECT_EQ(raised.traceback, "T\n  t\n");
   EXPECT_EQ(lost.result.message, "lost");
 }
 
 TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
-  const json good = {{"protocol", 1},     {"message", "run"}, {"id", 7},       {"call", 2},
-                     {"status", "error"}, {"ns", 5},          {"text", "why"}, {"logged", false}};
+  const json good = {{"protocol", 1}, {"message", "run"}, {"id", 7},         {"call", 2},      {"status", "error"},
+                     {"ns", 5},       {"text", "why"},    {"logged", false}, {"at", "a.py:1"}, {"traceback", "T"}};
   for (const auto& [key, value] : good.items()) {
     for (const json& kind : kinds) {
       json reply = good;
@@ -58,7 +63,7 @@ TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
       EXPECT_GE(read.result.elapsed_ns, 0) << reply;
       EXPECT_FALSE(read.result.message.empty()) << reply;
       expect_one_line(read.result.message);
-      const bool harmless = key == "ns" || key == "text" || key == "logged";
+      const bool harmless = key == "ns" || key == "text" || key == "logged" || key == "at" || key == "traceback";
       EXPECT_EQ(read.valid, harmless) << reply;
     }
     json absent = good;

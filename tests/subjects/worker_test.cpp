@@ -115,7 +115,8 @@ TEST(Worker, ACrashIsNoticedAtOnce) {
   const CallResult result = run(*subject);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(300));
   EXPECT_EQ(result.status, CallStatus::crash);
-  EXPECT_EQ(result.message, "the worker was killed by SIGKILL");
+  expect_one_sentence(result.message,
+                      "^the worker was killed by SIGKILL, perhaps by the system .* it held up to \\d+ MB$");
 }
 
 struct Case {
@@ -180,7 +181,7 @@ TEST_P(AtStart, IsRefusedWithOneSentence) {
 INSTANTIATE_TEST_SUITE_P(
     Worker, AtStart,
     ::testing::Values(Case{"dies-at-start", {}, "ended with status 1 before it described itself.*dies-at-start.log"},
-                      Case{"silent", {}, "did not describe itself within 1 s"},
+                      Case{"silent", {}, "took longer than 1 s to load it"},
                       Case{"nonsense-at-start", {}, "'Welcome to my kernel 1.0!' instead of a JSON object"},
                       Case{"array-at-start", {}, "instead of a JSON object"},
                       Case{"other-protocol", {}, "speaks protocol 2 instead of 1"},

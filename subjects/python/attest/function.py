@@ -2,6 +2,7 @@
 import difflib
 import inspect
 
+from . import function_script
 from .arrays import NumpyArrays, TorchArrays
 from .protocol import Unsupported
 
@@ -79,6 +80,9 @@ class FunctionSubject:
             raise TypeError(f"{self.name} returned {what} as {got} instead of {wanted}")
         if array is not target:
             target[...] = array
+
+    def script(self, call, beside):
+        return function_script.source(self, call, beside)
 
     # What each option is given as: None stands for an absent tensor and an unbounded window.
     def get_scale(self, call): return call.scale

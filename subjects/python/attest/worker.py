@@ -16,6 +16,7 @@ from pathlib import Path
 from . import function
 from .protocol import VERSION, Arena, Call, Refused, Unsupported
 
+LONGEST_TRACEBACK = 1 << 16
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
 
 
@@ -55,6 +56,7 @@ def load_script(path):
     for subject in function.REGISTRY:
         if subject.name in found:
             raise LoadError(f"{path} declares the subject {subject.name!r} twice: give one of them name=...")
+        subject.folder = file.parent
         found[subject.name] = subject
     if not found:
         raise LoadError(f"{path} declares no subject: put @attest.subject(...) above the kernel's function")
@@ -90,8 +92,20 @@ def ascii_line(text):
     return " ".join(text.split())[:400].encode("ascii", "backslashreplace").decode()
 
 
+def place(error, near):
+    """`kernel.py:12`, where the error arose: the innermost line of the script and its neighbours in the folder `near`, else
+    of any file but this worker's. Empty if there is none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent != Path(__file__).parent]
+    inside = [frame for frame in frames if near and frame.filename.startswith(str(near) + os.sep)]
+    if not frames:
+        return ""
+    frame = (inside or frames)[-1]
+    name = os.path.relpath(frame.filename, near) if inside else os.path.basename(frame.filename)
+    return ascii_line(f"{name}:{frame.lineno}")
+
+
 def run_call(subject, message, arena):
-    """(status, message or None, whether stderr says more, nanoseconds) of one call."""
+    """(status, what else the answer says, nanoseconds) of one call."""
     start = time.perf_counter_ns()
     try:
         if message["op"] != "attention":
@@ -99,21 +113,22 @@ def run_call(subject, message, arena):
         call = Call(message, arena)
         start = time.perf_counter_ns()
         subject.attention(call)
-        return "ok", None, False, time.perf_counter_ns() - start
+        return "ok", {}, time.perf_counter_ns() - start
     except Unsupported as reason:
-        return "unsupported", ascii_line(str(reason)) or "no reason given", False, time.perf_counter_ns() - start
+        return "unsupported", {"text": ascii_line(str(reason)) or "no reason given"}, time.perf_counter_ns() - start
     except Refused as reason:
-        return "error", ascii_line(str(reason)) or "refused", False, time.perf_counter_ns() - start
+        return "error", {"text": ascii_line(str(reason)) or "refused"}, time.perf_counter_ns() - start
     except BaseException as error:  # a kernel that calls sys.exit() is an error like any other
         elapsed = time.perf_counter_ns() - start
-        traceback.print_exc()
-        return "error", one_line(error), True, elapsed
+        return "error", {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
+                         "traceback": "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]}, elapsed
 
 
-def script_of(subject, message, arena):
-    """Python that makes the call without attest, or nothing where the subject has none."""
+def script_of(subject, message, arena, beside):
+    """Python that makes the call without attest, to be run from a file in the folder `beside`; nothing where the subject has
+    none."""
     try:
-        return subject.script(Call(message, arena)) if hasattr(subject, "script") else ""
+        return subject.script(Call(message, arena), beside) if hasattr(subject, "script") else ""
     except Unsupported:
         return ""
 
@@ -128,8 +143,10 @@ def serve(target, requests, reply):
             return
         if request["message"] == "describe":
             arena = Arena(request["arena"])
+            signal.setitimer(signal.ITIMER_REAL, request["timeout_ms"] / 1000 + ORPHAN_GRACE)  # a script may spin at import
             try:
                 subjects = load(target)
+                signal.setitimer(signal.ITIMER_REAL, 0)
                 reply({"protocol": VERSION, "message": "describe", "subjects": [
                     {"name": name, "version": subject.version, "describe": subject.describe()}
                     for name, subject in subjects.items()]})
@@ -142,17 +159,14 @@ def serve(target, requests, reply):
             limit = request["timeout_ms"] / 1000 + ORPHAN_GRACE
             for index, message in enumerate(request["calls"]):
                 signal.setitimer(signal.ITIMER_REAL, limit)  # SIGALRM ends the process, whoever holds the GIL
-                status, text, logged, elapsed = run_call(subject, message, arena)
+                status, said, elapsed = run_call(subject, message, arena)
                 signal.setitimer(signal.ITIMER_REAL, 0)
-                answer = {"protocol": VERSION, "message": "run", "id": request["id"], "call": index,
-                          "status": status, "ns": elapsed}
-                if text is not None:
-                    answer.update(text=text, logged=logged)
-                reply(answer)
+                reply({"protocol": VERSION, "message": "run", "id": request["id"], "call": index,
+                       "status": status, "ns": elapsed, **said})
         elif request["message"] == "script":
             arena.map(request["arena_bytes"])
             reply({"protocol": VERSION, "message": "script",
-                   "source": script_of(subjects[request["subject"]], request["call"], arena)})
+                   "source": script_of(subjects[request["subject"]], request["call"], arena, request["beside"])})
 
 
 def main():

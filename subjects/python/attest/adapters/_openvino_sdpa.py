@@ -83,7 +83,7 @@ class ScaledDotProductAttention:
             inputs["scale"] = scalar(call)
         return Node(inputs, call.dtype, causal, call.threads, self.static, self.precision)
 
-    def script(self, call):
+    def script(self, call, beside=None):
         return script.source(self.node(call), call)
 
 

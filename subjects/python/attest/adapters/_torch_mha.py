@@ -101,7 +101,7 @@ class MultiheadAttention:
             options["is_causal"] = True  # "a hint that attn_mask is the causal mask"
         return options
 
-    def script(self, call):
+    def script(self, call, beside=None):
         return script.mha(self.say(call), call)
 
 

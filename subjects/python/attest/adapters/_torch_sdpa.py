@@ -79,7 +79,7 @@ class Sdpa:
             inputs["enable_gqa"] = True
         return inputs
 
-    def script(self, call):
+    def script(self, call, beside=None):
         return script.sdpa(self.inputs(call), call, self.backend)
 
 
@@ -122,7 +122,7 @@ class FlashLse(Flash):
             inputs["attn_mask"] = torch.zeros(mask.shape, dtype=TYPES[call.dtype]).masked_fill_(~mask, float("-inf"))
         return inputs
 
-    def script(self, call):
+    def script(self, call, beside=None):
         return script.flash_lse(self.inputs(call), call)
 
 

@@ -1,0 +1,85 @@
+"""A user's own function as lines of Python that import it and call it: what `attest export --to python` pastes."""
+import os
+import sys
+
+from .arrays import TorchArrays
+
+ALIGNMENT = 64  # to which attest aligns what a problem does not misalign
+FLOATS = {"f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64"}  # in which a script holds them
+
+IMPORT = """\
+# the kernel, from its own script
+import importlib.util, pathlib, sys, types
+path = (pathlib.Path(sys.argv[0]).resolve().parent / {path!r}).resolve()
+if not path.is_file():
+    raise SystemExit(f"there is no {{path}}: put the kernel's script there, or change the line that names it")
+try:
+    from attest import subject
+except ImportError:  # what such a script uses of it
+    attest = sys.modules["attest"] = types.ModuleType("attest")
+    attest.subject = lambda function=None, **_: function or (lambda f: f)
+    attest.Unsupported = attest.Refused = type("Unsupported", (Exception,), {{}})
+sys.path.insert(0, str(path.parent))
+spec = importlib.util.spec_from_file_location("subject_script", path)
+script = sys.modules["subject_script"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+"""
+
+LAID_OUT = '''
+
+def laid_out(array, strides, offset):
+    """The elements with these strides, `offset` bytes past an address that 64 divides, NaN to whoever reads the gaps."""
+    size = sum((n - 1) * s for n, s in zip(array.shape, strides)) + array.itemsize if array.size else 1
+    memory = np.full(size + 128, 255, np.uint8)
+    view = np.ndarray(array.shape, array.dtype, memory, -memory.ctypes.data % 64 + offset, strides)
+    view[...] = array
+    return view
+
+'''
+
+
+def source(subject, call, beside):
+    """Lines that expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
+    Empty if the function is no name of its module."""
+    function = subject.function.__name__
+    module = sys.modules.get(subject.function.__module__)
+    file = getattr(module, "__file__", None)
+    if file is None or not function.isidentifier() or not callable(getattr(module, function, None)):
+        return ""
+    types = {"q": call.dtype, "k": call.dtype, "v": call.dtype, "bias": call.bias_dtype, "keep": "bool", "kv_lengths": "i32"}
+    if "out" in subject.takes:
+        types["out"] = call.dtype
+    tensors = {name: getattr(call, name) for name in types if getattr(call, name) is not None}
+    exactly = any(not view.flags.c_contiguous or view.ctypes.data % ALIGNMENT for view in tensors.values())
+    given = {name: tensor(subject, name, view, types[name], exactly) for name, view in tensors.items()}
+    arguments = [given[name] for name in "qkv"]
+    for option, value in subject.bindings:
+        text = option if option in ("scale", "out") else given.get(option) or repr(value(call))
+        arguments.append(f"{option}={text}")
+    lines = IMPORT.format(path=os.path.relpath(file, beside))
+    lines += "".join(f"import {package}\n" for package in ("torch", "ml_dtypes") if any(package in a for a in arguments))
+    if exactly:
+        lines += LAID_OUT
+    if "out" in subject.takes:
+        lines += f"out = np.full({call.out.shape}, np.nan, np.{FLOATS[call.dtype]})\n"
+        lines += f"out = {given['out']}\n"
+    lines += f"got = script.{function}({', '.join(arguments)})\n"
+    if "lse" in subject.takes and call.lse is not None:
+        lines += "got = got[0]\n"
+    if "out" in subject.takes:
+        lines += "got = out if got is None else got\n"
+    if isinstance(subject.arrays, TorchArrays):
+        return lines + f"got = got.detach().cpu(){'.float()' if call.dtype == 'bf16' else ''}.numpy()\n"
+    return lines + ("got = got.astype(np.float32)\n" if call.dtype == "bf16" else "")
+
+
+def tensor(subject, name, view, dtype, exactly):
+    """Python that makes the array `name` what the function was given: its type and, `exactly`, its strides and its alignment."""
+    text = name
+    if dtype == "bf16":
+        text = f"({name}.view(np.uint32) >> 16).astype(np.uint16).view(np.int16)"
+    if exactly:
+        text = f"laid_out({text}, {view.strides}, {view.ctypes.data % ALIGNMENT})"
+    if isinstance(subject.arrays, TorchArrays):
+        return f"torch.from_numpy({text})" + (".view(torch.bfloat16)" if dtype == "bf16" else "")
+    return text + (".view(ml_dtypes.bfloat16)" if dtype == "bf16" else "")

@@ -1,0 +1,67 @@
+#include "subjects/traceback.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+namespace attest {
+namespace {
+
+constexpr std::size_t longest_traceback = std::size_t{1} << 17;
+constexpr int most_tracebacks =
+    256;  // files of one run: of code that is made anew for each call, no line is the same twice
+
+// FNV-1a, 64 bits.
+void fold(std::uint64_t& hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+}
+
+// Of the lines `  File "kernel.py", line 12, in f` and of what stands before the first colon of the last line.
+std::uint64_t identity(std::string_view traceback) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  std::string_view last;
+  while (!traceback.empty()) {
+    const std::string_view line = traceback.substr(0, traceback.find('\n'));
+    traceback.remove_prefix(std::min(line.size() + 1, traceback.size()));
+    if (line.starts_with("  File \"")) fold(hash, line);
+    if (!line.empty() && line.front() != ' ') last = line;
+  }
+  fold(hash, last.substr(0, last.find(':')));
+  return hash;
+}
+
+// False, and no file, if not all of it could be written.
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string keep_traceback(const std::filesystem::path& folder, std::string_view traceback) {
+  static std::atomic<int> kept{0};
+  if (traceback.empty()) return {};
+  traceback = traceback.substr(0, longest_traceback);
+  std::string file = (folder / fmt::format("traceback-{:016x}.txt", identity(traceback))).string();
+  if (kept >= most_tracebacks) return ::access(file.c_str(), F_OK) == 0 ? file : std::string();
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (descriptor < 0) return errno == EEXIST ? file : std::string();
+  ++kept;
+  const bool whole = write_all(descriptor, traceback);
+  ::close(descriptor);
+  if (whole) return file;
+  ::unlink(file.c_str());
+  return {};
+}
+
+}  // namespace attest
