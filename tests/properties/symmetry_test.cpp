@@ -195,6 +195,26 @@ TEST(ValueSign, FailsOnAClampThatFavoursASign) {
   EXPECT_EQ(run("value-sign", plain, symmetric).kind, VerdictKind::pass);
 }
 
+// An ulp more for quotients of one sign, or of 1/8 and more: within two ulps either way.
+TEST(ValueSignAndPower, NeedADivisionThatIsRounded) {
+  const test::Kernel of_a_sign = with_output(
+      [](const attest_attention&, double y, Index, Index, Index, Index) { return y > 0 ? y * (1 + 0x1p-23) : y; });
+  const test::Kernel of_a_size = with_output([](const attest_attention&, double y, Index, Index, Index, Index) {
+    return std::fabs(y) >= 0.125 ? y * (1 + 0x1p-23) : y;
+  });
+  Contract contract = test::promise(Format::f32);
+  EXPECT_EQ(run("value-sign", plain, of_a_sign, contract).kind, VerdictKind::fail);
+  int failed = 0;  // where the power moves results across 1/8
+  for (const char* seed : {"1", "2", "3", "4", "5", "6", "7", "8"})
+    failed += run("value-power", std::string("lq=5 lk=7 d=4 dv=3 dtype=f32 scale=0x1p-1 values=normal:1 seed=") + seed,
+                  of_a_size, contract)
+                  .kind == VerdictKind::fail;
+  EXPECT_GE(failed, 1);
+  contract.arithmetic.div_ulp = 2;
+  for (const char* law : {"value-sign", "value-power"})
+    EXPECT_EQ(run(law, plain, of_a_sign, contract).reason, "a poor division may favour a sign or a size");
+}
+
 TEST(ValueSign, HoldsInEveryRegime) {
   for (const char* dtype : {"f32", "f16", "bf16"})
     for (const char* values : regimes)
