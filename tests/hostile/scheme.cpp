@@ -1,0 +1,194 @@
+#include "scheme.hpp"
+
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace hostile {
+namespace {
+
+[[noreturn]] void refuse(const std::string& key, const std::string& value) {
+  throw std::runtime_error("ATTEST_HOSTILE: " + key + "=" + value + " is no word of a scheme");
+}
+
+template <class Enum>
+Enum one_of(const std::string& key, const std::string& value, std::initializer_list<std::string_view> names) {
+  int number = 0;
+  for (const std::string_view name : names) {
+    if (name == value) return static_cast<Enum>(number);
+    ++number;
+  }
+  refuse(key, value);
+}
+
+double real(const std::string& key, const std::string& value) {
+  std::size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(value, &used);
+  } catch (const std::exception&) {
+    refuse(key, value);
+  }
+  if (used != value.size()) refuse(key, value);
+  return number;
+}
+
+bool flag(const std::string& key, const std::string& value) {
+  if (value != "0" && value != "1") refuse(key, value);
+  return value == "1";
+}
+
+std::int64_t integer(const std::string& key, const std::string& value) {
+  const double number = real(key, value);
+  if (number != std::floor(number) || std::fabs(number) > 0x1p53) refuse(key, value);
+  return static_cast<std::int64_t>(number);
+}
+
+Format format_of(const std::string& key, const std::string& value) {
+  for (const Format& format : formats)
+    if (format.name == value) return format;
+  refuse(key, value);
+}
+
+Side side_of(const std::string& key, const std::string& value) {
+  return one_of<Side>(key, value, {"nearest", "up", "down", "alternate", "hashed", "mean"});
+}
+
+/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value; then +fma and +truncate.
+Summation summation_of(const std::string& key, const std::string& value) {
+  Summation summation;
+  std::istringstream parts(value);
+  std::string part;
+  std::getline(parts, part, '+');
+  std::istringstream pieces(part);
+  std::string name, lanes, pairs;
+  std::getline(pieces, name, ':');
+  summation.order =
+      one_of<Order>(key, name, {"forward", "backward", "pairs", "lanes", "rising", "falling", "by_value"});
+  if (std::getline(pieces, lanes, ':')) summation.lanes = integer(key, lanes);
+  summation.lanes_in_pairs = static_cast<bool>(std::getline(pieces, pairs, ':'));
+  if (summation.lanes < 1 || summation.lanes > 64) refuse(key, value);
+  while (std::getline(parts, part, '+')) {
+    if (part == "fma")
+      summation.fma = true;
+    else if (part == "truncate")
+      summation.truncate = true;
+    else
+      refuse(key, value);
+  }
+  return summation;
+}
+
+bool read_format(Scheme& s, const std::string& key, const std::string& value) {
+  const std::map<std::string, Format*> stages = {
+      {"storage", &s.storage}, {"operand", &s.operand}, {"scale", &s.scale},     {"qk", &s.qk},
+      {"score", &s.score},     {"softcap", &s.softcap}, {"softmax", &s.softmax}, {"weights", &s.weights},
+      {"pv", &s.pv},           {"partial", &s.partial}, {"output", &s.output}};
+  const auto found = stages.find(key);
+  if (found == stages.end()) return false;
+  *found->second = format_of(key, value);
+  return true;
+}
+
+bool read_flag(Scheme& s, const std::string& key, const std::string& value) {
+  const std::map<std::string, bool*> flags = {{"tanh_absolute", &s.tanh_absolute},
+                                              {"softcap_before_bias", &s.softcap_before_bias},
+                                              {"round_log2e", &s.round_log2e},
+                                              {"fold_enters_operand", &s.fold_enters_operand},
+                                              {"round_operand_first", &s.round_operand_first},
+                                              {"root_of_rounded", &s.root_of_rounded},
+                                              {"store_unscaled", &s.store_unscaled},
+                                              {"reciprocal_cap", &s.reciprocal_cap},
+                                              {"contiguous_splits", &s.contiguous_splits},
+                                              {"add_to_running", &s.add_to_running},
+                                              {"merge_by_lse", &s.merge_by_lse},
+                                              {"merge_weights_lse", &s.merge_weights_lse},
+                                              {"sum_rounded", &s.sum_rounded},
+                                              {"sum_operand", &s.sum_operand},
+                                              {"two_passes", &s.two_passes},
+                                              {"narrow_division", &s.narrow_division},
+                                              {"touch_masked", &s.touch_masked},
+                                              {"off_subnormals", &s.off_subnormals},
+                                              {"keep_shift", &s.keep_shift},
+                                              {"vary", &s.vary}};
+  const auto found = flags.find(key);
+  if (found == flags.end()) return false;
+  *found->second = flag(key, value);
+  return true;
+}
+
+bool read_number(Scheme& s, const std::string& key, const std::string& value) {
+  const std::map<std::string, double*> numbers = {{"exp_ulp", &s.exp_ulp},
+                                                  {"exp_rel", &s.exp_rel},
+                                                  {"div_ulp", &s.div_ulp},
+                                                  {"tanh_ulp", &s.tanh_ulp},
+                                                  {"lazy", &s.lazy}};
+  const auto found = numbers.find(key);
+  if (found == numbers.end()) return false;
+  *found->second = real(key, value);
+  return true;
+}
+
+bool read_choice(Scheme& s, const std::string& key, const std::string& value) {
+  if (key == "exp_side")
+    s.exp_side = side_of(key, value);
+  else if (key == "rescale_side")
+    s.rescale_side = side_of(key, value);
+  else if (key == "div_side")
+    s.div_side = side_of(key, value);
+  else if (key == "tanh_side")
+    s.tanh_side = side_of(key, value);
+  else if (key == "power")
+    s.power = one_of<Power>(key, value, {"none", "argument", "both", "fused", "folded", "unscaled"});
+  else if (key == "fold")
+    s.fold = one_of<Fold>(key, value, {"score", "q", "k", "sqrt"});
+  else if (key == "empty")
+    s.empty = one_of<Empty>(key, value, {"zero", "nan", "mean_v"});
+  else if (key == "dot")
+    s.dot = summation_of(key, value);
+  else if (key == "sum")
+    s.sum = summation_of(key, value);
+  else if (key == "product")
+    s.product = summation_of(key, value);
+  else if (key == "tiles")
+    s.tiles = one_of<Tiles>(key, value, {"ascending", "descending", "shuffled", "strided"});
+  else if (key == "merge")
+    s.merge = one_of<Merge>(key, value, {"none", "flat", "chain"});
+  else if (key == "normalise")
+    s.normalise = one_of<Normalise>(key, value, {"after", "before", "lse"});
+  else if (key == "tile")
+    s.tile = integer(key, value);
+  else if (key == "splits")
+    s.splits = integer(key, value);
+  else if (key == "flush")
+    s.flush = static_cast<unsigned>(integer(key, value));
+  else if (key == "seed")
+    s.seed = static_cast<std::uint64_t>(integer(key, value));
+  else
+    return false;
+  return true;
+}
+
+}  // namespace
+
+Scheme read_scheme(const std::string& words) {
+  Scheme scheme;
+  for (Format* stage : {&scheme.storage, &scheme.operand, &scheme.scale, &scheme.qk, &scheme.score, &scheme.softcap,
+                        &scheme.softmax, &scheme.weights, &scheme.pv, &scheme.partial, &scheme.output})
+    *stage = format_of("format", "f32");
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (!read_format(scheme, key, value) && !read_flag(scheme, key, value) && !read_number(scheme, key, value) &&
+        !read_choice(scheme, key, value))
+      refuse(key, value);
+  }
+  if (scheme.tile < 1 || scheme.splits < 1) refuse("tile or splits", "below 1");
+  return scheme;
+}
+
+}  // namespace hostile

@@ -1,0 +1,83 @@
+// What the hostile kernel promises and which of its liberties it takes: one line of key=value words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "format.hpp"
+
+namespace hostile {
+
+enum class Fold { score, q, k, sqrt };
+enum class Power { none, argument, both, fused, folded, unscaled };  // of e^x as 2^(x log2 e), and where log2 e goes
+enum class Side { nearest, up, down, alternate, hashed, mean };      // mean: by the sign of v - y in one column
+enum class Order { forward, backward, pairs, lanes, rising, falling, by_value };
+enum class Tiles { ascending, descending, shuffled, strided };
+enum class Merge { none, flat, chain };
+enum class Normalise { after, before, lse };
+enum class Empty { zero, nan, mean_v };
+
+struct Summation {
+  Order order = Order::forward;
+  std::int64_t lanes = 1;
+  bool lanes_in_pairs = false;
+  bool fma = false;
+  bool truncate = false;
+};
+
+struct Scheme {
+  // Formats of the policy's stages.
+  Format storage, operand, scale, qk, score, softcap, softmax, weights, pv, partial, output;
+
+  // The contract's numbers.
+  double exp_ulp = 1, exp_rel = 0, div_ulp = 0.5, tanh_ulp = 4, lazy = 0;
+  bool tanh_absolute = false;
+  bool softcap_before_bias = true;
+  Empty empty = Empty::zero;
+
+  // Liberties.
+  Side exp_side = Side::nearest, rescale_side = Side::nearest, div_side = Side::nearest, tanh_side = Side::nearest;
+  bool off_subnormals = false;  // exp and tanh are off by their ulps among subnormals, too
+  Power power = Power::none;
+  bool round_log2e = false;  // log2 e is rounded before the scale is multiplied by it
+  Fold fold = Fold::score;
+  bool fold_enters_operand = false;  // q or k times the scale is rounded to the operand's format
+  bool round_operand_first = true;
+  bool root_of_rounded = false;  // sqrt of the rounded scale
+  bool store_unscaled = false;   // the stored score is the unscaled one
+  bool reciprocal_cap = false;
+  Summation dot, sum, product;
+  Tiles tiles = Tiles::ascending;
+  std::int64_t tile = 1 << 30, splits = 1;
+  bool contiguous_splits = true;
+  bool add_to_running = true;  // a tile's terms are added to the running sum one by one, not as a sum of their own
+  Merge merge = Merge::none;
+  bool merge_by_lse = true;  // else by maximum and sum
+  bool merge_weights_lse = false;
+  Normalise normalise = Normalise::after;
+  bool sum_rounded = false;     // the sum adds rounded weights
+  bool sum_operand = false;     // those rounded to the operand's format, too
+  bool two_passes = false;      // with normalise=before: the sum of one pass over tiles, weights computed anew
+  bool narrow_division = true;  // in the wider or the narrower format of pv and softmax
+  bool touch_masked = false;    // masked keys are multiplied by weights of zero
+  bool keep_shift = false;      // a maximum is kept while it lags no more than `lazy`
+  bool vary = false;            // tiles, splits and orders differ from row to row
+  unsigned flush = 0;           // bits of Flush
+  std::uint64_t seed = 1;
+};
+
+/// What becomes zero where it is subnormal.
+enum Flush : unsigned {
+  flush_inputs = 1,
+  flush_score = 2,
+  flush_softmax = 4,
+  flush_sums = 8,
+  flush_output = 16,
+  flush_bias = 32,
+  flush_scale = 64
+};
+
+/// Throws std::runtime_error for a word that is none.
+Scheme read_scheme(const std::string& words);
+
+}  // namespace hostile
