@@ -271,7 +271,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     }
     finding.known = options.known.contains(finding.entry.bucket);
     summary.findings.push_back(std::move(finding));
-    summary.defects = engine::cluster(summary.findings, engine::CaseTable(info.supports));
+    summary.defects = engine::cluster(summary.findings, {engine::CaseTable(info.supports), {}, {}});
   }
   if (!outputs.stdout_taken())
     std::cout << (summary.policy_declared ? "" : report::undeclared_policy) << report::summary_text(summary);

@@ -76,7 +76,7 @@ int triage_corpus(const fs::path& folder, OutputFile* json) {
   }
   if (summary.findings.empty())
     throw usage_error(folder.string() + " holds neither a campaign nor a reproducer of a failure");
-  summary.defects = engine::cluster(summary.findings, engine::CaseTable(Supports::everything()));
+  summary.defects = engine::cluster(summary.findings, {engine::CaseTable(Supports::everything()), {}, {}});
   if (json == nullptr || !json->is_stdout()) std::cout << report::printable_lines(report::triage_text(summary));
   return tell(summary, json);
 }

@@ -17,18 +17,10 @@ namespace {
 constexpr std::uint64_t inside_one_in = 20;
 constexpr std::uint64_t most_redraws = 40;
 constexpr std::uint64_t least_failures = 5;
-constexpr double least_share = 0.25;          // of the failures of that key that nothing explains
-constexpr double least_bits = 6;              // saved by a predicate, its own length paid for
-constexpr std::size_t passing_sample = 4096;  // that a predicate is learned from; all are then held against it
+constexpr double least_share = 0.25;  // of the failures of that key that nothing explains
+constexpr double least_bits = 6;      // saved by a predicate, its own length paid for
 constexpr std::size_t learned_at_once = 4;
 constexpr std::uint64_t redraw_stream = 0x61766F6964;
-
-std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
-  if (rows.size() <= passing_sample) return rows;
-  std::vector<const Row*> some;
-  for (std::size_t i = 0; i < passing_sample; ++i) some.push_back(rows[i * rows.size() / passing_sample]);
-  return some;
-}
 
 bool learnable(const FailureKey& key) {
   const properties::Property* law = properties::find_property(key.property);
@@ -121,7 +113,8 @@ void Avoidance::learn(const CaseTable& table) {
   for (const auto* entry : keys) {
     const auto& [key, failing] = *entry;
     const std::vector<const Row*> passing = table.holding(key.property);
-    const Learned learned = engine::learn(failing, thinned_out(passing), {}, {.pure = true});
+    const Learned learned =
+        engine::learn(failing, thinned_out(passing), {}, {.pure = true, .of_layout = key.property == "layout"});
     const Separation all = separation(learned.predicate, failing, passing);
     if (all.failing < least_failures || all.failing < all.asked ||
         static_cast<double>(all.failing) < least_share * static_cast<double>(failing.size()))

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "engine/file.hpp"
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
+#include "engine/recorder.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
 #include "properties/property.hpp"
@@ -214,7 +216,10 @@ class Campaign {
     }
   }
   void tell_defects() {
-    summary_.defects = cluster(summary_.findings, table_);
+    std::map<std::string, std::string> buckets;
+    for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
+    const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
+    summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (const AvoidRule& rule : avoidance_.rules) {
       if (rule.retired || rule.asked == 0) continue;
@@ -225,6 +230,13 @@ class Campaign {
         if (explains(summary_, summary_.defects[i], rule, info_.supports)) avoided.defect = i + 1;
       summary_.avoided.push_back(std::move(avoided));
     }
+  }
+  Probed probed(const std::string& property, const Entry& at) {
+    const std::size_t law = law_named(property);
+    const Bench bench = stations_[0].bench(subject_, peer_, options_);
+    Recorder recorder(bench.subject);
+    const CaseOutcome outcome = check(at.problem, at.contract, {recorder, bench.peer, bench.calibration}, {&law, 1});
+    return {outcome.reported ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
   }
   // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
   void note_predicate(const Defect& defect) {
@@ -349,7 +361,7 @@ class Campaign {
   }
 
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
-  bool fail(const Record& record) {
+  bool fail(Record& record) {
     const FailureKey key = record.outcome.key();
     const Problem& blamed = record.outcome.blamed(record.problem);
     const AvoidRule* rule = record.outcome.culprit ? nullptr : avoidance_.explanation(key, record.row.traits);
@@ -357,7 +369,8 @@ class Campaign {
       count_known(*rule);
       return false;
     }
-    const std::string signature = rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
+    const std::string& signature = record.row.signature =
+        rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
     if (!triage_.ask(to_text(key), signature)) return false;
     ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
     const RawFailure raw{blamed, record.outcome, record.number, record.finished};

@@ -16,7 +16,7 @@ constexpr std::uint64_t one_in = 16;
 
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
                  const Supports& supports) {
-  CaseRow row{number, redraws, row_of(problem, supports), {}, {}};
+  CaseRow row{number, redraws, row_of(problem, supports), {}, {}, {}};
   for (const auto& [law, verdict] : outcome.laws) {
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
@@ -64,14 +64,16 @@ nlohmann::ordered_json to_json(const CaseRow& row) {
   for (std::size_t law = 0; law < properties::properties().size(); ++law)
     if (row.held[law]) held.push_back(law);
   line.push_back(std::move(held));
+  if (!row.failures.empty()) line.push_back(row.signature);
   for (const FailureKey& key : row.failures) line.push_back({key.property, name(key.kind), key.what});
   return line;
 }
 
 CaseRow row_from_json(const nlohmann::json& line) {
-  CaseRow row{line.at(0).get<std::uint64_t>(), line.at(1).get<std::uint64_t>(), {}, {}, {}};
+  CaseRow row{line.at(0).get<std::uint64_t>(), line.at(1).get<std::uint64_t>(), {}, {}, {}, {}};
   for (const nlohmann::json& law : line.at(2)) row.held.set(law.get<std::size_t>() % most_laws);
-  for (std::size_t i = 3; i < line.size(); ++i)
+  if (line.size() > 3) row.signature = line.at(3).get<std::string>();
+  for (std::size_t i = 4; i < line.size(); ++i)
     row.failures.push_back({line.at(i).at(0).get<std::string>(),
                             verdict_kind_from_name(line.at(i).at(1).get<std::string>()).value_or(VerdictKind::fail),
                             line.at(i).at(2).get<std::string>()});

@@ -21,6 +21,7 @@ struct CaseRow {
   Row traits;
   std::bitset<most_laws> held;       // laws that gave pass or warn, by position in properties()
   std::vector<FailureKey> failures;  // of the laws that failed, in their order
+  std::string signature;             // by which triage counts it, if it failed
 
   [[nodiscard]] bool fails(const FailureKey& key) const;
 };

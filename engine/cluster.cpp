@@ -15,7 +15,10 @@ namespace {
 
 constexpr std::uint64_t strong_failures = 5;  // a predicate that explains so many, and nearly all of what it holds of,
 constexpr double strong_share = 0.9;          // claims what else it holds of
-constexpr double same_share = 0.8;            // of the failures under either of two predicates, that lie under both
+constexpr int most_pairs_asked = 48;          // of groups, each with up to three calls of a law
+constexpr std::size_t asked_of_each = 3;
+constexpr std::size_t most_keys_learned = 3;
+constexpr double same_share = 0.8;  // of the failures under either of two predicates, that lie under both
 
 // Failures that may be of one cause: wrong numbers of any class, or deaths and messages of one class under any law.
 std::string kind_of(const FailureKey& key) {
@@ -35,44 +38,70 @@ struct Studied {
 
 class Study {
  public:
-  explicit Study(const CaseTable& table) : table_(table) {}
+  Study(const std::vector<Finding>& findings, const Evidences& known) : findings_(findings), known_(known) {}
 
-  Studied of(const std::vector<Finding>& findings, std::size_t at) const {
-    const Entry& entry = findings[at].entry;
-    Studied studied{
-        at, failure_key_of(entry), {to_text(failure_key_of(entry))}, row_of(entry.problem, table_.supports()), {}, {}};
-    studied.shows.insert(findings[at].shows.begin(), findings[at].shows.end());
-    if (!properties::find_property(entry.property) || entry.seen == VerdictKind::flaky) return studied;
-    choose_key(studied);
-    studied.failing = table_.failing(studied.key);
+  // Learned from the failures of its own bucket.
+  [[nodiscard]] Studied of(std::size_t at) const {
+    const Entry& entry = findings_[at].entry;
+    const FailureKey own = failure_key_of(entry);
+    Studied studied{at, own, {to_text(own)}, row_of(entry.problem, known_.table.supports()), {}, {}};
+    studied.shows.insert(findings_[at].shows.begin(), findings_[at].shows.end());
+    const std::set<std::string> bucket{entry.bucket};
+    if (!learnable(entry)) return studied;
+    choose_key(studied, bucket);
+    learn_from(studied, bucket);
+    return studied;
+  }
+  // Learned anew from those of several.
+  void learn_from(Studied& studied, const std::set<std::string>& buckets) const {
+    const Entry& entry = findings_[studied.finding].entry;
+    if (!learnable(entry)) return;
+    studied.failing.clear();
+    for (const CaseRow& row : known_.table.rows())
+      if (row.fails(studied.key) && is_of(row, buckets)) studied.failing.push_back(&row.traits);
     std::vector<Row> beside;
     if (studied.key == failure_key_of(entry)) beside = passing_neighbours(entry);
-    std::vector<const Row*> passing = table_.holding(studied.key.property);
-    const std::size_t asked = passing.size();
-    for (const Row& row : beside) passing.push_back(&row);
+    const std::vector<const Row*> passing = known_.table.holding(studied.key.property);
+    std::vector<const Row*> some = thinned_out(passing);
+    for (const Row& row : beside) some.push_back(&row);
     const Row* anchor = &studied.row;
-    studied.learned = learn(studied.failing, passing, {&anchor, 1}, {});
-    passing.resize(asked);
+    studied.learned =
+        learn(thinned_out(studied.failing), some, {&anchor, 1}, {.of_layout = studied.key.property == "layout"});
     studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
-    return studied;
   }
 
  private:
-  // Of the laws that fail on the reproducer, the one that failed in most of the campaign's problems.
-  void choose_key(Studied& studied) const {
+  static bool learnable(const Entry& entry) {
+    return properties::find_property(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
+  }
+  // Failures that fell into other buckets say nothing here.
+  [[nodiscard]] bool is_of(const CaseRow& row, const std::set<std::string>& buckets) const {
+    const auto found = known_.buckets.find(row.signature);
+    return found == known_.buckets.end() || found->second.empty() || buckets.contains(found->second);
+  }
+
+  // Of the laws that fail on the reproducer, the one that failed in most of the problems; a proof before one that is none,
+  // and before laws that are not asked of every problem.
+  void choose_key(Studied& studied, const std::set<std::string>& bucket) const {
     const std::string kind = kind_of(studied.key);
     std::map<std::string, std::pair<FailureKey, std::size_t>> seen;
-    for (const CaseRow& row : table_.rows())
+    for (const CaseRow& row : known_.table.rows()) {
+      if (row.failures.empty() || !is_of(row, bucket)) continue;
       for (const FailureKey& key : row.failures)
         if (const std::string text = to_text(key); studied.shows.contains(text) && kind_of(key) == kind) {
           auto& [known, count] = seen[text];
           known = key;
           ++count;
         }
-    std::size_t most = 0;
+    }
+    const auto rank = [](const FailureKey& key) {
+      const properties::Property& law = *properties::find_property(key.property);
+      return law.kind == properties::Kind::statistical ? 1 : law.base_call ? 3 : 2;
+    };
+    std::pair<int, std::size_t> most{0, 0};
     for (const auto& [text, entry] : seen)
-      if (entry.second > most) {
-        most = entry.second;
+      if (const std::pair merit{rank(entry.first), entry.second}; merit > most) {
+        most = merit;
         studied.key = entry.first;
       }
   }
@@ -80,30 +109,40 @@ class Study {
   std::vector<Row> passing_neighbours(const Entry& entry) const {
     std::vector<Row> rows;
     if (!entry.minimal) return rows;
+    const Supports& supports = known_.table.supports();
     const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
-    for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), {}, {}}))
-      if (tried.contains(neighbour.change)) rows.push_back(row_of(neighbour.problem, table_.supports()));
+    for (const Candidate& neighbour : neighbours(entry.problem, {supports, {}, {}}))
+      if (tried.contains(neighbour.change)) rows.push_back(row_of(neighbour.problem, supports));
     return rows;
   }
 
-  const CaseTable& table_;
+  const std::vector<Finding>& findings_;
+  const Evidences& known_;
 };
 
+// Nearly all of what it holds of fails.
 bool strong(const Learned& learned) {
   const Separation& counts = learned.counts;
   return !learned.predicate.atoms.empty() && counts.failing >= strong_failures &&
          static_cast<double>(counts.failing) >= strong_share * static_cast<double>(counts.asked);
+}
+// Nearly all that fails lies inside, where failures are much more frequent.
+bool necessary(const Learned& learned) {
+  const auto& [failing, asked, failing_elsewhere, elsewhere] = learned.counts;
+  return !learned.predicate.atoms.empty() && failing >= strong_failures && 20 * failing_elsewhere <= failing &&
+         failing * elsewhere >= 10 * failing_elsewhere * asked;
 }
 
 bool alike(const Studied& a, const Studied& b) {
   if (a.learned.predicate == b.learned.predicate) return true;
   if (a.key != b.key) return false;
   std::size_t both = 0, either = 0;
-  for (const Row* row : a.failing) {
-    const bool in_a = a.learned.predicate.holds(*row), in_b = b.learned.predicate.holds(*row);
-    both += in_a && in_b;
-    either += in_a || in_b;
-  }
+  for (const auto* rows : {&a.failing, &b.failing})
+    for (const Row* row : *rows) {
+      const bool in_a = a.learned.predicate.holds(*row), in_b = b.learned.predicate.holds(*row);
+      both += in_a && in_b;
+      either += in_a || in_b;
+    }
   return either > 0 && static_cast<double>(both) >= same_share * static_cast<double>(either);
 }
 
@@ -121,18 +160,86 @@ bool one_defect(const std::vector<Finding>& findings, const Studied& a, const St
   const bool one_law = a.key == b.key || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
   if (strong(a.learned) && a.learned.predicate.holds(b.row)) return true;
   if (strong(b.learned) && b.learned.predicate.holds(a.row)) return true;
+  if (necessary(a.learned) && !strong(b.learned) && a.learned.predicate.holds(b.row)) return true;
+  if (necessary(b.learned) && !strong(a.learned) && b.learned.predicate.holds(a.row)) return true;
   return one_law && alike(a, b);
 }
 
-}  // namespace
+using Siblings = std::vector<Studied>;
 
-std::vector<Defect> cluster(const std::vector<Finding>& findings, const CaseTable& table) {
-  const Study study(table);
-  std::vector<std::vector<Studied>> groups;
+bool makes_calls(const Entry& entry) {
+  const properties::Property* law = properties::find_property(entry.property);
+  return law && !law->base_call && entry.seen != VerdictKind::flaky;
+}
+
+// Asks laws about reproducers.
+class Asking {
+ public:
+  Asking(const std::vector<Finding>& findings, const Evidences& known) : findings_(findings), known_(known) {}
+
+  // Whether `other` is what `group` is about, as cluster() says.
+  bool belongs(const Siblings& other, const Siblings& group) const {
+    if (kind_of(group.front().key) != kind_of(other.front().key)) return false;
+    if (entry(group.front()).seen == VerdictKind::flaky || entry(other.front()).seen == VerdictKind::flaky)
+      return false;
+    if (std::ranges::all_of(other, [&](const Studied& s) { return makes_calls(entry(s)); }))
+      return fails_there(other, group) || enters(other, group);
+    return few(other, group) && group.front().key.property != other.front().key.property &&
+           fails(entry(other.front()), group.front());
+  }
+
+ private:
+  [[nodiscard]] const Entry& entry(const Studied& studied) const { return findings_[studied.finding].entry; }
+  [[nodiscard]] bool fails(const Entry& at, const Studied& told) const {
+    if (at.seen != VerdictKind::fail) return false;  // a death is not asked for once more
+    const auto shown = known_.probe(at, entry(told).property).shown;
+    return shown && kind_of(*shown) == kind_of(told.key);
+  }
+  [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) const {
+    const std::size_t count = std::min(group.size(), asked_of_each);
+    return std::any_of(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(count),
+                       [&](const Studied& at) { return fails(entry(at), other.front()); });
+  }
+  // A call of the law lies where the group's predicate holds, and its problem does not.
+  [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) const {
+    const Supports& supports = known_.table.supports();
+    const Entry& told = entry(other.front());
+    const auto holds = [&](const Row& row) {
+      return std::ranges::any_of(group, [&](const Studied& studied) {
+        return (strong(studied.learned) || necessary(studied.learned)) && studied.learned.predicate.holds(row);
+      });
+    };
+    if (told.seen == VerdictKind::crash || told.seen == VerdictKind::timeout || holds(other.front().row)) return false;
+    const std::vector<Problem> calls = known_.probe(told, told.property).calls;
+    return std::ranges::any_of(calls, [&](const Problem& call) { return holds(row_of(call, supports)); });
+  }
+  [[nodiscard]] bool few(const Siblings& other, const Siblings& group) const {
+    const auto failures = [&](const Siblings& of) {
+      std::uint64_t sum = 0;
+      for (const Studied& studied : of) sum += findings_[studied.finding].failures;
+      return sum;
+    };
+    return failures(other) < strong_failures && failures(group) >= 10 * failures(other);
+  }
+
+  const std::vector<Finding>& findings_;
+  const Evidences& known_;
+};
+
+void sort_simplest_first(const std::vector<Finding>& findings, Siblings& group) {
+  std::ranges::sort(group, [&](const Studied& a, const Studied& b) {
+    const Entry &first = findings[a.finding].entry, &second = findings[b.finding].entry;
+    if (simpler(first, second) != simpler(second, first)) return simpler(first, second);
+    return a.finding < b.finding;
+  });
+}
+
+// Every finding by itself; one may bring groups together that were apart.
+std::vector<Siblings> by_data(const std::vector<Finding>& findings, const Study& study) {
+  std::vector<Siblings> groups;
   for (std::size_t at = 0; at < findings.size(); ++at) {
-    std::vector<Studied> mine;
-    mine.push_back(study.of(findings, at));
-    // It may bring groups together that were apart.
+    Siblings mine;
+    mine.push_back(study.of(at));
     for (std::size_t g = 0; g < groups.size();) {
       const bool one = std::ranges::any_of(
           groups[g], [&](const Studied& other) { return one_defect(findings, mine.front(), other); });
@@ -145,26 +252,56 @@ std::vector<Defect> cluster(const std::vector<Finding>& findings, const CaseTabl
     }
     groups.push_back(std::move(mine));
   }
-  std::vector<Defect> defects;
-  for (std::vector<Studied>& group : groups) {
-    std::ranges::sort(group, [&](const Studied& a, const Studied& b) {
-      const Entry &first = findings[a.finding].entry, &second = findings[b.finding].entry;
-      if (simpler(first, second) != simpler(second, first)) return simpler(first, second);
-      return a.finding < b.finding;
+  for (Siblings& group : groups) sort_simplest_first(findings, group);
+  return groups;
+}
+
+void by_asking(const std::vector<Finding>& findings, std::vector<Siblings>& groups, const Evidences& known) {
+  const Asking asking(findings, known);
+  int left = most_pairs_asked;
+  for (std::size_t o = 0; o < groups.size();) {
+    const auto home = std::ranges::find_if(groups, [&](const Siblings& group) {
+      return &group != &groups[o] && left-- > 0 && asking.belongs(groups[o], group);
     });
-    Defect defect;
-    const Studied* best = &group.front();
-    for (const Studied& studied : group) {
-      defect.findings.push_back(studied.finding);
-      defect.failures += findings[studied.finding].failures;
-      if (studied.learned.bits > best->learned.bits) best = &studied;
+    if (home == groups.end()) {
+      ++o;
+      continue;
     }
-    defect.key = best->key;
-    defect.predicate = best->learned.predicate;
-    defect.counts = best->learned.counts;
-    defect.known = std::ranges::all_of(defect.findings, [&](std::size_t i) { return findings[i].known; });
-    defects.push_back(std::move(defect));
+    std::ranges::move(groups[o], std::back_inserter(*home));
+    sort_simplest_first(findings, *home);
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(o));
   }
+}
+
+Defect defect_of(const std::vector<Finding>& findings, const Study& study, Siblings& group) {
+  Defect defect;
+  std::set<std::string> buckets;
+  for (const Studied& studied : group) buckets.insert(findings[studied.finding].entry.bucket);
+  // Its smallest reproducer speaks for it, under the key that tells most.
+  const Studied* best = nullptr;
+  std::set<std::string> keys;
+  for (Studied& studied : group) {
+    defect.findings.push_back(studied.finding);
+    defect.failures += findings[studied.finding].failures;
+    if (keys.size() >= most_keys_learned || !keys.insert(to_text(studied.key)).second) continue;
+    study.learn_from(studied, buckets);
+    if (!best || studied.learned.bits > best->learned.bits) best = &studied;
+  }
+  defect.key = best->key;
+  defect.predicate = best->learned.predicate;
+  defect.counts = best->learned.counts;
+  defect.known = std::ranges::all_of(defect.findings, [&](std::size_t i) { return findings[i].known; });
+  return defect;
+}
+
+}  // namespace
+
+std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidences& known) {
+  const Study study(findings, known);
+  std::vector<Siblings> groups = by_data(findings, study);
+  if (known.probe) by_asking(findings, groups, known);
+  std::vector<Defect> defects;
+  for (Siblings& group : groups) defects.push_back(defect_of(findings, study, group));
   std::ranges::sort(defects, {}, [&](const Defect& defect) {
     std::uint64_t first = UINT64_MAX;
     for (const std::size_t i : defect.findings) first = std::min(first, findings[i].case_number);

@@ -1,4 +1,8 @@
 #pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/avoid.hpp"
@@ -7,13 +11,32 @@
 
 namespace attest::engine {
 
-// What the buckets of a campaign come down to. Two of them are one defect if their failures are of one kind and
+// What a law of this name does on a reproducer: how it fails there, if it does, and which calls it makes.
+struct Probed {
+  std::optional<FailureKey> shown;
+  std::vector<Problem> calls;  // as problem_of() tells them (recorder.hpp)
+};
+using Probe = std::function<Probed(const Entry& at, const std::string& property)>;
+
+// What is known beside the reproducers.
+struct Evidences {
+  const CaseTable& table;
+  const std::map<std::string, std::string>& buckets;  // by the signature of a row that failed
+  Probe probe;                                        // may be empty: nothing is asked
+};
+
+// What the buckets of a campaign come down to. Two of them are one defect if their failures are of one kind (wrong numbers;
+// one message; one signal) and
 // - what masks keys and what else holds on their minimal problems is the same, whatever law told; or
-// - a law that fails on both minimal problems fails under one predicate: the one learned around the first holds of the
-//   second too, or both separate the same problems.
-// A predicate is learned from all problems on which its law gave a verdict, must hold on the reproducer, and counts the
-// neighbours of a minimal reproducer among those that pass. Depends on the arguments alone.
-std::vector<Defect> cluster(const std::vector<Finding>& findings, const CaseTable& table);
+// - one predicate explains both: the one learned from the failures of the first holds of the second's reproducer, and of
+//   hardly any problem that passed or of all that failed; or both separate the same problems; or
+// - the second was told by a law that makes calls of its own, and that law fails on the first's reproducer too, or the first's
+//   predicate holds of such a call and not of the problem itself; or
+// - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
+// A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
+// defects; it must hold of the reproducer, and neighbours of a minimal reproducer count among those that pass. Depends on the
+// arguments alone.
+std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidences& known);
 
 // Whether the failures that a rule avoids are those of a defect.
 bool explains(const Summary& summary, const Defect& defect, const AvoidRule& rule, const Supports& supports);

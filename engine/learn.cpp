@@ -64,7 +64,8 @@ class Learner {
  public:
   Learner(Rows failing, Rows passing, Rows anchors, const LearnOptions& options)
       : failing_(failing), passing_(passing), anchors_(anchors), options_(options) {
-    for (std::size_t trait = 0; trait < traits().size(); ++trait) add_atoms(trait);
+    for (std::size_t trait = 0; trait < traits().size(); ++trait)
+      if (options.of_layout || traits()[trait].name != "other_layout") add_atoms(trait);
     covers_.reserve(atoms_.size());
     for (const Atom& atom : atoms_) covers_.push_back(cover_of(atom));
     atom_bits_ = std::log2(static_cast<double>(atoms_.size()) + 2);
@@ -76,8 +77,9 @@ class Learner {
     std::vector<Candidate> beam{best};
     for (std::size_t length = 1; length <= options_.most_atoms; ++length) {
       beam = longer(beam);
+      const Candidate shorter = best;
       for (const Candidate& candidate : beam)
-        if (better(candidate, best)) best = candidate;
+        if (better(candidate, best) && pays(candidate, shorter, without)) best = candidate;
     }
     Learned learned;
     for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(atoms_[atom]);
@@ -105,6 +107,11 @@ class Learner {
   [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
     if (options_.pure && a.pure != b.pure) return a.pure;
     return a.cost < b.cost - slack_bits;
+  }
+  [[nodiscard]] bool pays(const Candidate& longer, const Candidate& shorter, double whole) const {
+    if (options_.pure && longer.pure != shorter.pure) return longer.pure;
+    const auto further = static_cast<double>(longer.atoms.size() - shorter.atoms.size());
+    return shorter.cost - longer.cost >= further * options_.least_share * whole;
   }
   [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing, std::size_t length) const {
     const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
@@ -217,6 +224,14 @@ class Learner {
 };
 
 }  // namespace
+
+std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
+  constexpr std::size_t most = 4096;
+  if (rows.size() <= most) return rows;
+  std::vector<const Row*> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(rows[i * rows.size() / most]);
+  return some;
+}
 
 Separation separation(const Predicate& predicate, Rows failing, Rows passing) {
   Separation counts;

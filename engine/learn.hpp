@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/predicate.hpp"
 
@@ -22,6 +23,9 @@ struct Learned {
 struct LearnOptions {
   bool pure = false;           // no problem that passes may lie inside
   std::size_t most_atoms = 3;  // the longest conjunction
+  // What a further comparison must save at least, as a share of all there is to say: many failures make any coincidence pay.
+  double least_share = 0.08;
+  bool of_layout = false;  // the failures are of the law `layout`: `other_layout` means something
 };
 
 // The conjunction that best separates failing from passing problems: that with the shortest description of which problems
@@ -30,6 +34,9 @@ struct LearnOptions {
 // that are known to show the failure; they are not counted.
 Learned learn(std::span<const Row* const> failing, std::span<const Row* const> passing,
               std::span<const Row* const> anchors, const LearnOptions& options);
+
+// At most 4,096 of them, spread evenly: enough to learn from. What was learned is then counted on all.
+std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows);
 
 Separation separation(const Predicate& predicate, std::span<const Row* const> failing,
                       std::span<const Row* const> passing);

@@ -72,10 +72,10 @@ Index alignment(const Problem& p, Layout layout, Index heads, Index rows, Index 
 std::vector<Trait> make() {
   std::vector<Trait> all;
   for (const char* name :
-       {"causal",       "scale",     "dtype",     "softcap",  "keep",      "bias",     "lengths",    "window_left",
-        "window_right", "lse",       "threads",   "lk",       "lq",        "d",        "dv",         "b",
-        "hq",           "hkv",       "align",     "q_layout", "k_layout",  "v_layout", "out_layout", "mask_layout",
-        "bias_type",    "keep_axes", "bias_axes", "values",   "amplitude", "q_form",   "k_form",     "v_form"})
+       {"causal",       "scale",  "dtype",     "softcap",  "keep",     "bias",     "lengths",    "window_left",
+        "window_right", "lse",    "threads",   "lk",       "lq",       "d",        "dv",         "b",
+        "hq",           "hkv",    "align",     "q_layout", "k_layout", "v_layout", "out_layout", "mask_layout",
+        "bias_type",    "values", "amplitude", "q_form",   "k_form",   "v_form"})
     all.push_back(field(name));
   all.push_back(flag("scale_given", [](const Problem& p) { return p.scale.has_value(); }));
   all.push_back(number("group", 1, [](const Problem& p) { return p.hkv > 0 ? p.hq / p.hkv : 1; }));
@@ -83,6 +83,10 @@ std::vector<Trait> make() {
   all.push_back(flag("lq>lk", [](const Problem& p) { return p.lq > p.lk; }));
   all.push_back(flag("lq!=lk", [](const Problem& p) { return p.lq != p.lk; }));
   all.push_back(flag("d!=dv", [](const Problem& p) { return p.d != p.dv; }));
+  all.push_back(flag("strided", [](const Problem& p) {
+    return p.q_layout != Layout::bhsd || p.k_layout != Layout::bhsd || p.v_layout != Layout::bhsd ||
+           p.out_layout != Layout::bhsd;
+  }));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));
   all.push_back(flag("bias_excludes", [](const Problem& p) { return may_exclude(p.bias); }));

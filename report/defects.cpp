@@ -16,7 +16,7 @@ using engine::Entry;
 using engine::Finding;
 using engine::Summary;
 
-constexpr std::size_t most_in_full = 3, most_in_short = 8;
+constexpr std::size_t most_in_full = 2, most_in_short = 8;
 constexpr std::size_t most_neighbours = 4;
 
 std::string line(std::string_view label, const std::string& text) {
@@ -80,10 +80,12 @@ std::string also(const Summary& summary, const Defect& defect) {
 }
 
 std::string size_of(const Entry& entry) {
-  return fmt::format("{} multiply-adds, {} after {} subject calls",
-                     grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
-                     entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
-                     grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
+  std::string text = fmt::format("{} multiply-adds, {} after {} subject calls",
+                                 grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
+                                 entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
+                                 grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
+  if (const std::string told = passing(entry); !told.empty()) text += "; passes at " + told;
+  return text;
 }
 
 std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
@@ -93,24 +95,22 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   if (!drift)
     text +=
         fmt::format(", first in case {} after {}", grouped(finding.case_number), duration(finding.seconds_to_first));
-  text += "\n" + finding_lines(summary, finding);
+  if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
+  text += "\n" + finding_lines(finding);
   text += line("where", where(defect));
   text += line("also fails", also(summary, defect));
-  if (defect.findings.size() > 1)
-    text += line("buckets", fmt::format("{} in all; --json names them", defect.findings.size()));
   return text + line("rerun", rerun_line(summary, finding));
 }
 
 std::string in_short(const Summary& summary, const Defect& defect, std::size_t number) {
   const Finding& finding = summary.findings[defect.findings.front()];
-  return fmt::format("\n  {}. {}  in {}{}\n", number, finding.entry.bucket, cases(defect.failures),
-                     defect.predicate.atoms.empty() ? "" : ", where " + to_text(defect.predicate)) +
-         line("rerun", rerun_line(summary, finding));
+  return fmt::format("  {}. {}  in {}{}\n", number, finding.entry.bucket, cases(defect.failures),
+                     defect.predicate.atoms.empty() ? "" : ", where " + to_text(defect.predicate));
 }
 
 }  // namespace
 
-std::string finding_lines(const Summary&, const Finding& finding) {
+std::string finding_lines(const Finding& finding) {
   const Entry& entry = finding.entry;
   const bool drift = entry.property == engine::drift_name;
   std::string text = line(drift ? "worst" : "problem", to_text(entry.problem));
@@ -121,30 +121,27 @@ std::string finding_lines(const Summary&, const Finding& finding) {
   if (drift) return text;
   text += line("in words", in_words(entry));
   text += line("open keys", open_keys(entry));
-  text += line("passes at", passing(entry));
   return text + line("size", size_of(entry));
 }
 
 std::string defects_text(const Summary& summary) {
-  std::string text, known;
+  std::string full, brief, known;
   std::size_t number = 0, told = 0, left = 0;
   for (const Defect& defect : summary.defects) {
     ++number;
-    if (defect.known) {
-      known += fmt::format("\n  {}. known: {}  in {}\n", number, summary.findings[defect.findings.front()].entry.bucket,
-                           cases(defect.failures));
-    } else if (told < most_in_full) {
-      text += in_full(summary, defect, number);
-      ++told;
-    } else if (told < most_in_short) {
-      text += in_short(summary, defect, number);
-      ++told;
-    } else {
+    if (defect.known)
+      known += fmt::format("  {}. known: {}  in {}\n", number,
+                           summary.findings[defect.findings.front()].entry.bucket, cases(defect.failures));
+    else if (told++ < most_in_full)
+      full += in_full(summary, defect, number);
+    else if (told <= most_in_short)
+      brief += in_short(summary, defect, number);
+    else
       ++left;
-    }
   }
-  if (left > 0) text += fmt::format("\n  and {} more defects: --json and the campaign folder have them all\n", left);
-  return text + known;
+  if (left > 0) brief += fmt::format("  and {} more defects: --json has them all\n", left);
+  brief += known;
+  return full + (brief.empty() ? "" : "\n") + brief;
 }
 
 }  // namespace attest::report

@@ -8,8 +8,8 @@ namespace attest::report {
 // The defects of a campaign: the first few in full, the rest in a line or two each.
 std::string defects_text(const engine::Summary& summary);
 
-// One finding as `check --problem` shows it, and as the first of a defect's buckets: problem, witness, words, neighbours.
-std::string finding_lines(const engine::Summary& summary, const engine::Finding& finding);
+// A finding's problem, witness, words, size and neighbours that pass, a line each.
+std::string finding_lines(const engine::Finding& finding);
 
 // A reproducer small enough for a sentence: "one query, two keys, causal: row 0 sees key 0 alone, v = 3; got 1.5, the mean
 // of both". Empty for others.

@@ -16,7 +16,7 @@ namespace {
 using engine::PropertyCounts;
 using engine::Summary;
 
-constexpr std::size_t most_laws_shown = 8, most_avoided_shown = 5;
+constexpr std::size_t most_laws_shown = 4, most_avoided_shown = 3;
 
 std::string share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : std::string("-");

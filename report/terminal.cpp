@@ -91,7 +91,7 @@ class Terminal : public engine::Observer {
     line_shown_ = false;
   }
 
-  static constexpr std::size_t most_told = 6;  // kinds of failures told while the campaign goes on
+  static constexpr std::size_t most_told = 3;  // kinds of failures told while the campaign goes on
 
   TerminalOptions options_;
   bool quiet_until_shrunk_ = false;

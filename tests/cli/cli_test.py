@@ -257,6 +257,30 @@ class Campaigns(Cli):
         self.assertEqual(done.returncode, 1 if fresh else 0)
         self.assertLess(len(fresh), len(summary["findings"]))
 
+    def test_a_failing_campaign_fits_a_screen_and_a_known_one_tells_no_failure(self):
+        words = ("fuzz", "fault:mask-dropped", "--cases", 300, "--seed", 3, "--jobs", 2)
+        first = self.attest(*words, "-o", "first")
+        self.assertEqual(first.returncode, 1, first.stderr)
+        self.assertLessEqual(len(first.stdout.splitlines()), 60)
+        self.assertRegex(first.stdout, r"(?m)^fail \S+ in case \d+")
+        self.assertRegex(first.stdout, r"(?m)^     where +\S.*: \S+ fails [\d,]+ of [\d,]+, elsewhere [\d,]+ of [\d,]+$")
+        again = self.attest(*words, "--known", "first/corpus", "-o", "again")
+        self.assertNotRegex(again.stdout, r"(?m)^fail")
+        self.assertEqual(again.returncode, 0, again.stdout)
+
+    def test_triage_says_it_again(self):
+        done = self.attest("fuzz", "fault:batch-path", "--cases", 150, "--seed", 1, "--jobs", 2, "-o", "dir", "--json", "a")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        again = self.attest("triage", "dir", "--json", "b")
+        self.assertEqual(again.returncode, 1, again.stderr)
+        first, second = (json.loads((self.cwd / name).read_text()) for name in "ab")
+        self.assertEqual(second["defects"], first["defects"])
+        self.assertEqual(second["cases"], 150)
+        corpus = self.attest("triage", "dir/corpus")
+        self.assertEqual(corpus.returncode, 1, corpus.stderr)
+        self.assertIn("of failures", corpus.stdout)
+        self.refused("triage", "nowhere", says=["nowhere"])
+
     def test_nothing_executed_is_an_error(self):
         self.refused("check", "builtin:fused", "--cases", 20, "--property", "hard-selection", "--assume",
                      "keep==closed", status=3, says=["no"])

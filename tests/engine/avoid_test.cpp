@@ -78,7 +78,7 @@ TEST(Avoid, APassInsideRetiresARule) {
   const FailureKey key{"guards", VerdictKind::crash, "killed-by-sigsegv"};
   avoidance.rules.push_back({key, *predicate_from_text("causal"), true, false, 5, 5, false});
   const Problem causal = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=2 d=1 dv=1 causal=1");
-  CaseRow row{7, 0, row_of(causal, supports), {}, {}};
+  CaseRow row{7, 0, row_of(causal, supports), {}, {}, {}};
   EXPECT_NE(avoidance.explanation(key, row.traits), nullptr);
   row.held.set(law_named("guards"));
   avoidance.count(row);

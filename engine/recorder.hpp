@@ -1,0 +1,26 @@
+#pragma once
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+
+namespace attest::engine {
+
+// What a call says of a problem: shapes, options, which tensors are there and how they lie. A mask, a bias or lengths that are
+// there show as one of their kinds, values and seed not at all.
+Problem problem_of(const attest_attention& call);
+
+// Passes calls on to a subject and remembers what they said.
+class Recorder final : public Subject {
+ public:
+  explicit Recorder(Subject& inner) : inner_(inner) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+  std::vector<CallResult> run(std::span<const attest_attention> calls) override;
+  [[nodiscard]] const std::vector<Problem>& calls() const noexcept { return calls_; }
+
+ private:
+  Subject& inner_;
+  std::vector<Problem> calls_;
+};
+
+}  // namespace attest::engine
