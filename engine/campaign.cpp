@@ -233,7 +233,7 @@ class Campaign {
   }
   Probed probed(const std::string& property, const Entry& at) {
     const std::size_t law = law_named(property);
-    const Bench bench = stations_[0].bench(subject_, peer_, options_);
+    const Bench bench = stations_[0].bench();
     Recorder recorder(bench.subject);
     const CaseOutcome outcome = check(at.problem, at.contract, {recorder, bench.peer, bench.calibration}, {&law, 1});
     return {outcome.reported ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};

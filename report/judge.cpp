@@ -5,7 +5,6 @@
 #include "engine/evidence.hpp"
 #include "report/judge.hpp"
 #include "report/text.hpp"
-#include "subjects/message.hpp"
 
 namespace attest::report {
 namespace {
@@ -103,7 +102,7 @@ std::string judgement_text(const SavedCall& call, const Contract& contract, cons
   if (p.rows > 0)
     text += fmt::format("  rows       {} of {}, spread evenly\n", grouped(judged_rows(p).size()),
                         grouped(static_cast<std::uint64_t>(p.b * p.hq * p.lq)));
-  for (const std::string& note : call.notes) text += "  note       " + one_line(note) + "\n";
+  for (const std::string& note : call.notes) text += "  note       " + printable(note) + "\n";
   text += verdict_text(judgement);
   if (judgement.verdict.evidence) text += "  first      " + evidence_line(*judgement.verdict.evidence) + "\n";
   if (judgement.survey) {

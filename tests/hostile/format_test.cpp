@@ -59,9 +59,10 @@ TEST_P(Small, TheEdgeIsTheLastNumberWithinTheUlps) {
     ASSERT_LE(std::fabs(got - exact), allowed) << exact << " " << ulps;
     ASSERT_EQ(nearest(got, format), got);
     const double further = got + side * 1.001 * step(got, format);  // past the next number in that direction
-    if (std::fabs(exact) > 16 * format.spacing && part != 0)
+    if (std::fabs(exact) > 16 * format.spacing && part != 0) {
       ASSERT_GT(std::fabs(further - exact), allowed * (1 - 0x1p-30))
           << exact << " " << ulps << " " << side << " " << got;
+    }
   }
 }
 

@@ -30,7 +30,7 @@ engine::Entry entry_of(const std::string& subject, const std::string& problem) {
 
 std::string printed_by_script(const engine::Entry& entry, const std::string& last_line = {}) {
   const Inputs inputs = materialise(entry.problem);
-  const std::string code = subject_code(entry.subject, entry.problem, inputs, "");
+  const std::string code = subject_code(entry.subject, entry.problem, inputs, {}, ".");
   EXPECT_NE(code, "");
   const TemporaryFolder folder;
   return run_python(report::python_script({entry, inputs, std::nullopt, code}) + last_line, folder.path());
@@ -77,9 +77,9 @@ TEST(SubjectCode, IsEmptyWhereNoScriptCanRunTheCall) {
   const engine::Entry entry = entry_of("onnxruntime:Attention",
                                        "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=-1 values=constant:1 seed=1");
   const Inputs inputs = materialise(entry.problem);
-  EXPECT_EQ(subject_code("onnxruntime:Attention", entry.problem, inputs, ""), "");  // unsupported
-  for (const char* subject : {"builtin:fused", "fault:scale-twice", "./kernel.so", "kernel.py:f", "onnxruntime:nope"})
-    EXPECT_EQ(subject_code(subject, entry.problem, inputs, ""), "") << subject;
+  EXPECT_EQ(subject_code("onnxruntime:Attention", entry.problem, inputs, {}, "."), "");  // unsupported
+  for (const char* subject : {"builtin:fused", "fault:scale-twice", "./kernel.so", "onnxruntime:nope"})
+    EXPECT_EQ(subject_code(subject, entry.problem, inputs, {}, "."), "") << subject;
 }
 
 TEST(SubjectCode, APythonWithoutThePackagesIsNamed) {
@@ -87,7 +87,9 @@ TEST(SubjectCode, APythonWithoutThePackagesIsNamed) {
       entry_of("onnxruntime:Attention", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:1 seed=1");
   const Inputs inputs = materialise(entry.problem);
   try {
-    subject_code(entry.subject, entry.problem, inputs, "/nowhere/python3");
+    ResolveOptions options;
+    options.python = "/nowhere/python3";
+    subject_code(entry.subject, entry.problem, inputs, options, ".");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::no_subject);
