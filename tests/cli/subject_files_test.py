@@ -124,6 +124,12 @@ class Export(Files):
         seen = json.loads(entry.read_text())["seen"]["witness"]
         got = float(done.stdout.split("got")[-1].split()[0])
         self.assertAlmostEqual(got, seen["got"], 6)  # NumPy prints float32 in eight digits
+        # Calls that come before are made the same way, and what the script keeps stays.
+        text, before = script.read_text(), self.imports()
+        call = text[text.index("# the kernel, from its own script"):text.index("print('got")]
+        script.write_text(text.replace(call, call + call))
+        self.assertEqual(self.run_script(script).returncode, 0)
+        self.assertEqual(self.imports(), before + 1)
         (self.cwd / "kernels.py").unlink()
         done = self.run_script(script)
         self.assertEqual(done.returncode, 1)

@@ -19,10 +19,12 @@ except ImportError:  # what such a script uses of it
     attest = sys.modules["attest"] = types.ModuleType("attest")
     attest.subject = lambda function=None, **_: function or (lambda f: f)
     attest.Unsupported = attest.Refused = type("Unsupported", (Exception,), {{}})
-sys.path.insert(0, str(path.parent))
-spec = importlib.util.spec_from_file_location("subject_script", path)
-script = sys.modules["subject_script"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
+if "subject_script" not in sys.modules:  # several calls share what the script keeps
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location("subject_script", path)
+    sys.modules["subject_script"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["subject_script"])
+script = sys.modules["subject_script"]
 """
 
 LAID_OUT = '''
