@@ -111,7 +111,9 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   const bool keeps_subnormals = softmax.format == Format::f16 && !flush;
   eps0 = Ball(1.01) *
          (keeps_subnormals ? max(2 * Ball(how.exp_ulp), 1.5) * softmax.eta : Ball(smallest_normal(softmax.format)));
-  eps1 = pv_narrower ? max(eps0, pv.eta) : eps0;
+  // What a factor of rescaling that underflows may take of weights of e^lazy.
+  eps_lazy = eps0 * exp(lazy);
+  eps1 = pv_narrower ? max(eps0, pv.eta) * exp(lazy) : eps_lazy;
   eta_final = pv_narrower ? pv.eta : softmax.eta;
   // out lies in memory in q's format: what the output stage rounds up may be infinite there.
   overflow_out = overflow_threshold(output);
@@ -154,6 +156,7 @@ std::vector<Figure> Constants::figures() const {
   add("u_partial", u_partial);
   add("eta_partial", partial.eta);
   add("eps0", eps0);
+  add("eps0 e^lazy", eps_lazy);
   add("eps1", eps1);
   add("eta_fin", eta_final);
   return list;

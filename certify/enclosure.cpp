@@ -153,7 +153,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   // How large the sum may be, and so how far its reciprocal may underflow.
   const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
-  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.u_sum + 3 * c.c_div * c.u_final + 3 * row.n * c.eps0 * rho +
+  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.u_sum + 3 * c.c_div * c.u_final + 3 * row.n * c.eps_lazy * rho +
            max(1, c.c_div) * c.eta_final * largest_sum;
   if (sum_of_rounded) a += row.n * c.eta_weights * rho;
   if (c.flush) a += 3 * row.n * c.softmax.eta * rho;

@@ -189,7 +189,8 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   const bool keeps_subnormals = softmax == Format::f16 && !flush;
   eps0 =
       1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
-  eps1 = std::max(eps0, pv_narrower ? eta_pv : 0);
+  eps_lazy = eps0 * exp_lazy;
+  eps1 = std::max(eps_lazy, pv_narrower ? eta_pv * exp_lazy : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 
   const auto square = [](double x) { return x * x; };

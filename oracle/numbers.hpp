@@ -62,7 +62,9 @@ struct OutputNumbers {
   std::uint64_t contract_number;  // tells what the contract decides from that of any other contract in this process
   double u_weights, eta_weights, u_pv, eta_pv, overflow_pv, u_final, c_div, u_partial, eta_partial, overflow_partial;
   double u_sum;  // |ln| of what one rounding of the row sum, which divides, may make of it
-  double kappa, eps0, eps1, eta_final, log_overflow_weights, overflow_out;
+  double kappa, eps0;
+  double eps_lazy;  // what a factor of rescaling that underflows may take of weights of e^lazy
+  double eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
   double per_unit_weight;

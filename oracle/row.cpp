@@ -332,7 +332,7 @@ double RowNumbers::largest_sum(const Numbers& m) const {
 double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
   const double keys_counted = static_cast<double>(n);
   // The larger the sum, the further its reciprocal may underflow.
-  double a = (keys_counted - 1 + r) * m.u_sum + 3 * m.c_div * m.u_final + 3 * keys_counted * m.eps0 * rho_used +
+  double a = (keys_counted - 1 + r) * m.u_sum + 3 * m.c_div * m.u_final + 3 * keys_counted * m.eps_lazy * rho_used +
              (1 + m.division_excess()) * m.eta_final * largest;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;

@@ -187,7 +187,7 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
     variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(3.0); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
-  const double underflow = m.eps0 * shortfall_;
+  const double underflow = m.eps_lazy * shortfall_;
   const double least_weight = m.arithmetic.exp_ulp >= 1 ? 0 : m.eta_softmax / 64;
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
@@ -258,7 +258,7 @@ double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e,
   for (std::size_t t = 0; t < e.carried.size(); ++t) {
     const double size = std::fabs(e.carried[t]);
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
-    if (row.p[t] * row.mass < 2 * m.eps0 * shortfall_) bias += std::fabs(e.moved[t]);
+    if (row.p[t] * row.mass < 2 * m.eps_lazy * shortfall_) bias += std::fabs(e.moved[t]);
     if (normalises_first_ && row.p[t] < 2 * m.eta_softmax) bias += size;
     if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * std::fabs(e.v[t] - e.y);
     if (size < value_ulp) bias += size;

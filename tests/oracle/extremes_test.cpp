@@ -201,6 +201,22 @@ TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
   }
 }
 
+// Scores of 0, 5.5 and 87.6: a maximum that lags by 8 ln 2 gives the second key a weight of e^5.5, and e^-87.6 may be flushed.
+TEST(Extremes, AFactorThatIsFlushedTakesALaggingWeightAlong) {
+  const auto kind = [](double lazy, double got) {
+    Trial run = scored("dtype=f32", "f32", {0, 5.5, 0x1.5e6666p+6}, {0, 1e30, 0});
+    run.contract.arithmetic.lazy = lazy;
+    run.out.set(0, 0, 0, 0, got);
+    EXPECT_EQ(run.judge().kind, run.judge_slowly().kind);
+    return run.judge().kind;
+  };
+  const double y = round_to(Format::f32, 1e30 * std::exp(5.5 - 0x1.5e6666p+6));
+  for (const double got : {y, 0.0}) EXPECT_NE(kind(8 * 0.6931471805599453, got), VerdictKind::fail) << got;
+  EXPECT_NE(kind(0, y), VerdictKind::fail);
+  EXPECT_EQ(kind(0, 0), VerdictKind::fail);
+  EXPECT_EQ(kind(8 * 0.6931471805599453, round_to(Format::f32, 100 * y)), VerdictKind::fail);
+}
+
 // Without exp2 a score is a rounded sum of two known numbers, also where one of them is the lowest finite one.
 TEST(Extremes, AScoreThatIsKnownIsJudgedAtTheEndOfTheRange) {
   constexpr const char* policies[] = {"f32", "f16", "bf16", "f16-scores16", "f16-softmax16", "f16-all", "bf16-all"};
