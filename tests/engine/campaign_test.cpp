@@ -52,6 +52,7 @@ std::string facts(const Summary& summary) {
   nlohmann::ordered_json object = to_json(summary, [](const Finding&) { return std::string(); });
   object.erase("seconds");
   object.erase("seconds_in");
+  object.erase("earlier_cases");
   for (auto& finding : object["findings"]) {
     finding.erase("seconds_to_first");
     finding.erase("reproducer");

@@ -1,0 +1,124 @@
+#include "engine/study.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/shrink/candidates.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr double sufficient_share = 0.9;  // of the problems under a predicate that fail
+constexpr double alike_share = 0.8;       // of the failures under either of two predicates, that lie under both
+
+bool may_be_learned(const Entry& entry) {
+  return properties::find_property(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
+}
+
+}  // namespace
+
+std::string kind_of(const FailureKey& key) {
+  const bool number = key.kind == VerdictKind::fail && (key.what == "finite" || key.what == "nonfinite");
+  return number ? std::string("number") : std::string(name(key.kind)) + "/" + key.what;
+}
+
+int weight_of(const FailureKey& key) {
+  const properties::Property* law = properties::find_property(key.property);
+  if (!law || law->kind == properties::Kind::statistical) return 1;
+  return law->base_call ? 3 : 2;
+}
+
+Studied Study::of(std::size_t finding) const {
+  const Entry& entry = findings_[finding].entry;
+  const FailureKey own = failure_key_of(entry);
+  Studied studied{finding, own, {to_text(own)}, row_of(entry.problem, table_.supports()), {}, {}};
+  studied.shows.insert(findings_[finding].shows.begin(), findings_[finding].shows.end());
+  const std::set<std::string> bucket{entry.bucket};
+  choose_key(studied, bucket);
+  learn_from(studied, bucket);
+  return studied;
+}
+
+void Study::learn_from(Studied& studied, const std::set<std::string>& buckets) const {
+  const Entry& entry = findings_[studied.finding].entry;
+  if (!may_be_learned(entry)) return;
+  studied.failing.clear();
+  for (const CaseRow& row : table_.rows())
+    if (row.fails(studied.key) && is_of(row, buckets)) studied.failing.push_back(&row.traits);
+  std::vector<Row> beside;
+  if (studied.key == failure_key_of(entry)) beside = passing_neighbours(entry);
+  const std::vector<const Row*> passing = table_.holding(studied.key.property);
+  std::vector<const Row*> some = thinned_out(passing);
+  for (const Row& row : beside) some.push_back(&row);
+  const Row* anchor = &studied.row;
+  studied.learned =
+      learn(thinned_out(studied.failing), some, {&anchor, 1}, {.of_layout = studied.key.property == "layout"});
+  studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
+}
+
+bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) const {
+  const auto found = buckets_.find(row.signature);
+  return found == buckets_.end() || found->second.empty() || buckets.contains(found->second);
+}
+
+// Of the laws that fail on the reproducer, the weightiest, and of these the one that failed in most of the problems.
+void Study::choose_key(Studied& studied, const std::set<std::string>& bucket) const {
+  const std::string kind = kind_of(studied.key);
+  std::map<std::string, std::pair<FailureKey, std::size_t>> seen;
+  for (const CaseRow& row : table_.rows()) {
+    if (row.failures.empty() || !is_of(row, bucket)) continue;
+    for (const FailureKey& key : row.failures)
+      if (const std::string text = to_text(key); studied.shows.contains(text) && kind_of(key) == kind) {
+        auto& [known, count] = seen[text];
+        known = key;
+        ++count;
+      }
+  }
+  std::pair<int, std::size_t> most{0, 0};
+  for (const auto& [text, entry] : seen)
+    if (const std::pair merit{weight_of(entry.first), entry.second}; merit > most) {
+      most = merit;
+      studied.key = entry.first;
+    }
+}
+
+std::vector<Row> Study::passing_neighbours(const Entry& entry) const {
+  std::vector<Row> rows;
+  if (!entry.minimal) return rows;
+  const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
+  for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), {}, {}}))
+    if (tried.contains(neighbour.change)) rows.push_back(row_of(neighbour.problem, table_.supports()));
+  return rows;
+}
+
+bool sufficient(const Learned& learned) {
+  const Separation& counts = learned.counts;
+  return !learned.predicate.atoms.empty() && counts.failing >= enough_failures &&
+         static_cast<double>(counts.failing) >= sufficient_share * static_cast<double>(counts.asked);
+}
+
+bool necessary(const Learned& learned) {
+  const auto& [failing, asked, failing_elsewhere, elsewhere] = learned.counts;
+  return !learned.predicate.atoms.empty() && failing >= enough_failures && 20 * failing_elsewhere <= failing &&
+         failing * elsewhere >= 10 * failing_elsewhere * asked;
+}
+
+bool alike(const Studied& a, const Studied& b) {
+  // Where nothing was learned from much, there is nothing to tell them apart by; where there was little, nobody knows.
+  if (a.learned.predicate.atoms.empty() || b.learned.predicate.atoms.empty())
+    return a.learned.predicate == b.learned.predicate && a.failing.size() >= enough_failures &&
+           b.failing.size() >= enough_failures;
+  if (a.learned.predicate == b.learned.predicate) return true;
+  if (a.key != b.key) return false;
+  std::size_t both = 0, either = 0;
+  for (const auto* rows : {&a.failing, &b.failing})
+    for (const Row* row : *rows) {
+      const bool in_a = a.learned.predicate.holds(*row), in_b = b.learned.predicate.holds(*row);
+      both += in_a && in_b;
+      either += in_a || in_b;
+    }
+  return either > 0 && static_cast<double>(both) >= alike_share * static_cast<double>(either);
+}
+
+}  // namespace attest::engine

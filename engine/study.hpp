@@ -1,0 +1,60 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/case_table.hpp"
+#include "engine/learn.hpp"
+#include "engine/summary.hpp"
+
+namespace attest::engine {
+
+// Failures that may be of one cause: wrong numbers of any class, or deaths and messages of one class under any law.
+std::string kind_of(const FailureKey& key);
+
+// A finding and what the campaign's problems say of it.
+struct Studied {
+  std::size_t finding = 0;      // position among the findings
+  FailureKey key;               // of the law that most of its failures show under
+  std::set<std::string> shows;  // keys of the laws that fail on its reproducer
+  Row row;                      // of the reproducer
+  Learned learned;
+  std::vector<const Row*> failing;  // the failures it was learned from
+};
+
+// Learns where findings show. Failures that fell into buckets of others say nothing about one; a neighbour of a minimal
+// reproducer passes. All arguments must outlive it.
+class Study {
+ public:
+  // `buckets`: by the signature of a row that failed.
+  Study(const std::vector<Finding>& findings, const CaseTable& table, const std::map<std::string, std::string>& buckets)
+      : findings_(findings), table_(table), buckets_(buckets) {}
+
+  // From the failures of its own bucket.
+  [[nodiscard]] Studied of(std::size_t finding) const;
+  // From those of several buckets.
+  void learn_from(Studied& studied, const std::set<std::string>& buckets) const;
+
+ private:
+  [[nodiscard]] bool is_of(const CaseRow& row, const std::set<std::string>& buckets) const;
+  void choose_key(Studied& studied, const std::set<std::string>& bucket) const;
+  [[nodiscard]] std::vector<Row> passing_neighbours(const Entry& entry) const;
+
+  const std::vector<Finding>& findings_;
+  const CaseTable& table_;
+  const std::map<std::string, std::string>& buckets_;
+};
+
+// How much a law's failures say: a proof about every problem more than one about some, and both more than statistics.
+int weight_of(const FailureKey& key);
+
+inline constexpr std::uint64_t enough_failures = 5;  // for a predicate to be believed
+// Nearly all of what it holds of fails.
+bool sufficient(const Learned& learned);
+// Nearly all that fails lies inside, where failures are much more frequent than elsewhere.
+bool necessary(const Learned& learned);
+// Whether two predicates separate the same failures.
+bool alike(const Studied& a, const Studied& b);
+
+}  // namespace attest::engine
