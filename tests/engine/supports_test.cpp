@@ -120,6 +120,9 @@ TEST(Supports, NothingThatIsAskedLeavesThem) {
       for (const auto& [kind, count] : counts.verdicts) laws[law].second += count, verdicts += count;
     }
     ASSERT_EQ(asked.outside, 0) << asked.first_outside;
+    if (n % 200 == 0)
+      std::fprintf(stderr, "%llu supports, %lld calls, none outside\n", static_cast<unsigned long long>(n),
+                   static_cast<long long>(asked.calls));
   }
   EXPECT_GT(findings, n / 2);
   EXPECT_GT(shrinking, findings);
@@ -178,7 +181,7 @@ TEST(Supports, WidthsGoDownInMultiples) {
       return [subject](const attest_attention& call) { return subject->run({&call, 1}).front(); };
     });
     CampaignOptions options_of_campaign;
-    options_of_campaign.cases = number("ATTEST_PROBLEMS", 0) > 0 ? 20'000 : 300;
+    options_of_campaign.cases = number("ATTEST_PROBLEMS", 0) > 0 ? 20'000 : 100;
     options_of_campaign.jobs = 1;
     Observer silent;
     const Summary summary = run_campaign(factory, peer.get(), options_of_campaign, silent);
@@ -190,7 +193,7 @@ TEST(Supports, WidthsGoDownInMultiples) {
     std::printf("%-28s %5lld calls, W %lld: %s\n", fault.name.c_str(), static_cast<long long>(entry.shrink_calls),
                 static_cast<long long>(entry.problem.multiply_adds()), to_text(entry.problem).c_str());
   }
-  ASSERT_GT(calls.size(), 40u);
+  ASSERT_GT(calls.size(), 30u);
   std::ranges::sort(calls);
   EXPECT_LE(calls[calls.size() / 2], 100);
   std::printf("median of %zu: %lld subject calls\n", calls.size(), static_cast<long long>(calls[calls.size() / 2]));
