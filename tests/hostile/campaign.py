@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -82,8 +83,8 @@ def main():
     parser.add_argument("--trials", type=int, default=1 << 30)
     parser.add_argument("--elements", type=float, default=float("inf"), help="ends once so many were judged")
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--cases", type=int, default=60,
-                        help="problems of a contract under all laws; eight times as many under few")
+    parser.add_argument("--cases", type=int, default=40,
+                        help="problems of a contract under all laws; twenty times as many under few")
     parser.add_argument("--laws", default="some",
                         help="as check takes it; some: all of them on a quarter of the contracts")
     parser.add_argument("--mixed", type=float, default=0.3)
@@ -100,16 +101,19 @@ def main():
     elements, laws, found, refused = collections.Counter(), collections.Counter(), 0, collections.Counter()
     undetermined, problems, trials = 0, 0, 0
     started = time.monotonic()
+    stopped = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.append(True))  # ends after the contract in hand, with its tables
     print(f"seed {options.seed}", flush=True)
     for number in range(options.trials):
-        if sum(elements.values()) >= options.elements or time.monotonic() - started > options.seconds:
+        if stopped or sum(elements.values()) >= options.elements or time.monotonic() - started > options.seconds:
             break
         source = random.Random(f"{options.seed}:{number}")
         mixed = source.random() < options.mixed
         trial = draw_trial(source, policies, mixed, options.without.split(","))
         domain = source.choice(DOMAINS) if options.assume is None else options.assume
         laws_ = source.choice(["all", "4", "0", "0"]) if options.laws == "some" else options.laws
-        cases = options.cases if laws_ == "all" else 8 * options.cases if options.laws == "some" else options.cases
+        cases = options.cases if laws_ == "all" else 20 * options.cases if options.laws == "some" else options.cases
         words = ["--seed", str(source.getrandbits(32)), "--cases", str(cases), "--laws", laws_,
                  "--continue-after-failure", "--shrink-budget", "60"] + (["--assume", domain] if domain else [])
         report, errors = check(options.attest, options.plugin, trial, words)
