@@ -17,6 +17,8 @@ from pathlib import Path
 ATTEST = None
 PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
 
+PROBLEM = "b=1 hq=1 hkv=1 lq=1 lk=3 d=2 dv=1 dtype=f32 values=normal:1 seed=1"
+
 KERNEL = """\
 import os
 import attest
@@ -49,8 +51,9 @@ class Files(unittest.TestCase):
         return subprocess.run([ATTEST, *map(str, words)], cwd=cwd or self.cwd, env=env, capture_output=True, text=True,
                               timeout=120)
 
-    def fuzz(self, script="kernels.py"):
-        done = self.attest("fuzz", script, "--seed", 1, "--cases", 60, "--jobs", 1, "-o", "out")
+    def fails(self):
+        done = self.attest("check", "kernels.py", "--problem", PROBLEM, "--property", "policy-bound", "--corpus", "out/corpus",
+                           "--shrink-budget", 3)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         return sorted(self.cwd.glob("out/corpus/*/*.json"))[0]
 
@@ -60,7 +63,7 @@ class Files(unittest.TestCase):
 
 class Replay(Files):
     def test_an_entry_names_its_script_and_replay_finds_it(self):
-        entry = self.fuzz()
+        entry = self.fails()
         told = json.loads(entry.read_text())
         self.assertEqual((told["subject"], told["subject_file"], told["subject_name"]),
                          ("external:kernels", "../../../kernels.py", "mine"))
@@ -71,7 +74,7 @@ class Replay(Files):
         self.assertNotIn(str(self.top), entry.read_text())
 
     def test_a_file_starts_nothing_that_was_not_run_before(self):
-        entry = self.fuzz()
+        entry = self.fails()
         before = self.imports()
         for words in (("replay", entry), ("shrink", entry), ("export", entry, "--to", "python")):
             done = self.attest(*words, state="of a stranger")
@@ -86,7 +89,7 @@ class Replay(Files):
         self.assertEqual(self.attest("replay", entry, state="of a stranger").returncode, 0)
 
     def test_what_took_the_place_of_a_script_is_another(self):
-        entry = self.fuzz()
+        entry = self.fails()
         if os.geteuid() == 0:  # nobody else can give a file away
             os.chown(self.cwd / "kernels.py", 12345, 12345)
             self.assertEqual(self.attest("replay", entry).returncode, 4)
@@ -97,7 +100,7 @@ class Replay(Files):
         self.assertEqual(self.attest("replay", entry).returncode, 0)
 
     def test_a_script_that_is_gone(self):
-        entry = self.fuzz()
+        entry = self.fails()
         (self.cwd / "kernels.py").rename(self.cwd / "renamed.py")
         done = self.attest("replay", entry)
         self.assertEqual(done.returncode, 4)
@@ -116,7 +119,7 @@ class Export(Files):
 
     def test_the_script_imports_the_function_and_calls_it(self):
         (self.cwd / "repro").mkdir()
-        entry = self.fuzz()
+        entry = self.fails()
         script = self.exported(entry)
         self.assertIn("'../kernels.py'", script.read_text())
         done = self.run_script(script)
@@ -185,7 +188,8 @@ class Tracebacks(Files):
             "import attest\nimport neighbour\n\n@attest.subject(dtypes=['float32'])\ndef mine(q, k, v):\n"
             "    if k.shape[2] == 1:\n        raise KeyError(f'a single key of {q.shape}')\n"
             "    neighbour.check(k.shape[2])\n    raise attest.Unsupported('no')\n")
-        done = self.attest("fuzz", "kernels.py", "--seed", 1, "--cases", 300, "--jobs", 2, "-o", "out")
+        done = self.attest("fuzz", "kernels.py", "--seed", 1, "--cases", 40, "--jobs", 2, "--shrink-budget", 5,
+                           "-o", "out")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         texts = {path.name: path.read_text() for path in (self.cwd / "out/logs").glob("traceback-*.txt")}
         self.assertEqual(len(texts), 2, texts)

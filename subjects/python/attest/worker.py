@@ -120,8 +120,9 @@ def run_call(subject, message, arena):
         return "error", {"text": ascii_line(str(reason)) or "refused"}, time.perf_counter_ns() - start
     except BaseException as error:  # a kernel that calls sys.exit() is an error like any other
         elapsed = time.perf_counter_ns() - start
+        lines = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
         return "error", {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
-                         "traceback": "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]}, elapsed
+                         "traceback": lines.encode("utf-8", "backslashreplace").decode()}, elapsed  # no half of a pair
 
 
 def script_of(subject, message, arena, beside):
