@@ -3,6 +3,8 @@
 #include <map>
 #include <string>
 
+#include "engine/key.hpp"
+
 namespace attest::engine {
 
 // Decides which failures are worth shrinking. Fed in case order, and told nothing of what becomes of them, so that its
@@ -10,8 +12,9 @@ namespace attest::engine {
 class Triage {
  public:
   // Whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in fifty of
-  // the rest; of a key that has many already, the first of each signature alone, and in the end none but one in fifty.
-  bool ask(const std::string& key, const std::string& signature);
+  // the rest; of a key that has many already, the first of each signature alone, and in the end none but one in fifty. A key
+  // of deaths, errors and hangs has many sooner: each of its calls costs a start of the subject.
+  bool ask(const FailureKey& key, const std::string& signature);
 
   struct State {
     std::uint64_t failures = 0;  // of this signature

@@ -56,20 +56,26 @@ TEST(Bucket, PathsBecomePortableNames) {
 }
 
 TEST(Triage, ThreeOfASignatureAndOneInFifty) {
+  const FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
   Triage triage;
   int shrunk = 0;
-  for (int i = 0; i < 103; ++i) shrunk += triage.ask("key", "s");
+  for (int i = 0; i < 103; ++i) shrunk += triage.ask(key, "s");
   EXPECT_EQ(shrunk, 5);
   EXPECT_EQ(triage.states["s"].failures, 103u);
-  EXPECT_TRUE(triage.ask("key", "another"));
+  EXPECT_TRUE(triage.ask(key, "another"));
 }
 
 TEST(Triage, ManyOfAKeyAreEnough) {
+  const FailureKey wrong{"policy-bound", VerdictKind::fail, "finite"}, death{"guards", VerdictKind::crash, "killed"};
   Triage triage;
-  int shrunk = 0;
-  for (int i = 0; i < 1000; ++i) shrunk += triage.ask("key", std::to_string(i));
-  EXPECT_LE(shrunk, 50);
-  EXPECT_TRUE(triage.ask("another key", "s"));
+  int shrunk = 0, deaths = 0;
+  for (int i = 0; i < 1000; ++i) {
+    shrunk += triage.ask(wrong, std::to_string(i));
+    deaths += triage.ask(death, "death " + std::to_string(i));
+  }
+  EXPECT_LE(shrunk, 110);
+  EXPECT_LE(deaths, 12);
+  EXPECT_TRUE(triage.ask({"hull", VerdictKind::fail, "finite"}, "s"));
 }
 
 }  // namespace
