@@ -32,6 +32,9 @@ bool makes_calls(const Entry& entry) {
   return law && !law->base_call && entry.seen != VerdictKind::flaky;
 }
 
+// Drift is told from a whole campaign, and its problem is but the worst.
+bool of_one_case(const Entry& entry) { return properties::find_property(entry.property) != nullptr; }
+
 class Clustering {
  public:
   Clustering(const std::vector<Finding>& findings, const Evidences& known)
@@ -52,6 +55,7 @@ class Clustering {
   [[nodiscard]] const Entry& entry(const Studied& studied) const { return findings_[studied.finding].entry; }
 
   [[nodiscard]] bool one_defect(const Studied& a, const Studied& b) const {
+    if (!of_one_case(entry(a)) || !of_one_case(entry(b))) return false;
     if (entry(a).seen == VerdictKind::flaky || entry(b).seen == VerdictKind::flaky)
       return entry(a).seen == entry(b).seen;
     if (kind_of(a.key) != kind_of(b.key)) return false;
@@ -123,7 +127,8 @@ class Clustering {
   bool belongs(const Siblings& other, const Siblings& group) const {
     if (kind_of(group.speaker.key) != kind_of(other.speaker.key)) return false;
     for (const Siblings* one : {&other, &group})
-      if (entry(one->members.front()).seen == VerdictKind::flaky) return false;
+      if (entry(one->members.front()).seen == VerdictKind::flaky || !of_one_case(entry(one->members.front())))
+        return false;
     if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
       return fails_there(other, group) || enters(other, group);
     const Studied &theirs = group.members.front(), &its = other.members.front();

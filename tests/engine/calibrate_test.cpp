@@ -41,7 +41,7 @@ TEST(Calibrate, DependsOnItsOptionsAlone) {
     EXPECT_LT(cell.lambda, 4) << name;
     EXPECT_FALSE(cell.results > 0 && cell.worst.empty()) << name;
   }
-  EXPECT_GE(results, 300);
+  EXPECT_GE(results, 250);  // of 420: rows whose scores are far apart, or too few elements, have no T
   EXPECT_LE(results, 420);
 }
 
