@@ -259,6 +259,7 @@ int run_problem(const Settings& settings, const std::string& subject_text, const
     finding.entry.contract = contract;
     finding.entry.property = outcome.key().property;
     finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, contract.policy, problem);
+    finding.entry.seen = law->verdict.kind;
     finding.entry.reason = law->verdict.reason;
     finding.entry.evidence = law->verdict.evidence;
     if (const auto corpus = settings.text("corpus")) {

@@ -158,14 +158,15 @@ class Confirmation {
     return std::move(outcome_);
   }
 
-  // The latest check is the likeliest: the call of its problem, or those of one of its laws; or all that there was.
+  // The latest check is the likeliest: the call of its problem, or those of its laws; or, if it is certain that there is
+  // something to blame, all that there was.
   bool blame_before(const std::optional<Ailment>& ill, const std::vector<Asked>& before) {
     if (before.empty()) return false;
     const Asked& latest = before.back();
     if (blame(ill, {Asked{latest.problem, {}}})) return true;
     for (const std::size_t law : latest.laws)
       if (!properties::properties()[law].base_call && blame(ill, {Asked{latest.problem, {law}}})) return true;
-    return blame(ill, {latest}) || (before.size() > 1 && blame(ill, before));
+    return blame(ill, {latest}) || (ill && before.size() > 1 && blame(ill, before));
   }
 
   void poisoned(const Ailment& ill, Asked culprit, std::vector<Asked> after) {
