@@ -148,14 +148,10 @@ class Confirmation {
     if ((ill || died(seen)) && blame_before(ill, before)) return std::move(outcome_);
     if (late) {
       outcome_.slow = true;
-    } else if (ill) {
-      flaky(*seen.finding(), "the instance failed other calls too; a fresh one does neither, nor after the " +
-                                 std::to_string(before.size()) + " checks before");
-    } else {
-      take(std::move(seen));
-      return unshown(before);
+      return std::move(outcome_);
     }
-    return std::move(outcome_);
+    take(std::move(seen));
+    return unshown(before);
   }
 
   // The latest check is the likeliest: the call of its problem, or those of its laws; or, if it is certain that there is
@@ -166,7 +162,19 @@ class Confirmation {
     if (blame(ill, {Asked{latest.problem, {}}})) return true;
     for (const std::size_t law : latest.laws)
       if (!properties::properties()[law].base_call && blame(ill, {Asked{latest.problem, {law}}})) return true;
-    return blame(ill, {latest}) || (ill && before.size() > 1 && blame(ill, before));
+    return blame(ill, {latest}) || (ill && before.size() > 1 && blame(ill, shortest_beginning(before)));
+  }
+
+  // The calls up to the one that poisons: fewer leave a fresh instance sound.
+  std::vector<Asked> shortest_beginning(const std::vector<Asked>& calls) {
+    std::size_t sound = 0, ill = calls.size();
+    while (ill - sound > 1 && fresh()) {
+      const std::size_t middle = sound + (ill - sound) / 2;
+      repeat_calls(std::span(calls).first(middle), bench_, contract_);
+      sound_ = false;
+      (ailment(bench_, contract_) ? ill : sound) = middle;
+    }
+    return {calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(ill)};
   }
 
   void poisoned(const Ailment& ill, Asked culprit, std::vector<Asked> after) {

@@ -179,6 +179,25 @@ TEST_F(Confirm, WhatDependsOnTheCallsBeforeIsReproducedWithThem) {
   }
 }
 
+// No call is at fault: the 41st fails, and all after it.
+TEST_F(Confirm, AnInstanceThatWearsOutIsReproducedByAsManyCalls) {
+  const auto worn = stateful(*fused, []() -> Meddle {
+    return [calls = std::make_shared<int>(0)](const attest_attention&, CallResult result) {
+      return ++*calls > 40 ? CallResult{CallStatus::error, "out of handles", 0} : result;
+    };
+  });
+  CampaignOptions asked = options(1, 60);
+  asked.laws = {0, ""};
+  Observer silent;
+  const Summary summary = run_campaign(*worn, nullptr, asked, silent);
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings) {
+    const bool last_is_blamed = finding.entry.seen == VerdictKind::poisoned;
+    EXPECT_EQ(finding.entry.after.size() + last_is_blamed, 40u) << to_text(finding.entry.problem);
+    EXPECT_EQ(replayed(*worn, finding).outcome, Replayed::as_expected);
+  }
+}
+
 TEST_F(Confirm, ATimeoutThatDoesNotComeAgainIsCountedAsSlow) {
   const auto calls = std::make_shared<int>(0);
   const auto busy = test::meddled(*fused, [calls](const attest_attention&, CallResult result) {
