@@ -132,7 +132,7 @@ Trialled Attempt::try_after(const Problem& candidate, const std::vector<Asked>& 
   repeat_calls(calls, bench_, its);
   CaseOutcome outcome = check(candidate, its, bench_, laws_);
   sound_ = false;
-  return {failure_of(outcome), outcome.subject_calls};
+  return {failure_of(outcome), outcome.subject_calls + static_cast<std::int64_t>(calls.size())};
 }
 
 // A candidate counts if it poisons an instance in the same way: one that is sound, or a fresh one after those calls.
@@ -144,7 +144,7 @@ Trialled Attempt::try_poison(const Problem& candidate, const std::vector<Asked>&
   repeat_calls(all, bench_, its);
   const std::optional<Ailment> ill = ailment(bench_, its);
   sound_ = !ill;
-  Trialled answer{{}, 2};  // that of the candidate, and the canary
+  Trialled answer{{}, static_cast<std::int64_t>(all.size()) + 1};  // and the canary
   if (!ill) return answer;
   Verdict verdict{VerdictKind::poisoned, ill->text(), {}, {}};
   if (key_of(properties::properties()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);

@@ -38,8 +38,8 @@ class Attempt {
   // From now on a candidate that does not fail is asked again, up to so many times in all.
   void retry(int tries) { tries_ = tries; }
 
-  // Leaves the fewest calls before `problem`, each as simple as can be. `calls` made, without those that come before, which
-  // cost no budget; `complete`: within `budget`.
+  // Leaves the fewest calls before `problem`, each as simple as can be. `calls` made, those that come before
+  // among them; `complete`: within `budget`.
   struct Spent {
     std::int64_t calls = 0;
     bool complete = true;

@@ -20,7 +20,8 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
   for (const auto& [law, verdict] : outcome.laws) {
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
-    if (is_finding(verdict.kind) && verdict.kind != VerdictKind::poisoned) row.failures.push_back(key_of(properties::properties()[law].name, verdict));
+    if (is_finding(verdict.kind) && verdict.kind != VerdictKind::poisoned)
+      row.failures.push_back(key_of(properties::properties()[law].name, verdict));
   }
   return row;
 }

@@ -145,7 +145,10 @@ class Confirmation {
     CaseOutcome seen = outcome_;
     const bool late = seen.finding()->verdict.kind == VerdictKind::timeout;
     take(std::move(again));
-    if ((ill || died(seen)) && blame_before(ill, before)) return std::move(outcome_);
+    if (bench_.instance->may_search() && (ill || died(seen))) {
+      if (blame_before(ill, before)) return std::move(outcome_);
+      bench_.instance->searched();
+    }
     if (late) {
       outcome_.slow = true;
       return std::move(outcome_);
@@ -159,10 +162,11 @@ class Confirmation {
   bool blame_before(const std::optional<Ailment>& ill, const std::vector<Asked>& before) {
     if (before.empty()) return false;
     const Asked& latest = before.back();
+    if (!ill) return blame(ill, {latest});
     if (blame(ill, {Asked{latest.problem, {}}})) return true;
     for (const std::size_t law : latest.laws)
       if (!properties::properties()[law].base_call && blame(ill, {Asked{latest.problem, {law}}})) return true;
-    return blame(ill, {latest}) || (ill && before.size() > 1 && blame(ill, shortest_beginning(before)));
+    return blame(ill, {latest}) || (before.size() > 1 && blame(ill, shortest_beginning(before)));
   }
 
   // The calls up to the one that poisons: fewer leave a fresh instance sound.
@@ -202,7 +206,7 @@ class Confirmation {
         outcome_.needed.assign(laws_.begin(), laws_.end());
         return std::move(outcome_);
       }
-    if (behind(before, laws_, law)) {
+    if (bench_.instance->may_search() && behind(before, laws_, law)) {
       outcome_.after = before;
       if (!behind(before, outcome_.needed, law)) outcome_.needed.assign(laws_.begin(), laws_.end());
       return std::move(outcome_);
@@ -214,6 +218,7 @@ class Confirmation {
   // Whether a fresh instance shows it after those calls.
   bool behind(const std::vector<Asked>& before, std::span<const std::size_t> laws, std::size_t law) {
     if (before.empty() || !fresh()) return false;
+    bench_.instance->searched();
     repeat_calls(before, bench_, contract_);
     sound_ = false;
     return shows(check(problem_, contract_, bench_, laws), law);

@@ -29,8 +29,10 @@ constexpr std::string_view why_not_fresh = "a fresh instance does not show it";
 
 // Runs that tell a failure that always shows from one that does not; a time limit is waited for once.
 int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : 5; }
-constexpr int runs_of_a_race = 20;
-constexpr int most_tries = 12;  // of one candidate
+bool costs_a_life(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
+int runs_of_a_race(VerdictKind kind) { return costs_a_life(kind) ? 6 : 20; }
+constexpr std::int64_t calls_behind = 4;  // times the budget where each candidate takes calls before it
+constexpr int most_tries = 12;            // of one candidate
 
 // What stands for a failure: the problem it was shrunk to, and what that gives.
 class Reproducer {
@@ -45,7 +47,7 @@ class Reproducer {
     const Problem original = entry_.problem;
     Rate rate = attempt_.rate(original, seen.kind == VerdictKind::timeout ? 1 : 2);
     if (rate.seen == 0 && attempt_.shows_behind(original, before)) return behind(seen);
-    if (rate.seen < rate.runs) rate = attempt_.rate(original, runs_of_a_race);
+    if (rate.seen < rate.runs) rate = attempt_.rate(original, runs_of_a_race(seen.kind));
     if (rate.seen == 0) return flaky_verdict(seen, std::string(why));
     if (rate.seen < rate.runs) return now_and_then(seen, rate);
     Verdict verdict = smaller(original, seen);
@@ -55,16 +57,19 @@ class Reproducer {
       verdict = smaller(original, seen);
       rate = attempt_.rate(entry_.problem, runs_of(seen.kind));
     }
-    return rate.seen < rate.runs ? now_and_then(verdict, attempt_.rate(entry_.problem, runs_of_a_race)) : verdict;
+    return rate.seen < rate.runs ? now_and_then(verdict, attempt_.rate(entry_.problem, runs_of_a_race(seen.kind)))
+                                 : verdict;
   }
 
   // Of one that shows after other calls, which are shrunk too: fewer, then the problem, then each of them.
   Verdict behind(const Verdict& seen) {
+    if (!costs_a_life(seen.kind)) left_.calls *= calls_behind;
     spend(attempt_.shorten(entry_.problem, half()));
+    const bool fewest = entry_.minimal;
     Verdict verdict = smaller(entry_.problem, seen);
-    const bool complete = entry_.minimal;
+    const bool smallest = entry_.minimal;
     spend(attempt_.simplify(entry_.problem, verdict, limits_, left_));
-    entry_.minimal = entry_.minimal && complete;
+    entry_.minimal = entry_.minimal && fewest && smallest;
     return verdict;
   }
 
@@ -95,9 +100,14 @@ class Reproducer {
   // What does not always show is asked for several times, and the entry says how often it showed.
   Verdict now_and_then(const Verdict& seen, Rate rate) {
     const Problem before = entry_.problem;
+    if (costs_a_life(seen.kind)) {
+      entry_.minimal = false;
+      entry_.shown = Rate{std::max(rate.seen, 1), rate.runs};
+      return seen;
+    }
     if (rate.seen > 0) attempt_.retry(std::min(most_tries, 3 * rate.runs / rate.seen));
     Verdict verdict = smaller(before, seen);
-    entry_.shown = attempt_.rate(entry_.problem, runs_of_a_race);
+    entry_.shown = attempt_.rate(entry_.problem, runs_of_a_race(seen.kind));
     if (entry_.shown->seen > 0) return verdict;
     entry_.problem = before;
     entry_.neighbours.clear();
@@ -161,9 +171,8 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
   // What never shows again has no minimal case to read predicates from.
-  entry.bucket = entry.seen == VerdictKind::flaky
-                     ? to_text(key) + ":" + entry.subject
-                     : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
+  entry.bucket = entry.seen == VerdictKind::flaky ? to_text(key) + ":" + entry.subject
+                                                  : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
   return entry;
 }
 

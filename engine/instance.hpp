@@ -19,6 +19,7 @@ namespace attest::engine {
 class Instance {
  public:
   static constexpr std::size_t most_kept = 256;  // checks; older ones are forgotten
+  static constexpr int most_searches = 4;
 
   void asked(const Problem& problem, std::span<const std::size_t> laws);
   // A fresh instance took its place.
@@ -35,6 +36,10 @@ class Instance {
   [[nodiscard]] bool is_settled(const std::string& key) const { return settled_.contains(key); }
   void settle(const std::string& key) { settled_.insert(key); }
 
+  // Searches for the calls before a failure cost a life each, and more: there are few that end without a culprit.
+  [[nodiscard]] bool may_search() const noexcept { return searches_ < most_searches; }
+  void searched() noexcept { ++searches_; }
+
   // A problem that a fresh instance answers rightly.
   struct Canary {
     std::optional<Problem> problem;
@@ -47,6 +52,7 @@ class Instance {
   std::uint64_t now_ = 0, start_ = 0;
   std::map<Format, Canary> canaries_;
   std::set<std::string> settled_;
+  int searches_ = 0;
 };
 
 // The instances of one thread: that of the subject, that of its peer, and what is known of the first. They are started on
