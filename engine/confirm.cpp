@@ -206,10 +206,14 @@ class Confirmation {
         outcome_.needed.assign(laws_.begin(), laws_.end());
         return std::move(outcome_);
       }
-    if (bench_.instance->may_search() && behind(before, laws_, law)) {
-      outcome_.after = before;
-      if (!behind(before, outcome_.needed, law)) outcome_.needed.assign(laws_.begin(), laws_.end());
-      return std::move(outcome_);
+    if (bench_.instance->may_search()) {
+      const bool shown = behind(before, laws_, law);
+      if (!shown || died(outcome_)) bench_.instance->searched();
+      if (shown) {
+        outcome_.after = before;
+        if (!behind(before, outcome_.needed, law)) outcome_.needed.assign(laws_.begin(), laws_.end());
+        return std::move(outcome_);
+      }
     }
     flaky(*outcome_.finding(), "three repeats of the same calls did not show it again");
     return std::move(outcome_);
@@ -218,7 +222,6 @@ class Confirmation {
   // Whether a fresh instance shows it after those calls.
   bool behind(const std::vector<Asked>& before, std::span<const std::size_t> laws, std::size_t law) {
     if (before.empty() || !fresh()) return false;
-    bench_.instance->searched();
     repeat_calls(before, bench_, contract_);
     sound_ = false;
     return shows(check(problem_, contract_, bench_, laws), law);

@@ -28,7 +28,7 @@ constexpr std::string_view why_unrepeated = "repeats of the same calls did not s
 constexpr std::string_view why_not_fresh = "a fresh instance does not show it";
 
 // Runs that tell a failure that always shows from one that does not; a time limit is waited for once.
-int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : 5; }
+int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : kind == VerdictKind::crash ? 5 : 12; }
 bool costs_a_life(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
 int runs_of_a_race(VerdictKind kind) { return costs_a_life(kind) ? 6 : 20; }
 constexpr std::int64_t calls_behind = 4;  // times the budget where each candidate takes calls before it

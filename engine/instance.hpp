@@ -36,7 +36,8 @@ class Instance {
   [[nodiscard]] bool is_settled(const std::string& key) const { return settled_.contains(key); }
   void settle(const std::string& key) { settled_.insert(key); }
 
-  // Searches for the calls before a failure cost a life each, and more: there are few that end without a culprit.
+  // Searches for the calls before a failure cost a life each, and more: there are few that explain nothing, or a
+  // death.
   [[nodiscard]] bool may_search() const noexcept { return searches_ < most_searches; }
   void searched() noexcept { ++searches_; }
 

@@ -78,8 +78,11 @@ def keeps_scale(attest, plugin):
         summary = campaign(attest, subject, 1, 300, corpus, "--laws", 0)
         behind = [finding for finding in summary["findings"] if finding.get("after")]
         expect(behind, f"{subject}: no finding says which calls come before")
+        # Where the budget ends first there are more, and the entry is not told as minimal.
+        one = [finding for finding in behind if len(finding["after"]) == 1]
+        expect(2 * len(one) >= len(behind), f"{subject}: one call is left before {len(one)} of {len(behind)} findings")
         for finding in behind:
-            expect(len(finding["after"]) == 1, f"{subject}: {finding['after']} is not one call")
+            expect(len(finding["after"]) == 1 or not finding["minimal"], f"{subject}: {finding['after']} is called minimal")
         done = run(attest, "replay", "--subject", subject, corpus)
         expect(done.returncode == 0, f"{subject}: replay says {done.stdout}{done.stderr}")
         script = run(attest, "export", behind[0]["reproducer"], "--subject", subject, "--to", "python")
