@@ -207,11 +207,14 @@ class Confirmation {
         return std::move(outcome_);
       }
     if (bench_.instance->may_search()) {
-      const bool shown = behind(before, laws_, law);
+      const std::optional<CaseOutcome> shown = behind(before, laws_, law);
       if (!shown || died(outcome_)) bench_.instance->searched();
       if (shown) {
+        const std::optional<CaseOutcome> alone = behind(before, std::span(&law, 1), law);
+        take(alone ? *alone : *shown);
+        outcome_.reported = std::ranges::find(outcome_.laws, law, &LawVerdict::law) - outcome_.laws.begin();
+        outcome_.needed = alone ? std::vector{law} : std::vector(laws_.begin(), laws_.end());
         outcome_.after = before;
-        if (!behind(before, outcome_.needed, law)) outcome_.needed.assign(laws_.begin(), laws_.end());
         return std::move(outcome_);
       }
     }
@@ -219,12 +222,15 @@ class Confirmation {
     return std::move(outcome_);
   }
 
-  // Whether a fresh instance shows it after those calls.
-  bool behind(const std::vector<Asked>& before, std::span<const std::size_t> laws, std::size_t law) {
-    if (before.empty() || !fresh()) return false;
+  // What a fresh instance says after those calls, if that law fails.
+  std::optional<CaseOutcome> behind(const std::vector<Asked>& before, std::span<const std::size_t> laws,
+                                    std::size_t law) {
+    if (before.empty() || !fresh()) return std::nullopt;
     repeat_calls(before, bench_, contract_);
     sound_ = false;
-    return shows(check(problem_, contract_, bench_, laws), law);
+    CaseOutcome outcome = check(problem_, contract_, bench_, laws);
+    if (!shows(outcome, law)) return std::nullopt;
+    return outcome;
   }
 
   void flaky(LawVerdict seen, const std::string& why) {

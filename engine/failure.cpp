@@ -63,6 +63,8 @@ class Reproducer {
 
   // Of one that shows after other calls, which are shrunk too: fewer, then the problem, then each of them.
   Verdict behind(const Verdict& seen) {
+    if (!attempt_.shows_behind(entry_.problem, attempt_.after()))
+      return flaky_verdict(seen, "the same calls before it did not show it again");
     if (!costs_a_life(seen.kind)) left_.calls *= calls_behind;
     spend(attempt_.shorten(entry_.problem, half()));
     const bool fewest = entry_.minimal;
