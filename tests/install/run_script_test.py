@@ -25,7 +25,7 @@ if [[ -e $HOUSE/ninja-fails ]]; then echo "a.cpp:1:1: error: planted"; exit 1; f
 if [[ -e $HOUSE/ninja-slow ]]; then sleep 1; fi
 mkdir -p "$2/bin"; echo chatter of ninja
 if [[ -e $HOUSE/ninja-tells ]]; then
-  echo "[3/9] Building CXX object core/CMakeFiles/attest_core.dir/sub/a.cpp.o"; sleep 1
+  echo "[3/9] Building CXX object core/CMakeFiles/attest_core.dir/sub/a.cpp.o"; sleep 1.7
   echo "[4/9] Building CXX object kernels/CMakeFiles/attest_kernels.dir/Unity/unity_2_cxx.cxx.o"; sleep 1
 fi
 printf '#!/bin/bash\necho "attest $*"; echo "python ${ATTEST_PYTHON:-none}"; exit 7\n' >"$2/bin/attest"
