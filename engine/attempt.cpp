@@ -146,7 +146,7 @@ Trialled Attempt::try_poison(const Problem& candidate, const std::vector<Asked>&
   sound_ = !ill;
   Trialled answer{{}, static_cast<std::int64_t>(all.size()) + 1};  // and the canary
   if (!ill) return answer;
-  Verdict verdict{VerdictKind::poisoned, ill->text(), {}, {}};
+  Verdict verdict = ill->poison();
   if (key_of(properties::properties()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);
   return answer;
 }

@@ -128,7 +128,7 @@ class Confirmation {
       ill = ailment(bench_, contract_);
       sound_ = !ill;
       if (!ill || (seen && (ill->law != seen->law || ill->verdict.kind != seen->verdict.kind))) return false;
-      const std::string key = to_text(key_of(properties::properties()[ill->law].name, poison(*ill)));
+      const std::string key = to_text(key_of(properties::properties()[ill->law].name, ill->poison()));
       if (bench_.instance->is_settled(key)) break;
       if (i + 1 == repeats) bench_.instance->settle(key);
     }
@@ -182,12 +182,10 @@ class Confirmation {
   }
 
   void poisoned(const Ailment& ill, Asked culprit, std::vector<Asked> after) {
-    report({ill.law, poison(ill)});
+    report({ill.law, ill.poison()});
     outcome_.culprit = std::move(culprit);
     outcome_.after = std::move(after);
   }
-
-  static Verdict poison(const Ailment& ill) { return {VerdictKind::poisoned, ill.text(), {}, {}}; }
 
   // In the place of that law's verdict.
   void report(LawVerdict finding) {

@@ -103,7 +103,7 @@ Verdict poison_verdict(const Entry& entry, const Problem& problem, Bench bench, 
   calls.push_back({problem, laws_named(entry.with)});
   repeat_calls(calls, bench, contract);
   const std::optional<Ailment> ill = ailment(bench, contract);
-  return ill ? Verdict{VerdictKind::poisoned, ill->text(), {}, {}} : Verdict::pass();
+  return ill ? ill->poison() : Verdict::pass();
 }
 
 // The entry's own calls, as the instance stands.

@@ -120,6 +120,8 @@ std::string Ailment::text() const {
   return said + " (`" + to_text(canary) + "`)";
 }
 
+Verdict Ailment::poison() const { return {VerdictKind::poisoned, text(), {}, {}}; }
+
 bool renew(Bench bench) {
   if (!bench.subject.renew()) return false;
   if (bench.instance) bench.instance->started();

@@ -15,11 +15,13 @@ struct Ailment {
 
   // "the next call gives nan `b=1 ...`": equal in its first words where the ailment is.
   [[nodiscard]] std::string text() const;
+  // The verdict on the call that left the instance so.
+  [[nodiscard]] Verdict poison() const;
 };
 
 // Asks the instance the canary: the smallest problem of a few, within the subject's supports, that a fresh instance answers
-// rightly. nullopt where it still does, if only once in three times, and where no instance ever does, so that nothing tells. The first time that an
-// instance fails all of the few, it is renewed to find out.
+// rightly. nullopt where it still does, if only once in three times, and where no instance ever does, so that nothing tells.
+// The first time that an instance fails all of the few, it is renewed to find out.
 std::optional<Ailment> ailment(Bench bench, const Contract& contract);
 
 // Puts a fresh instance in the place of this one. False where the subject cannot be renewed: it is then as it was.
