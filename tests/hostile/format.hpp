@@ -93,6 +93,18 @@ inline double fused(double a, double b, double c, const Format& format) {
   return is_f64(format) ? std::fma(a, b, c) : add(a * b, c, format);
 }
 
+/// a / b, rounded once.
+inline double exact_quotient(double a, double b, const Format& format) {
+  const double quotient = a / b;
+  if (is_f64(format) || !std::isfinite(quotient)) return nearest(quotient, format);
+  const double rest = std::fma(-quotient, b, a);
+  return nearest(to_odd(quotient, b > 0 ? rest : -rest), format);
+}
+
+inline double flushed(double x, const Format& format) {
+  return std::fabs(x) < format.normal ? std::copysign(0.0, x) : x;
+}
+
 /// The farthest that a function may be off: the last number of the format not beyond exact + side * ulps * ulp(exact).
 /// Fewer than half an ulp, or no side, is the nearest number.
 double at_edge(long double exact, double ulps, int side, const Format& format);

@@ -1,7 +1,9 @@
 // One row of attention in the arithmetic of a scheme.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <span>
 #include <vector>
 
@@ -9,6 +11,8 @@
 #include "summation.hpp"
 
 namespace hostile {
+
+inline constexpr double log2_e = std::numbers::log2e, infinity = INFINITY;
 
 /// Options of a call that scores depend on.
 struct Options {

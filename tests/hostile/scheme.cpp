@@ -81,54 +81,62 @@ Summation summation_of(const std::string& key, const std::string& value) {
   return summation;
 }
 
-bool read_format(Scheme& s, const std::string& key, const std::string& value) {
-  const std::map<std::string, Format*> stages = {
-      {"storage", &s.storage}, {"operand", &s.operand}, {"scale", &s.scale},     {"qk", &s.qk},
-      {"score", &s.score},     {"softcap", &s.softcap}, {"softmax", &s.softmax}, {"weights", &s.weights},
-      {"pv", &s.pv},           {"partial", &s.partial}, {"output", &s.output}};
-  const auto found = stages.find(key);
-  if (found == stages.end()) return false;
-  *found->second = format_of(key, value);
+/// Sets the field that `key` names, if one of these does.
+template <class T>
+bool set_named(const std::map<std::string, T*>& fields, const std::string& key, const std::string& value,
+               T (*parse)(const std::string&, const std::string&)) {
+  const auto found = fields.find(key);
+  if (found == fields.end()) return false;
+  *found->second = parse(key, value);
   return true;
+}
+
+bool read_format(Scheme& s, const std::string& key, const std::string& value) {
+  return set_named<Format>({{"storage", &s.storage},
+                            {"operand", &s.operand},
+                            {"scale", &s.scale},
+                            {"qk", &s.qk},
+                            {"score", &s.score},
+                            {"softcap", &s.softcap},
+                            {"softmax", &s.softmax},
+                            {"weights", &s.weights},
+                            {"pv", &s.pv},
+                            {"partial", &s.partial},
+                            {"output", &s.output}},
+                           key, value, format_of);
 }
 
 bool read_flag(Scheme& s, const std::string& key, const std::string& value) {
-  const std::map<std::string, bool*> flags = {{"tanh_absolute", &s.tanh_absolute},
-                                              {"softcap_before_bias", &s.softcap_before_bias},
-                                              {"round_log2e", &s.round_log2e},
-                                              {"fold_enters_operand", &s.fold_enters_operand},
-                                              {"round_operand_first", &s.round_operand_first},
-                                              {"root_of_rounded", &s.root_of_rounded},
-                                              {"store_unscaled", &s.store_unscaled},
-                                              {"reciprocal_cap", &s.reciprocal_cap},
-                                              {"contiguous_splits", &s.contiguous_splits},
-                                              {"add_to_running", &s.add_to_running},
-                                              {"merge_by_lse", &s.merge_by_lse},
-                                              {"merge_weights_lse", &s.merge_weights_lse},
-                                              {"sum_rounded", &s.sum_rounded},
-                                              {"sum_operand", &s.sum_operand},
-                                              {"two_passes", &s.two_passes},
-                                              {"narrow_division", &s.narrow_division},
-                                              {"touch_masked", &s.touch_masked},
-                                              {"off_subnormals", &s.off_subnormals},
-                                              {"keep_shift", &s.keep_shift},
-                                              {"vary", &s.vary}};
-  const auto found = flags.find(key);
-  if (found == flags.end()) return false;
-  *found->second = flag(key, value);
-  return true;
+  return set_named<bool>({{"tanh_absolute", &s.tanh_absolute},
+                          {"softcap_before_bias", &s.softcap_before_bias},
+                          {"round_log2e", &s.round_log2e},
+                          {"fold_enters_operand", &s.fold_enters_operand},
+                          {"round_operand_first", &s.round_operand_first},
+                          {"root_of_rounded", &s.root_of_rounded},
+                          {"store_unscaled", &s.store_unscaled},
+                          {"reciprocal_cap", &s.reciprocal_cap},
+                          {"contiguous_splits", &s.contiguous_splits},
+                          {"add_to_running", &s.add_to_running},
+                          {"merge_by_lse", &s.merge_by_lse},
+                          {"merge_weights_lse", &s.merge_weights_lse},
+                          {"sum_rounded", &s.sum_rounded},
+                          {"sum_operand", &s.sum_operand},
+                          {"two_passes", &s.two_passes},
+                          {"narrow_division", &s.narrow_division},
+                          {"touch_masked", &s.touch_masked},
+                          {"off_subnormals", &s.off_subnormals},
+                          {"keep_shift", &s.keep_shift},
+                          {"vary", &s.vary}},
+                         key, value, flag);
 }
 
 bool read_number(Scheme& s, const std::string& key, const std::string& value) {
-  const std::map<std::string, double*> numbers = {{"exp_ulp", &s.exp_ulp},
-                                                  {"exp_rel", &s.exp_rel},
-                                                  {"div_ulp", &s.div_ulp},
-                                                  {"tanh_ulp", &s.tanh_ulp},
-                                                  {"lazy", &s.lazy}};
-  const auto found = numbers.find(key);
-  if (found == numbers.end()) return false;
-  *found->second = real(key, value);
-  return true;
+  return set_named<double>({{"exp_ulp", &s.exp_ulp},
+                            {"exp_rel", &s.exp_rel},
+                            {"div_ulp", &s.div_ulp},
+                            {"tanh_ulp", &s.tanh_ulp},
+                            {"lazy", &s.lazy}},
+                           key, value, real);
 }
 
 bool read_choice(Scheme& s, const std::string& key, const std::string& value) {
