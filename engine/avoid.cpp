@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t inside_one_in = 20;
 constexpr std::uint64_t most_redraws = 40;
-constexpr std::uint64_t least_failures = 5;
 constexpr double least_share = 0.25;  // of the failures of that key that nothing explains
 constexpr double least_bits = 6;      // saved by a predicate, its own length paid for
 constexpr std::size_t learned_at_once = 4;
@@ -26,8 +25,6 @@ bool learnable(const FailureKey& key) {
   const properties::Property* law = properties::find_property(key.property);
   return key.kind != VerdictKind::flaky && law != nullptr && law->kind != properties::Kind::statistical;
 }
-
-std::string ordering(const FailureKey& key) { return to_text(key); }
 
 }  // namespace
 
@@ -101,13 +98,13 @@ void Avoidance::learn(const CaseTable& table) {
       if (learnable(key) && std::ranges::none_of(rules, [&](const AvoidRule& rule) {
             return !rule.retired && rule.explains(key, row.traits);
           })) {
-        auto& entry = open[ordering(key)];
+        auto& entry = open[to_text(key)];
         entry.first = key;
         entry.second.push_back(&row.traits);
       }
   std::vector<const std::pair<FailureKey, std::vector<const Row*>>*> keys;
   for (const auto& [text, entry] : open)
-    if (entry.second.size() >= least_failures) keys.push_back(&entry);
+    if (entry.second.size() >= least_explained) keys.push_back(&entry);
   std::ranges::stable_sort(keys, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
   if (keys.size() > learned_at_once) keys.resize(learned_at_once);
   for (const auto* entry : keys) {
@@ -116,7 +113,7 @@ void Avoidance::learn(const CaseTable& table) {
     const Learned learned =
         engine::learn(failing, thinned_out(passing), {}, {.pure = true, .of_layout = key.property == "layout"});
     const Separation all = separation(learned.predicate, failing, passing);
-    if (all.failing < least_failures || all.failing < all.asked ||
+    if (all.failing < least_explained || all.failing < all.asked ||
         static_cast<double>(all.failing) < least_share * static_cast<double>(failing.size()))
       continue;
     const bool problems = properties::find_property(key.property)->base_call;

@@ -12,6 +12,9 @@
 
 namespace attest::engine {
 
+// Fewer failures than this teach nothing.
+inline constexpr std::uint64_t least_explained = 5;
+
 // A predicate that explains failures of one key: so far every problem inside failed so.
 struct AvoidRule {
   FailureKey key;

@@ -17,6 +17,7 @@
 #include "engine/bucket.hpp"
 #include "engine/campaign_folder.hpp"
 #include "engine/case_table.hpp"
+#include "engine/closing.hpp"
 #include "engine/cluster.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
@@ -176,8 +177,9 @@ class Campaign {
   // Of failures that nothing was found to stand for, the first of each kind is its own reproducer.
   void tell_unshrunk(ShrinkTask task) {
     ++summary_.unshrunk;
-    const std::string key = to_text(task.outcome.key());
-    if (std::ranges::any_of(summary_.findings, [&](const Finding& f) { return key_of(f.entry) == key; })) return;
+    const FailureKey key = task.outcome.key();
+    if (std::ranges::any_of(summary_.findings, [&](const Finding& f) { return failure_key_of(f.entry) == key; }))
+      return;
     ShrinkBudget none = options_.shrink;
     none.calls = 0;
     Entry entry = reproduced(task, stations_[0].bench(), none, {});
@@ -185,7 +187,7 @@ class Campaign {
   }
   void finish() {
     commit(true);
-    count_unshrunk();
+    count_unshrunk(triage_, summary_);
     find_drift();  // after the commit: it is told from the counts, each time anew
     std::ranges::stable_sort(summary_.findings, {}, &Finding::case_number);
     tell_defects();
@@ -201,35 +203,13 @@ class Campaign {
       if (!unwritten_) unwritten_ = std::current_exception();
     }
   }
-  // Failures that were only counted belong to the bucket of those that were shrunk in their place, or, before there is one,
-  // to the first of the same kind.
-  void count_unshrunk() {
-    for (const auto& [signature, state] : triage_.states) {
-      Finding* finding = finding_of(state.bucket);
-      if (!finding) {
-        const auto same = std::ranges::find_if(
-            summary_.findings, [&](const Finding& f) { return signature.find(key_of(f.entry)) != std::string::npos; });
-        if (same == summary_.findings.end()) continue;
-        finding = &*same;
-      }
-      finding->failures += state.failures - std::min(state.failures, state.shrunk);
-    }
-  }
   void tell_defects() {
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
     const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
     summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
-    for (const AvoidRule& rule : avoidance_.rules) {
-      if (rule.retired || rule.asked == 0) continue;
-      Avoided avoided{to_text(rule), rule.failing, rule.asked, 0};
-      const auto same = [&](const Avoided& other) { return other.predicate == avoided.predicate; };
-      if (std::ranges::any_of(summary_.avoided, same)) continue;  // of another class of wrong numbers
-      for (std::size_t i = 0; i < summary_.defects.size() && avoided.defect == 0; ++i)
-        if (explains(summary_, summary_.defects[i], rule, info_.supports)) avoided.defect = i + 1;
-      summary_.avoided.push_back(std::move(avoided));
-    }
+    summary_.avoided = avoided(avoidance_, summary_, info_.supports);
   }
   Probed probed(const std::string& property, const Entry& at) {
     const std::size_t law = law_named(property);
@@ -246,21 +226,7 @@ class Campaign {
     if (!finding.reproducer.empty()) kept([&] { write_entry(finding.entry, options_.corpus); });
   }
   void find_drift() {
-    for (const auto& [policy, drift] : summary_.drift) {
-      std::optional<Evidence> evidence = drift.evidence();
-      if (!evidence) continue;
-      Finding finding;
-      finding.entry.subject = portable_subject(options_.subject);
-      finding.entry.property = drift_name;
-      finding.entry.problem = problem_from_text(drift.problem);
-      finding.entry.evidence = std::move(evidence);
-      finding.entry.bucket = fmt::format("{}/fail/finite:{}:{}", drift_name, finding.entry.subject, policy);
-      finding.entry.original = drift.problem;
-      finding.failures = static_cast<std::uint64_t>(drift.above);
-      finding.case_number = summary_.next_case;
-      finding.cases_to_first = summary_.cases;
-      finding.seconds_to_first = summary_.seconds;
-      finding.known = options_.known.contains(finding.entry.bucket);
+    for (Finding& finding : drift_findings(summary_, options_.known)) {
       summary_.findings.push_back(std::move(finding));
       observer_.on_finding(summary_.findings.back(), true);
     }
@@ -388,7 +354,7 @@ class Campaign {
   void count_known(const AvoidRule& rule) {
     for (const KnownDefect& known : options_.known_defects) {
       if (known.rule.key != rule.key || known.rule.predicate != rule.predicate) continue;
-      Finding* finding = finding_of(known.entry.bucket);
+      Finding* finding = summary_.finding_of(known.entry.bucket);
       if (!finding) {
         finding = &summary_.findings.emplace_back();
         finding->entry = known.entry;
@@ -460,7 +426,7 @@ class Campaign {
 
   // A new bucket, or one more failure of a known one, which the simpler reproducer stands for.
   void found(Finding finding) {
-    Finding* old = finding_of(finding.entry.bucket);
+    Finding* old = summary_.finding_of(finding.entry.bucket);
     if (!old) {
       store(finding);
       summary_.findings.push_back(std::move(finding));
@@ -479,11 +445,6 @@ class Campaign {
     observer_.on_finding(*old, false);
   }
 
-  Finding* finding_of(const std::string& bucket) {
-    const auto found =
-        std::ranges::find_if(summary_.findings, [&](const Finding& f) { return f.entry.bucket == bucket; });
-    return found == summary_.findings.end() ? nullptr : &*found;
-  }
   void store(Finding& finding) {
     kept([&] {
       if (!options_.corpus.empty() && finding.entry.seen != VerdictKind::flaky)
@@ -523,8 +484,6 @@ class Campaign {
   static std::size_t shrinking_jobs(const CampaignOptions& options) {
     return static_cast<std::size_t>(std::max(1, options.jobs / 2));
   }
-  // The failure key that an entry keeps to.
-  static std::string key_of(const Entry& entry) { return to_text(failure_key_of(entry)); }
 
   const SubjectFactory& subject_;
   const SubjectFactory* peer_;
@@ -552,20 +511,6 @@ class Campaign {
 };
 
 }  // namespace
-
-std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
-  std::vector<KnownDefect> defects;
-  for (const std::filesystem::path& file : corpus_files({corpus})) {
-    Entry entry = read_entry(file);
-    if (entry.expect != VerdictKind::fail || !entry.explained) continue;
-    const auto& [key, text, counts] = *entry.explained;
-    const auto predicate = predicate_from_text(text);
-    if (!predicate || predicate->atoms.empty() || counts.failing < 5 || counts.failing < counts.asked) continue;
-    const properties::Property* law = properties::find_property(key.property);
-    if (law) defects.push_back({{key, *predicate, law->base_call, true, 0, 0, false}, std::move(entry), file});
-  }
-  return defects;
-}
 
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer) {

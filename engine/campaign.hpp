@@ -10,24 +10,13 @@
 
 #include "core/policy.hpp"
 #include "core/subject.hpp"
-#include "engine/avoid.hpp"
 #include "engine/check.hpp"
-#include "engine/corpus.hpp"
+#include "engine/known.hpp"
 #include "engine/shrink/shrink.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::engine {
-
-// A defect that an earlier campaign explained.
-struct KnownDefect {
-  AvoidRule rule;
-  Entry entry;
-  std::filesystem::path file;
-};
-
-// Of the entries of a corpus, those that an earlier campaign learned a predicate for that no problem contradicted.
-std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 
 struct CampaignOptions {
   std::string verb = "fuzz";

@@ -39,6 +39,11 @@ std::uint64_t PropertyCounts::of(VerdictKind kind) const {
   return found == verdicts.end() ? 0 : found->second;
 }
 
+Finding* Summary::finding_of(const std::string& bucket) {
+  const auto found = std::ranges::find_if(findings, [&](const Finding& f) { return f.entry.bucket == bucket; });
+  return found == findings.end() ? nullptr : &*found;
+}
+
 void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   ++cases;
   executed += outcome.executed();

@@ -82,6 +82,8 @@ struct Summary {
   bool interrupted = false;
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 
+  // nullptr if no failure fell into that bucket.
+  [[nodiscard]] Finding* finding_of(const std::string& bucket);
   // Adds one case in case order.
   void add(const Problem& problem, const CaseOutcome& outcome);
   // 1 if a finding is not known; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.

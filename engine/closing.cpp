@@ -1,0 +1,62 @@
+#include "engine/closing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/bucket.hpp"
+#include "engine/cluster.hpp"
+
+namespace attest::engine {
+
+void count_unshrunk(const Triage& triage, Summary& summary) {
+  for (const auto& [signature, state] : triage.states) {
+    Finding* finding = summary.finding_of(state.bucket);
+    if (!finding) {
+      const auto same = std::ranges::find_if(summary.findings, [&](const Finding& f) {
+        return signature.find(to_text(failure_key_of(f.entry))) != std::string::npos;
+      });
+      if (same == summary.findings.end()) continue;
+      finding = &*same;
+    }
+    finding->failures += state.failures - std::min(state.failures, state.shrunk);
+  }
+}
+
+std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::string>& known) {
+  std::vector<Finding> findings;
+  for (const auto& [policy, drift] : summary.drift) {
+    std::optional<Evidence> evidence = drift.evidence();
+    if (!evidence) continue;
+    Finding& finding = findings.emplace_back();
+    finding.entry.subject = portable_subject(summary.subject);
+    finding.entry.property = drift_name;
+    finding.entry.problem = problem_from_text(drift.problem);
+    finding.entry.evidence = std::move(evidence);
+    finding.entry.bucket = fmt::format("{}/fail/finite:{}:{}", drift_name, finding.entry.subject, policy);
+    finding.entry.original = drift.problem;
+    finding.failures = static_cast<std::uint64_t>(drift.above);
+    finding.case_number = summary.next_case;
+    finding.cases_to_first = summary.cases;
+    finding.seconds_to_first = summary.seconds;
+    finding.known = known.contains(finding.entry.bucket);
+  }
+  return findings;
+}
+
+std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports) {
+  std::vector<Avoided> all;
+  for (const AvoidRule& rule : avoidance.rules) {
+    if (rule.retired || rule.asked == 0) continue;
+    Avoided one{to_text(rule), rule.failing, rule.asked, 0};
+    const auto same = [&](const Avoided& other) { return other.predicate == one.predicate; };
+    if (std::ranges::any_of(all, same)) continue;  // of another class of wrong numbers
+    for (std::size_t i = 0; i < summary.defects.size() && one.defect == 0; ++i)
+      if (explains(summary, summary.defects[i], rule, supports)) one.defect = i + 1;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace attest::engine

@@ -1,0 +1,24 @@
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/avoid.hpp"
+#include "engine/summary.hpp"
+#include "engine/triage.hpp"
+
+namespace attest::engine {
+
+// What the end of a campaign makes of its counts.
+
+// Adds failures that were only counted to the bucket of those that were shrunk in their place, or, before there is one, to the
+// first of the same kind.
+void count_unshrunk(const Triage& triage, Summary& summary);
+
+// One finding for each policy under which results drifted; `known`: buckets that do not fail the run.
+std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::string>& known);
+
+// The rules that decided what was drawn, each once and with the defect that it explains. Needs summary.defects.
+std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports);
+
+}  // namespace attest::engine
