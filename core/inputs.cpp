@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/placement.hpp"
 #include "core/values.hpp"
 
 namespace attest {

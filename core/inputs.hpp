@@ -39,6 +39,9 @@ struct Placement {
   Index base_offset;
 };
 Placement place(Layout layout, const std::array<Index, 4>& shape);
+// A tensor of `shape` in `layout` that has stride 0 along the axes of `shared`, bit a for axis a: the others lie as if those
+// had one element each.
+Placement place(Layout layout, const std::array<Index, 4>& shape, unsigned shared);
 
 // The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` spread evenly.
 std::vector<Index> judged_rows(const Problem& problem);

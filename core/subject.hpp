@@ -18,6 +18,10 @@ struct DimRange {
   Index min = 1;
   Index max = std::numeric_limits<Index>::max();
   Index multiple = 1;
+
+  [[nodiscard]] constexpr bool offers(Index n) const noexcept {
+    return n >= min && n <= max && (multiple <= 1 || n % multiple == 0);
+  }
 };
 
 // What a subject can do, from describe's `supports`. Where it says nothing, attest asks and the subject may answer

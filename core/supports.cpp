@@ -9,17 +9,13 @@
 
 #include <fmt/format.h>
 
-#include "core/placement.hpp"
+#include "core/inputs.hpp"
 #include "core/tensor.hpp"
 
 namespace attest {
 namespace {
 
 using Clause = std::optional<std::string>;
-
-bool offers(const DimRange& range, Index n) {
-  return n >= range.min && n <= range.max && n % std::max<Index>(range.multiple, 1) == 0;
-}
 
 std::string text(const DimRange& range) {
   if (range.min == range.max) return fmt::format("= {} alone", range.min);
@@ -52,7 +48,7 @@ Clause declined_size(const attest_attention& call, const Supports& s) {
       {"b", {q[0], &s.b}},   {"hq", {q[1], &s.hq}}, {"hkv", {k[1], &s.hkv}}, {"lq", {q[2], &s.lq}},
       {"lk", {k[2], &s.lk}}, {"d", {q[3], &s.d}},   {"dv", {v[3], &s.dv}}};
   for (const auto& [axis, size] : sizes)
-    if (!offers(*size.second, size.first)) return fmt::format("the subject takes {} {}", axis, text(*size.second));
+    if (!size.second->offers(size.first)) return fmt::format("the subject takes {} {}", axis, text(*size.second));
   if (s.dv_equals_d && v[3] != q[3]) return "the subject takes dv = d alone";
   if (!s.gqa && q[1] != k[1]) return "the subject takes as many key/value heads as query heads alone";
   return std::nullopt;

@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "engine/evidence.hpp"

@@ -39,13 +39,6 @@ void CaseTable::add(CaseRow row) {
   rows_.push_back(std::move(row));
 }
 
-std::vector<const Row*> CaseTable::failing(const FailureKey& key) const {
-  std::vector<const Row*> found;
-  for (const CaseRow& row : rows_)
-    if (row.fails(key)) found.push_back(&row.traits);
-  return found;
-}
-
 std::vector<const Row*> CaseTable::holding(std::string_view property) const {
   if (properties::find_property(property) == nullptr) return {};  // drift is no law that a case holds
   const std::size_t law = law_named(property);
@@ -53,11 +46,6 @@ std::vector<const Row*> CaseTable::holding(std::string_view property) const {
   for (const CaseRow& row : rows_)
     if (row.held[law]) found.push_back(&row.traits);
   return found;
-}
-
-const CaseRow* CaseTable::find(std::uint64_t number) const {
-  const auto at = std::ranges::lower_bound(rows_, number, {}, &CaseRow::number);
-  return at != rows_.end() && at->number == number ? &*at : nullptr;
 }
 
 nlohmann::ordered_json to_json(const CaseRow& row) {

@@ -39,10 +39,8 @@ class CaseTable {
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
 
-  [[nodiscard]] std::vector<const Row*> failing(const FailureKey& key) const;
   // Of the law's verdicts; no row in which it failed in whatever way.
   [[nodiscard]] std::vector<const Row*> holding(std::string_view property) const;
-  [[nodiscard]] const CaseRow* find(std::uint64_t number) const;
 
  private:
   [[nodiscard]] bool keeps(const CaseRow& row) const noexcept;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "engine/bucket.hpp"

@@ -6,11 +6,6 @@
 
 namespace attest::engine {
 
-// FNV-1a, 64 bits, finalised by mix(): detects damage, no attacker.
-std::uint64_t digest_of(std::string_view bytes) noexcept;
-// 16 hexadecimal digits.
-std::string hex64(std::uint64_t value);
-
 // A name that every file system takes: anything outside [A-Za-z0-9._+=-] becomes '_', and no more than 120 characters stay.
 std::string file_name_of(std::string_view text);
 

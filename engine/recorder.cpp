@@ -24,8 +24,6 @@ Index axes_of(const attest_tensor& tensor) {
   return axes;
 }
 
-bool is_there(const attest_tensor& tensor) { return tensor.ndim != 0; }
-
 }  // namespace
 
 Problem problem_of(const attest_attention& call) {
@@ -38,23 +36,23 @@ Problem problem_of(const attest_attention& call) {
   p.lk = call.k.shape[2];
   p.dv = call.v.shape[3];
   if (const auto dtype = dtype_of(call.q.dtype)) p.dtype = format_of(*dtype);
-  if ((call.flags & 1) == 0) p.scale = call.scale;
+  if (!(call.flags & ATTEST_SCALE_IS_DEFAULT)) p.scale = call.scale;
   p.softcap = call.softcap;
   p.causal = call.causal != 0;
-  p.align = call.align == 0 ? Align::top_left : Align::bottom_right;
+  p.align = call.align == ATTEST_TOP_LEFT ? Align::top_left : Align::bottom_right;
   p.window_left = call.window_left;
   p.window_right = call.window_right;
   p.threads = call.threads;
-  if (is_there(call.keep)) {
+  if (attest_present(&call.keep)) {
     p.keep = Keep::half;
     p.keep_axes = axes_of(call.keep);
   }
-  if (is_there(call.bias)) {
+  if (attest_present(&call.bias)) {
     p.bias = Bias::minus_inf;
     p.bias_axes = axes_of(call.bias);
   }
-  if (is_there(call.kv_lengths)) p.lengths = Lengths::ragged;
-  if (is_there(call.lse)) p.lse = call.lse.dtype.bits == 64 ? LseOutput::f64 : LseOutput::f32;
+  if (attest_present(&call.kv_lengths)) p.lengths = Lengths::ragged;
+  if (attest_present(&call.lse)) p.lse = call.lse.dtype.bits == 64 ? LseOutput::f64 : LseOutput::f32;
   p.q_layout = layout_of(call.q);
   p.k_layout = layout_of(call.k);
   p.v_layout = layout_of(call.v);

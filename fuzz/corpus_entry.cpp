@@ -1,7 +1,7 @@
 // A file of the corpus. The digest would stop nearly every input, so each is also read with the digest that it needs.
 #include "engine/corpus.hpp"
 
-#include "engine/file.hpp"
+#include "core/digest.hpp"
 #include "fuzz/target.hpp"
 
 using namespace attest;
@@ -12,7 +12,7 @@ namespace {
 std::string with_digest(std::string_view text) {
   constexpr std::string_view member = "  \"digest\": \"";
   std::string body(text.substr(0, text.rfind(member)));
-  const std::string digest = engine::hex64(engine::digest_of(body));
+  const std::string digest = hex64(digest_of(body));
   return body + std::string(member) + digest + "\"\n}\n";
 }
 

@@ -25,8 +25,7 @@ bool bitwise(const Contract& contract) { return contract.batch_invariant == Batc
 Reason no_other_batch(const Problem& p, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
   const DimRange& range = info.supports.b;
-  if (p.b == 1 && !(offers(range, 2) || offers(range, 3) || offers(range, 4)))
-    return "the subject takes one batch size";
+  if (p.b == 1 && !(range.offers(2) || range.offers(3) || range.offers(4))) return "the subject takes one batch size";
   return std::nullopt;
 }
 
@@ -49,12 +48,12 @@ struct Variant {
 std::vector<Variant> variants_of(const Problem& p, const DimRange& range) {
   std::vector<Variant> variants;
   const auto some = static_cast<Index>(below(draw(p, 31), static_cast<std::uint64_t>(p.b)));
-  if (p.b > 1 && offers(range, 1)) variants.push_back({"the sample alone", {some}});
+  if (p.b > 1 && range.offers(1)) variants.push_back({"the sample alone", {some}});
   if (p.multiply_adds() > most_work && !variants.empty()) return variants;
 
   std::vector<Index> sizes;
   for (Index n = p.b + 1; n <= p.b + 3; ++n)
-    if (offers(range, n)) sizes.push_back(n);
+    if (range.offers(n)) sizes.push_back(n);
   if (sizes.empty() && p.b == 1) return variants;
   Variant mixed{p.b == 1 ? "the sample several times" : "the samples in another order, some of them twice", {}};
   for (Index b = 0; b < p.b; ++b) mixed.samples.push_back((b + 1) % p.b);

@@ -14,7 +14,7 @@ namespace {
 Reason causal_truncated_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (!p.causal) return "not causal";
   if (p.b * p.hq * p.lq * p.lk * p.dv == 0) return "no output elements";
-  if (p.lq == 1 || !offers(info.supports.lq, 1)) return "no fewer queries to ask for";
+  if (p.lq == 1 || !info.supports.lq.offers(1)) return "no fewer queries to ask for";
   return std::nullopt;
 }
 
@@ -33,8 +33,7 @@ Verdict check_causal_truncated(Trial& trial) {
   if (drawn < 1) return Verdict::skip("a sample has too few keys to cut");
   const Index rows = least + static_cast<Index>(below(draw(p, 71), static_cast<std::uint64_t>(drawn)));
   const Index keys = top_left ? std::min(p.lk, rows) : p.lk - (p.lq - rows);
-  if (!offers(supports.lq, rows) || !offers(supports.lk, keys))
-    return Verdict::skip("the subject takes no such length");
+  if (!supports.lq.offers(rows) || !supports.lk.offers(keys)) return Verdict::skip("the subject takes no such length");
 
   const auto same = [](std::array<Index, 4> at) { return at; };
   Inputs& to = derived.inputs;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/placement.hpp"
+#include "core/inputs.hpp"
 
 namespace attest::properties {
 

@@ -21,12 +21,12 @@ constexpr Index most_repeated = Index{1} << 24;
 Index larger(Index n, const DimRange& range) {
   const Index step = std::max<Index>(range.multiple, 1);
   const Index more = n + std::max(step, n / 2 / step * step);
-  return offers(range, more) ? more : n;
+  return range.offers(more) ? more : n;
 }
 Index smaller(Index n, const DimRange& range) {
   const Index step = std::max<Index>(range.multiple, 1);
   const Index less = (n / 2) / step * step;
-  return n > 1 && less > 0 && offers(range, less) ? less : n;
+  return n > 1 && less > 0 && range.offers(less) ? less : n;
 }
 
 // One dimension larger: which one is drawn.
@@ -43,7 +43,7 @@ Problem grown(const Problem& problem, const Supports& supports) {
       p.b = larger(p.b, supports.b);
       break;
     case 3:
-      if (p.hkv > 0 && offers(supports.hkv, p.hkv + 1) && offers(supports.hq, p.hq + p.group()))
+      if (p.hkv > 0 && supports.hkv.offers(p.hkv + 1) && supports.hq.offers(p.hq + p.group()))
         p.hq += p.group(), p.hkv += 1;
       break;
     default:

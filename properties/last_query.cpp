@@ -12,7 +12,7 @@ bool falls_with_queries(const Problem& p) { return has_diagonal(p) && p.align ==
 
 Reason last_query_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {
   if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
-  if (p.lq == 1 || !offers(info.supports.lq, 1)) return "no fewer queries to ask for";
+  if (p.lq == 1 || !info.supports.lq.offers(1)) return "no fewer queries to ask for";
   return falls_with_queries(p) ? no_explicit_mask(p, info) : std::nullopt;
 }
 

@@ -36,7 +36,7 @@ std::vector<Index> longer(const Problem& p, const Supports& supports) {
   std::vector<Index> lengths;
   for (const Index lk : {p.lk + 1, p.lk + 5, p.lk / 64 * 64 + 64, p.lk / 64 * 64 + 65, 2 * p.lk}) {
     const bool fits = p.b * p.hkv * lk * (p.d + p.dv) <= most_elements && p.b * p.hq * p.lq * lk <= most_elements;
-    if (lk > p.lk && lk <= longest && offers(supports.lk, lk) && fits) lengths.push_back(lk);
+    if (lk > p.lk && lk <= longest && supports.lk.offers(lk) && fits) lengths.push_back(lk);
   }
   return lengths;
 }

@@ -32,8 +32,4 @@ inline Reason needs_rounded_division(const Problem& p, const Contract& contract,
   return needs_deterministic(p, contract, info);
 }
 
-inline bool offers(const DimRange& range, Index n) noexcept {
-  return n >= range.min && n <= range.max && (range.multiple <= 1 || n % range.multiple == 0);
-}
-
 }  // namespace attest::properties

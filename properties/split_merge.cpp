@@ -14,7 +14,7 @@ namespace attest::properties {
 namespace {
 
 bool splits_at(const Problem& p, const DimRange& range, Index first) {
-  return first > 0 && first < p.lk && offers(range, first) && offers(range, p.lk - first);
+  return first > 0 && first < p.lk && range.offers(first) && range.offers(p.lk - first);
 }
 
 // Where the keys are cut: at a drawn place, or the nearest before or behind it that the subject takes; 0 for none.

@@ -69,18 +69,15 @@ std::string law_table(const Summary& summary) {
   std::vector<std::pair<std::string, const PropertyCounts*>> rows;
   for (const auto& [law, counts] : summary.verdicts) rows.emplace_back(law, &counts);
   const auto failed = [](const auto& row) { return findings_of(*row.second); };
-  std::size_t shown = rows.size();
-  if (std::ranges::any_of(rows, [&](const auto& row) { return failed(row) > 0; })) {
-    std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return failed(a) > failed(b); });
-    shown = static_cast<std::size_t>(std::ranges::count_if(rows, [&](const auto& row) { return failed(row) > 0; }));
-  }
-  const std::size_t failing = shown == rows.size() ? most_laws_shown : shown;
-  if (shown < rows.size()) shown = std::min(shown, most_laws_shown);
+  std::ranges::stable_sort(rows, [&](const auto& a, const auto& b) { return failed(a) > failed(b); });
+  const auto failing =
+      static_cast<std::size_t>(std::ranges::count_if(rows, [&](const auto& row) { return failed(row) > 0; }));
+  const bool all_alike = failing == 0 || failing == rows.size();
+  const std::size_t shown = all_alike ? rows.size() : std::min(failing, most_laws_shown);
   for (std::size_t i = 0; i < shown; ++i) text += law_row(rows[i].first, *rows[i].second);
-  if (shown == rows.size()) return text;
+  if (all_alike) return text;
   if (failing > shown) text += fmt::format("  and {} more laws failed\n", failing - shown);
-  if (rows.size() > failing) text += fmt::format("  the other {} laws did not fail\n", rows.size() - failing);
-  return text;
+  return text + fmt::format("  the other {} laws did not fail\n", rows.size() - failing);
 }
 
 std::string counted(std::size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }

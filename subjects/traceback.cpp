@@ -1,13 +1,14 @@
 #include "subjects/traceback.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+
+#include "core/digest.hpp"
 
 namespace attest {
 namespace {
@@ -16,23 +17,18 @@ constexpr std::size_t longest_traceback = std::size_t{1} << 17;
 constexpr int most_tracebacks =
     256;  // files of one run: of code that is made anew for each call, no line is the same twice
 
-// FNV-1a, 64 bits.
-void fold(std::uint64_t& hash, std::string_view text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-}
-
 // Of the lines `  File "kernel.py", line 12, in f` and of what stands before the first colon of the last line.
 std::uint64_t identity(std::string_view traceback) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
+  std::string told;
   std::string_view last;
   while (!traceback.empty()) {
     const std::string_view line = traceback.substr(0, traceback.find('\n'));
     traceback.remove_prefix(std::min(line.size() + 1, traceback.size()));
-    if (line.starts_with("  File \"")) fold(hash, line);
+    if (line.starts_with("  File \"")) told += line;
     if (!line.empty() && line.front() != ' ') last = line;
   }
-  fold(hash, last.substr(0, last.find(':')));
-  return hash;
+  told += last.substr(0, last.find(':'));
+  return digest_of(told);
 }
 
 // False, and no file, if not all of it could be written.
@@ -52,7 +48,7 @@ std::string keep_traceback(const std::filesystem::path& folder, std::string_view
   static std::atomic<int> kept{0};
   if (traceback.empty()) return {};
   traceback = traceback.substr(0, longest_traceback);
-  std::string file = (folder / fmt::format("traceback-{:016x}.txt", identity(traceback))).string();
+  std::string file = (folder / ("traceback-" + hex64(identity(traceback)) + ".txt")).string();
   if (kept >= most_tracebacks) return ::access(file.c_str(), F_OK) == 0 ? file : std::string();
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return errno == EEXIST ? file : std::string();

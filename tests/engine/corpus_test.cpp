@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "engine/file.hpp"
 #include "temporary_folder.hpp"
