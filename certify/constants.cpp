@@ -10,6 +10,15 @@ constexpr double folded_log2_e = 1.4427;
 
 Ball underflow(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
 
+// Step 3 of section 1: how often a score may be rounded to the scale's format.
+int roundings_of_scale(const Arithmetic& how, const Policy& policy, bool takes_root) {
+  const auto finer = [&](Stage stage) { return precision(policy[stage]) > precision(policy[Stage::scale]); };
+  int count = takes_root ? 5 : 2;
+  if (finer(Stage::storage)) count += takes_root ? 2 : 1;
+  if (how.exp2 && finer(Stage::softmax)) count += 2;
+  return std::max(count, 4);
+}
+
 }  // namespace
 
 bool loses(Format to, Format from) { return precision(to) < precision(from) || min_exponent(to) > min_exponent(from); }
@@ -46,16 +55,19 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   const bool operand_narrower = precision(operand.format) < precision(storage);
   u_operand = operand_narrower ? operand.u : Ball(0);
   eta_operand = flush ? max(operand.eta, smallest_normal(storage)) : operand.eta;
+  // What truncates loses whole steps among subnormals.
+  for (Unit* sum : {&acc, &pv}) sum->eta = max(sum->eta, how.kappa * half_smallest_subnormal(sum->format));
   mu = max(1, magnitude);
   const Ball u_acc = how.kappa * acc.u;
   e_acc = compounded(d, u_acc);
-  relative_scale =
-      sigma == 0 ? Ball(0) : compounded(4, scale.u) + max(scale.eta, exp2 ? softmax.eta : Ball(0)) / magnitude;
-  folds = how.fold_q || how.fold_k || (how.fold_sqrt && sigma > 0);
-  folded_eta = folds ? scale.eta * max(1, sqrt(magnitude)) : Ball(0);
+  const bool roots = how.fold_sqrt && sigma > 0;
+  const Ball e_scale = compounded(roundings_of_scale(how, contract.policy, roots), scale.u);
+  relative_scale = sigma == 0 ? Ball(0) : e_scale + max(scale.eta, exp2 ? softmax.eta : Ball(0)) / magnitude;
+  folds = how.fold_q || how.fold_k || roots;
+  brought = loses(scale.format, storage);
+  folded_eta = folds ? scale.eta * (max(1, sqrt(magnitude)) + (brought ? mu : Ball(0))) : Ball(0);
   if (folds && !operand_narrower && loses(operand.format, scale.format)) {
     // A power of two, and a power of four where its root is taken, changes no significand.
-    const bool roots = how.fold_sqrt && sigma > 0;
     const auto is_power_of_two = [](double x) {
       int exponent = 0;
       return std::frexp(x, &exponent) == 0.5;
@@ -71,15 +83,15 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
 
   unit = exp2 && folds ? folded_log2_e : 1;
   overflow_mu = max(1, magnitude * unit);
-  e_acc_overflow = compounded(d + 4, u_acc);
+  e_acc_overflow = (1 + e_acc) * (1 + e_scale) * (1 + compounded(2, u_operand)) * (1 + e_entering) - 1;
   raw_overflow = min(score.overflow, scale.overflow);
   if (exp2) raw_overflow = min(raw_overflow, softmax.overflow);
-  // From here on a factor that is rounded to the scale's format, twice at most, may be infinite.
-  largest_factor = scale.overflow / (1 + 2 * scale.u);
-  largest_entering = min(scale.overflow, operand.overflow) / (1 + 2 * scale.u);
+  // From here on a factor may be infinite that was rounded to the scale's format before: twice at most, with q or k four times.
+  largest_factor = scale.overflow / (1 + compounded(2, scale.u));
+  largest_entering = min(scale.overflow, operand.overflow) / (1 + compounded(4, scale.u));
   // The scale itself may be: then any score may be NaN.
   if (may_reach(magnitude * (exp2 ? folded_log2_e : 1), largest_factor)) raw_overflow = 0;
-  const Ball root = how.fold_sqrt && sigma > 0 ? sqrt(magnitude * unit) : Ball(0);
+  const Ball root = roots ? sqrt(magnitude * unit) : Ball(0);
   query_factor = how.fold_q ? max(magnitude * unit, root) : root;
   key_factor = how.fold_k ? max(magnitude * unit, root) : root;
 

@@ -37,9 +37,10 @@ struct Constants {
   Ball eta_operand;      // under flush-to-zero of storage too: inputs may be flushed as they are read
   Ball mu;               // max(1, |sigma|)
   Ball e_acc;            // E(D, kappa u_acc)
-  Ball relative_scale;   // E(4, u_sct), and the underflow of the unscaled score over |sigma|
+  Ball relative_scale;   // E(k, u_sct), and the underflow of the unscaled score over |sigma|
   Ball e_entering;       // rounding q or k to operand once they carry the scale; 0 where that loses nothing
   Ball eta_entering;     // their underflow
+  bool brought;          // storage holds what the scale's format does not: a q or k that carries it may be lost before
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
   bool bias_rounds;      // the bias is of a finer type than the score
   double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none

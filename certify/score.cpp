@@ -64,7 +64,9 @@ void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
   if (may_reach((abs(s) + score.e + magnitude) * c.unit, c.score.overflow))
     (c.softcap_first ? score.late : score.early) = true;
   if (c.bias_rounds) score.e += c.score.u * magnitude + c.score.eta;
-  if (c.exp2 && c.folds) score.e += (c.score.u + c.scale.u) * magnitude + c.score.eta;
+  if (c.exp2 && c.folds)
+    score.e += (c.score.u + (precision(c.scale.format) < precision(c.softmax.format) ? 1 : 3) * c.scale.u) * magnitude +
+               c.score.eta;
   if (std::fabs(bias) < c.smallest_bias) score.e += magnitude;
   score.z += bias;
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;
@@ -113,8 +115,12 @@ bool products_overflow(const Constants& c, const Vector& q, const Vector& k, con
   if (may_reach(abs(dot) * c.overflow_mu + raw * c.e_acc_overflow, c.raw_overflow)) return true;
   const Ball larger = std::max(q.largest, k.largest);
   if (c.operand_rounds && may_reach(larger * (c.folds ? c.overflow_mu : 1), c.operand.overflow)) return true;
-  return may_reach(q.largest * c.query_factor, c.largest_entering) ||
-         may_reach(k.largest * c.key_factor, c.largest_entering);
+  const auto overflows = [&c](const Vector& x, const Ball& factor, bool scaled) {
+    return may_reach(x.largest * factor, c.largest_entering) ||
+           (c.brought && scaled && may_reach(x.largest, c.scale.overflow));
+  };
+  const bool roots = c.how.fold_sqrt && c.sigma > 0;
+  return overflows(q, c.query_factor, c.how.fold_q || roots) || overflows(k, c.key_factor, c.how.fold_k || roots);
 }
 
 }  // namespace

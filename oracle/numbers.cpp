@@ -15,10 +15,23 @@ struct Errors {
   [[nodiscard]] double u(Format format) const { return times() * unit_roundoff(format); }
   [[nodiscard]] double eta(Format format) const { return times() * half_smallest_subnormal(format); }
   [[nodiscard]] double eta(Format format, bool flush) const { return flush ? smallest_normal(format) : eta(format); }
+  // Of an accumulator: what truncates loses whole steps among subnormals, too.
+  [[nodiscard]] double truncated_eta(Format format, const Arithmetic& how) const {
+    return std::max(eta(format, how.flush_to_zero), how.kappa * eta(format));
+  }
   [[nodiscard]] double overflow(Format format) const {
     return mode == RoundingMode::directed ? largest_finite(format) : overflow_threshold(format);
   }
 };
+
+// The most roundings to the scale's format that one score meets (docs/bounds.md, section 1, step 3).
+int roundings_of_scale(const Arithmetic& how, const Policy& policy, bool takes_root) {
+  const Format scaling = policy[Stage::scale];
+  const int entering = narrower(scaling, policy[Stage::storage]) ? 1 : 0;  // q or k, on being brought to it
+  const int power =
+      how.exp2 && narrower(scaling, policy[Stage::softmax]) ? 2 : 0;  // log2 e, and its product with the scale
+  return std::max(4, (takes_root ? 5 + 2 * entering : 2 + entering) + power);
+}
 
 bool is_power_of_two(double x) {
   int exponent = 0;
@@ -59,20 +72,22 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       softcap(cap) {
   underflows = (flush ? 2 : 1) * d;
   e_acc = compounded(d, u_acc);
-  e_acc_overflow = compounded(d + 4, u_acc);
-  relative_scale = scale_magnitude > 0 ? e_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
+  const double of_scale = folds_root ? e_root : e_scale;
+  relative_scale = scale_magnitude > 0 ? of_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], scaling = policy[Stage::scale];
-  const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
   scaled_queries = arithmetic.fold_q || folds_root;
   scaled_keys = arithmetic.fold_k || folds_root;
   const bool folds = scaled_queries || scaled_keys;
   const int operand_bits = std::min(precision(operand), precision(storage));
   const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
   inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
-  folded_eta = folds ? eta_scale * (mu > 1 ? std::sqrt(mu) : 1) : 0;
+  // A q or k that carries the scale may underflow as a product, and before that on being brought to the scale's format.
+  const bool brought = loses(scaling, storage);
+  folded_eta = folds ? eta_scale * (std::sqrt(mu) + (brought ? mu : 0)) : 0;
   unit = exp2 && folds ? 1.4427 : 1;
-  u_bias_unit = unit > 1 ? u_score + u_scale : 0;
+  u_bias_unit = unit > 1 ? u_brought : 0;
   if (folds && eta_of_entering > 0) {
     // A power of two leaves the significand as it is; so does its root, if that is one.
     const bool exact = !exp2 && is_power_of_two(scale_magnitude) && (!folds_root || is_power_of_two(std::sqrt(sigma)));
@@ -82,10 +97,13 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   }
   const double factor = scale_magnitude * unit;
   overflow_mu = std::max(1.0, factor);
+  e_acc_overflow = (1 + e_acc) * (1 + of_scale) * (1 + e_operand) * (1 + e_entering) - 1;
   operand_mu = folds ? overflow_mu : 1;
   const double root = folds_root ? std::sqrt(factor) : 0;
   query_overflow = entering_overflow / std::max(arithmetic.fold_q ? factor : 0, root);
   key_overflow = entering_overflow / std::max(arithmetic.fold_k ? factor : 0, root);
+  if (brought && scaled_queries) query_overflow = std::min(query_overflow, overflow_scale);
+  if (brought && scaled_keys) key_overflow = std::min(key_overflow, overflow_scale);
   raw_overflow = std::min(overflow_score, overflow_scale);
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
@@ -117,7 +135,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   // Inputs may be flushed as they are read, in their own format.
   eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : of.eta(operand);
   overflow_operand = of.overflow(operand);
-  eta_acc = of.eta(acc, flush);
+  eta_acc = of.truncated_eta(acc, arithmetic);
   overflow_acc = of.overflow(acc);
   score_format = score;
   softmax_format = softmax;
@@ -153,14 +171,15 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   u_acc = kappa * of.u(acc);
   u_scale = of.u(scaling);
   e_operand = compounded(2, u_operand);
-  e_scale = compounded(4, u_scale);
+  e_scale = compounded(roundings_of_scale(arithmetic, policy, false), u_scale);
+  e_root = compounded(roundings_of_scale(arithmetic, policy, true), u_scale);
   overflow_scale = of.overflow(scaling);
-  scaled_overflow = overflow_scale / (1 + 2 * u_scale);
+  scaled_overflow = overflow_scale / (1 + compounded(2, u_scale));
   // A narrower operand rounds any q and k: that is counted already.
   const bool entering_loses = loses(operand, scaling) && !narrower(operand, storage);
   u_entering = entering_loses && narrower(operand, scaling) ? of.u(operand) : 0;
   eta_of_entering = entering_loses ? of.eta(operand, flush) : 0;
-  entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + 2 * u_scale);
+  entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + compounded(4, u_scale));
   inexact_pv = std::min(precision(weights), precision(operand)) + std::min(precision(operand), precision(storage)) >
                precision(pv);
 
@@ -174,7 +193,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   log_overflow_weights = std::log(std::min(of.overflow(weights), of.overflow(operand)));
   u_pv = kappa * of.u(pv);
   u_sum = kappa > 1 ? -std::log1p(-kappa * u_softmax) : u_softmax;  // to nearest, a result is at least x / (1 + u)
-  eta_pv = of.eta(pv, flush);
+  eta_pv = of.truncated_eta(pv, arithmetic);
   overflow_pv = of.overflow(pv);
   pv_narrower = loses(pv, softmax);
   u_final = std::max(of.u(pv), u_softmax);
@@ -195,7 +214,12 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
 
   const auto square = [](double x) { return x * x; };
   of_acc = square(u_acc) / 3;
-  of_score = (square(u_score) + square(u_scale)) / 3;
+  scalings = narrower(scaling, acc) ? 2 : 1;
+  of_score = (square(u_score) + scalings * square(u_scale)) / 3;
+  // A bias that is brought to the unit of log2 e; and that factor of the scale, unless e_scale has it: it moves a score by no
+  // more than so much of the bias and of their sum.
+  u_brought = u_score + (narrower(scaling, softmax) ? 1 : 3) * u_scale;
+  shared_scalings = exp2 && narrower(scaling, softmax) ? 3 : 1;
   of_stored = 2 * square(u_score) / 3;
   of_argument = square(u_softmax) * (1 + a1) / 3;
   of_exp = 4 * square(c_exp) / 3;

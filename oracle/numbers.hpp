@@ -42,7 +42,9 @@ struct ScoreNumbers {
       tanh_absolute;      // tanh itself and the product with c, relative to |z|, or to c where that is declared
   double tanh_underflow;  // a relative error in ulps where these are subnormal, times c
   double smallest_cap;    // the smallest normal number of the softcap's format
-  double e_operand, e_scale;
+  double e_operand;
+  double u_brought;          // of a bias that is brought to the unit of log2 e
+  double e_scale, e_root;    // of the scale, and of one of which q and k each carry the root
   double scaled_overflow;    // what a product with a scale may be at most
   double entering_overflow;  // of a q or k that carries the scale
   Format score_format, softmax_format;
@@ -75,7 +77,9 @@ struct OutputNumbers {
 // Parts of variances of section 7.
 struct VarianceNumbers {
   double of_acc, of_score, of_stored, of_argument, of_exp, of_below, of_pv, of_sum, of_final;
-  double inverse_unit2;  // 1/u^2 of softmax: a power of two
+  double scalings;         // roundings of a score to the scale's format: converted, then multiplied
+  double shared_scalings;  // of the scale, which all keys share: itself, log2 e and their product
+  double inverse_unit2;    // 1/u^2 of softmax: a power of two
 };
 
 // And what depends on D, the scale and the softcap too. The former are kept, per thread, for the next problem under the

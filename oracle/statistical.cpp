@@ -44,7 +44,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
   const double sum =
       std::max((m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3), square(m.u_acc * key.prefixes));
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
-                    (square(m.u_score * s) + square(m.u_scale * s)) / 3;
+                    (square(m.u_score * s) + m.scalings * square(m.u_scale * s)) / 3;
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
   if (m.scaled_keys)
     variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_) +
@@ -212,14 +212,14 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
     for (std::size_t c = 0; c < stride; ++c)
       variance += square(covariance[c] * relative * query_[c]) + square(covariance[c] * absolute);
   }
-  // The rounded scale, which two square roots hold twice, the softcap, and the log2 e that a bias is brought to.
+  // The rounded scale, with two square roots of it, the softcap, and the log2 e that a bias is brought to.
   double scaled = 0, capped = 0, biased = 0;
   for (std::size_t t = 0; t < e.moved.size(); ++t) {
     scaled += e.moved[t] * std::clamp(raw_[t], -most_below, most_below);
     capped += e.moved[t] * std::clamp(row.z[t], -most_below, most_below);
     if (std::isfinite(bias_[t])) biased += e.moved[t] * bias_[t];
   }
-  const double roundings = m.arithmetic.fold_sqrt && m.scale > 0 ? 2 : 1;
+  const double roundings = m.shared_scalings + (m.arithmetic.fold_sqrt && m.scale > 0 ? 2 : 0);
   variance += square(std::min(roundings * m.u_scale * std::fabs(scaled), most_tau)) / 3;
   if (m.u_bias_unit > 0) variance += square(std::min(m.u_scale * std::fabs(biased), most_tau)) / 3;
   if (m.softcap > 0) variance += square(std::min(m.u_cap * (2 * std::fabs(scaled) + std::fabs(capped)), most_tau)) / 3;

@@ -30,15 +30,23 @@ absorbed=$absorbed' if(y==h||F!=F64) f=std::max({f,std::fabs(rn0(F,y)-zz),std::f
 absorbed=$absorbed' f+=2*std::fabs(tail(z0,m)); if(f<er||((ov||smov)\&\&f<INF)){ er=f; ov=ov0; smov=false; } }'
 # An exp that is off by c multiplies its result by 1 - c at least, whose logarithm is -ln(1 - c) off. Without exp2, and without
 # weights exp(lse_i - lse), the largest weight is 1.
-# A q or k that carries the scale is rounded to the operand's format as it enters the product.
-entering='if(sg!=0){ double Sc=0; if(P.fold\&\&!(PB[P.opd]<PB[P.store])\&\&(PB[P.opd]<PB[P.sct]||EMIN[P.opd]>EMIN[P.sct])){'
-entering=$entering' int g; const bool two=sg>0,pw=std::frexp(as,\&g)==.5\&\&(!two||std::frexp(std::sqrt(as),\&g)==.5);'
-entering=$entering' const double u=PB[P.opd]<PB[P.sct]?U(P.opd):0;'
-entering=$entering' Sc=(e2||!pw?E(two?2:1,u)*S1:0)+P.eta(P.opd)*std::max(1.0,std::sqrt(as))*(1+u)*(K1+Q1+D*P.eta(P.opd)); }'
-sed -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
+# A q or k that carries the scale is rounded to the operand's format as it enters the product. Into the scale's own format a score
+# is rounded four times, or as often as the root of a rounded scale, inputs and log2 e brought there and their products make it.
+# What truncates loses a whole step among subnormals.
+factors='const int in=PB[P.sct]<PB[P.store]; const bool root=P.fold\&\&sg>0;'
+factors=$factors' const double es=E(std::max(4,(root?5+2*in:2+in)+(P.exp2\&\&PB[P.sct]<PB[P.sm]?2:0)),ut);'
+factors=$factors' const auto sums=[\&](Fmt F){ return std::max(P.eta(F),P.kappa*SUBH(F)); };'
+factors=$factors' int g; const bool pw=std::frexp(as,\&g)==.5\&\&(!root||std::frexp(std::sqrt(as),\&g)==.5);'
+factors=$factors' const bool enters=P.fold\&\&!(PB[P.opd]<PB[P.store])\&\&(PB[P.opd]<PB[P.sct]||EMIN[P.opd]>EMIN[P.sct]);'
+factors=$factors' const double ue=enters\&\&PB[P.opd]<PB[P.sct]?U(P.opd):0,Se=P.exp2||!pw?E(root?2:1,ue):0; const bool opn='
+entering='if(sg!=0){ const double Sc='
+entering=$entering'enters?Se*S1+P.eta(P.opd)*std::max(1.0,std::sqrt(as))*(1+ue)*(K1+Q1+D*P.eta(P.opd)):0;'
+sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,uo))*(1+Se)-1)/g' -e 's/E(4,ut)/es/' \
+  -e "s/P\.eta(P\.acc)/sums(P.acc)/g" -e "s/P\.eta(P\.pv)/sums(P.pv)/g" -e 's/P\.eta(pvn?P\.pv:P\.sm)/(pvn?sums(P.pv):P.eta(P.sm))/' \
+  -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
   -e "s/P\.fold?mu:1/P.fold?std::max(1.0,as*$l2):1/g" \
   -e "s/std::fabs(s)+er\(+std::fabs(m)\)\?>=/(std::fabs(s)+er\1)*$l2>=/g" \
-  -e "s/zz+=m;/zz+=m; if(P.exp2\&\&P.fold) er+=(us+ut)*std::fabs(m)+P.eta(P.score);/" \
+  -e "s/zz+=m;/zz+=m; if(P.exp2\&\&P.fold) er+=(us+(PB[P.sct]<PB[P.sm]?1:3)*ut)*std::fabs(m)+P.eta(P.score);/" \
   -e 's/0x1p-48\*(Zm+c)/&+4*(n+8)*0x1p-53/' \
   -e 's/1\.5\*0x1p-25/2*std::max(P.exp_ulp,.75)*0x1p-25/' -e "s/L\*std::exp(cl(P.lazy+G))/$largest_sum/" \
   -e "s/rad(std::min(mv,H\/sl),rho,0,x,g);/& $unit_weight/" \
@@ -56,7 +64,7 @@ sed -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs
   "$1/core.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
 for changed in 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le' 'aw=a1+' 'um*aw*Zm>80' \
-  'log1p(-kl' 'eps0*std::exp(P.lazy)*rh;' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)'; do
+  'log1p(-kl' 'eps0*std::exp(P.lazy)*rh;' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
   grep -qF "$changed" "$work/core.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
 done
 cp "$here/oracle_golden.cpp" "$work"

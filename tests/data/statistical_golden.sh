@@ -19,8 +19,8 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # while it is an integer of the format.
 # Where weights may be anywhere in a box, a mean at its end has roundings of its own size.
 # Sums run from either end, whole and in interleaved lanes, and so do those of q.k.
-# Quotients round one by one where weights are normalised first. The rounded scale is one number for all keys, and so is the log2 e
-# that a bias is brought to. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
+# Quotients round one by one where weights are normalised first. The rounded scale, its root and log2 e with it are numbers that
+# all keys share, and so is the log2 e that a bias is brought to. A score is brought to the scale's format before it is multiplied. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
@@ -43,7 +43,7 @@ one_way='{ double all=0,low=0,most=0; for(int t=0;t<n;t++) all+=p[t]\/L*(v[t]-y)
 'for(int t=0;t<n;t++){ int j=ord[t]; low+=p[j]\/L*(v[j]-y); if(t==n-1||z[ord[t+1]]!=z[j]) most=std::max(most,std::fabs(all-2*low)); } '\
 'bias+=std::max(0.0,2*P.exp_ulp-1)*um*most; }'
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
-'double k=(P.scale_pre\&\&sc>0?2:1)*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
+'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
 quotients='if(P.norm_before){ double sum=0; int b=bin[0],count=0; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ if(count>1) s2+=sum*sum; '\
 'sum=0; count=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*u3; s2+=x*x; sum+=x; count++; } }'
 brought='if(P.exp2\&\&P.scale_pre\&\&!pb.mask.empty()){ double m=pb.mask[(size_t)i*Lk+idx[t]]; va+=(us*us+usc*usc)*m*m\/3; }'
@@ -57,6 +57,8 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/+ETA(P.sct)\*ETA(P.sct)\*std::max(1.0,asc))\/3/+3*ETA(P.sct)*ETA(P.sct)*std::max(1.0,asc))\/3/' \
   -e "s/idx\.clear(); for/$entering &/" \
   -e 's/double er=E(C(D),ua)\*S1\[t\]/const double Sc=E(root?2:1,Ru)*S1[t]+Re*(K1[t]+Qs1+D*ETA(P.store)); double er=Sc+E(C(D),ua)*(S1[t]+Sc)/' \
+  -e 's/va += us\*us\/3\*s\[t\]\*s\[t\] + usc\*usc/va += us*us\/3*s[t]*s[t] + (usc>U(P.acc)?2:1)*usc*usc/' \
+  -e 's/E(P.nsc,usc)/E(std::max(4,(P.scale_pre\&\&sc>0?5+2*(usc>U(P.store)):2+(usc>U(P.store)))+(P.exp2\&\&usc>um?2:0)),usc)/' \
   -e 's/if(P.scale_pre) va+=/&Ru*Ru*Q2[t]\/3+Re*Re*q2s+/' \
   -e 's/tau1\[t\]=(P.scale_pre? /&Ru*std::sqrt(Q2[t]\/3)+Re*std::sqrt(K2[t]\/3)+/' \
   -e 's/q+=c\*c\*(2\*a\*a+/q+=c*c*(Ru*Ru*std::pow(pb.Q[(size_t)i*D+d1]*sc,2)+3*Re*Re+2*a*a+/' \
@@ -66,7 +68,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/s2+=(3\*cd\*cd\*uf\*uf)\/3\*y\*y;/& s2+=cd*cd*ETA(P.pv)*ETA(P.pv)+(P.lse?ETA(P.partial)*ETA(P.partial):0); $rescaled/" \
   -e "s/l1+= (P.lse? (U(P.partial)+2\*uf)\*u3\*std::sqrt(Q)/$blocks l1+= (P.lse? (U(P.partial)+2*uf)*u3*std::sqrt(parts)/" \
   -e 's/z\[ord\[n-1\]\]-z\[ord\[0\]\]==0)/z[ord[n-1]]==z[ord[0]]\&\&P.lazy==0\&\&!(P.exp2\&\&z[ord[0]]!=0)\&\&n*um<=1)/' \
-  -e 's/zz+=m;/& if(P.exp2\&\&P.scale_pre) er+=(us+U(P.sct))*std::fabs(m)+ETA(P.score);/' \
+  -e 's/zz+=m;/& if(P.exp2\&\&P.scale_pre) er+=(us+(usc>um?1:3)*usc)*std::fabs(m)+ETA(P.score);/' \
   -e 's/R.sig\[o\]=std::max(sig,std::max(yh-y,y-yl)\/lam);//' \
   -e "s/int fr=0,br=0;/$lanes &/" \
   -e "s/((D+1)\*(Q2\[t\]\/6+s\[t\]\*s\[t\]\/3)+/(std::max((D+1)*(Q2[t]\/6+s[t]*s[t]\/3),$products)+/" \
@@ -76,7 +78,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+U(P.sct))' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

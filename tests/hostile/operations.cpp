@@ -14,10 +14,7 @@ double Attention::folded(double stored, bool here) const {
   if (!here) return operand(stored);
   double x = s_.round_operand_first ? operand(stored) : stored;
   if (s_.flush & flush_inputs) x = flushed(x, s_.storage);
-  // Brought to the scale's format first, unless that alone would lose it: the documents speak of the product's range only.
-  const double converted = nearest(x, s_.scale);
-  if (std::isfinite(converted) && std::fabs(converted) >= s_.scale.normal) x = converted;
-  x = multiply(x, scale_, s_.scale);
+  x = multiply(nearest(x, s_.scale), scale_, s_.scale);
   if (s_.flush & flush_score) x = flushed(x, s_.scale);
   return s_.fold_enters_operand ? nearest(x, s_.operand) : x;
 }

@@ -152,7 +152,7 @@ TEST(Extremes, SmallWeightsMayBeFarOff) {
     run.out.set(0, 0, 0, 0, factor * std::exp(-650.0));
     EXPECT_NE(run.judge().kind, VerdictKind::fail) << factor;
   }
-  run.out.set(0, 0, 0, 0, 3 * std::exp(-650.0));
+  run.out.set(0, 0, 0, 0, 6 * std::exp(-650.0));
   EXPECT_EQ(run.judge().kind, VerdictKind::fail);
 }
 

@@ -146,7 +146,7 @@ class PlainRow {
     const double d = m_.d, s2 = square(key.z - key.bias), z2 = square(key.z), below2 = square(top_ - key.z);
     const double reference = square(0x1p-53);
     double of_s = square(m_.u_acc) / 3 * ((d + 1) * (1 / (6 * d) + 1.0 / 3) + (m_.inexact_qk ? 1 / d : 0)) +
-                  (square(m_.u_score) + square(m_.u_scale)) / 3 + square(m_.u_operand) / (3 * d) +
+                  (square(m_.u_score) + m_.scalings * square(m_.u_scale)) / 3 + square(m_.u_operand) / (3 * d) +
                   (m_.scaled_keys ? (2 * square(m_.u_scale) + square(m_.u_entered)) / (3 * d) : 0);
     double absolute = d * square(m_.eta_acc * m_.mu);
     if (m_.softcap > 0) {

@@ -1,0 +1,100 @@
+// Single rows on which a kernel that keeps its contract errs as far, and as much to one side, as random inputs were found to let
+// it: neither level of the oracle blames it, and no certificate stands against it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <vector>
+
+#include "certify/certificate.hpp"
+#include "core/rng.hpp"
+#include "oracle/attention.hpp"
+
+namespace attest {
+namespace {
+
+// One query and two keys, the second minus the first, over the values 1 and 0: the output is 1 / (1 + e^-2s).
+struct Row {
+  Row(Index d, double scale, const std::vector<double>& the_q, const std::vector<double>& the_k) : q(the_q), k(the_k) {
+    problem.lk = 2;
+    problem.d = d;
+    problem.dtype = Format::f32;
+    problem.scale = scale;
+    const auto set = [this](Edit::Tensor tensor, Index key, Index column, double value) {
+      problem.edits.push_back({tensor, {0, 0, key, column}, value});
+    };
+    for (Index c = 0; c < d; ++c) {
+      set(Edit::Tensor::q, 0, c, q[static_cast<std::size_t>(c)]);
+      set(Edit::Tensor::k, 0, c, k[static_cast<std::size_t>(c)]);
+      set(Edit::Tensor::k, 1, c, -k[static_cast<std::size_t>(c)]);
+      exact += q[static_cast<std::size_t>(c)] * k[static_cast<std::size_t>(c)] * scale;
+    }
+    set(Edit::Tensor::v, 0, 0, 1);
+    set(Edit::Tensor::v, 1, 0, 0);
+  }
+
+  std::vector<double> q, k;
+  Problem problem;
+  double exact = 0, computed = 0;  // the score of the first key
+};
+
+// Draws 40,000 rows, of which the score that is furthest off must be further than `least`, relative to it, and yet be right.
+void expect_conforming(const char* policy, const char* promises, double least,
+                       const std::function<Row(std::uint64_t seed)>& draw) {
+  const auto off = [](const Row& row) { return std::fabs(row.computed - row.exact) / std::fabs(row.exact); };
+  Row worst = draw(0);
+  for (std::uint64_t seed = 1; seed < 40000; ++seed)
+    if (Row row = draw(seed); off(row) > off(worst)) worst = std::move(row);
+  EXPECT_GT(off(worst), least);
+
+  const Contract contract = contract_from_json(nlohmann::json::parse(promises), policy_from_text(policy));
+  const Problem& problem = worst.problem;
+  const double value = round_to(problem.dtype, 1 / (1 + std::exp(-2 * worst.computed)));
+  Tensor out = make_out(problem);
+  out.set(0, 0, 0, 0, value);
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  EXPECT_NE(oracle.judge(out, {}).kind, VerdictKind::fail);
+  EXPECT_NE(oracle.judge_slowly(out, {}).kind, VerdictKind::fail);
+  const certify::Claim claim{certify::Claim::Tensor::out, {0, 0, 0, 0}, value, false};
+  EXPECT_NE(certify::certify(contract, problem, claim).answer, certify::Answer::stands) << to_text(problem);
+}
+
+// q and k each carry a root of the scale, which was rounded, multiplied by a rounded log2 e and rounded again before; so are the
+// inputs, which are finer.
+Row roots_of_the_scale(std::uint64_t seed, Format scaling, Format score) {
+  const auto round = [scaling](double x) { return round_to(scaling, x); };
+  const auto draw = [seed](std::uint64_t salt) {
+    return round_to(Format::f32, 1.5 + 0.5 * symmetric_uniform(extend(seed, salt)));
+  };
+  Row row(1, draw(1), {draw(2)}, {draw(3)});
+  const double root = round(std::sqrt(round(round(*row.problem.scale) * round(std::numbers::log2e))));
+  row.computed = round_to(score, round(round(row.q[0]) * root) * round(round(row.k[0]) * root)) * std::numbers::ln2;
+  return row;
+}
+
+TEST(ConformingCorners, RootsOfARoundedScaleInTheNarrowestFormat) {
+  expect_conforming("f32,scale=bf16", R"({"lse_merge":"none","lazy":0})", 4.3 * unit_roundoff(Format::bf16),
+                    [](std::uint64_t seed) { return roots_of_the_scale(seed, Format::bf16, Format::f32); });
+}
+
+TEST(ConformingCorners, RootsOfARoundedScaleWithScoresOfItsFormat) {
+  expect_conforming("f32,scale=f16,score=f16", R"({"lse_merge":"none","lazy":0})", 5.3 * unit_roundoff(Format::f16),
+                    [](std::uint64_t seed) { return roots_of_the_scale(seed, Format::f16, Format::f16); });
+}
+
+// Four products that are two steps among subnormals but for a little, and lose one of these.
+TEST(ConformingCorners, TruncatedSubnormals) {
+  expect_conforming("f32,qk=f16", R"({"lse_merge":"none","lazy":0,"exp2":false,"fold":"none","kappa":3})", 0.49,
+                    [](std::uint64_t seed) {
+                      const double k = 0x1p-12 * (2 - 0x1p-8 * (1 + static_cast<double>(seed % 7)));
+                      Row row(4, 0x1p+21, std::vector(4, 0x1p-12), std::vector(4, k));
+                      row.computed = 4 * std::floor(0x1p-12 * k * 0x1p24) * 0x1p-24 * 0x1p21;
+                      return row;
+                    });
+}
+
+}  // namespace
+}  // namespace attest
