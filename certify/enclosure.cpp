@@ -142,8 +142,10 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
   if (c.how.normalise_before) ways.push_back({"before", c.u_weights + t + 2 * c.c_div * c.softmax.u, false, true, 0});
   if (c.how.normalise_lse) {
     const Ball argument = (2 + (c.exp2 ? 4 : 0)) * (row.z_top + c.lazy + row.ln_n + 1) + c.a3 * (row.ln_n + 1);
-    ways.push_back({"exp(z - lse)", c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.ln_exp,
-                    false, true, 0});
+    ways.push_back(
+        {"anew",
+         c.u_weights + t + c.softmax.u * argument + (3 + Ball(row.rescalings)) * c.ln_exp + 2 * c.c_div * c.softmax.u,
+         false, true, 0});
   }
   return ways;
 }

@@ -352,7 +352,7 @@ int RowNumbers::combinations(const Call& call, Combination out[4]) const {
     out[count++] = {0,
                     m.u_weights + t +
                         m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
-                        (3 + r) * m.ln_exp,
+                        (3 + r) * m.ln_exp + 2 * m.c_div * m.u_softmax,
                     false, true};
   return count;
 }

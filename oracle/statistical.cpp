@@ -183,7 +183,7 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
       return e.carried[t] * std::min(r, 1.0);
     });
   // Quotients round one by one, those of equal weights alike.
-  if (m.arithmetic.normalise_before)
+  if (normalises_first_)
     variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(3.0); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.

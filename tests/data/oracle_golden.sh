@@ -57,13 +57,13 @@ sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,
   -e 's/(2\*P\.tanh_ulp+2)\*uc/((1+2*P.tanh_ulp*uc)*(1+uc)*(1+uc)-1)/g' -e 's/+4\*uc\*(std/+E(4,uc)*(std/' \
   -e 's/P\.eta(P\.cap)\*2\*(1+c)/&+(P.tanh_abs?0:2*P.tanh_ulp*SUBH(P.cap)*c)/' \
   -e 's/ce=2\*P\.exp_ulp\*um/&,le=-std::log1p(-2*P.exp_ulp*um)/' -e 's/ce\*(1+ce)/le/g' \
-  -e 's/ln+1)+ce)/ln+1)+le)/g' -e 's/double a1=e2/double aw,a1=e2/' \
+  -e 's/(3+R)\*le/&+2*cd*um/' -e 's/ln+1)+ce)/ln+1)+le)/g' -e 's/double a1=e2/double aw,a1=e2/' \
   -e 's/a2+=3\.0\*(P\.smax-1);/& aw=a1+(P.mlse\&\&lse?a2:e2?2:0);/' -e 's/um\*(a1+a2)/um*aw/g' \
   -e 's/3\*n\*eps0\*/3*n*eps0*std::exp(P.lazy)*/g' -e 's/eps1=std::max/eps1=std::exp(P.lazy)*std::max/' \
   -e 's/(n-1+R)\*um\*kl/(n-1+R)*(kl>1?-std::log1p(-kl*um):um)/' \
   "$1/core.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
-for changed in 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le' 'aw=a1+' 'um*aw*Zm>80' \
+for changed in 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le+2' 'aw=a1+' 'um*aw*Zm>80' \
   'log1p(-kl' 'eps0*std::exp(P.lazy)*rh;' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
   grep -qF "$changed" "$work/core.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
 done

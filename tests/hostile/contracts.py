@@ -155,6 +155,7 @@ def draw_trial(random, policies, mixed=False, without=()):
         contract["normalise"] = random.choice([["after"], ["before"], ["lse"], ["after", "before"], ["after", "lse"],
                                                ["before", "lse"], ["after", "before", "lse"]])
     scheme["normalise"] = random.choice(contract.get("normalise", ["after", "before"]))
+    scheme["two_passes"] = int(scheme["normalise"] == "lse" and random.random() < 0.5)
     if scheme["normalise"] == "before" and "sum_of" in contract:
         # The weights are rounded after the division: their sum is of unrounded ones.
         contract["sum_of"] = ["unrounded"]
@@ -162,10 +163,11 @@ def draw_trial(random, policies, mixed=False, without=()):
         scheme["sum_rounded"] = 0
         if "sum_of" in contract and "unrounded" not in contract["sum_of"]:
             contract["sum_of"] = ["rounded", "unrounded"]
+    if scheme["two_passes"]:
+        scheme["normalise"] = "before"
     if scheme["normalise"] == "before" and "before" in without:
         scheme["div_side"] = "nearest"
     scheme["narrow_division"] = random.randint(0, 1)
-    scheme["two_passes"] = random.randint(0, 1)
 
     # Tiles, their order, splits.
     lazy = 0.0 if half_sums else DEFAULT_LAZY

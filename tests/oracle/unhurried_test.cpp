@@ -190,7 +190,8 @@ class PlainRow {
           m_.u_softmax * ((2 + (m_.exp2 ? 4 : 0)) * (std::fabs(top_) + m_.lazy + ln_n + 1) + m_.a3 * (ln_n + 1)) +
           4 * m_.c_exp;
     double every = square(m_.u_pv) / 3 * ((keys + 1) / 6 + (m_.inexact_pv ? 1 : 0)) + reference;
-    if (m_.arithmetic.normalise_before) every += square(m_.c_div * m_.u_softmax) / 3;
+    const bool before = m_.arithmetic.normalise_before || m_.arithmetic.normalise_lse;
+    if (before) every += square(m_.c_div * m_.u_softmax) / 3;
     if (m_.merges) every += square(m_.u_partial + 2 * m_.c_div * m_.u_final) / 3;
     const double shift = 2 * m_.u_softmax * (2 * std::fabs(top_) + 1);
     const double rounded = every + (m_.weights_round && shift < 0.01 ? square(m_.u_weights) / 3 : 0);
@@ -214,7 +215,6 @@ class PlainRow {
     const double absolute =
         std::max({std::sqrt(keys) * m_.eta_pv, m_.c_div * m_.eta_pv, m_.merges ? m_.eta_partial : 0}) / unit;
     const double s2 = std::max(moved, 0.0) / square(mass_) + of_y * y * y + square(absolute);
-    const bool before = m_.arithmetic.normalise_before || m_.arithmetic.normalise_lse;
     const double floor = 2 * std::sqrt(keys) *
                              ((m_.eps_lazy + m_.eta_weights) / mass_ + (before ? m_.eta_softmax + m_.eta_weights : 0)) *
                              (shift < 0.01 ? 1 : std::exp(shift)) +
