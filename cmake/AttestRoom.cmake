@@ -18,24 +18,32 @@ endfunction()
 
 # attest_compile_together(TARGET file...)
 #
-# Further sources of TARGET, of which a release compiles eight at a time, so that headers are parsed once for all of them
-# (ATTEST_UNITY). No two may therefore give one name to different things, in anonymous namespaces neither. Not for inner
+# Further sources of TARGET, of which a release compiles up to sixteen at a time, so that headers are parsed and templates
+# instantiated once for all of them (ATTEST_UNITY). No two may therefore give one name to different things, in anonymous namespaces neither. Not for inner
 # loops, which are compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
 function(attest_compile_together target)
   get_target_property(alone ${target} SOURCES)
   target_sources(${target} PRIVATE ${ARGN})
   set_target_properties(${target} PROPERTIES ATTEST_TOGETHER "${ARGN}")
   if(ATTEST_UNITY AND ARGN)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 8)
+    list(LENGTH ARGN files)
+    math(EXPR parts "(${files} + 15) / 16")
+    math(EXPR size "(${files} + ${parts} - 1) / ${parts}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${size})
     if(alone)
       set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endif()
 endfunction()
 
-# attest_cold(TARGET...): what no campaign waits for. A release compiles it with -O1, in two thirds of the time.
+# attest_cold(TARGET... [BUT file...]): what no campaign waits for. A release compiles it with -O1, in two thirds of the time,
+# and with -O3 the files named after BUT.
 function(attest_cold)
-  foreach(target IN LISTS ARGN)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "BUT")
+  foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endforeach()
+  if(arg_BUT)
+    set_property(SOURCE ${arg_BUT} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
 endfunction()

@@ -130,7 +130,7 @@ std::optional<std::vector<std::byte>> inflated(Bytes data, std::size_t size) {
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + done);
     stream.avail_out = static_cast<uInt>(out.size() - done);
     state = inflate(&stream, Z_NO_FLUSH);
-    out.resize(out.size() - stream.avail_out);
+    out.erase(out.end() - static_cast<std::ptrdiff_t>(stream.avail_out), out.end());
     if (out.size() > size) return std::nullopt;
   }
   if (state != Z_STREAM_END || out.size() != size || stream.avail_in != 0 || !data.empty()) return std::nullopt;

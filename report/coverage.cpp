@@ -10,7 +10,7 @@
 namespace attest::report {
 namespace {
 
-constexpr std::size_t line_width = 96, name_width = 16;
+constexpr std::size_t line_width = 96, field_width = 16;
 
 // Percent with two digits or so: "62", "7.4", "0.38"; "+" below 0.005.
 std::string percent_of(std::uint64_t count, std::uint64_t of) {
@@ -22,11 +22,11 @@ std::string percent_of(std::uint64_t count, std::uint64_t of) {
 
 // `items` behind `name`, three spaces apart, broken into lines.
 std::string wrapped(std::string_view name, const std::vector<std::string>& items) {
-  std::string text, line = fmt::format("{:<{}}", name, name_width - 3);
+  std::string text, line = fmt::format("{:<{}}", name, field_width - 3);
   for (const std::string& item : items) {
     if (line.size() + item.size() + 3 > line_width) {
       text += line + "\n";
-      line = std::string(name_width - 3, ' ');
+      line = std::string(field_width - 3, ' ');
     }
     line += "   " + item;
   }
