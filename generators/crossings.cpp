@@ -130,6 +130,33 @@ Regions groups() {
           {"one key head", [](const Problem& p) { return p.hkv == 1 && p.hq > 1; }}};
 }
 
+Regions production_widths() {
+  Regions regions;
+  for (const Index width : {64, 80, 96, 128, 256})
+    regions.push_back({std::to_string(width), [=](const Problem& p) { return p.d == width && p.dv == width; }});
+  return regions;
+}
+
+Regions production_groups() {
+  const auto group = [](const Problem& p) { return p.hkv > 0 ? p.hq / p.hkv : 0; };
+  return {{"4", [=](const Problem& p) { return group(p) == 4; }},
+          {"8", [=](const Problem& p) { return group(p) == 8; }},
+          {"4, long", [=](const Problem& p) { return group(p) == 4 && p.lk >= 256; }},
+          {"8, long", [=](const Problem& p) { return group(p) == 8 && p.lk >= 256; }}};
+}
+
+// q, k and v in one layout.
+Regions agreeing_layouts() {
+  const Field& field = *find_field("q_layout");
+  Regions regions;
+  for (Index i = 0; i < std::ssize(field.labels); ++i)
+    regions.push_back({std::string(field.labels[static_cast<std::size_t>(i)]), [i](const Problem& p) {
+                         const auto layout = static_cast<Layout>(i);
+                         return p.q_layout == layout && p.k_layout == layout && p.v_layout == layout;
+                       }});
+  return regions;
+}
+
 Regions scales() {
   const auto within = [](double lo, double hi) {
     return [=](const Problem& p) { return p.scale && *p.scale >= lo && *p.scale < hi; };
@@ -204,6 +231,9 @@ std::vector<Crossing> make_crossings() {
       {"decode x lengths", decoding(), labels("lengths"), {}},
       {"keys >= 65536 x dtype", {keys("lk>=65536", 65536, no_end), keys("lk>65536", 65537, no_end)}, dtypes(), {}},
       {"k layout x heads per key head", layouts("k_layout"), groups(), {}},
+      {"agreeing layouts x heads per key head", agreeing_layouts(), groups(), {}},
+      {"agreeing layouts x mask", agreeing_layouts(), no_mask, {}},
+      {"width of production x group", production_widths(), production_groups(), {}},
       {"values x dtype", labels("values", {"file"}), dtypes(), {}},
       {"values x keys", labels("values", {"file"}), key_counts(), {}},
       {"scale x dtype", scales(), dtypes(), {}},

@@ -16,16 +16,19 @@ namespace attest {
 namespace {
 
 // What a seed is used for.
-enum : std::uint64_t { shape_stream = 1, rest_stream = 2 };
+enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3 };
+
+// One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.
+constexpr std::uint64_t shapes_per_large_batch = 1000;
 
 // Far more draws than any assumption needs that leaves a domain worth testing.
 constexpr int most_attempts = 10'000;
 
-Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
+Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size, bool large_batch) {
   Problem problem;
   Source shape(shape_key), rest(rest_key);
   draw_dtype(problem, domain, shape);
-  draw_shape(problem, domain, shape, size);
+  draw_shape(problem, domain, shape, size, large_batch);
   draw_masks(problem, domain, rest);
   draw_layouts(problem, domain, rest);
   draw_outputs(problem, domain, rest);
@@ -34,11 +37,10 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   return problem;
 }
 
-}  // namespace
-
-Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
+Problem draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size,
+                            bool large_batch) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    Problem problem = draw_once(domain, shape_key, rest_key, size);
+    Problem problem = draw_once(domain, shape_key, rest_key, size, large_batch && attempt == 0);
     if (domain.accepts(problem)) {
       if (const auto why = declined(problem, domain.supports(), domain.dtypes()))
         throw internal_error("a problem was drawn that is not to be asked, " + *why + ": " + to_text(problem));
@@ -51,10 +53,19 @@ Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint6
                     " problems drawn satisfies the assumption: widen --assume");
 }
 
+}  // namespace
+
+Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
+  return draw_until_accepted(domain, shape_key, rest_key, size, false);
+}
+
 Problem draw_problem(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat,
                      int size) {
-  return draw_from_keys(domain, extend(extend(seed, shape_stream), case_number / repeat),
-                        extend(extend(seed, rest_stream), case_number), size);
+  const std::uint64_t shape = case_number / repeat;
+  const bool large_batch =
+      size >= 100 && shape % shapes_per_large_batch == below(extend(seed, batch_stream), shapes_per_large_batch);
+  return draw_until_accepted(domain, extend(extend(seed, shape_stream), shape),
+                             extend(extend(seed, rest_stream), case_number), size, large_batch);
 }
 
 }  // namespace attest

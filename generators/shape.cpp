@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -25,11 +26,18 @@ struct Dimension {
 // What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
 // exponentials and no products.
 constexpr Index most_usual_work = Index{1} << 16;
+// Octaves of the work of problems of production, and of those with one query and long rows, four heads 64 wide and up.
+constexpr Index production_octaves[] = {13, 17}, long_production_octaves[] = {17, 20};
+constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
+// What a kernel may count in 16 bits.
+constexpr Index most_counted = 65535;
 // Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all the
 // copies that laws make.
 constexpr Wide most_elements = Wide{1} << 23;
 // Multiply-adds of the rows that are judged, and the fewest rows.
 constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
+// Rows that are judged of problems of 65,535 rows and more: what is wrong there is wrong with many rows, or with the last.
+constexpr Index many_rows = 65535, most_judged_of_many_rows = Index{1} << 13;
 // What a score costs beside its products (mask, exponential, error bound), in multiply-adds.
 constexpr Index work_of_a_score = 24;
 
@@ -91,20 +99,67 @@ class Shape {
     if (!decode && source_.chance(1, 8)) square();
   }
 
-  // One of 65,535..65,537 in batch or heads, everything else at most 2. False if the domain has no such problem.
-  bool draw_crowd() {
-    const Dimension& crowded = dims_[source_.chance(1, 2) ? 2 : 3];
-    const Index size = source_.between(65535, 65537);
-    const bool small = std::all_of(dims_.begin(), dims_.end(), [](const Dimension& dim) { return dim.range.lo <= 2; });
-    if (!small || !crowded.range.contains(size)) return false;
-    for (const Dimension& dim : dims_) set(dim, dim.range.floor(source_.between(1, 2)));
-    set(crowded, size);
+  // A width and a group of heads of production, one query and long rows in half of them. False if the domain has no such
+  // problem.
+  bool draw_production(bool gqa, Range key_heads) {
+    const bool may_decode = lq().range.contains(1), long_rows = may_decode && source_.chance(1, 2),
+               decode = may_decode && source_.chance(1, 4);
+    const Index width = source_.pick(production_widths), group = source_.chance(1, 2) ? 4 : 8,
+                groups = long_rows || source_.chance(1, 2) ? 1 : 2;
+    const auto& octaves = long_rows ? long_production_octaves : production_octaves;
+    const Index first = Index{1} << source_.between(octaves[0], octaves[1]);
+    if (!width_of_keys().range.contains(width) || !(one_width_ || width_of_values().range.contains(width)))
+      return false;
+    work_ = first + source_.below(first);
+    set(width_of_keys(), width);
+    set(width_of_values(), width);
+    if (heads().range.contains(group * groups)) {
+      set(heads(), group * groups);
+      if (gqa && key_heads.contains(groups)) group_ = group;
+    }
+    if (long_rows) {  // as long as the work allows
+      set(lq(), 1);
+      set(lk(), draw_one(lk(), lk().weight, false));
+      return true;
+    }
+    std::array<const Dimension*, 3> order{&lk(), &lq(), &batch()};
+    if (source_.chance(1, 2)) std::swap(order[0], order[2]);  // the last one mostly takes what is left
+    int remaining = lk().weight + lq().weight + batch().weight;
+    for (const Dimension* dim : order) {
+      set(*dim, decode && dim == &lq() ? 1 : draw_one(*dim, remaining, dim != &lk()));
+      remaining -= dim->weight;
+    }
     return true;
   }
+
+  // One of 65,535..65,537 in heads or batch. False if the domain has no such problem.
+  bool draw_crowd() {
+    const Dimension& crowded = source_.chance(2, 3) ? heads() : batch();
+    return crowd(crowded, source_.between(most_counted, most_counted + 2));
+  }
+  bool draw_large_batch() { return crowd(batch(), source_.between(most_counted + 1, most_counted + 2)); }
+
+  // Query heads per key head, where the shape says.
+  [[nodiscard]] std::optional<Index> group() const { return group_; }
 
  private:
   [[nodiscard]] const Dimension& lk() const { return dims_[0]; }
   [[nodiscard]] const Dimension& lq() const { return dims_[1]; }
+  [[nodiscard]] const Dimension& batch() const { return dims_[2]; }
+  [[nodiscard]] const Dimension& heads() const { return dims_[3]; }
+  [[nodiscard]] const Dimension& width_of_keys() const { return dims_[4]; }
+  [[nodiscard]] const Dimension& width_of_values() const { return dims_[5]; }
+
+  // Everything else at its smallest, but for one dimension in half of the problems.
+  bool crowd(const Dimension& crowded, Index size) {
+    const bool small = std::all_of(dims_.begin(), dims_.end(), [](const Dimension& dim) { return dim.range.lo <= 2; });
+    if (!small || !crowded.range.contains(size)) return false;
+    for (const Dimension& dim : dims_) set(dim, dim.range.floor(1));
+    const Dimension& other = dims_[static_cast<std::size_t>(source_.below(std::ssize(dims_)))];
+    if (source_.chance(1, 2)) set(other, other.range.floor(2));
+    set(crowded, size);
+    return true;
+  }
 
   void set(const Dimension& dim, Index value) {
     if (one_width_ && dim.member == &Problem::dv) return;  // it follows d
@@ -155,6 +210,7 @@ class Shape {
   Problem& problem_;
   Source& source_;
   Index work_ = 0;
+  std::optional<Index> group_;
   std::array<Dimension, 6> dims_;
   bool one_width_;
 };
@@ -197,20 +253,26 @@ void draw_empty(Problem& problem, const Domain::Fields& fields, bool one_width, 
 
 }  // namespace
 
-void draw_shape(Problem& problem, const Domain& domain, Source& source, int size) {
-  Shape shape(problem, domain, source, size);
-  const bool crowd = source.chance(1, 1000) && size >= 100;
-  if (!crowd || !shape.draw_crowd()) shape.draw();
+void draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch) {
   const Domain::Fields& fields = domain.fields();
-  problem.hkv = domain.supports().gqa ? draw_key_heads(problem.hq, fields.hkv, source) : problem.hq;
-  draw_empty(problem, fields, domain.supports().dv_equals_d, source);
+  const bool gqa = domain.supports().gqa;
+  Shape shape(problem, domain, source, size);
+  const bool crowd = source.chance(1, 1500) && size >= 100, production = source.chance(1, 40) && size >= 100;
+  if (!(large_batch && shape.draw_large_batch()) && !(crowd && shape.draw_crowd()) &&
+      !(production && shape.draw_production(gqa, fields.hkv)))
+    shape.draw();
+  problem.hkv = !gqa            ? problem.hq
+                : shape.group() ? problem.hq / *shape.group()
+                                : draw_key_heads(problem.hq, fields.hkv, source);
+  if (!large_batch) draw_empty(problem, fields, domain.supports().dv_equals_d, source);
 }
 
 void draw_rows(Problem& problem, Source& source) {
   const Index per_row = problem.lk * (problem.d + problem.dv + work_of_a_score),
               all = problem.b * problem.hq * problem.lq;
-  if (per_row == 0 || all <= most_judged_work / per_row) return;
-  const Index most = std::max(fewest_judged_rows, most_judged_work / per_row);
+  if (per_row == 0) return;
+  Index most = std::max(fewest_judged_rows, most_judged_work / per_row);
+  if (all >= many_rows) most = std::min(most, most_judged_of_many_rows);
   if (most < all) problem.rows = source.between((most + 1) / 2, most);
 }
 

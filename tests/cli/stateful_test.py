@@ -128,7 +128,7 @@ def main():
     parser.add_argument("plugin")
     parser.add_argument("script")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=150)
+    parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--times", type=int, default=2)
     options = parser.parse_args()
     subjects = [f"{options.plugin}:poisoned-{way}" for way in WAYS]
