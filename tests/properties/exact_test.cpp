@@ -65,6 +65,41 @@ TEST(Repeat, IsBitwise) {  // +0 and -0 are equal as numbers
             VerdictKind::fail);
 }
 
+// The calls that the law makes on a problem of this size and seed, the first one included, if no bit differs.
+Index calls_of_repeat(const std::string& sizes, int seed) {
+  test::Fake subject(conforming(0));
+  verdict_of("repeat", "b=1 hq=1 hkv=1 " + sizes + " dtype=f32 values=normal:1 seed=" + std::to_string(seed), subject,
+             test::promise(Format::f32));
+  return subject.calls();
+}
+
+TEST(Repeat, AsksOneCheapProblemInEightHundredsOfTimes) {
+  int often = 0;
+  for (int seed = 0; seed < 80; ++seed) {
+    const Index calls = calls_of_repeat("lq=2 lk=3 d=4 dv=4", seed);
+    EXPECT_TRUE(calls == 3 || calls == 257) << calls;
+    often += calls == 257;
+    EXPECT_EQ(calls_of_repeat("lq=64 lk=64 d=4 dv=4", seed), 3);
+  }
+  EXPECT_GE(often, 4);
+  EXPECT_LE(often, 20);
+}
+
+TEST(Repeat, FindsARaceThatIsLostOnceInHundredsOfCalls) {
+  int found = 0;
+  for (int seed = 0; seed < 40; ++seed) {
+    int call_number = 0;
+    const Verdict verdict =
+        run("repeat", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=normal:1 seed=" + std::to_string(seed),
+            [&](const attest_attention& call) {
+              test::attend(call);
+              if (++call_number == 200) store(call.out, 0, 0, 0, 0, -load(call.out, 0, 0, 0, 0));
+            });
+    found += verdict.kind == VerdictKind::fail;
+  }
+  EXPECT_GE(found, 2);
+}
+
 TEST(Repeat, LeavesTheThreadsAlone) {
   EXPECT_EQ(run("repeat", plain,
                 [](const attest_attention& call) {
