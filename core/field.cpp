@@ -40,7 +40,7 @@ constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>(
     {"constant",    "integers", "large_integers", "uniform",    "normal",     "negative",   "rising", "falling",
      "peaked",      "flat",     "outlier",        "offset",     "duplicated", "wide_value", "wide",   "tiny",
-     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "file"});
+     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 template <auto Member>

@@ -17,7 +17,7 @@ namespace {
 using Key = std::uint64_t;
 
 // What a key is for; each stream is independent of the others.
-enum class Stream : std::uint64_t { q, k, v, bias, keep, kv_lengths, direction, channel, peak, row };
+enum class Stream : std::uint64_t { q, k, v, bias, keep, kv_lengths, direction, channel, peak, row, level };
 
 Key stream(const Problem& problem, Stream which) noexcept {
   return extend(mix(problem.seed), static_cast<std::uint64_t>(which));
@@ -46,6 +46,21 @@ int value_reach(Format dtype) noexcept {
     default:
       return 60;
   }
+}
+
+// Values::levels: the score of a key in nats, less its noise. Blocks of a length that kernels take, or of any, rise by a step
+// eight times and fall eight times, from anywhere in that; or each lies anywhere in 0, 2 .. 30. Integers that any format holds.
+double level_of(const Problem& problem, Index position) noexcept {
+  constexpr Index tiles[] = {16, 32, 64, 128};
+  constexpr Key rises = 8;
+  const Key key = stream(problem, Stream::level), any = mix(key);
+  const Index octave = Index{1} << (any & 7);
+  const Index length =
+      key & 1 ? tiles[key >> 1 & 3] : octave + static_cast<Index>(below(any, static_cast<Key>(octave)));
+  const Key block = static_cast<Key>(position / length);
+  if (key >> 3 & 1) return 2 * static_cast<double>(below(extend(key, block), 16));
+  const Key phase = (block + (key >> 4)) % (2 * rises), step = 2 + below(mix(any), 29);
+  return static_cast<double>(step * std::min(phase, 2 * rises - phase));
 }
 
 // Everything about one row of q, k or v that does not depend on the column.
@@ -91,6 +106,10 @@ struct Row {
     if constexpr (V == Values::selection) {
       if (column != 0) return 0;
       return q ? 16 * a : 16 * a * static_cast<double>(below(mix(key), 1024));
+    }
+    if constexpr (V == Values::levels) {
+      if (q) return column != 0 ? n : key & 1 ? 1 : -1;
+      return a * (column == 0 ? level_of(problem, position) : n * 0x1p-4);
     }
     return n;
   }

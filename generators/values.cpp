@@ -11,9 +11,10 @@ namespace attest {
 namespace {
 
 // Per thousand, in the order of the labels: constant integers large_integers uniform normal negative rising falling
-// peaked flat outlier offset duplicated wide_value wide tiny tiny_scores huge huge_scores unbalanced selection.
-constexpr std::array<std::uint16_t, values_count> value_weights{40, 85, 25, 115, 220, 60, 60, 40, 60, 45, 50,
-                                                                40, 45, 15, 8,   20,  12, 5,  5,  20, 30};
+// peaked flat outlier offset duplicated wide_value wide tiny tiny_scores huge huge_scores unbalanced selection
+// levels.
+constexpr std::array<std::uint16_t, values_count> value_weights{40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50,
+                                                                40, 45, 15, 8,   20,  12, 5,  5,  20, 30, 40};
 // drawn short_significand power_of_two one zero.
 constexpr std::array<std::uint16_t, form_count> form_weights{92, 2, 2, 2, 2};
 
@@ -53,6 +54,13 @@ double draw_magnitude(Source& source, const Problem& problem) {
   return power_of_two(source.chance(1, 2) ? source.between(-extreme, -7) : source.between(3, extreme));
 }
 
+// Levels are given in nats: what the scale takes from them, the amplitude gives back.
+double amplitude_of_levels(const Problem& problem) {
+  const double scale = std::fabs(problem.effective_scale());
+  const Index most = most_exponent(problem.dtype);
+  return power_of_two(scale == 0 ? 0 : std::clamp<Index>(-std::ilogb(scale), -most, most));
+}
+
 std::optional<double> draw_scale(Source& source, const Problem& problem, Supports::Scale supported) {
   if (supported == Supports::Scale::only_default || source.chance(1, 2)) return std::nullopt;
   const Index sign = supported == Supports::Scale::any ? source.below(8) : 2;
@@ -79,6 +87,7 @@ void draw_values(Problem& problem, const Domain& domain, Source& source) {
   problem.k_form = static_cast<Form>(weighted(source, form_weights, fields.k_form));
   problem.v_form = static_cast<Form>(weighted(source, form_weights, fields.v_form));
   problem.scale = draw_scale(source, problem, domain.supports().scale);
+  if (problem.values == Values::levels && source.chance(3, 4)) problem.amplitude = amplitude_of_levels(problem);
   problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
   problem.seed = source.next() >> 32;  // half the bits: distinct enough, and the text stays short
 }

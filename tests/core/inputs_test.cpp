@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "core/rng.hpp"
@@ -35,9 +36,9 @@ Problem base() {
 }
 
 // Bits, not closeness: these must never change, on any machine, compiler or optimisation level.
-TEST(Inputs, GoldenBits) {
+std::uint64_t hash_of_values(std::size_t first, std::size_t end) {
   std::uint64_t key = 0;
-  for (std::size_t values = 0; values < values_count; ++values)
+  for (std::size_t values = first; values < end; ++values)
     for (const Format dtype : {Format::f16, Format::bf16, Format::f32, Format::f64}) {
       Problem problem = base();
       problem.dtype = dtype;
@@ -48,7 +49,15 @@ TEST(Inputs, GoldenBits) {
       problem.v_form = static_cast<Form>(values % form_count);
       key = extend(key, hash(materialise(problem)));
     }
-  EXPECT_EQ(key, 0xe3a60261996f4a2eu) << std::hex << key;
+  return key;
+}
+
+TEST(Inputs, GoldenBits) {
+  constexpr std::size_t since_first_version = static_cast<std::size_t>(Values::levels);
+  const std::uint64_t first = hash_of_values(0, since_first_version);
+  EXPECT_EQ(first, 0xe3a60261996f4a2eu) << std::hex << first;
+  const std::uint64_t later = hash_of_values(since_first_version, values_count);
+  EXPECT_EQ(later, 0x3845a96a3c3d0170u) << std::hex << later;
 }
 
 TEST(Inputs, ASliceHoldsTheSameNumbers) {
@@ -89,6 +98,53 @@ TEST(Inputs, ValuesAreFiniteInEveryDistributionAndFormat) {
           for (Index c = 0; c < n[3]; ++c) ASSERT_TRUE(std::isfinite(tensor->at(1, 1, i, c))) << values;
       }
     }
+}
+
+// The numbers of k's first column, over the amplitude.
+std::vector<double> levels(std::uint64_t seed, Index keys) {
+  Problem problem;
+  problem.lk = keys, problem.d = 4, problem.dtype = Format::bf16, problem.amplitude = 8;
+  problem.values = Values::levels;
+  problem.seed = seed;
+  const Inputs inputs = materialise(problem);
+  EXPECT_EQ(std::fabs(inputs.q.at(0, 0, 0, 0)), 1);
+  std::vector<double> found;
+  for (Index key = 0; key < keys; ++key) found.push_back(inputs.k.at(0, 0, key, 0) / 8);
+  return found;
+}
+
+TEST(Inputs, LevelsOfBlocksStand2To30NatsApart) {
+  constexpr std::uint64_t seeds = 400;
+  std::set<Index> lengths;
+  std::set<double> steps;
+  std::size_t rising = 0, falling = 0, scattered = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const std::vector<double> found = levels(seed, 1024);
+    // Where the level changes, and by how much.
+    std::vector<Index> starts{0};
+    std::vector<double> changes;
+    for (std::size_t key = 1; key < found.size(); ++key)
+      if (found[key] != found[key - 1]) {
+        starts.push_back(static_cast<Index>(key));
+        changes.push_back(found[key] - found[key - 1]);
+        ASSERT_GE(std::fabs(changes.back()), 2) << seed;
+        ASSERT_LE(std::fabs(changes.back()), 30) << seed;
+      }
+    ASSERT_GE(starts.size(), 3u) << seed;
+    Index length = starts[1];
+    for (std::size_t n = 2; n < starts.size(); ++n) length = std::min(length, starts[n] - starts[n - 1]);
+    for (const Index start : starts) ASSERT_EQ(start % length, 0) << seed;
+    lengths.insert(length);
+    const bool even = std::ranges::all_of(changes, [&](double x) { return std::fabs(x) == std::fabs(changes[0]); });
+    if (even) steps.insert(std::fabs(changes[0]));
+    (!even ? scattered : changes[0] > 0 ? rising : falling) += 1;
+  }
+  EXPECT_GT(rising, seeds / 8);
+  EXPECT_GT(falling, seeds / 8);
+  EXPECT_GT(scattered, seeds / 4);
+  for (const Index length : {16, 32, 64, 128}) EXPECT_TRUE(lengths.contains(length)) << length;
+  EXPECT_GT(lengths.size(), 20u);
+  EXPECT_GT(steps.size(), 20u);
 }
 
 TEST(Inputs, BroadcastLayoutsRepeatTheFirst) {

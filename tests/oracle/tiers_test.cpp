@@ -104,7 +104,7 @@ TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
   constexpr auto classes = static_cast<std::uint64_t>(values_count);
   std::map<std::string, double> by_class, t_by_class;
   Index elements = 0, in_t = 0;
-  for (std::uint64_t n = 0; n < 2205; ++n) {
+  for (std::uint64_t n = 0; n < 2310; ++n) {
     const std::uint64_t number = n * 9 + GetParam();
     const Contract contract =
         emulator::draw_contract(named.policy, static_cast<int>(n / classes % emulator::contract_variants));
