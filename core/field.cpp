@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <type_traits>
 
 #include "core/problem.hpp"
@@ -118,7 +119,7 @@ Index get_seed(const Problem& problem) { return std::bit_cast<Index>(problem.see
 void set_seed(Problem& problem, Index value) { problem.seed = std::bit_cast<std::uint64_t>(value); }
 
 constexpr Index most_batch = 65537, most_length = Index{1} << 20, most_width = 1024;
-constexpr Index most_origin = Index{1} << 40;
+constexpr Index most_origin = Index{1} << 40, most_window = std::numeric_limits<Index>::max();
 
 constexpr auto table = std::to_array<Field>({
     integer<&Problem::b>("b", 0, most_batch, 1, count_edges, "batch size", true),
@@ -134,9 +135,9 @@ constexpr auto table = std::to_array<Field>({
     flag<&Problem::causal>("causal", "key j takes part in row i only if j <= g(i)"),
     label<&Problem::align>("align", align_labels, 0,
                            "the diagonal g(i): i, or i + keys - lq; causal and windows are measured from it"),
-    integer<&Problem::window_left>("window_left", -1, most_length, -1, window_edges,
+    integer<&Problem::window_left>("window_left", -1, most_window, -1, window_edges,
                                    "keys before the diagonal that take part; -1 = all"),
-    integer<&Problem::window_right>("window_right", -1, most_length, -1, window_edges,
+    integer<&Problem::window_right>("window_right", -1, most_window, -1, window_edges,
                                     "keys after the diagonal that take part; -1 = all"),
     label<&Problem::keep>("keep", keep_labels, 0, "boolean mask, true = attend"),
     integer<&Problem::keep_axes>("keep_axes", 0, 15, 15, axes_edges,

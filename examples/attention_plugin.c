@@ -22,8 +22,8 @@ static int takes_part(const attest_attention* call, int64_t b, int64_t h, int64_
   const int64_t diagonal = call->align == ATTEST_TOP_LEFT ? i : i + length - call->q.shape[2];
   if (j >= length) return 0;
   if (call->causal && j > diagonal) return 0;
-  if (call->window_left >= 0 && j < diagonal - call->window_left) return 0;
-  if (call->window_right >= 0 && j > diagonal + call->window_right) return 0;
+  if (call->window_left >= 0 && diagonal - j > call->window_left) return 0;
+  if (call->window_right >= 0 && j - diagonal > call->window_right) return 0;
   return !attest_present(&call->keep) || *(const uint8_t*)attest_at(&call->keep, b, h, i, j) != 0;
 }
 

@@ -14,14 +14,17 @@ namespace {
 
 // ---- one field ---------------------------------------------------------------------------------------------------------
 
-// Octaves with their upper ends: -1, 0, 1, 2, 3..4, 5..8, and so on.
+// Octaves with their upper ends: -1, 0, 1, 2, 3..4, 5..8, and so on. The last one has all that is larger.
+constexpr std::size_t most_octaves = 24;
 std::size_t octave_of(Index n) {
   if (n < 1) return static_cast<std::size_t>(n + 1);
-  return 2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
+  return std::min<std::size_t>(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n - 1))),
+                               most_octaves - 1);
 }
 std::string octave_name(std::size_t octave) {
   if (octave < 4) return std::to_string(static_cast<Index>(octave) - 1);
   const Index end = Index{1} << (octave - 2);
+  if (octave == most_octaves - 1) return fmt::format(">={}", end / 2 + 1);
   return fmt::format("{}..{}", end / 2 + 1, end);
 }
 

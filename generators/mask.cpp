@@ -29,11 +29,17 @@ Index draw_axes(Source& source, Range allowed) {
   return source.between(allowed.lo, allowed.hi);
 }
 
-// Keys on one side of the diagonal: none, few, about all, more than there are.
+// Where numbers of 32 and 64 bits end.
+constexpr auto type_ends = std::to_array<Index>(
+    {0x7fff'fffe, 0x7fff'ffff, 0x8000'0000, 0xffff'ffff, 0x1'0000'0000, 0x7fff'ffff'ffff'fffe, 0x7fff'ffff'ffff'ffff});
+
+// Keys on one side of the diagonal: none, few, about all, more than there are, as many as a type can hold.
 Index draw_window(const Problem& problem, Source& source, Range allowed) {
   const Index longest = std::max({problem.lq, problem.lk, Index{1}});
   const Index width = [&] {
-    switch (source.below(4)) {
+    const Index kind = source.below(32);
+    if (kind == 31) return source.pick(type_ends);
+    switch (kind % 4) {
       case 0:
         return source.below(3);
       case 1:

@@ -92,7 +92,7 @@ Call::Range Call::range(Index b, Index i) const noexcept {
   const Index length_b = length(b), diagonal = bottom_right ? i + length_b - rows : i;
   Index first = 0, last = length_b;
   if (causal) last = std::min(last, diagonal + 1);
-  if (window_left >= 0) first = std::max(first, diagonal - window_left);
+  if (window_left >= 0 && window_left < diagonal) first = std::max(first, diagonal - window_left);
   if (window_right >= 0 && window_right < last - diagonal) last = std::min(last, diagonal + window_right + 1);
   return {first, std::max(first, last)};
 }

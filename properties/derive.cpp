@@ -43,8 +43,8 @@ Derived with_explicit_mask(const Trial& trial, Said said) {
     if (from.keep.present() && from.keep.at(b, h, i, j) == 0) return false;
     if (writes_lengths && j >= length(b)) return false;
     const Index g = bottom_right ? i + length(b) - p.lq : i;
-    return (!from.causal || j <= g) && (from.window_left < 0 || j >= g - from.window_left) &&
-           (from.window_right < 0 || j <= g || j - g <= from.window_right);
+    return (!from.causal || j <= g) && (from.window_left < 0 || g - j <= from.window_left) &&
+           (from.window_right < 0 || j - g <= from.window_right);
   };
 
   // Shared along the axes on which nothing depends, where the subject takes strides of 0.

@@ -44,8 +44,8 @@ Index Masks::end(Index b, Index i) const noexcept {
 
 Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
   const Index g = diagonal(b, i);
-  if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && j < g - window_left_) ||
-      (window_right_ >= 0 && j > g + window_right_))
+  if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||
+      (window_right_ >= 0 && j - g > window_right_))
     return Part::masked;
   if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return Part::masked;
   if (bias_masks_ && bias(b, h, i, j) == -std::numeric_limits<double>::infinity()) return Part::minus_inf;

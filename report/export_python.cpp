@@ -105,8 +105,8 @@ std::string reference(const Problem& p, const Contract& contract, const Inputs& 
   if (lengths) mask("j < " + keys);
   if (inputs.keep.present()) mask("keep");
   if (p.causal) mask("j <= g");
-  if (p.window_left >= 0) mask(fmt::format("j >= g - {}", p.window_left));
-  if (p.window_right >= 0) mask(fmt::format("j <= g + {}", p.window_right));
+  if (p.window_left >= 0) mask(fmt::format("g - j <= {}", p.window_left));
+  if (p.window_right >= 0) mask(fmt::format("j - g <= {}", p.window_right));
   code +=
       "with np.errstate(invalid='ignore'):  # a row with every score at -inf has no defined mean\n"
       "    w = np.exp(s - s.max(-1, keepdims=True))\n"

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,11 @@ using Witness = std::array<Index, 4>;
 // What a dimension may be on its way down, as the subject takes it: least, least + unit, ...
 struct Rungs {
   Index least = 1, unit = 1;
+  // How many lie between `least`, which may be -1, and n; one fewer where n is the largest number there is.
+  [[nodiscard]] Index steps(Index n) const noexcept {
+    Index above = 0;
+    return (__builtin_sub_overflow(n, least, &above) ? std::numeric_limits<Index>::max() : above) / unit;
+  }
   // The lowest that is not below n.
   [[nodiscard]] Index up(Index n) const noexcept {
     return n <= least ? least : least + (n - least + unit - 1) / unit * unit;

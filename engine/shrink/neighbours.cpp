@@ -38,6 +38,9 @@ Dimension tied(std::string_view name) {
           true};
 }
 
+// Tiles of kernels end far below.
+constexpr Index most_tile = Index{1} << 20;
+
 // Labels worth trying on the way to the simplest, simplest first. Labels that are not listed are simpler than none.
 struct Ladder {
   std::string_view field;
@@ -98,7 +101,8 @@ class Collector {
 
 void add_dimension(Collector& out, const Problem& p, const Dimension& dimension, const Supports& supports) {
   const Index n = dimension.get(p);
-  const auto [least, unit] = rungs(dimension, p, supports);
+  const Rungs by = rungs(dimension, p, supports);
+  const Index least = by.least, unit = by.unit;
   const auto to = [&](Index m) {
     Problem changed = p;
     dimension.set(changed, m);
@@ -112,9 +116,9 @@ void add_dimension(Collector& out, const Problem& p, const Dimension& dimension,
   to(least);
   if (n < least) return;
   // The same remainder of a tile.
-  for (Index tile = 2; tile < n; tile *= 2)
+  for (Index tile = 2; tile < n && tile <= most_tile; tile *= 2)
     if (const Index rest = n % tile; rest > least && (rest - least) % unit == 0) to(rest);
-  const Index steps = (n - least) / unit;
+  const Index steps = by.steps(n);
   if (steps > 3) to(least + steps / 2 * unit);
   if (steps > 1) to(n - unit);
 }
@@ -242,6 +246,7 @@ Rungs rungs(const Dimension& dimension, const Problem& p, const Supports& s) {
   // From n down by `unit` to no less than `least`.
   const auto down_to = [&](Index least, Index unit) {
     least = std::max(least, dimension.simplest);
+    if (unit == 1) return Rungs{least, unit};
     return Rungs{n < least ? up(least, unit) * unit : n - (n - least) / unit * unit, unit};
   };
   // Of two that give way by the same amount.

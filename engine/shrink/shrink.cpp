@@ -129,7 +129,8 @@ class Search {
 
   // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
   bool bisect(const Dimension& dimension) {
-    const auto [least, unit] = rungs(dimension, best_, limits_.supports);
+    const Rungs by = rungs(dimension, best_, limits_.supports);
+    const Index least = by.least, unit = by.unit;
     const auto to = [&](Index n) {
       const std::string change = fmt::format("{}: {} -> {}", dimension.name, dimension.get(best_), n);
       if (const auto at = witness(); at && accept_fitted(narrowed(best_, dimension, n, *at), change)) return true;
@@ -141,11 +142,11 @@ class Search {
     if (to(least)) return true;
     bool moved = false;
     Index passing = 0;  // steps above the least value
-    for (Index failing = (dimension.get(best_) - least) / unit; failing - passing > 1;) {
+    for (Index failing = by.steps(dimension.get(best_)); failing - passing > 1;) {
       const Index probe = middle(passing, failing);
       if (to(least + probe * unit)) {
         moved = true;
-        failing = std::min(probe, (dimension.get(best_) - least) / unit);
+        failing = std::min(probe, by.steps(dimension.get(best_)));
       } else {
         passing = probe;
       }

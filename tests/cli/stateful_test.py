@@ -127,8 +127,8 @@ def main():
     parser.add_argument("attest")
     parser.add_argument("plugin")
     parser.add_argument("script")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--cases", type=int, default=150)
     parser.add_argument("--times", type=int, default=2)
     options = parser.parse_args()
     subjects = [f"{options.plugin}:poisoned-{way}" for way in WAYS]

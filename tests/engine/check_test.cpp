@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/error.hpp"
@@ -127,6 +128,22 @@ TEST_F(Check, WhatShowsOnlyBesideOtherLawsKeepsThem) {
   ASSERT_NE(outcome.finding(), nullptr);
   EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::error);
   EXPECT_EQ(outcome.needed, all());
+}
+
+TEST_F(Check, WindowsAtTheEndOfTheirTypeLeaveEveryKey) {
+  for (const Index end : {Index{1} << 31, std::numeric_limits<Index>::max()})
+    for (const char* sides : {"lq=7 lk=3", "lq=3 lk=7"})
+      for (const Align align : {Align::top_left, Align::bottom_right}) {
+        Problem problem =
+            problem_from_text(std::string("b=2 hq=2 hkv=1 d=4 dv=3 lengths=ragged values=normal:1 seed=5 ") + sides);
+        problem.align = align;
+        const auto subject = fused->open(), other = peer->open();
+        for (const auto& [left, right] : {std::pair{end, Index{-1}}, {Index{-1}, end}, {end, end}}) {
+          problem.window_left = left, problem.window_right = right;
+          const CaseOutcome outcome = check(problem, contract, {*subject, other.get()}, all());
+          EXPECT_EQ(outcome.finding(), nullptr) << to_text(problem);
+        }
+      }
 }
 
 TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {

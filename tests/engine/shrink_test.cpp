@@ -328,6 +328,18 @@ TEST(Shrink, NoOptionComesIn) {
       "seed=0");
 }
 
+TEST(Shrink, AWindowAtTheEndOfItsTypeGoesDownToTheSmallestThatFails) {
+  Problem start = problem_from_text("lq=9 lk=40 window_left=3 values=normal:1 seed=3");
+  for (const Index end : {Index{0x7fff'ffff}, std::numeric_limits<Index>::max()})
+    for (const Index least : {Index{17}, Index{1} << 31}) {
+      if (least > end) continue;
+      start.window_left = end;
+      const Shrunk shrunk = shrink_where(start, [&](const Problem& p) { return p.window_left >= least; });
+      EXPECT_EQ(shrunk.minimal.window_left, least);
+      EXPECT_EQ(shrunk.minimal.multiply_adds(), 2);
+    }
+}
+
 // A value changes within its kind: a window to the narrowest, a mask to one that closes rows, gaps to a base off its boundary.
 TEST(Shrink, AnOptionThatIsThereMayTakeAnotherValue) {
   const Problem window = problem_from_text("lq=9 lk=40 window_left=7 values=normal:1 seed=3");

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -131,6 +132,11 @@ TEST(Distribution, WindowsAreEmptyNarrowAboutAllAndMore) {
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left > 0 && p.window_left < p.lk - 1; }));
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left > p.lk; }));
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left >= 0 && p.window_right >= 0; }));
+  for (const Index end : {Index{1} << 31, std::numeric_limits<Index>::max()}) {
+    const auto at_end = [&](Index window) { return window == end || window == end - 1; };
+    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_left); }), 0.0005) << end;
+    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_right); }), 0.0005) << end;
+  }
 }
 
 TEST(Distribution, ScaleIsDefaultZeroNegativeSmallAndLarge) {

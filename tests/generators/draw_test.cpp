@@ -22,7 +22,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xd29f6a157cb34fa6u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x4ce4b9d5d0b9159u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 

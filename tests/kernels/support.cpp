@@ -40,7 +40,7 @@ struct Row {
   [[nodiscard]] bool open(Index j) const {
     const Index g = p.align == Align::top_left ? i : i + length() - p.lq;
     return j < length() && (!inputs.keep.present() || inputs.keep.at(b, h, i, j) != 0) && (!p.causal || j <= g) &&
-           (p.window_left < 0 || j >= g - p.window_left) && (p.window_right < 0 || j <= g + p.window_right);
+           (p.window_left < 0 || g - j <= p.window_left) && (p.window_right < 0 || j - g <= p.window_right);
   }
   [[nodiscard]] double score(Index j, bool softcap_before_bias) const {
     if (!open(j)) return -infinity;

@@ -17,8 +17,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 bool is_open(const attest_attention& a, Index b, Index h, Index i, Index j) {
   const Index keys = attest_present(&a.kv_lengths) ? static_cast<Index>(load(a.kv_lengths, b)) : a.k.shape[2];
   const Index g = a.align == ATTEST_BOTTOM_RIGHT ? i + keys - a.q.shape[2] : i;
-  return j < keys && (!a.causal || j <= g) && (a.window_left < 0 || j >= g - a.window_left) &&
-         (a.window_right < 0 || j <= g + a.window_right) && (!attest_present(&a.keep) || load(a.keep, b, h, i, j) != 0);
+  return j < keys && (!a.causal || j <= g) && (a.window_left < 0 || g - j <= a.window_left) &&
+         (a.window_right < 0 || j - g <= a.window_right) && (!attest_present(&a.keep) || load(a.keep, b, h, i, j) != 0);
 }
 
 double bias_of(const attest_attention& a, Index b, Index h, Index i, Index j) {

@@ -57,9 +57,9 @@ def open_keys(c):
     if c.causal:
         part &= j <= diagonal
     if c.window_left >= 0:
-        part &= j >= diagonal - c.window_left
+        part &= diagonal - j <= c.window_left
     if c.window_right >= 0:
-        part &= j <= diagonal + c.window_right
+        part &= j - diagonal <= c.window_right
     return part if c.bias is None else part & ~np.isneginf(values(c.bias, c.bias_dtype))
 
 
