@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Each planted fault is found by the default campaign and shrunk small; the kernel it departs from is not blamed.
 
-Usage: faults_test.py ATTEST --seeds N. Prints, per fault, the problems to the first failure over seeds 1..N (median,
-worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
+Usage: faults_test.py ATTEST --seeds N [--first-seed S]. Prints, per fault, the problems to the first failure over N seeds from S
+(1) on (median, worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
 shrinking. Of the catalogue, four faults in five must end at the smallest problem on which the law that found them sees them,
 and all within twice that (medians over the seeds). Where that is more than twice the smallest for any
 law, whose failure is another one, a campaign that goes on after the first failure must find and shrink that one too.
@@ -95,9 +95,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("attest")
     parser.add_argument("--seeds", type=int, required=True)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--faults", help="these alone, separated by commas")
     arguments = parser.parse_args()
-    attest = arguments.attest
+    attest, seeds = arguments.attest, range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     rows = json.loads(run(attest, "list", "faults", "--json", "-").stdout)
     smallest, by_law = {fault: size for fault, size, reason in records()}, records_by_law()
     smallest_of = lambda fault, law: by_law.get((fault, law), smallest[fault])
@@ -113,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for fault in (row["name"] for row in rows if row["name"] in smallest):
             try:
-                found = [first_finding(attest, fault, seed, folder) for seed in range(1, arguments.seeds + 1)]
+                found = [first_finding(attest, fault, seed, folder) for seed in seeds]
             except AssertionError as error:
                 failures.append(str(error))
                 continue
@@ -130,7 +131,7 @@ def main():
                   + ", ".join(sorted({f['property'] for f in found})), flush=True)
             failures += unfair(fault, found, smallest_of)
             if not shares[fault] <= MOST_TIMES_SMALLEST:
-                median = statistics.median(smallest_of_campaign(attest, fault, seed) for seed in range(1, arguments.seeds + 1))
+                median = statistics.median(smallest_of_campaign(attest, fault, seed) for seed in seeds)
                 print(f"    the smallest reproducer of {GOING_ON} problems: W = {median:.0f}", flush=True)
                 if not median <= MOST_TIMES_SMALLEST * smallest[fault]:
                     failures.append(f"{fault}: W = {median} at the least in {GOING_ON} problems, above {MOST_TIMES_SMALLEST} "
