@@ -145,10 +145,7 @@ class Confirmation {
     CaseOutcome seen = outcome_;
     const bool late = seen.finding()->verdict.kind == VerdictKind::timeout;
     take(std::move(again));
-    if (bench_.instance->may_search() && (ill || died(seen))) {
-      if (blame_before(ill, before)) return std::move(outcome_);
-      bench_.instance->searched();
-    }
+    if ((ill || died(seen)) && blame_before(ill, before)) return std::move(outcome_);
     if (late) {
       outcome_.slow = true;
       return std::move(outcome_);
@@ -157,16 +154,20 @@ class Confirmation {
     return unshown(before);
   }
 
-  // The latest check is the likeliest: the call of its problem, or those of its laws; or, if it is certain that there is
-  // something to blame, all that there was.
+  // The latest check is the likeliest: the call of its problem, or those of its laws. It is asked of every such failure; all
+  // that there was, if it is certain that there is something to blame, and few searches were in vain.
   bool blame_before(const std::optional<Ailment>& ill, const std::vector<Asked>& before) {
     if (before.empty()) return false;
     const Asked& latest = before.back();
-    if (!ill) return blame(ill, {latest});
+    if (!ill && !blame(ill, {latest})) return false;
     if (blame(ill, {Asked{latest.problem, {}}})) return true;
     for (const std::size_t law : latest.laws)
       if (!properties::properties()[law].base_call && blame(ill, {Asked{latest.problem, {law}}})) return true;
-    return blame(ill, {latest}) || (before.size() > 1 && blame(ill, shortest_beginning(before)));
+    if (!ill || blame(ill, {latest})) return true;
+    if (before.size() == 1 || !bench_.instance->may_search()) return false;
+    if (blame(ill, shortest_beginning(before))) return true;
+    bench_.instance->searched();
+    return false;
   }
 
   // The calls up to the one that poisons: fewer leave a fresh instance sound.

@@ -55,6 +55,10 @@ std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& 
   return Ailment{law.law, std::move(law.verdict), problem};
 }
 
+bool ended(const Ailment& ill) {
+  return ill.verdict.kind == VerdictKind::crash || ill.verdict.kind == VerdictKind::timeout;
+}
+
 // What is wrong for good: a kernel that errs now and then errs on the canary too.
 std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const Contract& contract) {
   constexpr int times = 3;
@@ -62,15 +66,14 @@ std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const C
   for (int i = 0; i < times; ++i) {
     bool answered = false;
     wrong = ask(problem, bench, contract, answered);
-    const bool ended =
-        wrong && (wrong->verdict.kind == VerdictKind::crash || wrong->verdict.kind == VerdictKind::timeout);
-    if (!wrong || ended) break;
+    if (!wrong || ended(*wrong)) break;
   }
   return wrong;
 }
 
-// The first canary that is answered rightly becomes that of the dtype; else what was wrong with the first.
-std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::Canary& canary_of_dtype) {
+// The first canary that is answered rightly becomes that of the dtype; else what was wrong with the first. After a death the
+// next is asked of another instance, which says nothing about this one: only of a `fresh` one are the others asked then.
+std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::Canary& canary_of_dtype, bool fresh) {
   std::optional<Ailment> first;
   for (const Sizes& size : canary_sizes) {
     const Problem problem = canary(size, bench.subject.info().supports, contract.policy[Stage::storage]);
@@ -83,6 +86,7 @@ std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::C
     if (!wrong || first) continue;
     first = std::move(wrong);
     if (first->verdict.kind == VerdictKind::timeout) break;  // the others would cost as much
+    if (!fresh && ended(*first)) break;
   }
   canary_of_dtype.none = !first;
   return first;
@@ -134,12 +138,14 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
   Instance::Canary& known = bench.instance->canary(contract.policy[Stage::storage]);
   if (known.none) return std::nullopt;
   if (known.problem) return ask_for_good(*known.problem, bench, contract);
-  std::optional<Ailment> wrong = choose(bench, contract, known);
+  std::optional<Ailment> wrong = choose(bench, contract, known, false);
   if (!wrong) return std::nullopt;
   // Of an instance that is not sound, or of a kernel that is wrong everywhere: a fresh one tells.
-  if (renew(bench) && !choose(bench, contract, known)) return known.none ? std::nullopt : std::move(wrong);
-  known.none = true;
-  return std::nullopt;
+  if (!renew(bench) || choose(bench, contract, known, true)) known.none = true;
+  if (known.none) return std::nullopt;
+  // Of a canary that ends fresh instances too, nobody knows what it says of that one.
+  if (ended(*wrong) && wrong->canary != *known.problem) return std::nullopt;
+  return wrong;
 }
 
 void warm_up(Bench bench, const Contract& contract) {

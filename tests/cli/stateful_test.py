@@ -59,6 +59,8 @@ def poisoned_alone(attest, subject, seeds, cases):
                 told += 1
                 which = f"{subject}, seed {seed}: {finding['bucket']}: {finding['problem']}"
                 expect(finding["verdict"] != "flaky", f"{which} is flaky: {finding.get('reason')}")
+                expect(finding["verdict"] == "poisoned" or not finding.get("after"),
+                       f"{which} is innocent: it fails after {finding.get('after')}")
                 if not finding["reproducer"]:
                     continue
                 entry = json.loads(Path(finding["reproducer"]).read_text())

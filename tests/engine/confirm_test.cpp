@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "attest/plugin.h"
 #include "engine/campaign.hpp"
@@ -124,6 +125,46 @@ TEST_F(Confirm, OnlyTheCallsThatPoisonAreBlamed) {
       }
     }
   EXPECT_GT(findings, 20);
+}
+
+// After a death nothing is left to look at: the first one of a dtype too is traced to the check before it, however many there were.
+TEST_F(Confirm, EachDeathIsBlamedOnTheCallBeforeIt) {
+  const auto subject = stateful(*fused, []() -> Meddle {
+    return [sick = std::make_shared<bool>(false)](const attest_attention& call, CallResult result) {
+      if (std::exchange(*sick, call.causal != 0 && !*sick))
+        return CallResult{CallStatus::crash, "the worker was killed by SIGSEGV", 0};
+      return result;
+    };
+  });
+  Station station(*subject, nullptr, nullptr);
+  const std::array laws{law_named("guards"), law_named(policy_bound_name)};
+  for (int round = 0; round < 5; ++round)
+    for (const char* dtype : {"f32", "f16", "bf16"}) {
+      const Problem culprit =
+          problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 causal=1 dtype=" + std::string(dtype));
+      const Problem innocent = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=7 d=4 dv=4 dtype=" + std::string(dtype));
+      const Contract contract = subject->info().contract(culprit.dtype);
+      ASSERT_FALSE(check_confirmed(culprit, contract, station.bench(), laws).reported);
+      const CaseOutcome outcome = check_confirmed(innocent, contract, station.bench(), laws);
+      ASSERT_TRUE(outcome.reported);
+      EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::poisoned) << dtype << ", round " << round;
+      EXPECT_EQ(outcome.blamed(innocent), culprit) << dtype << ", round " << round;
+    }
+}
+
+// The first canary ends every instance: that says nothing of this one.
+TEST_F(Confirm, AKernelThatDiesOfACanaryIsNotTakenForPoisoned) {
+  const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    const bool dies = call.k.shape[2] == 3, fails = call.k.shape[2] > 20;
+    if (dies) return CallResult{CallStatus::crash, "the worker was killed by SIGSEGV", 0};
+    return fails ? CallResult{CallStatus::error, "no such plan", 0} : result;
+  });
+  Observer silent;
+  const Summary summary = run_campaign(*subject, nullptr, options(1, 60), silent);
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings)
+    EXPECT_TRUE(finding.entry.seen == VerdictKind::error || finding.entry.seen == VerdictKind::crash)
+        << name(finding.entry.seen) << " " << finding.entry.reason;
 }
 
 TEST_F(Confirm, AKernelThatIsWrongEverywhereIsNotTakenForPoisoned) {
