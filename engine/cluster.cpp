@@ -12,6 +12,7 @@ namespace attest::engine {
 namespace {
 
 constexpr int most_pairs_asked = 48;        // of groups, each with up to three calls of a law
+constexpr int most_pairs_learned = 64;      // of groups, of whose failures together a predicate is learned
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
 
@@ -44,6 +45,9 @@ class Clustering {
     for (std::size_t at = 0; at < findings_.size(); ++at) add(study_.of(at));
     for (Siblings& group : groups_) settle(group);
     join([this](const Siblings& a, const Siblings& b) { return one_defect(a.speaker, b.speaker); });
+    join([this, left = most_pairs_learned](const Siblings& a, const Siblings& b) mutable {
+      return shorter_as_one(a, b, left) || shorter_as_one(b, a, left);
+    });
     if (known_.probe)
       join([this](const Siblings& a, const Siblings& b) {
         return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
@@ -67,6 +71,32 @@ class Clustering {
     if (claims(a, b) || claims(b, a)) return true;
     const bool one_law = a.key == b.key || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
+  }
+
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. At least
+  // a quarter of what the lesser takes must be saved: to tell the two apart is worth something too.
+  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
+    for (const Siblings* one : {&a, &b})
+      if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
+    if (kind_of(a.speaker.key) != kind_of(b.speaker.key) || left <= 0) return false;
+    --left;
+    Studied other = b.speaker;
+    other.key = a.speaker.key;
+    const std::set<std::string> its = buckets_of(b);
+    study_.learn_from(other, its);
+    if (other.failing.empty()) return false;
+    std::set<std::string> buckets = buckets_of(a);
+    buckets.insert(its.begin(), its.end());
+    Studied both = a.speaker;
+    study_.learn_from(both, buckets, &other);
+    if (both.failing.size() < enough_failures) return false;
+    const double first = a.speaker.learned.cost, second = other.learned.cost;
+    return !both.learned.predicate.atoms.empty() && both.learned.cost <= first + second - std::min(first, second) / 4;
+  }
+  [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
+    std::set<std::string> buckets;
+    for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
+    return buckets;
   }
 
   // It may bring groups together that were apart.
@@ -105,8 +135,7 @@ class Clustering {
       if (simpler(first, second) != simpler(second, first)) return simpler(first, second);
       return a.finding < b.finding;
     });
-    std::set<std::string> buckets;
-    for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
+    const std::set<std::string> buckets = buckets_of(group);
     std::vector<const Studied*> weightiest;
     for (const Studied& member : group.members) weightiest.push_back(&member);
     std::ranges::stable_sort(weightiest, [](const Studied* a, const Studied* b) {

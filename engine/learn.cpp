@@ -1,8 +1,11 @@
 #include "engine/learn.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -82,9 +85,10 @@ class Learner {
         if (better(candidate, best) && pays(candidate, shorter, without)) best = candidate;
     }
     Learned learned;
-    for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(atoms_[atom]);
+    for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(rounded(atoms_[atom]));
     learned.counts = separation(learned.predicate, failing_, passing_);
     learned.bits = std::max(0.0, without - best.cost);
+    learned.cost = best.cost;
     return learned;
   }
 
@@ -135,7 +139,7 @@ class Learner {
         if (std::ranges::any_of(base.atoms, [&](std::size_t other) { return atoms_[other] == atoms_[atom]; })) continue;
         const std::uint64_t failing = base.cover.failing.count_and(covers_[atom].failing),
                             passing = base.cover.passing.count_and(covers_[atom].passing);
-        if (failing == 0 || (failing == failing_before && passing == passing_before)) continue;
+        if (failing < options_.least_failing || (failing == failing_before && passing == passing_before)) continue;
         // More of what it leaves out must pass than of what it holds of.
         const double inside = static_cast<double>(failing) / static_cast<double>(failing + passing);
         const double all =
@@ -205,6 +209,26 @@ class Learner {
     }
     if (!real)
       for (const double value : thinned(values, thresholds)) add(trait, Op::eq, value);
+  }
+
+  // The same on all rows with the fewest digits.
+  [[nodiscard]] Atom rounded(Atom atom) const {
+    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Op::ge && atom.op != Op::le)) return atom;
+    const double value = atom.value, far = std::numeric_limits<double>::infinity();
+    double least = -far, most = far;  // values of rows on either side, or at it
+    for (const Rows rows : {failing_, passing_, anchors_})
+      for (const Row* row : rows) {
+        const double x = (*row)[atom.trait];
+        if (x < value) least = std::max(least, x);
+        if (x > value) most = std::min(most, x);
+      }
+    if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;
+    for (int digits = 0; digits < 16; ++digits) {
+      const double shorter = *parse_double(fmt::format("{:.{}e}", value, digits));
+      if (atom.op == Op::ge ? shorter > least && shorter <= value : shorter >= value && shorter < most)
+        return {atom.trait, atom.op, shorter};
+    }
+    return atom;
   }
 
   [[nodiscard]] Cover cover_of(const Atom& atom) const {

@@ -18,11 +18,13 @@ struct Learned {
   Predicate predicate;
   Separation counts;
   double bits = 0;  // by which it shortens the description of what fails; 0 if nothing does
+  double cost = 0;  // the bits that are left, with its own
 };
 
 struct LearnOptions {
-  bool pure = false;           // no problem that passes may lie inside
-  std::size_t most_atoms = 3;  // the longest conjunction
+  bool pure = false;                // no problem that passes may lie inside
+  std::size_t most_atoms = 3;       // the longest conjunction
+  std::uint64_t least_failing = 3;  // that a conjunction holds of: fewer have too much in common by chance
   // What a further comparison must save at least, as a share of all there is to say: many failures make any coincidence pay.
   double least_share = 0.08;
   bool of_layout = false;  // the failures are of the law `layout`: `other_layout` means something

@@ -85,8 +85,8 @@ bool Predicate::holds(const Row& row) const noexcept {
 }
 
 bool Predicate::holds(const Problem& problem, const Supports& supports) const {
-  return std::ranges::all_of(atoms,
-                             [&](const Atom& atom) { return atom.holds(traits()[atom.trait].get(problem, supports)); });
+  const Looked looked(problem, supports);
+  return std::ranges::all_of(atoms, [&](const Atom& atom) { return atom.holds(traits()[atom.trait].get(looked)); });
 }
 
 std::string to_text(const Predicate& predicate) {

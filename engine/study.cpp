@@ -40,7 +40,7 @@ Studied Study::of(std::size_t finding) const {
   return studied;
 }
 
-void Study::learn_from(Studied& studied, const std::set<std::string>& buckets) const {
+void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other) const {
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
   studied.failing.clear();
@@ -51,9 +51,9 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets) c
   const std::vector<const Row*> passing = table_.holding(studied.key.property);
   std::vector<const Row*> some = thinned_out(passing);
   for (const Row& row : beside) some.push_back(&row);
-  const Row* anchor = &studied.row;
-  studied.learned =
-      learn(thinned_out(studied.failing), some, {&anchor, 1}, {.of_layout = studied.key.property == "layout"});
+  std::vector<const Row*> anchors{&studied.row};
+  if (other) anchors.push_back(&other->row);
+  studied.learned = learn(thinned_out(studied.failing), some, anchors, {.of_layout = studied.key.property == "layout"});
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
 

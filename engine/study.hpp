@@ -33,8 +33,8 @@ class Study {
 
   // From the failures of its own bucket.
   [[nodiscard]] Studied of(std::size_t finding) const;
-  // From those of several buckets.
-  void learn_from(Studied& studied, const std::set<std::string>& buckets) const;
+  // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
+  void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
 
  private:
   [[nodiscard]] bool is_of(const CaseRow& row, const std::set<std::string>& buckets) const;

@@ -26,33 +26,38 @@ Trait field(std::string_view name) {
       break;
   }
   if (name == "scale")
-    trait.get = [](const Problem& p, const Supports&) { return p.effective_scale(); };
+    trait.get = [](const Looked& at) { return at.problem.effective_scale(); };
   else if (field->kind == FieldKind::real)
-    trait.get = [field](const Problem& p, const Supports&) { return field->get_real(p).value_or(0); };
+    trait.get = [field](const Looked& at) { return field->get_real(at.problem).value_or(0); };
   else
-    trait.get = [field](const Problem& p, const Supports&) { return static_cast<double>(field->get(p)); };
+    trait.get = [field](const Looked& at) { return static_cast<double>(field->get(at.problem)); };
   return trait;
 }
 
 template <class Get>
 Trait flag(std::string name, Get get) {
-  return {std::move(name), Kind::flag, {}, 0, [get](const Problem& p, const Supports&) { return get(p) ? 1.0 : 0.0; }};
+  return {std::move(name), Kind::flag, {}, 0, [get](const Looked& at) { return get(at.problem) ? 1.0 : 0.0; }};
 }
 
 template <class Get>
 Trait number(std::string name, double plain, Get get) {
-  return {std::move(name), Kind::number, {}, plain, [get](const Problem& p, const Supports&) {
-            return static_cast<double>(get(p));
+  return {std::move(name), Kind::number, {}, plain, [get](const Looked& at) {
+            return static_cast<double>(get(at.problem));
           }};
+}
+
+// Of what masks and values come to.
+template <class Get>
+Trait regime(std::string name, Kind kind, Get get) {
+  return {std::move(name), kind, {}, 0, [get](const Looked& at) { return static_cast<double>(get(at)); }};
 }
 
 template <auto Member>
 void add_remainders(std::vector<Trait>& all, const std::string& name, std::initializer_list<Index> divisors) {
   for (const Index divisor : divisors)
-    all.push_back(
-        {name + "%" + std::to_string(divisor), Kind::remainder, {}, 0, [divisor](const Problem& p, const Supports&) {
-           return static_cast<double>(p.*Member % divisor);
-         }});
+    all.push_back({name + "%" + std::to_string(divisor), Kind::remainder, {}, 0, [divisor](const Looked& at) {
+                     return static_cast<double>(at.problem.*Member % divisor);
+                   }});
 }
 
 // The bytes, at most 64, that divide the tensor's base and the distance of its rows.
@@ -67,6 +72,22 @@ Index alignment(const Problem& p, Layout layout, Index heads, Index rows, Index 
   if (rows > 1) reduce(placed.strides[2] * bytes);
   if (heads > 1) reduce(placed.strides[1] * bytes);
   return aligned;
+}
+
+// Whether heads alternate in memory, row by row, in q, k or v.
+bool interleaved(const Problem& p) {
+  const auto is = [](Layout layout, Index heads, Index rows) {
+    return layout == Layout::bshd && heads > 1 && rows > 1;
+  };
+  return is(p.q_layout, p.hq, p.lq) || is(p.k_layout, p.hkv, p.lk) || is(p.v_layout, p.hkv, p.lk);
+}
+
+template <auto Member>
+Trait row_bytes(std::string name) {
+  return {std::move(name), Kind::remainder, {}, 0, [](const Looked& at) {
+            const auto bytes = static_cast<Index>(size_of(dtype_of(at.problem.dtype)));
+            return static_cast<double>(at.problem.*Member * bytes % 16);
+          }};
 }
 
 std::vector<Trait> make() {
@@ -87,24 +108,49 @@ std::vector<Trait> make() {
     return p.q_layout != Layout::bhsd || p.k_layout != Layout::bhsd || p.v_layout != Layout::bhsd ||
            p.out_layout != Layout::bhsd;
   }));
+  all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));
+  all.push_back(
+      flag("diagonal", [](const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }));
+  all.push_back(flag("right_edge", [](const Problem& p) { return p.causal || p.window_right >= 0; }));
   all.push_back(flag("bias_excludes", [](const Problem& p) { return may_exclude(p.bias); }));
+  all.push_back(flag("bias_by_batch",
+                     [](const Problem& p) { return p.bias != Bias::none && p.b > 1 && (p.bias_axes & 1) != 0; }));
+  all.push_back(flag("bias_by_head",
+                     [](const Problem& p) { return p.bias != Bias::none && p.hq > 1 && (p.bias_axes & 2) != 0; }));
+  all.push_back(flag("keep_by_batch",
+                     [](const Problem& p) { return p.keep != Keep::none && p.b > 1 && (p.keep_axes & 1) != 0; }));
+  all.push_back(flag("keep_by_head",
+                     [](const Problem& p) { return p.keep != Keep::none && p.hq > 1 && (p.keep_axes & 2) != 0; }));
   all.push_back(flag("broadcast_bias", [](const Problem& p) { return p.bias != Bias::none && p.bias_axes != 15; }));
   all.push_back(flag("broadcast_keep", [](const Problem& p) { return p.keep != Keep::none && p.keep_axes != 15; }));
   all.push_back(number("q_align", 64, [](const Problem& p) { return alignment(p, p.q_layout, p.hq, p.lq, p.d); }));
   all.push_back(number("k_align", 64, [](const Problem& p) { return alignment(p, p.k_layout, p.hkv, p.lk, p.d); }));
   all.push_back(number("v_align", 64, [](const Problem& p) { return alignment(p, p.v_layout, p.hkv, p.lk, p.dv); }));
   all.push_back(number("out_align", 64, [](const Problem& p) { return alignment(p, p.out_layout, p.hq, p.lq, p.dv); }));
+  all.push_back(regime("closed_keys", Kind::flag, [](const Looked& at) { return at.masking().closed_keys; }));
+  all.push_back(regime("mask_closes", Kind::flag, [](const Looked& at) { return at.masking().mask_closes; }));
+  all.push_back(regime("last_key", Kind::flag, [](const Looked& at) { return at.masking().last_key; }));
+  all.push_back(regime("biased", Kind::flag, [](const Looked& at) { return at.masking().biased; }));
+  all.push_back(regime("open_keys", Kind::number, [](const Looked& at) { return at.masking().open_keys; }));
+  all.push_back(regime("least_row_bias", Kind::number, [](const Looked& at) { return at.masking().least_row_bias; }));
+  all.push_back(regime("least_row_max", Kind::number, [](const Looked& at) { return at.scores().least_row_max; }));
+  all.push_back(regime("largest_row_max", Kind::number, [](const Looked& at) { return at.scores().largest_row_max; }));
+  all.push_back(regime("largest_spread", Kind::number, [](const Looked& at) { return at.scores().largest_spread; }));
+  all.push_back(regime("largest_product", Kind::number, [](const Looked& at) { return at.scores().largest_product; }));
+  all.push_back(regime("zero_value", Kind::flag, [](const Looked& at) { return at.values().zero_row; }));
+  all.push_back(regime("least_value", Kind::number, [](const Looked& at) { return at.values().least; }));
+  all.push_back(regime("largest_value", Kind::number, [](const Looked& at) { return at.values().largest; }));
   add_remainders<&Problem::d>(all, "d", {2, 4, 8, 16});
   add_remainders<&Problem::dv>(all, "dv", {2, 4, 8, 16});
+  all.push_back(row_bytes<&Problem::d>("d_bytes%16"));
+  all.push_back(row_bytes<&Problem::dv>("dv_bytes%16"));
   add_remainders<&Problem::lk>(all, "lk", {2, 4, 8, 16, 32, 64});
   add_remainders<&Problem::lq>(all, "lq", {2, 4, 8, 16, 32, 64});
   Trait other = field("q_layout");
   other.name = "other_layout";
-  other.get = [](const Problem& p, const Supports& supports) {
-    return static_cast<double>(properties::other_layout(p, supports));
-  };
+  other.get = [](const Looked& at) { return static_cast<double>(properties::other_layout(at.problem, at.supports)); };
   all.push_back(std::move(other));
   return all;
 }
@@ -124,7 +170,8 @@ std::size_t trait_named(std::string_view name) {
 Row row_of(const Problem& problem, const Supports& supports) {
   Row row;
   row.reserve(traits().size());
-  for (const Trait& trait : traits()) row.push_back(trait.get(problem, supports));
+  const Looked looked(problem, supports);
+  for (const Trait& trait : traits()) row.push_back(trait.get(looked));
   return row;
 }
 

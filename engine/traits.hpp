@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,10 +9,34 @@
 
 #include "core/problem.hpp"
 #include "core/subject.hpp"
+#include "engine/regime.hpp"
 
 namespace attest::engine {
 
-// One thing that a learned predicate may say of a problem: a field of the field table, or a relation derived from it.
+// A problem whose traits are asked: what must be worked out for several of them is, once. Both arguments must outlive it.
+class Looked {
+ public:
+  Looked(const Problem& problem, const Supports& supports) : problem(problem), supports(supports) {}
+
+  const Problem& problem;
+  const Supports& supports;
+  [[nodiscard]] const Masking& masking() const { return once(masking_, masking_of); }
+  [[nodiscard]] const Scores& scores() const { return once(scores_, scores_of); }
+  [[nodiscard]] const ValueRange& values() const { return once(values_, values_of); }
+
+ private:
+  template <class T>
+  const T& once(std::optional<T>& known, T (*find)(const Problem&)) const {
+    if (!known) known = find(problem);
+    return *known;
+  }
+  mutable std::optional<Masking> masking_;
+  mutable std::optional<Scores> scores_;
+  mutable std::optional<ValueRange> values_;
+};
+
+// One thing that a learned predicate may say of a problem: a field of the field table, a relation derived from it, or what its
+// masks and values come to (regime.hpp).
 struct Trait {
   // How it is compared: below or above a number; with a label; as true or false; as a remainder that is 0 or not.
   enum class Kind : std::uint8_t { number, label, flag, remainder };
@@ -20,7 +45,7 @@ struct Trait {
   std::span<const std::string_view> labels;  // of a label
   double plain = 0;                          // the value of a problem in which it plays no part
   // Labels by index, flags 0 or 1. `supports` is needed for `other_layout`, the layout that the law of that name goes to.
-  std::function<double(const Problem&, const Supports&)> get;
+  std::function<double(const Looked&)> get;
 };
 
 // In the order in which predicates of equal merit prefer them.

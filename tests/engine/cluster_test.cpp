@@ -48,7 +48,8 @@ TEST(Cluster, TwoDefectsOfOneMessageStayApart) {
 }
 
 TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
-  for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped"}) {
+  for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped", "fault:row-empty-nan",
+                           "fault:max-init-zero", "fault:bias-broadcast"}) {
     const auto fault = builtin_subject(name, std::nullopt);
     const Summary summary = campaign(*fault, name);
     ASSERT_FALSE(summary.findings.empty()) << name;

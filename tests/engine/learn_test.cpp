@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "engine/regime.hpp"
 #include "generators/draw.hpp"
 
 namespace attest::engine {
@@ -48,6 +49,9 @@ TEST(Predicate, HoldsOfProblems) {
   for (const char* text : {"causal", "lq<lk", "group==2", "d%8!=0", "d%4==0", "dtype==f16", "k_align<=2", "q_align>=2",
                            "!scale_given", "k_layout!=bhsd"})
     EXPECT_TRUE(predicate_from_text(text)->holds(problem, everything)) << text;
+  for (const char* text : {"diagonal", "right_edge", "closed_keys", "open_keys==1", "!biased", "d_bytes%16!=0",
+                           "!interleaved", "least_row_bias==0", "largest_product>0", "!zero_value"})
+    EXPECT_TRUE(predicate_from_text(text)->holds(problem, everything)) << text;
   for (const char* text : {"!causal", "lq>lk", "group==1", "d%8==0", "dtype==f32", "k_align>=16", "scale<=0"})
     EXPECT_FALSE(predicate_from_text(text)->holds(problem, everything)) << text;
 }
@@ -80,6 +84,42 @@ TEST(Learn, FindsAThreshold) {
   ASSERT_EQ(learned.predicate.atoms.size(), 1u);
   EXPECT_EQ(traits()[learned.predicate.atoms[0].trait].name, "lk");
   EXPECT_EQ(learned.counts.failing, learned.counts.asked);
+}
+
+TEST(Learn, FindsWhatMasksAndValuesComeTo) {
+  const auto learned = [](const std::function<bool(const Problem&)>& fails) {
+    return to_text(Data(2500, fails).learned().predicate);
+  };
+  // A row may be left empty by a mask, a bias, lengths, a window or the diagonal, and the predicate is one.
+  EXPECT_EQ(learned([](const Problem& p) { return masking_of(p).open_keys == 0; }), "open_keys==0");
+  EXPECT_EQ(learned([](const Problem& p) { return masking_of(p).closed_keys; }), "closed_keys");
+  EXPECT_EQ(learned([](const Problem& p) { return masking_of(p).biased && p.lq > 1; }), "biased && lq>1");
+  EXPECT_EQ(learned([](const Problem& p) { return values_of(p).zero_row; }), "zero_value");
+  EXPECT_EQ(
+      learned([](const Problem& p) { return (p.causal || p.window_left >= 0 || p.window_right >= 0) && p.lq != p.lk; }),
+      "diagonal && lq!=lk");
+  EXPECT_EQ(learned([](const Problem& p) { return p.hq > 1 && p.bias != Bias::none && (p.bias_axes & 2) != 0; }),
+            "bias_by_head");
+}
+
+TEST(Learn, FindsABoundOfScoresWithFewDigits) {
+  const Data data(2500, [](const Problem& p) { return scores_of(p).least_row_max < -30; });
+  const Learned learned = data.learned();
+  ASSERT_EQ(learned.predicate.atoms.size(), 1u) << to_text(learned.predicate);
+  EXPECT_EQ(traits()[learned.predicate.atoms[0].trait].name, "least_row_max");
+  EXPECT_EQ(learned.counts.failing, learned.counts.asked);
+  EXPECT_EQ(learned.counts.failing_elsewhere, 0u);
+  EXPECT_LE(to_text(learned.predicate).size(), std::string("least_row_max<=-30.12").size())
+      << to_text(learned.predicate);
+  EXPECT_EQ(predicate_from_text(to_text(learned.predicate)), learned.predicate);
+}
+
+// A few failures have something in common whatever their cause.
+TEST(Learn, SaysNothingOfTwoFailures) {
+  int left = 2;
+  const Data data(1000, [&](const Problem& p) { return p.causal && p.lq > 3 && left-- > 0; });
+  ASSERT_EQ(data.failing.size(), 2u);
+  EXPECT_TRUE(data.learned().predicate.atoms.empty()) << to_text(data.learned().predicate);
 }
 
 // Where chance decides there is nothing to learn, however many comparisons are tried.

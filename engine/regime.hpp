@@ -1,0 +1,34 @@
+#pragma once
+#include "core/problem.hpp"
+
+namespace attest::engine {
+
+// What masks and values come to, told from a problem line without making its tensors: of rows and keys spread evenly over those
+// that are judged, as many as cost little, with the same bits everywhere. A row that was not looked at may be different.
+
+// Of the rows that have a key in them, what is open to them: by lengths, diagonal, window, keep and a bias of -inf.
+struct Masking {
+  double open_keys = 0;       // of the row that sees fewest; lk where there is no row
+  double least_row_bias = 0;  // the largest bias of a row's open keys, where that is least; 0 without bias
+  bool mask_closes = false;   // some row does not see some key for another reason than a bias
+  bool closed_keys = false;   // some row does not see some key
+  bool last_key = false;      // some row has the last key between its bounds, which are length, diagonal and window
+  bool biased = false;        // a bias other than 0 is added to some open key's score
+};
+Masking masking_of(const Problem& problem);
+
+// Scores as they enter softmax; a softcap is taken for a clamp, since tanh is no function of IEEE 754.
+struct Scores {
+  double least_row_max = 0, largest_row_max = 0;  // over rows with an open key
+  double largest_spread = 0;                      // between two scores of one row
+  double largest_product = 0;                     // |q.k| of an open key, before the scale
+};
+Scores scores_of(const Problem& problem);
+
+struct ValueRange {
+  double least = 0, largest = 0;
+  bool zero_row = false;  // a key whose value is zero throughout
+};
+ValueRange values_of(const Problem& problem);
+
+}  // namespace attest::engine
