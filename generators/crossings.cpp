@@ -130,14 +130,14 @@ Regions groups() {
           {"one key head", [](const Problem& p) { return p.hkv == 1 && p.hq > 1; }}};
 }
 
-Regions production_widths() {
+Regions widths_of_production() {
   Regions regions;
   for (const Index width : {64, 80, 96, 128, 256})
     regions.push_back({std::to_string(width), [=](const Problem& p) { return p.d == width && p.dv == width; }});
   return regions;
 }
 
-Regions production_groups() {
+Regions groups_of_production() {
   const auto group = [](const Problem& p) { return p.hkv > 0 ? p.hq / p.hkv : 0; };
   return {{"4", [=](const Problem& p) { return group(p) == 4; }},
           {"8", [=](const Problem& p) { return group(p) == 8; }},
@@ -233,7 +233,7 @@ std::vector<Crossing> make_crossings() {
       {"k layout x heads per key head", layouts("k_layout"), groups(), {}},
       {"agreeing layouts x heads per key head", agreeing_layouts(), groups(), {}},
       {"agreeing layouts x mask", agreeing_layouts(), no_mask, {}},
-      {"width of production x group", production_widths(), production_groups(), {}},
+      {"width of production x group", widths_of_production(), groups_of_production(), {}},
       {"values x dtype", labels("values", {"file"}), dtypes(), {}},
       {"values x keys", labels("values", {"file"}), key_counts(), {}},
       {"scale x dtype", scales(), dtypes(), {}},
