@@ -79,7 +79,7 @@ class RowKeys {
     const Index length = this->length(), diagonal = p_.align == Align::bottom_right ? i_ + length - p_.lq : i_;
     first_ = 0, last_ = length;
     if (p_.causal) last_ = std::min(last_, diagonal + 1);
-    if (p_.window_left >= 0) first_ = std::max(first_, diagonal - p_.window_left);
+    if (p_.window_left >= 0 && p_.window_left < diagonal) first_ = diagonal - p_.window_left;
     if (p_.window_right >= 0 && p_.window_right < last_ - diagonal) last_ = diagonal + p_.window_right + 1;
     last_ = std::max<Index>(last_, 0);
   }

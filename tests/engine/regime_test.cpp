@@ -17,8 +17,8 @@ constexpr double most = std::numeric_limits<double>::max();
 bool open(const Problem& p, const Inputs& in, Index b, Index h, Index i, Index j) {
   const Index length = p.lengths == Lengths::none ? p.lk : static_cast<Index>(in.kv_lengths.at(b, 0, 0, 0));
   const Index diagonal = p.align == Align::bottom_right ? i + length - p.lq : i;
-  return j < length && (!p.causal || j <= diagonal) && (p.window_left < 0 || j >= diagonal - p.window_left) &&
-         (p.window_right < 0 || j <= diagonal + p.window_right) &&
+  return j < length && (!p.causal || j <= diagonal) && (p.window_left < 0 || diagonal - j <= p.window_left) &&
+         (p.window_right < 0 || j - diagonal <= p.window_right) &&
          (p.keep == Keep::none || in.keep.at(b, h, i, j) != 0) &&
          (p.bias == Bias::none || in.bias.at(b, h, i, j) >= -most);
 }
