@@ -1,6 +1,7 @@
 #include "engine/cluster.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr int most_pairs_asked = 48;        // of groups, each with up to three calls of a law
 constexpr int most_pairs_learned = 64;      // of groups, of whose failures together a predicate is learned
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
+constexpr double most_chance = 0.05;        // that a few failures lie where they do
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
 
 // Findings of one defect, the simplest first, and one of them that speaks for all: learned from the failures of all.
@@ -48,6 +50,7 @@ class Clustering {
     join([this, left = most_pairs_learned](const Siblings& a, const Siblings& b) mutable {
       return shorter_as_one(a, b, left) || shorter_as_one(b, a, left);
     });
+    join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
     if (known_.probe)
       join([this](const Siblings& a, const Siblings& b) {
         return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
@@ -92,6 +95,22 @@ class Clustering {
     if (both.failing.size() < enough_failures) return false;
     const double first = a.speaker.learned.cost, second = other.learned.cost;
     return !both.learned.predicate.atoms.empty() && both.learned.cost <= first + second - std::min(first, second) / 4;
+  }
+  // Whether `few` are too few failures to tell a defect of their own, and lie, by the group's law, all where its predicate holds:
+  // so rare a place that they would not by chance.
+  [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
+    for (const Siblings* one : {&few, &group})
+      if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
+    const Predicate& predicate = group.speaker.learned.predicate;
+    const Separation& counts = group.speaker.learned.counts;
+    if (kind_of(few.speaker.key) != kind_of(group.speaker.key) || predicate.atoms.empty()) return false;
+    Studied told = few.speaker;
+    told.key = group.speaker.key;
+    study_.learn_from(told, buckets_of(few));
+    if (told.failing.empty() || told.failing.size() >= enough_failures) return false;
+    const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
+    return std::pow(share, static_cast<double>(told.failing.size())) <= most_chance &&
+           std::ranges::all_of(told.failing, [&](const Row* row) { return predicate.holds(*row); });
   }
   [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
     std::set<std::string> buckets;

@@ -61,7 +61,7 @@ TEST_P(Conforming, KeepsEveryLaw) {
     Contract contract = kernel.contract(policy_from_text(policy));
     const std::optional<BatchInvariance> promised = contract.batch_invariant;
     const Domain domain(Supports{}, {contract.policy[Stage::storage]});
-    for (std::uint64_t number = 0; number < 64; ++number) {
+    for (std::uint64_t number = 0; number < 96; ++number) {
       // Half of the time without the claim that leaves batch-bounded nothing to say.
       contract.batch_invariant = number % 2 ? BatchInvariance::bounded : promised;
       const Problem problem = draw_problem(domain, 17 + GetParam(), number, 1, 80);
