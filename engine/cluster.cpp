@@ -76,8 +76,7 @@ class Clustering {
     return one_law && alike(a, b);
   }
 
-  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. At least
-  // a quarter of what the lesser takes must be saved: to tell the two apart is worth something too.
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each.
   bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
     for (const Siblings* one : {&a, &b})
       if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
@@ -92,12 +91,13 @@ class Clustering {
     buckets.insert(its.begin(), its.end());
     Studied both = a.speaker;
     study_.learn_from(both, buckets, &other);
-    if (both.failing.size() < enough_failures) return false;
-    const double first = a.speaker.learned.cost, second = other.learned.cost;
-    return !both.learned.predicate.atoms.empty() && both.learned.cost <= first + second - std::min(first, second) / 4;
+    if (both.failing.size() < enough_failures || both.learned.predicate.atoms.empty()) return false;
+    return study_.bits_given(both, {&both.learned.predicate}) <
+           study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
   }
-  // Whether `few` are too few failures to tell a defect of their own, and lie, by the group's law, all where its predicate holds:
-  // so rare a place that they would not by chance.
+
+  // Whether `few` are too few failures to tell a defect of their own, fail the group's law too, and lie all where its
+  // predicate holds: so rare a place that they would not by chance.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
     for (const Siblings* one : {&few, &group})
       if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
@@ -107,10 +107,11 @@ class Clustering {
     Studied told = few.speaker;
     told.key = group.speaker.key;
     study_.learn_from(told, buckets_of(few));
-    if (told.failing.empty() || told.failing.size() >= enough_failures) return false;
+    const std::vector<const Row*>& all = few.speaker.failing;
+    if (told.failing.empty() || all.size() >= enough_failures) return false;
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
-    return std::pow(share, static_cast<double>(told.failing.size())) <= most_chance &&
-           std::ranges::all_of(told.failing, [&](const Row* row) { return predicate.holds(*row); });
+    return std::pow(share, static_cast<double>(all.size())) <= most_chance &&
+           std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
   }
   [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
     std::set<std::string> buckets;

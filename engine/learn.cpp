@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -88,7 +89,7 @@ class Learner {
     for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(rounded(atoms_[atom]));
     learned.counts = separation(learned.predicate, failing_, passing_);
     learned.bits = std::max(0.0, without - best.cost);
-    learned.cost = best.cost;
+    learned.atom_bits = atom_bits_;
     return learned;
   }
 
@@ -255,6 +256,29 @@ std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
   std::vector<const Row*> some;
   for (std::size_t i = 0; i < most; ++i) some.push_back(rows[i * rows.size() / most]);
   return some;
+}
+
+double description_bits(std::span<const Predicate* const> predicates, Rows failing, Rows passing, double atom_bits) {
+  struct Cell {
+    std::uint64_t failing = 0, asked = 0;
+  };
+  std::map<std::vector<bool>, Cell> cells;
+  const auto cell_of = [&](const Row& row) -> Cell& {
+    std::vector<bool> answers;
+    for (const Predicate* predicate : predicates) answers.push_back(predicate->holds(row));
+    return cells[answers];
+  };
+  for (const Row* row : failing) {
+    Cell& cell = cell_of(*row);
+    ++cell.failing;
+    ++cell.asked;
+  }
+  for (const Row* row : passing) ++cell_of(*row).asked;
+  double bits = 0;
+  for (const Predicate* predicate : predicates) bits += static_cast<double>(predicate->atoms.size()) * atom_bits;
+  for (const auto& [answers, cell] : cells)
+    bits += std::log2(static_cast<double>(cell.asked) + 1) + entropy_bits(cell.failing, cell.asked);
+  return bits;
 }
 
 Separation separation(const Predicate& predicate, Rows failing, Rows passing) {

@@ -17,8 +17,8 @@ struct Separation {
 struct Learned {
   Predicate predicate;
   Separation counts;
-  double bits = 0;  // by which it shortens the description of what fails; 0 if nothing does
-  double cost = 0;  // the bits that are left, with its own
+  double bits = 0;       // by which it shortens the description of what fails; 0 if nothing does
+  double atom_bits = 0;  // that one comparison takes to say
 };
 
 struct LearnOptions {
@@ -39,6 +39,11 @@ Learned learn(std::span<const Row* const> failing, std::span<const Row* const> p
 
 // At most 4,096 of them, spread evenly: enough to learn from. What was learned is then counted on all.
 std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows);
+
+// Bits that tell which rows fail, given what one or two predicates say of each: their own length, and for every combination of
+// answers how many rows fail and which. An empty predicate says nothing, at no cost.
+double description_bits(std::span<const Predicate* const> predicates, std::span<const Row* const> failing,
+                        std::span<const Row* const> passing, double atom_bits);
 
 Separation separation(const Predicate& predicate, std::span<const Row* const> failing,
                       std::span<const Row* const> passing);

@@ -57,6 +57,11 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
 
+double Study::bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const {
+  return description_bits({predicates.begin(), predicates.size()}, thinned_out(studied.failing),
+                          thinned_out(table_.holding(studied.key.property)), studied.learned.atom_bits);
+}
+
 bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) const {
   const auto found = buckets_.find(row.signature);
   return found == buckets_.end() || found->second.empty() || buckets.contains(found->second);
