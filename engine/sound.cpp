@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/supports.hpp"
 #include "engine/instance.hpp"
 #include "properties/property.hpp"
 
@@ -23,7 +24,8 @@ Index offered(const DimRange& range, Index n) {
   return std::min((least + step - 1) / step * step, range.max);
 }
 
-Problem canary(const Sizes& size, const Supports& s, Format dtype) {
+// Nothing where the subject takes no problem of about that size.
+std::optional<Problem> canary(const Sizes& size, const Supports& s, Format dtype) {
   Problem p;
   p.dtype = dtype;
   p.b = offered(s.b, size[0]);
@@ -36,6 +38,7 @@ Problem canary(const Sizes& size, const Supports& s, Format dtype) {
   p.dv = s.dv_equals_d ? p.d : offered(s.dv, size[6]);
   p.values = Values::normal;
   p.seed = canary_seed;
+  if (p.hkv < 1 || p.hq % p.hkv != 0 || declined(p, s, {&dtype, 1})) return std::nullopt;
   return p;
 }
 
@@ -76,11 +79,12 @@ std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const C
 std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::Canary& canary_of_dtype, bool fresh) {
   std::optional<Ailment> first;
   for (const Sizes& size : canary_sizes) {
-    const Problem problem = canary(size, bench.subject.info().supports, contract.policy[Stage::storage]);
+    const auto problem = canary(size, bench.subject.info().supports, contract.policy[Stage::storage]);
+    if (!problem) continue;
     bool answered = false;
-    std::optional<Ailment> wrong = ask(problem, bench, contract, answered);
+    std::optional<Ailment> wrong = ask(*problem, bench, contract, answered);
     if (!wrong && answered) {
-      canary_of_dtype.problem = problem;
+      canary_of_dtype.problem = *problem;
       return std::nullopt;
     }
     if (!wrong || first) continue;
@@ -151,10 +155,11 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
 void warm_up(Bench bench, const Contract& contract) {
   Instance none;
   if (!bench.instance) bench.instance = &none;
-  const auto& known = bench.instance->canary(contract.policy[Stage::storage]).problem;
+  const Format dtype = contract.policy[Stage::storage];
+  std::optional<Problem> problem = bench.instance->canary(dtype).problem;
+  if (!problem) problem = canary(canary_sizes[0], bench.subject.info().supports, dtype);
   bool answered = false;
-  ask(known.value_or(canary(canary_sizes[0], bench.subject.info().supports, contract.policy[Stage::storage])), bench,
-      contract, answered);
+  if (problem) ask(*problem, bench, contract, answered);
 }
 
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {
