@@ -116,6 +116,8 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   }
   // How many eta a quotient that underflows may be off by, beyond one: its ulps are those of subnormals.
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
+  // What a weight that is divided first may be off by among subnormals.
+  [[nodiscard]] double eta_quotient() const { return (1 + division_excess()) * eta_softmax; }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
   // How far off 0, per unit of the score, ln of the largest weight may be: as far as an argument of 2^x, or of exp(lse_i - lse),

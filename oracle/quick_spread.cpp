@@ -125,7 +125,7 @@ void Quick::square_row(Index n) {
   const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double underflow =
       2 * f.root_n *
-      ((m.eps_lazy + m.eta_weights) * row.accept.inverse_mass + (first ? m.eta_softmax + m.eta_weights : 0)) *
+      ((m.eps_lazy + m.eta_weights) * row.accept.inverse_mass + (first ? m.eta_quotient() + m.eta_weights : 0)) *
       (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
   const MeanPart of_mean = mean_part(row, sums.p2, undivided);
   row.spread = {.inverse_mass = row.accept.inverse_mass,

@@ -192,7 +192,7 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
     if (row.p[t] * row.mass >= least_weight) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
-    if (normalises_first_ && row.p[t] >= least_share) variance += square(m.eta_softmax * e.v[t]) / 3;
+    if (normalises_first_ && row.p[t] >= least_share) variance += square(m.eta_quotient() * e.v[t]) / 3;
   }
   return variance;
 }

@@ -28,7 +28,7 @@ entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||s
 'Re=enters?ETA(P.store)*std::max(1.0,std::sqrt(asc))*(1+U(P.store)):0;'
 underflow='{double w=p[j],e0=1.01*std::exp(P.lazy)*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
 'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
-'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=e1*e1*v[j]*v[j]\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
+'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=std::pow(e1*std::max(1.0,2*P.div_ulp)*v[j],2)\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
 rescaled='{double most=0; for(int way=0;way<2;way++){ double top=-1e300,before=0,sum=0; for(int k=0;k<n;k++){ int t=way?n-1-k:k; '\
 'if(z[t]>top){ top=z[t]; sum+=std::fabs(before); } before+=p[t]\/L*(v[t]-y); } most=std::max(most,sum); } s2+=ce*ce*most*most\/3; }'
 blocks='double parts=0; for(int bs: {1,4,16,32,64,128,256,512}){ double q=0,b=0; for(int t=0;t<n;t++){ b+=p[t]\/L*v[t]; '\

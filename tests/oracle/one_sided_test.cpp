@@ -199,6 +199,18 @@ TEST(OneSided, TanhIsNoDrift) {
   EXPECT_LE(second, results / 100 + 1);
 }
 
+// A weight of two subnormals of f16 that a poor division makes 204 larger.
+TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {
+  const Contract contract = contract_from_json(nlohmann::json::parse(R"({"div_ulp":204.8,"normalise":["before"]})"),
+                                               policy_from_text("f16-softmax16"));
+  const Problem problem = problem_from_text("lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p+0 values=constant:1 "
+                                            "edit=k[0,0,0,0]:0x1p+4;k[0,0,1,0]:0x0p+0;v[0,0,0,0]:0x0p+0");
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  EXPECT_LE(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 204) * 0x1p-24), 2);
+  EXPECT_GT(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 2040) * 0x1p-24), 5);
+}
+
 TEST(Prefixes, TakeEveryOrderInWhichLanesAdd) {
   const oracle::Prefixes rising = oracle::prefixes(std::vector<double>{0, 0, 0, 1});
   EXPECT_EQ(rising.squares, 1);

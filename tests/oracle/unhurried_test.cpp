@@ -216,7 +216,7 @@ class PlainRow {
         std::max({std::sqrt(keys) * m_.eta_pv, m_.c_div * m_.eta_pv, m_.merges ? m_.eta_partial : 0}) / unit;
     const double s2 = std::max(moved, 0.0) / square(mass_) + of_y * y * y + square(absolute);
     const double floor = 2 * std::sqrt(keys) *
-                             ((m_.eps_lazy + m_.eta_weights) / mass_ + (before ? m_.eta_softmax + m_.eta_weights : 0)) *
+                             ((m_.eps_lazy + m_.eta_weights) / mass_ + (before ? m_.eta_quotient() + m_.eta_weights : 0)) *
                              (shift < 0.01 ? 1 : std::exp(shift)) +
                          0x1p-62 * std::sqrt(keys);
     const Format tensor = format_of(case_.out.dtype());
