@@ -57,7 +57,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
         std::min(variance + square(m.u_cap * argument) + square(m.eta_cap * (1 + m.softcap)), square(0.5 * m.softcap));
     const double capped =
         m.tanh_absolute > 0 ? m.tanh_absolute * m.softcap : m.tanh_relative * std::min(m.softcap, argument);
-    variance += square(capped) / 3 + square(m.eta_cap * (1 + m.softcap));
+    variance += (square(capped) + square(m.tanh_underflow * m.softcap)) / 3 + square(m.eta_cap * (1 + m.softcap));
   }
   if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score * z) / 3 + m.of_bias() * square(key.bias);
   variance += ((1 + m.a1) * square(m.u_softmax * z) + m.a3 * square(m.u_softmax * below)) / 3 +
@@ -274,8 +274,10 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
     const bool absolute = m.arithmetic.tanh == TanhError::absolute;
     std::vector<double> moved = e.moved;
     for (std::size_t t = 0; t < moved.size(); ++t)
-      moved[t] *= absolute ? m.softcap : std::min(m.softcap, std::fabs(capped_[t]));
-    bias += one_sided_tanh(m) * one_sided(moved, by_capped_, capped_);
+      moved[t] *= absolute ? one_sided_tanh(m) * m.softcap
+                           : std::max(one_sided_tanh(m) * std::min(m.softcap, std::fabs(capped_[t])),
+                                      m.tanh_underflow * m.softcap);  // in ulps, also where they are subnormal
+    bias += one_sided(moved, by_capped_, capped_);
   }
   return bias;
 }

@@ -211,6 +211,21 @@ TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {
   EXPECT_GT(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 2040) * 0x1p-24), 5);
 }
 
+// s/c is the smallest subnormal of the softcap's format, and tanh four of these too much.
+TEST(OneSided, ATanhAmongSubnormalsIsOffByUlpsOfThese) {
+  const Contract contract = contract_for(policy_from_text("f32,softcap=f16"));
+  const Problem problem = problem_from_text("lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 softcap=0x1p+5 values=constant:1 "
+                                            "edit=k[0,0,0,0]:0x1p-19;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  const auto needed = [&](double steps) {
+    const double off = steps * 0x1p-24 * 32 / 4;  // of the mean of 1 and 0
+    return oracle.lambda_needed(0, 0, 0, 0, problem.dtype, round_to(Format::f32, 0.5 + 0x1p-19 / 4 + off));
+  };
+  EXPECT_LE(needed(4), 2);
+  EXPECT_GT(needed(100), 5);
+}
+
 TEST(Prefixes, TakeEveryOrderInWhichLanesAdd) {
   const oracle::Prefixes rising = oracle::prefixes(std::vector<double>{0, 0, 0, 1});
   EXPECT_EQ(rising.squares, 1);
