@@ -86,7 +86,7 @@ double Quick::largest_tau(const State& row, double variance) const {
     variance +=
         (2 * square(m.u_scale) + square(m.u_entered)) * square(products) / 3 + square(m.eta_entering * row.q_norm);
   double shared = m.u_softmax * row.f->a2 * (std::fabs(row.z_max) + row.e_most);
-  if (m.scaled_keys)
+  if (m.scaled_queries)
     shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k_norm_;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }

@@ -96,9 +96,11 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
     const KeyScore score{row.z[t], qk, std::sqrt(sums.squares), std::sqrt(sums.prefix_squares), bias_[t]};
     tau[t] = std::sqrt(own_variance(call, row, score));
     if (!(tau[t] < most_tau)) tau[t] = most_tau;
-    if (m.scaled_keys)
+    if (m.scaled_queries)
       tau1[t] = (m.u_scale * std::sqrt(2.0) + m.u_entered) * score.norm / std::sqrt(3.0) +
                 (m.eta_scale + m.eta_entering) * norm({key, stride}) / std::sqrt(3.0);
+    if (m.operand_rounds)
+      tau1[t] += (m.u_operand * score.norm + m.eta_operand * m.mu * norm({key, stride})) / std::sqrt(3.0);
     tau1[t] = std::min(tau1[t] + m.u_softmax * row.a2 * row.z_top / std::sqrt(3.0), most_tau);
     largest_tau = std::max(largest_tau, tau[t] + tau1[t]);
   }

@@ -203,8 +203,9 @@ TEST(OneSided, TanhIsNoDrift) {
 TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {
   const Contract contract = contract_from_json(nlohmann::json::parse(R"({"div_ulp":204.8,"normalise":["before"]})"),
                                                policy_from_text("f16-softmax16"));
-  const Problem problem = problem_from_text("lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p+0 values=constant:1 "
-                                            "edit=k[0,0,0,0]:0x1p+4;k[0,0,1,0]:0x0p+0;v[0,0,0,0]:0x0p+0");
+  const Problem problem = problem_from_text(
+      "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p+0 values=constant:1 "
+      "edit=k[0,0,0,0]:0x1p+4;k[0,0,1,0]:0x0p+0;v[0,0,0,0]:0x0p+0");
   const Inputs inputs = materialise(problem);
   oracle::AttentionOracle oracle(contract, problem, inputs);
   EXPECT_LE(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 204) * 0x1p-24), 2);
@@ -214,8 +215,9 @@ TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {
 // s/c is the smallest subnormal of the softcap's format, and tanh four of these too much.
 TEST(OneSided, ATanhAmongSubnormalsIsOffByUlpsOfThese) {
   const Contract contract = contract_for(policy_from_text("f32,softcap=f16"));
-  const Problem problem = problem_from_text("lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 softcap=0x1p+5 values=constant:1 "
-                                            "edit=k[0,0,0,0]:0x1p-19;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
+  const Problem problem = problem_from_text(
+      "lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 softcap=0x1p+5 values=constant:1 "
+      "edit=k[0,0,0,0]:0x1p-19;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
   const Inputs inputs = materialise(problem);
   oracle::AttentionOracle oracle(contract, problem, inputs);
   const auto needed = [&](double steps) {
@@ -224,6 +226,19 @@ TEST(OneSided, ATanhAmongSubnormalsIsOffByUlpsOfThese) {
   };
   EXPECT_LE(needed(4), 2);
   EXPECT_GT(needed(100), 5);
+}
+
+// A q that carries the scale is rounded so far that scores move by nats: weights do not act linearly, though no k is scaled.
+TEST(OneSided, ARoundedQueryAloneMovesWeightsOutOfTheLinear) {
+  const Contract contract = contract_from_json(
+      nlohmann::json::parse(R"({"fold":["q"],"exp2":false,"lazy":0,"lse_merge":"none","normalise":["after"]})"),
+      policy_from_text("bf16"));
+  const Problem problem = problem_from_text(
+      "b=16 hq=8 hkv=1 lq=4 lk=5 d=5 dv=5 dtype=bf16 scale=-0x1.9a374ep+0 softcap=0x1p+2 causal=1 align=bottom_right "
+      "lengths=ragged values=large_integers:1 seed=4186392876");
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  EXPECT_LE(oracle.lambda_needed(10, 6, 2, 2, problem.dtype, 10.375), 4);  // 12 where only folding into k counted
 }
 
 TEST(Prefixes, TakeEveryOrderInWhichLanesAdd) {
