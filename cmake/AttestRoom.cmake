@@ -1,8 +1,8 @@
 # attest_add_room(NAME [SOURCES file...] [TOGETHER file...] [PUBLIC_LIBS target...] [PRIVATE_LIBS target...])
 #
 # A room of the house: the static library attest_NAME, alias attest::NAME. Includes are written
-# from the repository root ("core/problem.hpp") or from include/ (<attest/plugin.h>). SOURCES are compiled one by one; those
-# of TOGETHER see attest_compile_together().
+# from the repository root ("core/problem.hpp") or from include/ (<attest/plugin.h>). SOURCES are
+# compiled one by one; those of TOGETHER see attest_compile_together().
 function(attest_add_room name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TOGETHER;PUBLIC_LIBS;PRIVATE_LIBS")
   if(arg_UNPARSED_ARGUMENTS OR NOT (arg_SOURCES OR arg_TOGETHER))
@@ -18,9 +18,10 @@ endfunction()
 
 # attest_compile_together(TARGET file...)
 #
-# Further sources of TARGET, of which a release compiles up to sixteen at a time, so that headers are parsed and templates
-# instantiated once for all of them (ATTEST_UNITY). No two may therefore give one name to different things, in anonymous namespaces neither. Not for inner
-# loops, which are compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
+# Further sources of TARGET, of which a release compiles up to sixteen at a time, so that headers
+# are parsed and templates instantiated once for all of them (ATTEST_UNITY). No two may therefore
+# give one name to different things, in anonymous namespaces neither. Not for inner loops, which are
+# compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
 function(attest_compile_together target)
   get_target_property(alone ${target} SOURCES)
   # Those that include the heaviest header share as few parts as can be.
