@@ -17,6 +17,11 @@ constexpr bool is_finding(VerdictKind kind) noexcept {
          kind == VerdictKind::timeout || kind == VerdictKind::poisoned || kind == VerdictKind::flaky;
 }
 
+// Whether the call took its subject along: crash, timeout.
+constexpr bool ends_instance(VerdictKind kind) noexcept {
+  return kind == VerdictKind::crash || kind == VerdictKind::timeout;
+}
+
 // The class of a wrong value, part of the failure key: a shrink step must not turn a NaN into a rounding error.
 enum class Wrong : std::uint8_t { none, finite, nan, infinity, memory };
 std::string_view name(Wrong wrong) noexcept;

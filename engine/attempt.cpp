@@ -10,11 +10,6 @@
 #include "properties/property.hpp"
 
 namespace attest::engine {
-namespace {
-
-bool ends_instance(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
-
-}  // namespace
 
 Attempt::Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy)
     : key_(outcome.key()),

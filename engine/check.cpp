@@ -48,8 +48,6 @@ Verdict run_law(const Property& property, Trial& trial) {
   }
 }
 
-bool ends_the_case(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
-
 // A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
 void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outcome) {
   const auto all = properties::properties();
@@ -64,7 +62,7 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
   }
   for (LawVerdict& law : outcome.laws) {
     law.verdict = run_law(all[law.law], trial);
-    if (ends_the_case(law.verdict.kind)) return;
+    if (ends_instance(law.verdict.kind)) return;
   }
 }
 
@@ -85,7 +83,7 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
 // After a death the next call finds a fresh instance.
 void tell(Instance& instance, const Problem& problem, std::span<const std::size_t> laws, const CaseOutcome& outcome) {
   instance.asked(problem, laws);
-  if (outcome.reported && ends_the_case(outcome.finding()->verdict.kind)) instance.started();
+  if (outcome.reported && ends_instance(outcome.finding()->verdict.kind)) instance.started();
 }
 
 }  // namespace

@@ -76,11 +76,16 @@ class Clustering {
     return one_law && alike(a, b);
   }
 
-  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each.
-  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
+  // Whether a predicate could tell of both: each is of single cases, answers alike from call to call, and fails one way.
+  [[nodiscard]] bool comparable(const Siblings& a, const Siblings& b) const {
     for (const Siblings* one : {&a, &b})
       if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
-    if (kind_of(a.speaker.key) != kind_of(b.speaker.key) || left <= 0) return false;
+    return kind_of(a.speaker.key) == kind_of(b.speaker.key);
+  }
+
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each.
+  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
+    if (!comparable(a, b) || left <= 0) return false;
     --left;
     Studied other = b.speaker;
     other.key = a.speaker.key;
@@ -99,16 +104,11 @@ class Clustering {
   // Whether `few` are too few failures to tell a defect of their own, fail the group's law too, and lie all where its
   // predicate holds: so rare a place that they would not by chance.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
-    for (const Siblings* one : {&few, &group})
-      if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
     const Predicate& predicate = group.speaker.learned.predicate;
     const Separation& counts = group.speaker.learned.counts;
-    if (kind_of(few.speaker.key) != kind_of(group.speaker.key) || predicate.atoms.empty()) return false;
-    Studied told = few.speaker;
-    told.key = group.speaker.key;
-    study_.learn_from(told, buckets_of(few));
     const std::vector<const Row*>& all = few.speaker.failing;
-    if (told.failing.empty() || all.size() >= enough_failures) return false;
+    if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
+    if (study_.failing(group.speaker.key, buckets_of(few)).empty()) return false;
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
     return std::pow(share, static_cast<double>(all.size())) <= most_chance &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
@@ -174,10 +174,7 @@ class Clustering {
 
   // Whether `other` is what `group` is about, by asking laws about reproducers.
   bool belongs(const Siblings& other, const Siblings& group) const {
-    if (kind_of(group.speaker.key) != kind_of(other.speaker.key)) return false;
-    for (const Siblings* one : {&other, &group})
-      if (entry(one->members.front()).seen == VerdictKind::flaky || !of_one_case(entry(one->members.front())))
-        return false;
+    if (!comparable(other, group)) return false;
     if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
       return fails_there(other, group) || enters(other, group);
     const Studied &theirs = group.members.front(), &its = other.members.front();
@@ -197,7 +194,7 @@ class Clustering {
   [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) const {
     const Studied& told = other.members.front();
     const Learned& learned = group.speaker.learned;
-    if (entry(told).seen == VerdictKind::crash || entry(told).seen == VerdictKind::timeout) return false;
+    if (ends_instance(entry(told).seen)) return false;
     if (!(sufficient(learned) || necessary(learned)) || learned.predicate.holds(told.row)) return false;
     const std::vector<Problem> calls = known_.probe(entry(told), entry(told).property).calls;
     return std::ranges::any_of(

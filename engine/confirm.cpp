@@ -16,9 +16,7 @@ constexpr int repeats = 3;
 constexpr std::size_t most_before = 8;  // kept with a case, of which a block holds thousands
 
 bool died(const CaseOutcome& outcome) {
-  return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) {
-    return law.verdict.kind == VerdictKind::crash || law.verdict.kind == VerdictKind::timeout;
-  });
+  return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) { return ends_instance(law.verdict.kind); });
 }
 
 bool shows(const CaseOutcome& outcome, std::size_t law) {

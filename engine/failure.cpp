@@ -29,8 +29,7 @@ constexpr std::string_view why_not_fresh = "a fresh instance does not show it";
 
 // Runs that tell a failure that always shows from one that does not; a time limit is waited for once.
 int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : kind == VerdictKind::crash ? 5 : 12; }
-bool costs_a_life(VerdictKind kind) { return kind == VerdictKind::crash || kind == VerdictKind::timeout; }
-int runs_of_a_race(VerdictKind kind) { return costs_a_life(kind) ? 6 : 20; }
+int runs_of_a_race(VerdictKind kind) { return ends_instance(kind) ? 6 : 20; }
 constexpr std::int64_t calls_behind = 4;  // times the budget where each candidate takes calls before it
 constexpr int most_tries = 12;            // of one candidate
 
@@ -65,7 +64,7 @@ class Reproducer {
   Verdict behind(const Verdict& seen) {
     if (!attempt_.shows_behind(entry_.problem, attempt_.after()))
       return flaky_verdict(seen, "the same calls before it did not show it again");
-    if (!costs_a_life(seen.kind)) left_.calls *= calls_behind;
+    if (!ends_instance(seen.kind)) left_.calls *= calls_behind;
     spend(attempt_.shorten(entry_.problem, half()));
     const bool fewest = entry_.minimal;
     Verdict verdict = smaller(entry_.problem, seen);
@@ -102,7 +101,7 @@ class Reproducer {
   // What does not always show is asked for several times, and the entry says how often it showed.
   Verdict now_and_then(const Verdict& seen, Rate rate) {
     const Problem before = entry_.problem;
-    if (costs_a_life(seen.kind)) {
+    if (ends_instance(seen.kind)) {
       entry_.minimal = false;
       entry_.shown = Rate{std::max(rate.seen, 1), rate.runs};
       return seen;

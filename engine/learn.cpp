@@ -216,6 +216,7 @@ class Learner {
   [[nodiscard]] Atom rounded(Atom atom) const {
     if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Op::ge && atom.op != Op::le)) return atom;
     const double value = atom.value, far = std::numeric_limits<double>::infinity();
+    if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;
     double least = -far, most = far;  // values of rows on either side, or at it
     for (const Rows rows : {failing_, passing_, anchors_})
       for (const Row* row : rows) {
@@ -223,7 +224,6 @@ class Learner {
         if (x < value) least = std::max(least, x);
         if (x > value) most = std::min(most, x);
       }
-    if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;
     for (int digits = 0; digits < 16; ++digits) {
       const double shorter = *parse_double(fmt::format("{:.{}e}", value, digits));
       if (atom.op == Op::ge ? shorter > least && shorter <= value : shorter >= value && shorter < most)

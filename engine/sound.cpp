@@ -58,10 +58,6 @@ std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& 
   return Ailment{law.law, std::move(law.verdict), problem};
 }
 
-bool ended(const Ailment& ill) {
-  return ill.verdict.kind == VerdictKind::crash || ill.verdict.kind == VerdictKind::timeout;
-}
-
 // What is wrong for good: a kernel that errs now and then errs on the canary too.
 std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const Contract& contract) {
   constexpr int times = 3;
@@ -69,7 +65,7 @@ std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const C
   for (int i = 0; i < times; ++i) {
     bool answered = false;
     wrong = ask(problem, bench, contract, answered);
-    if (!wrong || ended(*wrong)) break;
+    if (!wrong || ends_instance(wrong->verdict.kind)) break;
   }
   return wrong;
 }
@@ -90,7 +86,7 @@ std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::C
     if (!wrong || first) continue;
     first = std::move(wrong);
     if (first->verdict.kind == VerdictKind::timeout) break;  // the others would cost as much
-    if (!fresh && ended(*first)) break;
+    if (!fresh && ends_instance(first->verdict.kind)) break;
   }
   canary_of_dtype.none = !first;
   return first;
@@ -148,7 +144,7 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
   if (!renew(bench) || choose(bench, contract, known, true)) known.none = true;
   if (known.none) return std::nullopt;
   // Of a canary that ends fresh instances too, nobody knows what it says of that one.
-  if (ended(*wrong) && wrong->canary != *known.problem) return std::nullopt;
+  if (ends_instance(wrong->verdict.kind) && wrong->canary != *known.problem) return std::nullopt;
   return wrong;
 }
 

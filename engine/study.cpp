@@ -43,9 +43,7 @@ Studied Study::of(std::size_t finding) const {
 void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other) const {
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
-  studied.failing.clear();
-  for (const CaseRow& row : table_.rows())
-    if (row.fails(studied.key) && is_of(row, buckets)) studied.failing.push_back(&row.traits);
+  studied.failing = failing(studied.key, buckets);
   std::vector<Row> beside;
   if (studied.key == failure_key_of(entry)) beside = passing_neighbours(entry);
   const std::vector<const Row*> passing = table_.holding(studied.key.property);
@@ -55,6 +53,13 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   if (other) anchors.push_back(&other->row);
   studied.learned = learn(thinned_out(studied.failing), some, anchors, {.of_layout = studied.key.property == "layout"});
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
+}
+
+std::vector<const Row*> Study::failing(const FailureKey& key, const std::set<std::string>& buckets) const {
+  std::vector<const Row*> rows;
+  for (const CaseRow& row : table_.rows())
+    if (row.fails(key) && is_of(row, buckets)) rows.push_back(&row.traits);
+  return rows;
 }
 
 double Study::bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const {

@@ -35,6 +35,8 @@ class Study {
   [[nodiscard]] Studied of(std::size_t finding) const;
   // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
   void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
+  // Those of `buckets` that failed by the law and in the way of `key`.
+  [[nodiscard]] std::vector<const Row*> failing(const FailureKey& key, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
   [[nodiscard]] double bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const;
 
