@@ -10,12 +10,11 @@ constexpr double folded_log2_e = 1.4427;
 
 Ball underflow(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
 
-// Step 3 of section 1: how often a score may be rounded to the scale's format.
-int roundings_of_scale(const Arithmetic& how, const Policy& policy, bool takes_root) {
-  const auto finer = [&](Stage stage) { return precision(policy[stage]) > precision(policy[Stage::scale]); };
+// Step 3 of section 1: how often a score may be rounded to the scale's format, which inputs and log2 e may have to be brought to.
+int roundings_of_scale(bool takes_root, bool brings_inputs, bool brings_log2_e) {
   int count = takes_root ? 5 : 2;
-  if (finer(Stage::storage)) count += takes_root ? 2 : 1;
-  if (how.exp2 && finer(Stage::softmax)) count += 2;
+  if (brings_inputs) count += takes_root ? 2 : 1;
+  if (brings_log2_e) count += 2;
   return std::max(count, 4);
 }
 
@@ -61,9 +60,14 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   const Ball u_acc = how.kappa * acc.u;
   e_acc = compounded(d, u_acc);
   const bool roots = how.fold_sqrt && sigma > 0;
-  const Ball e_scale = compounded(roundings_of_scale(how, contract.policy, roots), scale.u);
+  const auto finer = [this](Format format) { return precision(format) > precision(scale.format); };
+  const bool scale_has_log2_e = exp2 && finer(softmax.format);
+  const Ball e_scale = compounded(roundings_of_scale(roots, finer(storage), scale_has_log2_e), scale.u);
   relative_scale = sigma == 0 ? Ball(0) : e_scale + max(scale.eta, exp2 ? softmax.eta : Ball(0)) / magnitude;
-  folds = how.fold_q || how.fold_k || roots;
+  scaled_queries = how.fold_q || roots;
+  scaled_keys = how.fold_k || roots;
+  folds = scaled_queries || scaled_keys;
+  u_bias_unit = exp2 && folds ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
   brought = loses(scale.format, storage);
   folded_eta = folds ? scale.eta * (max(1, sqrt(magnitude)) + (brought ? mu : Ball(0))) : Ball(0);
   if (folds && !operand_narrower && loses(operand.format, scale.format)) {

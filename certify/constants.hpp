@@ -37,16 +37,17 @@ struct Constants {
   Ball eta_operand;      // under flush-to-zero of storage too: inputs may be flushed as they are read
   Ball mu;               // max(1, |sigma|)
   Ball e_acc;            // E(D, kappa u_acc)
-  Ball relative_scale;   // E(k, u_sct), and the underflow of the unscaled score over |sigma|
+  Ball relative_scale;   // E(r, u_sct), and the underflow of the unscaled score over |sigma|
   Ball e_entering;       // rounding q or k to operand once they carry the scale; 0 where that loses nothing
   Ball eta_entering;     // their underflow
   bool brought;          // storage holds what the scale's format does not: a q or k that carries it may be lost before
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
+  Ball u_bias_unit;      // rounding of a bias that is brought to the unit of log2 e; 0 where that is not folded in
   bool bias_rounds;      // the bias is of a finer type than the score
   double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none
   // Section 5, per key. log2 e may be folded in with the scale under exp2: then all of these count times `unit`.
   Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, largest_entering, query_factor, key_factor;
-  bool folds;
+  bool scaled_queries, scaled_keys, folds;  // what the scale may be folded into, and whether into either
   // Section 2.
   Ball lazy, a1, a2, a3, c_exp;
   Ball ln_exp;  // |ln| of what one exp may make of its result

@@ -64,9 +64,7 @@ void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
   if (may_reach((abs(s) + score.e + magnitude) * c.unit, c.score.overflow))
     (c.softcap_first ? score.late : score.early) = true;
   if (c.bias_rounds) score.e += c.score.u * magnitude + c.score.eta;
-  if (c.exp2 && c.folds)
-    score.e += (c.score.u + (precision(c.scale.format) < precision(c.softmax.format) ? 1 : 3) * c.scale.u) * magnitude +
-               c.score.eta;
+  if (c.exp2 && c.folds) score.e += c.u_bias_unit * magnitude + c.score.eta;
   if (std::fabs(bias) < c.smallest_bias) score.e += magnitude;
   score.z += bias;
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;
@@ -119,8 +117,7 @@ bool products_overflow(const Constants& c, const Vector& q, const Vector& k, con
     return may_reach(x.largest * factor, c.largest_entering) ||
            (c.brought && scaled && may_reach(x.largest, c.scale.overflow));
   };
-  const bool roots = c.how.fold_sqrt && c.sigma > 0;
-  return overflows(q, c.query_factor, c.how.fold_q || roots) || overflows(k, c.key_factor, c.how.fold_k || roots);
+  return overflows(q, c.query_factor, c.scaled_queries) || overflows(k, c.key_factor, c.scaled_keys);
 }
 
 }  // namespace
