@@ -45,6 +45,9 @@ struct Arithmetic {
   std::optional<std::int64_t> splits_max;
   bool flush_to_zero = false;
 
+  // Whether weights may be divided by their sum before they meet the values.
+  [[nodiscard]] bool divides_first() const noexcept { return normalise_before || normalise_lse; }
+
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "core/problem.hpp"
 #include "core/tensor.hpp"
 
@@ -32,6 +34,21 @@ Inputs materialise(const Problem& problem);
 // Poisoned output tensors in the problem's layout.
 Tensor make_out(const Problem& problem);
 Tensor make_lse(const Problem& problem);  // absent if the problem asks for none
+
+// Keys [first, last) that causality and windows leave to query row `row` of `rows` in a sample of `length` keys. `call` is a
+// Problem or CallOptions. Windows may be as wide as the type: nothing is added to them that could wrap.
+struct KeyRange {
+  Index first, last;
+};
+template <class Call>
+KeyRange key_range(const Call& call, Index row, Index rows, Index length) noexcept {
+  const Index diagonal = call.align == Align::bottom_right ? row + length - rows : row;
+  Index first = 0, last = length;
+  if (call.causal) last = std::min(last, diagonal + 1);
+  if (call.window_left >= 0 && call.window_left < diagonal) first = diagonal - call.window_left;
+  if (call.window_right >= 0 && call.window_right < last - diagonal) last = diagonal + call.window_right + 1;
+  return {first, std::max(first, last)};
+}
 
 // Strides and base offset of a logical [n0,n1,n2,n3] tensor in `layout`.
 struct Placement {

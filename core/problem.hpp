@@ -186,6 +186,11 @@ struct Field {
   std::string_view doc;
 };
 
+// Whether the keys of a row depend on its place.
+inline bool has_diagonal(const Problem& p) noexcept { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
+// Whether it matters where a key stands.
+inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.lengths != Lengths::none; }
+
 // In print order.
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;

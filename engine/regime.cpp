@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/inputs.hpp"
 #include "core/values.hpp"
 
 namespace attest::engine {
@@ -52,7 +53,8 @@ class RowKeys {
   // Of keys below `width` at least.
   void look(Index flat, Index width) {
     i_ = flat % p_.lq, h_ = flat / p_.lq % p_.hq, b_ = flat / p_.lq / p_.hq;
-    bound();
+    const KeyRange range = key_range(p_, i_, p_.lq, length());
+    first_ = range.first, last_ = range.last;
     width_ = std::min(last_, width);
     draw(Edit::Tensor::keep, p_.keep != Keep::none, p_.keep_axes, keep_, draw_keep_row);
     draw(Edit::Tensor::bias, p_.bias != Bias::none, p_.bias_axes, bias_, draw_bias_row);
@@ -73,15 +75,6 @@ class RowKeys {
     for (auto edit = p_.edits.rbegin(); edit != p_.edits.rend(); ++edit)
       if (edit->tensor == Edit::Tensor::kv_lengths && edit->index[0] == b_) return static_cast<Index>(edit->value);
     return std::min(draw_length(p_, p_.b0 + b_), p_.lk);
-  }
-  // As attest/plugin.h says.
-  void bound() {
-    const Index length = this->length(), diagonal = p_.align == Align::bottom_right ? i_ + length - p_.lq : i_;
-    first_ = 0, last_ = length;
-    if (p_.causal) last_ = std::min(last_, diagonal + 1);
-    if (p_.window_left >= 0 && p_.window_left < diagonal) first_ = diagonal - p_.window_left;
-    if (p_.window_right >= 0 && p_.window_right < last_ - diagonal) last_ = diagonal + p_.window_right + 1;
-    last_ = std::max<Index>(last_, 0);
   }
   template <class Draw>
   void draw(Edit::Tensor which, bool present, Index axes, std::vector<double>& row, Draw&& draw_row) {
@@ -167,8 +160,7 @@ double score(const Problem& p, double product, double bias) {
 Masking masking_of(const Problem& p) {
   Masking all{.open_keys = static_cast<double>(p.lk)};
   const bool tensors = p.keep != Keep::none || p.bias != Bias::none;
-  const bool bounds = p.causal || p.window_left >= 0 || p.window_right >= 0 || p.lengths != Lengths::none;
-  if (!tensors && !bounds) {
+  if (!tensors && !positional(p)) {
     all.last_key = p.b * p.hq * p.lq * p.lk > 0;
     return all;
   }
@@ -194,7 +186,7 @@ Masking masking_of(const Problem& p) {
       count_open();
       if (open == 0 && !row.whole()) row.look(flat, row.last_), count_open();
     } else {
-      open = kept = std::max<Index>(row.last_ - row.first_, 0);
+      open = kept = row.last_ - row.first_;
     }
     all.last_key = all.last_key || (row.last_ == p.lk && row.first_ < p.lk);
     all.open_keys = std::min(all.open_keys, static_cast<double>(open));

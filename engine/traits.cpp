@@ -111,8 +111,7 @@ std::vector<Trait> make() {
   all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));
-  all.push_back(
-      flag("diagonal", [](const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }));
+  all.push_back(flag("diagonal", has_diagonal));
   all.push_back(flag("right_edge", [](const Problem& p) { return p.causal || p.window_right >= 0; }));
   all.push_back(flag("bias_excludes", [](const Problem& p) { return may_exclude(p.bias); }));
   all.push_back(flag("bias_by_batch",

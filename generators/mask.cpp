@@ -72,9 +72,8 @@ void draw_masks(Problem& problem, const Domain& domain, Source& source) {
   const Domain::Fields& fields = domain.fields();
   problem.causal = weighted(source, causal_weights, fields.causal) != 0;
   draw_windows(problem, fields, source);
-  const bool diagonal = problem.causal || problem.window_left >= 0 || problem.window_right >= 0;
-  problem.align =
-      static_cast<Align>(diagonal ? weighted(source, align_weights, fields.align) : simplest(fields.align, 0));
+  problem.align = static_cast<Align>(has_diagonal(problem) ? weighted(source, align_weights, fields.align)
+                                                           : simplest(fields.align, 0));
 
   problem.keep = static_cast<Keep>(weighted(source, keep_weights, fields.keep));
   problem.keep_axes = problem.keep == Keep::none ? simplest(fields.keep_axes, 15) : draw_axes(source, fields.keep_axes);

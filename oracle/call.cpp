@@ -71,10 +71,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       dv(problem.dv),
       has_bias(inputs.bias.present()),
       has_keep(inputs.keep.present()),
-      causal(inputs.causal),
-      bottom_right(inputs.align == Align::bottom_right),
-      window_left(inputs.window_left),
-      window_right(inputs.window_right) {
+      options(inputs.options()) {
   // A bias of a finer format than the score may be rounded to the score's before it is added.
   const Format score = the_contract.policy[Stage::score];
   if (has_bias && loses(score, format_of(inputs.bias.dtype()))) numbers.u_bias = numbers.u_score;
@@ -86,15 +83,6 @@ Index Call::length(Index b) const noexcept {
   std::int32_t n = 0;
   std::memcpy(&n, attest_at(&kv_lengths, b, 0, 0, 0), sizeof n);
   return n;
-}
-
-Call::Range Call::range(Index b, Index i) const noexcept {
-  const Index length_b = length(b), diagonal = bottom_right ? i + length_b - rows : i;
-  Index first = 0, last = length_b;
-  if (causal) last = std::min(last, diagonal + 1);
-  if (window_left >= 0 && window_left < diagonal) first = std::max(first, diagonal - window_left);
-  if (window_right >= 0 && window_right < last - diagonal) last = std::min(last, diagonal + window_right + 1);
-  return {first, std::max(first, last)};
 }
 
 bool Call::kept(Index b, Index h, Index i, Index j) const noexcept {

@@ -18,8 +18,8 @@ class Call {
   Numbers numbers;
   attest_tensor q, k, v, bias, keep, kv_lengths;
   Index batch, heads, kv_heads, group, rows, keys, d, dv;  // group: heads that share a key/value head
-  bool has_bias, has_keep, causal, bottom_right;
-  Index window_left, window_right;
+  bool has_bias, has_keep;
+  CallOptions options;
 
   [[nodiscard]] Index kv_head(Index h) const noexcept { return h / group; }
   // Of a key/value head among those of all samples.
@@ -27,10 +27,7 @@ class Call {
   // Lb: the keys of sample b.
   [[nodiscard]] Index length(Index b) const noexcept;
   // Keys outside [first, last) are masked by length, causality or window.
-  struct Range {
-    Index first, last;
-  };
-  [[nodiscard]] Range range(Index b, Index i) const noexcept;
+  [[nodiscard]] KeyRange range(Index b, Index i) const noexcept { return key_range(options, i, rows, length(b)); }
   [[nodiscard]] bool kept(Index b, Index h, Index i, Index j) const noexcept;
   // Whether the contract promises that key j, if masked, is never read.
   [[nodiscard]] bool unread(Index b, Index j) const noexcept;

@@ -29,7 +29,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
   after_ = how.normalise_after && how.sum_of_unrounded;
-  before_ = how.normalise_before || how.normalise_lse;
+  before_ = how.divides_first();
   sum_rounded_only_ = !after_ && !before_;
   spared_ = after_ && !before_ && m.lazy == 0 ? m.u_weights : 0;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
@@ -117,7 +117,7 @@ void Quick::score(Index n) {
     read_rows(call_.bias, {&at, 1}, call_.keys, bias_, stride_);
     bias = bias_;
   }
-  const Call::Range range = call_.range(at.b, at.i);
+  const KeyRange range = call_.range(at.b, at.i);
   const double* open = nullptr;
   if (call_.has_keep || range.first > 0 || range.last < call_.keys) {
     std::fill_n(open_, stride_, -infinity);

@@ -57,7 +57,7 @@ void Quick::prepare_spreads(ForCount& f) const {
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
   const double own = square(unit64) * (f.n + 8) / 2;
   f.every = m.of_pv * ((f.n + 1) * (1.0 / 6) + (m.inexact_pv ? 1 : 0)) + own;
-  if (m.arithmetic.normalise_before || m.arithmetic.normalise_lse) f.every += square(m.c_div * m.u_softmax) / 3;
+  if (before_) f.every += square(m.c_div * m.u_softmax) / 3;
   if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
   f.rounded = f.every + (m.weights_round ? square(m.u_weights) / 3 : 0);
   f.per_mean2 = (m.of_pv + m.of_sum) * ((f.n + 1) * (1.0 / 3) + 3) + m.of_final + own;
@@ -122,10 +122,9 @@ void Quick::square_row(Index n) {
   row.has_spread = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
 
-  const bool first = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
   const double underflow =
       2 * f.root_n *
-      ((m.eps_lazy + m.eta_weights) * row.accept.inverse_mass + (first ? m.eta_quotient() + m.eta_weights : 0)) *
+      ((m.eps_lazy + m.eta_weights) * row.accept.inverse_mass + (before_ ? m.eta_quotient() + m.eta_weights : 0)) *
       (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
   const MeanPart of_mean = mean_part(row, sums.p2, undivided);
   row.spread = {.inverse_mass = row.accept.inverse_mass,

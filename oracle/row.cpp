@@ -103,7 +103,7 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     }
     norms = {sum(total), largest(top)};
   }
-  const Call::Range range = call.range(b, i);
+  const KeyRange range = call.range(b, i);
   const bool cap_last = numbers.softcap > 0 && !numbers.softcap_before_bias;
   bool excluded_overflow = false;
   for (Index j = range.first; j < range.last; ++j) {

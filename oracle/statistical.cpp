@@ -114,7 +114,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
   const Prefixes weights = prefixes({row.p.data(), n});
-  normalises_first_ = m.arithmetic.normalise_before || m.arithmetic.normalise_lse;
+  normalises_first_ = m.arithmetic.divides_first();
   weight_unit_ = normalises_first_ ? 1 : row.mass;
   // The largest weight is 1 but for a rounded shift, where underflows then count for more.
   const double shift_error = 2 * m.u_softmax * row.z_top;

@@ -46,10 +46,6 @@ std::optional<BiasType> bias_type(const Supports& supports) noexcept;
 
 // ---- masks said by position, and by a keep mask ----------------------------------------------------------------------
 
-inline bool has_diagonal(const Problem& p) noexcept { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
-// Whether it matters where a key stands.
-inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.lengths != Lengths::none; }
-
 enum class Said : std::uint8_t { diagonal, diagonal_and_lengths };
 
 // Why causality, windows and (so asked) key lengths cannot be written out as a keep mask.

@@ -11,7 +11,6 @@ namespace attest::engine {
 namespace {
 
 bool has_mask(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }
-bool diagonal(const Problem& p) { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 
 // Options of something that the change took away go with it.
 void drop_dependents(const Problem& from, Problem& to) {
@@ -22,7 +21,7 @@ void drop_dependents(const Problem& from, Problem& to) {
     to.bias_type = defaults.bias_type;
   }
   if (has_mask(from) && !has_mask(to)) to.mask_layout = defaults.mask_layout;
-  if (diagonal(from) && !diagonal(to)) to.align = defaults.align;
+  if (has_diagonal(from) && !has_diagonal(to)) to.align = defaults.align;
 }
 
 // Rounds up to what the subject takes.

@@ -199,46 +199,53 @@ TEST(OneSided, TanhIsNoDrift) {
   EXPECT_LE(second, results / 100 + 1);
 }
 
+// The lambda that one value of a call would need.
+class Needed {
+ public:
+  Needed(std::string_view policy, std::string_view contract, std::string_view problem)
+      : contract_(contract_from_json(nlohmann::json::parse(contract), policy_from_text(policy))),
+        problem_(problem_from_text(problem)),
+        inputs_(materialise(problem_)),
+        oracle_(contract_, problem_, inputs_) {}
+  double operator()(const RowIndex& r, Index column, double value) {
+    return oracle_.lambda_needed(r.b, r.h, r.i, column, problem_.dtype, value);
+  }
+
+ private:
+  Contract contract_;
+  Problem problem_;
+  Inputs inputs_;
+  oracle::AttentionOracle oracle_;
+};
+
 // A weight of two subnormals of f16 that a poor division makes 204 larger.
 TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {
-  const Contract contract = contract_from_json(nlohmann::json::parse(R"({"div_ulp":204.8,"normalise":["before"]})"),
-                                               policy_from_text("f16-softmax16"));
-  const Problem problem = problem_from_text(
-      "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p+0 values=constant:1 "
-      "edit=k[0,0,0,0]:0x1p+4;k[0,0,1,0]:0x0p+0;v[0,0,0,0]:0x0p+0");
-  const Inputs inputs = materialise(problem);
-  oracle::AttentionOracle oracle(contract, problem, inputs);
-  EXPECT_LE(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 204) * 0x1p-24), 2);
-  EXPECT_GT(oracle.lambda_needed(0, 0, 0, 0, problem.dtype, (2 + 2040) * 0x1p-24), 5);
+  Needed needed("f16-softmax16", R"({"div_ulp":204.8,"normalise":["before"]})",
+                "lq=1 lk=2 d=1 dv=1 dtype=f16 scale=0x1p+0 values=constant:1 "
+                "edit=k[0,0,0,0]:0x1p+4;k[0,0,1,0]:0x0p+0;v[0,0,0,0]:0x0p+0");
+  EXPECT_LE(needed({}, 0, (2 + 204) * 0x1p-24), 2);
+  EXPECT_GT(needed({}, 0, (2 + 2040) * 0x1p-24), 5);
 }
 
 // s/c is the smallest subnormal of the softcap's format, and tanh four of these too much.
 TEST(OneSided, ATanhAmongSubnormalsIsOffByUlpsOfThese) {
-  const Contract contract = contract_for(policy_from_text("f32,softcap=f16"));
-  const Problem problem = problem_from_text(
-      "lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 softcap=0x1p+5 values=constant:1 "
-      "edit=k[0,0,0,0]:0x1p-19;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
-  const Inputs inputs = materialise(problem);
-  oracle::AttentionOracle oracle(contract, problem, inputs);
-  const auto needed = [&](double steps) {
+  Needed needed("f32,softcap=f16", "{}",
+                "lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 softcap=0x1p+5 values=constant:1 "
+                "edit=k[0,0,0,0]:0x1p-19;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
+  const auto off_by = [&](double steps) {
     const double off = steps * 0x1p-24 * 32 / 4;  // of the mean of 1 and 0
-    return oracle.lambda_needed(0, 0, 0, 0, problem.dtype, round_to(Format::f32, 0.5 + 0x1p-19 / 4 + off));
+    return needed({}, 0, round_to(Format::f32, 0.5 + 0x1p-19 / 4 + off));
   };
-  EXPECT_LE(needed(4), 2);
-  EXPECT_GT(needed(100), 5);
+  EXPECT_LE(off_by(4), 2);
+  EXPECT_GT(off_by(100), 5);
 }
 
 // A q that carries the scale is rounded so far that scores move by nats: weights do not act linearly, though no k is scaled.
 TEST(OneSided, ARoundedQueryAloneMovesWeightsOutOfTheLinear) {
-  const Contract contract = contract_from_json(
-      nlohmann::json::parse(R"({"fold":["q"],"exp2":false,"lazy":0,"lse_merge":"none","normalise":["after"]})"),
-      policy_from_text("bf16"));
-  const Problem problem = problem_from_text(
-      "b=16 hq=8 hkv=1 lq=4 lk=5 d=5 dv=5 dtype=bf16 scale=-0x1.9a374ep+0 softcap=0x1p+2 causal=1 align=bottom_right "
-      "lengths=ragged values=large_integers:1 seed=4186392876");
-  const Inputs inputs = materialise(problem);
-  oracle::AttentionOracle oracle(contract, problem, inputs);
-  EXPECT_LE(oracle.lambda_needed(10, 6, 2, 2, problem.dtype, 10.375), 4);  // 12 where only folding into k counted
+  Needed needed("bf16", R"({"fold":["q"],"exp2":false,"lazy":0,"lse_merge":"none","normalise":["after"]})",
+                "b=16 hq=8 hkv=1 lq=4 lk=5 d=5 dv=5 dtype=bf16 scale=-0x1.9a374ep+0 softcap=0x1p+2 causal=1 "
+                "align=bottom_right lengths=ragged values=large_integers:1 seed=4186392876");
+  EXPECT_LE(needed({10, 6, 2}, 2, 10.375), 4);  // 12 where only folding into k counted
 }
 
 TEST(Prefixes, TakeEveryOrderInWhichLanesAdd) {

@@ -105,7 +105,7 @@ class PlainRow {
  public:
   PlainRow(const Case& c, const oracle::Call& call, const RowIndex& r)
       : case_(c), call_(call), m_(call.numbers), r_(r) {
-    const oracle::Call::Range range = call.range(r.b, r.i);
+    const KeyRange range = call.range(r.b, r.i);
     for (Index j = range.first; j < range.last; ++j) {
       if (!call.kept(r.b, r.h, r.i, j)) continue;
       const double bias = call.has_bias ? c.inputs.bias.at(r.b, r.h, r.i, j) : 0;
@@ -190,7 +190,7 @@ class PlainRow {
           m_.u_softmax * ((2 + (m_.exp2 ? 4 : 0)) * (std::fabs(top_) + m_.lazy + ln_n + 1) + m_.a3 * (ln_n + 1)) +
           4 * m_.c_exp;
     double every = square(m_.u_pv) / 3 * ((keys + 1) / 6 + (m_.inexact_pv ? 1 : 0)) + reference;
-    const bool before = m_.arithmetic.normalise_before || m_.arithmetic.normalise_lse;
+    const bool before = m_.arithmetic.divides_first();
     if (before) every += square(m_.c_div * m_.u_softmax) / 3;
     if (m_.merges) every += square(m_.u_partial + 2 * m_.c_div * m_.u_final) / 3;
     const double shift = 2 * m_.u_softmax * (2 * std::fabs(top_) + 1);
@@ -215,10 +215,11 @@ class PlainRow {
     const double absolute =
         std::max({std::sqrt(keys) * m_.eta_pv, m_.c_div * m_.eta_pv, m_.merges ? m_.eta_partial : 0}) / unit;
     const double s2 = std::max(moved, 0.0) / square(mass_) + of_y * y * y + square(absolute);
-    const double floor = 2 * std::sqrt(keys) *
-                             ((m_.eps_lazy + m_.eta_weights) / mass_ + (before ? m_.eta_quotient() + m_.eta_weights : 0)) *
-                             (shift < 0.01 ? 1 : std::exp(shift)) +
-                         0x1p-62 * std::sqrt(keys);
+    const double floor =
+        2 * std::sqrt(keys) *
+            ((m_.eps_lazy + m_.eta_weights) / mass_ + (before ? m_.eta_quotient() + m_.eta_weights : 0)) *
+            (shift < 0.01 ? 1 : std::exp(shift)) +
+        0x1p-62 * std::sqrt(keys);
     const Format tensor = format_of(case_.out.dtype());
     const double half_ulp = std::max(std::fabs(y) * unit_roundoff(tensor), half_smallest_subnormal(tensor) / unit);
     const double variance = s2 + square(floor) + square(half_ulp) / 3;
