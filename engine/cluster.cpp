@@ -72,7 +72,8 @@ class Clustering {
              one.learned.predicate.holds(other.row);
     };
     if (claims(a, b) || claims(b, a)) return true;
-    const bool one_law = a.key == b.key || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
+    const bool one_law =
+        in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
   }
 

@@ -11,7 +11,7 @@
 
 namespace attest::engine {
 
-// What a law of this name does on a reproducer: how it fails there, if it does, and which calls it makes.
+// What a law of this name does on a reproducer: how it fails there, if it does, and which calls it makes, the small ones.
 struct Probed {
   std::optional<FailureKey> shown;
   std::vector<Problem> calls;  // as problem_of() tells them (recorder.hpp)

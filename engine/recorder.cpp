@@ -1,20 +1,39 @@
 #include "engine/recorder.hpp"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/inputs.hpp"
 #include "core/tensor.hpp"
 
 namespace attest::engine {
 namespace {
 
+constexpr std::int64_t most_numbers = 4096;  // of a call, that a problem line is asked to tell
+
+std::int64_t numbers_in(const attest_tensor& tensor) {
+  if (!attest_present(&tensor)) return 0;
+  std::int64_t count = 1;
+  for (int axis = 0; axis < tensor.ndim; ++axis) count *= tensor.shape[axis];
+  return count;
+}
+
+// The first that has these strides, of those that differ for this shape; `slice` stands for any other gaps.
 Layout layout_of(const attest_tensor& tensor) {
+  const std::array<Index, 4> shape{tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]};
+  const auto lies_as = [&](Layout layout) {
+    const Placement placement = place(layout, shape);
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (shape[axis] > 1 && tensor.strides[axis] != placement.strides[axis]) return false;
+    return true;
+  };
   const auto bytes = static_cast<std::uint64_t>(tensor.dtype.bits / 8);
   const auto first = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
-  std::int64_t contiguous = 1;
-  for (int axis = 3; axis >= 0; --axis) {
-    if (tensor.shape[axis] > 1 && tensor.strides[axis] != contiguous)
-      return tensor.strides[axis] == 0 ? Layout::broadcast_rows : Layout::slice;
-    contiguous *= tensor.shape[axis];
-  }
-  return first % 64 == bytes % 64 && bytes != 0 ? Layout::odd_base : Layout::bhsd;
+  if (lies_as(Layout::bhsd)) return first % 64 == bytes % 64 && bytes != 0 ? Layout::odd_base : Layout::bhsd;
+  for (std::size_t layout = 0; layout < layout_count; ++layout)
+    if (lies_as(static_cast<Layout>(layout))) return static_cast<Layout>(layout);
+  return Layout::slice;
 }
 
 Index axes_of(const attest_tensor& tensor) {
@@ -24,9 +43,25 @@ Index axes_of(const attest_tensor& tensor) {
   return axes;
 }
 
+// Every number of it, set by hand.
+void tell(const attest_tensor& tensor, Edit::Tensor which, std::vector<Edit>& edits) {
+  std::array<Index, 4> n{1, 1, 1, 1}, at{};
+  std::copy_n(tensor.shape, tensor.ndim, n.begin());
+  for (at[0] = 0; at[0] < n[0]; ++at[0])
+    for (at[1] = 0; at[1] < n[1]; ++at[1])
+      for (at[2] = 0; at[2] < n[2]; ++at[2])
+        for (at[3] = 0; at[3] < n[3]; ++at[3]) edits.push_back({which, at, load(tensor, at[0], at[1], at[2], at[3])});
+}
+
 }  // namespace
 
-Problem problem_of(const attest_attention& call) {
+std::optional<Problem> problem_of(const attest_attention& call) {
+  const std::pair<const attest_tensor&, Edit::Tensor> inputs[] = {
+      {call.q, Edit::Tensor::q},       {call.k, Edit::Tensor::k},       {call.v, Edit::Tensor::v},
+      {call.bias, Edit::Tensor::bias}, {call.keep, Edit::Tensor::keep}, {call.kv_lengths, Edit::Tensor::kv_lengths}};
+  std::int64_t numbers = 0;
+  for (const auto& [tensor, which] : inputs) numbers += numbers_in(tensor);
+  if (numbers > most_numbers) return std::nullopt;
   Problem p;
   p.b = call.q.shape[0];
   p.hq = call.q.shape[1];
@@ -57,11 +92,14 @@ Problem problem_of(const attest_attention& call) {
   p.k_layout = layout_of(call.k);
   p.v_layout = layout_of(call.v);
   p.out_layout = layout_of(call.out);
+  for (const auto& [tensor, which] : inputs)
+    if (attest_present(&tensor)) tell(tensor, which, p.edits);
   return p;
 }
 
 std::vector<CallResult> Recorder::run(std::span<const attest_attention> calls) {
-  for (const attest_attention& call : calls) calls_.push_back(problem_of(call));
+  for (const attest_attention& call : calls)
+    if (std::optional<Problem> problem = problem_of(call)) calls_.push_back(std::move(*problem));
   return inner_.run(calls);
 }
 

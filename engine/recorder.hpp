@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -6,11 +7,11 @@
 
 namespace attest::engine {
 
-// What a call says of a problem: shapes, options, which tensors are there and how they lie. A mask, a bias or lengths that are
-// there show as one of their kinds, values and seed not at all.
-Problem problem_of(const attest_attention& call);
+// What a call says of a problem: shapes, options, which tensors are there, how they lie and, set by hand, every number in them.
+// Which kind a mask, a bias or lengths are of is not told. nullopt of a call with more than 4,096 numbers.
+std::optional<Problem> problem_of(const attest_attention& call);
 
-// Passes calls on to a subject and remembers what they said.
+// Passes calls on to a subject and remembers what small ones said.
 class Recorder final : public Subject {
  public:
   explicit Recorder(Subject& inner) : inner_(inner) {}

@@ -23,6 +23,10 @@ std::string kind_of(const FailureKey& key) {
   return number ? std::string("number") : std::string(name(key.kind)) + "/" + key.what;
 }
 
+bool in_one_way(const FailureKey& a, const FailureKey& b) {
+  return a.property == b.property && kind_of(a) == kind_of(b);
+}
+
 int weight_of(const FailureKey& key) {
   const properties::Property* law = properties::find_property(key.property);
   if (!law || law->kind == properties::Kind::statistical) return 1;
@@ -58,7 +62,9 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
 std::vector<const Row*> Study::failing(const FailureKey& key, const std::set<std::string>& buckets) const {
   std::vector<const Row*> rows;
   for (const CaseRow& row : table_.rows())
-    if (row.fails(key) && is_of(row, buckets)) rows.push_back(&row.traits);
+    if (is_of(row, buckets) &&
+        std::ranges::any_of(row.failures, [&](const FailureKey& failure) { return in_one_way(failure, key); }))
+      rows.push_back(&row.traits);
   return rows;
 }
 
@@ -120,7 +126,7 @@ bool alike(const Studied& a, const Studied& b) {
     return a.learned.predicate == b.learned.predicate && a.failing.size() >= enough_failures &&
            b.failing.size() >= enough_failures;
   if (a.learned.predicate == b.learned.predicate) return true;
-  if (a.key != b.key) return false;
+  if (!in_one_way(a.key, b.key)) return false;
   std::size_t both = 0, either = 0;
   for (const auto* rows : {&a.failing, &b.failing})
     for (const Row* row : *rows) {

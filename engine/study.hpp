@@ -12,6 +12,7 @@ namespace attest::engine {
 
 // Failures that may be of one cause: wrong numbers of any class, or deaths and messages of one class under any law.
 std::string kind_of(const FailureKey& key);
+bool in_one_way(const FailureKey& a, const FailureKey& b);  // and under the same law
 
 // A finding and what the campaign's problems say of it.
 struct Studied {
@@ -35,7 +36,7 @@ class Study {
   [[nodiscard]] Studied of(std::size_t finding) const;
   // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
   void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
-  // Those of `buckets` that failed by the law and in the way of `key`.
+  // Those of `buckets` that failed in one way with `key`.
   [[nodiscard]] std::vector<const Row*> failing(const FailureKey& key, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
   [[nodiscard]] double bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const;

@@ -1,0 +1,79 @@
+// What a recorded call says of a problem is what the problem that it was made of says.
+#include "engine/recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/inputs.hpp"
+#include "engine/traits.hpp"
+#include "generators/draw.hpp"
+
+namespace attest::engine {
+namespace {
+
+// Those that speak of the tensors, not of the names under which they were drawn or laid out.
+constexpr std::string_view told[] = {"b",
+                                     "hq",
+                                     "hkv",
+                                     "lq",
+                                     "lk",
+                                     "d",
+                                     "dv",
+                                     "dtype",
+                                     "scale_given",
+                                     "softcap",
+                                     "causal",
+                                     "window_left",
+                                     "window_right",
+                                     "masked",
+                                     "diagonal",
+                                     "interleaved",
+                                     "open_keys",
+                                     "least_row_bias",
+                                     "mask_closes",
+                                     "biased",
+                                     "last_key",
+                                     "least_row_max",
+                                     "largest_row_max",
+                                     "largest_spread",
+                                     "largest_product",
+                                     "least_value",
+                                     "largest_value",
+                                     "zero_value"};
+
+std::optional<Problem> recorded(const Problem& problem) {
+  const Inputs inputs = materialise(problem);
+  const Tensor out = make_out(problem), lse = make_lse(problem);
+  return problem_of(inputs.call(out, lse));
+}
+
+TEST(RecordedCalls, HaveTheTraitsOfTheirProblem) {
+  Domain domain(Supports{}, {Format::f64});
+  domain.assume(
+      [](const Problem& p) { return p.rows == 0 && p.b * (p.hq * p.lq * p.lk + p.hkv * p.lk * (p.d + p.dv)) <= 512; });
+  int seen = 0;
+  for (std::uint64_t number = 0; number < 600; ++number) {
+    const Problem problem = draw_problem(domain, 7, number, 1);
+    const std::optional<Problem> call = recorded(problem);
+    if (!call) continue;  // q is large
+    ++seen;
+    const Row expected = row_of(problem, Supports{}), row = row_of(*call, Supports{});
+    for (const std::string_view name : told) {
+      const std::size_t trait = trait_named(name);
+      ASSERT_LT(trait, expected.size()) << name;
+      const double off = std::fabs(row[trait] - expected[trait]);  // a bias of f32 is told as it was rounded
+      EXPECT_TRUE(row[trait] == expected[trait] || off <= 1e-6 * std::fabs(expected[trait]))
+          << name << " of " << to_text(problem);
+    }
+  }
+  EXPECT_GE(seen, 500);
+}
+
+TEST(RecordedCalls, AreNotToldWhereTheyHaveManyNumbers) {
+  EXPECT_TRUE(recorded(problem_from_text("lq=1 lk=32 d=64 dv=62")));
+  EXPECT_FALSE(recorded(problem_from_text("lq=1 lk=32 d=64 dv=64")));
+}
+
+}  // namespace
+}  // namespace attest::engine
