@@ -25,6 +25,12 @@ class Error : public std::runtime_error {
   Exit exit_;
 };
 
+// The system does not even reserve memory of which little would be used (Layout::far): the problem cannot be asked here.
+class NotReserved : public Error {
+ public:
+  explicit NotReserved(const std::string& sentence) : Error(Exit::usage, sentence) {}
+};
+
 inline Error usage_error(const std::string& sentence) { return {Exit::usage, sentence}; }
 inline Error internal_error(const std::string& sentence) { return {Exit::internal, sentence}; }
 

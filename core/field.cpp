@@ -29,8 +29,9 @@ constexpr std::array<Index, 0> no_edges{};
 
 constexpr auto dtype_labels = std::to_array<Label>({"f16", "bf16", "tf32", "f32", "f64"});
 constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
-constexpr auto layout_labels = std::to_array<Label>({"bhsd", "bshd", "padded_rows", "odd_base", "spaced", "transposed",
-                                                     "slice", "broadcast_batch", "broadcast_heads", "broadcast_rows"});
+constexpr auto layout_labels =
+    std::to_array<Label>({"bhsd", "bshd", "padded_rows", "odd_base", "spaced", "transposed", "slice", "far",
+                          "broadcast_batch", "broadcast_heads", "broadcast_rows"});
 constexpr auto keep_labels = std::to_array<Label>({"none", "open", "half", "sparse", "dense", "prefix", "suffix",
                                                    "blocks", "one", "counted", "some_empty", "closed"});
 constexpr auto bias_labels = std::to_array<Label>({"none", "zero", "normal", "alibi", "minus_inf", "lowest",

@@ -8,6 +8,9 @@
 namespace attest {
 namespace {
 
+// Layout::far: the last index of an axis of up to 16 is past 2^32 elements, at steps that keep alignment.
+constexpr Index most_far_apart = 16, past_32_bits = Index{1} << 32, far_step = 256;
+
 constexpr std::array<Index, 4> row_major(const std::array<Index, 4>& n) {
   return {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
 }
@@ -140,6 +143,16 @@ Placement place(Layout layout, const std::array<Index, 4>& shape) {
     case Layout::slice:
       s = row_major({n[0], n[1], n[2] + 1, n[3] + 1 + n[3] % 2});
       placement.base_offset = s[2] + 1;
+      break;
+    case Layout::far:
+      for (const std::size_t axis : {0u, 1u, 2u})
+        if (n[axis] >= 2 && n[axis] <= most_far_apart) {
+          std::array<Index, 4> inner = n;
+          inner[axis] = 1;
+          s = row_major(inner);
+          s[axis] = (past_32_bits / (n[axis] - 1) / far_step + 1) * far_step;
+          break;
+        }
       break;
     case Layout::broadcast_batch:
       s[0] = 0;

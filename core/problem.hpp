@@ -19,18 +19,20 @@ enum class Align : std::uint8_t { top_left, bottom_right };
 
 // How a tensor lies in memory; its logical shape and values stay the same unless it broadcasts.
 enum class Layout : std::uint8_t {
-  bhsd,             // contiguous as [B,H,L,D]
-  bshd,             // heads inside rows
-  padded_rows,      // an odd gap after every row
-  odd_base,         // first element one element past a 64-byte boundary
-  spaced,           // every second element: no axis has stride 1
-  transposed,       // the last two axes swapped in memory
-  slice,            // the interior of a larger buffer: gaps after rows, heads and samples, a row and an element before
+  bhsd,         // contiguous as [B,H,L,D]
+  bshd,         // heads inside rows
+  padded_rows,  // an odd gap after every row
+  odd_base,     // first element one element past a 64-byte boundary
+  spaced,       // every second element: no axis has stride 1
+  transposed,   // the last two axes swapped in memory
+  slice,        // the interior of a larger buffer: gaps after rows, heads and samples, a row and an element before
+  far,          // samples, heads or rows lie so far apart that no 32-bit index reaches the last; the memory between is
+                // reserved and never touched. Contiguous where none of these axes has 2..16 elements
   broadcast_batch,  // stride 0 along the batch: every sample reads the first (inputs only)
   broadcast_heads,  // stride 0 along heads (inputs only)
   broadcast_rows,   // stride 0 along rows or keys (inputs only)
 };
-inline constexpr std::size_t layout_count = 10;
+inline constexpr std::size_t layout_count = 11;
 constexpr bool broadcasts(Layout layout) noexcept { return layout >= Layout::broadcast_batch; }
 
 // Which keys `keep` opens. Drawn per logical coordinate, so that a slice of a mask is a mask.

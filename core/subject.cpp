@@ -9,6 +9,7 @@ namespace attest {
 Supports Supports::everything() {
   Supports all;
   all.bias_types.fill(true);
+  all.far = true;
   for (DimRange* dim : {&all.b, &all.hq, &all.hkv, &all.lq, &all.lk, &all.d, &all.dv}) dim->min = 0;
   return all;
 }

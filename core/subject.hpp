@@ -35,12 +35,13 @@ struct Supports {
   bool keep = true, kv_lengths = true, window = true, softcap = true, lse = true;
   Scale scale = Scale::any;
   Strides strides = Strides::any;
+  bool far = false;     // offsets may take more than 32 bits, and the memory between parts of a tensor is not there
   Index alignment = 1;  // bytes to which bases and rows must be aligned
   DimRange b, hq, hkv, lq, lk, d, dv;
   bool dv_equals_d = false;
   std::vector<std::string> stages;  // of `scores`, `weights`
 
-  // Every type of bias, and every dimension from 0.
+  // Every type of bias, every dimension from 0, and parts that lie far apart.
   static Supports everything();
 };
 

@@ -1,5 +1,7 @@
 #include "core/tensor.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -14,6 +16,8 @@ namespace {
 constexpr std::size_t alignment = 256;  // of the first element: the most that a subject may ask for
 constexpr std::size_t least_guard = 256, guard_step = 64;
 constexpr std::size_t most_bytes = std::size_t{1} << 32;
+constexpr std::size_t far_bytes = std::size_t{1} << 27;      // from one index of an axis to the next, at least
+constexpr std::size_t most_reserved = std::size_t{1} << 37;  // by one tensor
 
 std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
@@ -34,6 +38,12 @@ std::uint64_t poison_bits(DType type) noexcept {
       return 0xAD;
   }
   return 0;
+}
+
+NotReserved no_room() {
+  return NotReserved(
+      "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
+      "raise its limit (ulimit -v, vm.overcommit_memory)");
 }
 
 }  // namespace
@@ -110,20 +120,56 @@ void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, 
   put(value);
 }
 
+Index last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept {
+  Index last = 0;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 0) return 0;
+    last += (shape[axis] - 1) * strides[axis];
+  }
+  return last;
+}
+
 namespace {
 // A whole row at least, so that a kernel that runs on by one meets NaN.
 std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strides, std::size_t width) noexcept {
   const Index row = shape.empty() ? 1 : shape.back() * (strides.empty() ? 1 : std::max<Index>(strides.back(), 1));
   return round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width), guard_step);
 }
+
+// The parts of a tensor, `first` left open.
+MemoryParts parts_of(std::span<const Index> shape, std::span<const Index> strides, std::size_t width,
+                     std::size_t guard) noexcept {
+  MemoryParts one{nullptr, 2 * guard, 0, 1};
+  std::size_t far = 0, last = 0;  // the axis that reaches furthest; elements between the first and the last
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 0) return one;
+    if (shape[axis] > 1 && (shape[far] == 1 || strides[axis] > strides[far])) far = axis;
+    last += static_cast<std::size_t>(shape[axis] - 1) * static_cast<std::size_t>(strides[axis]);
+  }
+  one.size += (last + 1) * width;
+  if (shape.empty() || shape[far] == 1) return one;
+  const auto step = static_cast<std::size_t>(strides[far]), count = static_cast<std::size_t>(shape[far]);
+  const std::size_t size = 2 * guard + (last - (count - 1) * step + 1) * width;
+  if (step * width < far_bytes || step * width < size) return one;
+  return {nullptr, size, step * width, count};
+}
 }  // namespace
+
+MemoryParts parts_of(const attest_tensor& view) noexcept {
+  const auto axes = static_cast<std::size_t>(view.ndim);
+  const std::size_t guard = guard_bytes(view);
+  MemoryParts parts = parts_of({view.shape, axes}, {view.strides, axes}, view.dtype.bits / 8u, guard);
+  parts.first = static_cast<std::byte*>(view.data) + view.byte_offset - guard;
+  return parts;
+}
 
 std::size_t guard_bytes(const attest_tensor& view) noexcept {
   const auto axes = static_cast<std::size_t>(view.ndim);
   return guard_for({view.shape, axes}, {view.strides, axes}, view.dtype.bits / 8u);
 }
 
-// Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer.
+// Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer. One in several parts is mapped, not
+// allocated: what lies between them never becomes real.
 struct Tensor::Block {
   DType type{};
   attest_dtype plugin_type{};
@@ -135,8 +181,21 @@ struct Tensor::Block {
   std::size_t base = 0;      // bytes from the end of the first guard to the first element
   std::size_t elements = 0;  // bytes between the guards
   std::size_t total = 0;     // guard + elements + guard
+  MemoryParts parts;         // `first` is not set: it is bytes()
+  bool mapped = false;
 
+  // Room for `size` bytes from the block on; nullptr if the system does not even reserve them.
+  static void* room(std::size_t size, bool mapped) {
+    if (!mapped) return ::operator new (size, std::align_val_t{alignment});
+    void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
   [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + header; }
+  [[nodiscard]] MemoryParts all_parts() noexcept {
+    MemoryParts all = parts;
+    all.first = bytes();
+    return all;
+  }
   [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
 
   template <class Visit>
@@ -154,8 +213,13 @@ struct Tensor::Block {
 };
 
 void Tensor::Free::operator()(Block* block) const noexcept {
+  const bool mapped = block->mapped;
+  const std::size_t size = block->header + block->total;
   block->~Block();
-  ::operator delete (block, std::align_val_t{alignment});
+  if (mapped)
+    ::munmap(block, size);
+  else
+    ::operator delete (block, std::align_val_t{alignment});
 }
 
 Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset) {
@@ -168,16 +232,22 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
         static_cast<unsigned __int128>(std::max<Index>(shape[axis] - 1, 0)) * static_cast<std::uint64_t>(strides[axis]);
   }
   const unsigned __int128 needed = empty ? 0 : (last + 1 + static_cast<unsigned __int128>(base_offset)) * width;
-  if (needed > most_bytes)
+  const std::size_t guard = guard_for(shape, strides, width);
+  MemoryParts parts = parts_of(shape, strides, width, guard);
+  const bool mapped = parts.count > 1 && base_offset == 0;
+  if (mapped ? needed > most_reserved || parts.count * parts.size > most_bytes : needed > most_bytes)
     throw usage_error("a tensor of this problem spans " + std::to_string(static_cast<std::uint64_t>(needed >> 20)) +
                       " MiB, past the limit of 4096: choose smaller dimensions");
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
-  const std::size_t guard = guard_for(shape, strides, width);
   const std::size_t total = guard + elements + guard;
+  if (!mapped) parts = {nullptr, total, 0, 1};
   const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
-  void* memory = ::operator new (header + total, std::align_val_t{alignment});
+  void* memory = Block::room(header + total, mapped);
+  if (memory == nullptr) throw no_room();
   block_.reset(new (memory) Block);
+  block_->mapped = mapped;
+  block_->parts = parts;
   block_->header = header;
   block_->type = type;
   block_->plugin_type = plugin_dtype(type);
@@ -188,7 +258,8 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   block_->base = base;
   block_->elements = elements;
   block_->total = total;
-  std::memset(block_->bytes(), 0xFF, total);
+  const MemoryParts all = block_->all_parts();
+  for (std::size_t n = 0; n < all.count; ++n) std::memset(all.part(n).data(), 0xFF, all.size);
 }
 
 namespace {
@@ -235,9 +306,7 @@ void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept 
   store(view(), i0, i1, i2, i3, value);
 }
 
-std::span<const std::byte> Tensor::bytes() const noexcept {
-  return block_ ? std::span<const std::byte>(block_->bytes(), block_->total) : std::span<const std::byte>{};
-}
+MemoryParts Tensor::parts() const noexcept { return block_ ? block_->all_parts() : MemoryParts{}; }
 std::span<std::byte> Tensor::span_bytes() const noexcept {
   return block_ ? std::span<std::byte>(block_->bytes() + block_->guard, block_->elements) : std::span<std::byte>{};
 }
@@ -245,10 +314,11 @@ std::span<std::byte> Tensor::span_bytes() const noexcept {
 Tensor Tensor::clone() const {
   Tensor copy;
   if (!block_) return copy;
-  const std::size_t size = block_->header + block_->total;
-  void* memory = ::operator new (size, std::align_val_t{alignment});
+  void* memory = Block::room(block_->header + block_->total, block_->mapped);
+  if (memory == nullptr) throw no_room();
   copy.block_.reset(new (memory) Block(*block_));
-  std::memcpy(copy.block_->bytes(), block_->bytes(), block_->total);
+  const MemoryParts from = parts(), to = copy.parts();
+  for (std::size_t n = 0; n < from.count; ++n) std::memcpy(to.part(n).data(), from.part(n).data(), from.size);
   return copy;
 }
 
@@ -267,20 +337,22 @@ bool Tensor::is_poison(Index i0, Index i1, Index i2, Index i3) const noexcept {
 
 Tensor::Damage Tensor::damage() const noexcept {
   if (!block_) return Damage::none;
-  const auto untouched = [](const std::byte* from, const std::byte* to) {
-    return std::all_of(from, to, [](std::byte byte) { return byte == std::byte{0xFF}; });
+  const auto untouched = [](std::span<const std::byte> bytes) {
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0xFF}; });
   };
-  const std::byte* before = block_->bytes();
-  const std::byte* elements = before + block_->guard;
-  const std::byte* after = elements + block_->elements;
-  if (!untouched(before, elements)) return Damage::before;
-  if (!untouched(after, after + block_->guard)) return Damage::after;
+  const MemoryParts all = parts();
+  if (!untouched(all.part(0).first(block_->guard))) return Damage::before;
+  if (!untouched(all.part(all.count - 1).last(block_->guard))) return Damage::after;
   const std::size_t width = size_of(block_->type);
   if (static_cast<std::size_t>(block_->size()) * width == block_->elements) return Damage::none;
-  // Gaps: what is left of the span once every element is blanked.
-  std::vector<std::byte> rest(elements, after);
-  block_->each([&](const std::byte* element) { std::memset(rest.data() + (element - elements), 0xFF, width); });
-  return untouched(rest.data(), rest.data() + rest.size()) ? Damage::none : Damage::gap;
+  // Gaps: what is left once every element is blanked.
+  std::vector<std::byte> rest(all.count * all.size);
+  for (std::size_t n = 0; n < all.count; ++n) std::ranges::copy(all.part(n), rest.data() + n * all.size);
+  block_->each([&](const std::byte* element) {
+    const auto at = static_cast<std::size_t>(element - all.first), part = all.count > 1 ? at / all.step : 0;
+    std::memset(rest.data() + part * all.size + (at - part * all.step), 0xFF, width);
+  });
+  return untouched(rest) ? Damage::none : Damage::gap;
 }
 
 }  // namespace attest

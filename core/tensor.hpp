@@ -30,8 +30,26 @@ std::optional<DType> dtype_of(attest_dtype type) noexcept;
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
+// How many elements the last one of a tensor lies behind the first; 0 where there is none.
+Index last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept;
+
 // How many bytes on either side of what a Tensor's view spans are guards of that Tensor.
 std::size_t guard_bytes(const attest_tensor& view) noexcept;
+
+// Where the memory of a tensor and its guards is: in one part, or, where an axis lies far apart (Layout::far), in one for each
+// index along it. Between parts it is reserved only: whoever touched it would make it real.
+struct MemoryParts {
+  std::byte* first = nullptr;
+  std::size_t size = 0;  // bytes of each, guards on either side included
+  std::size_t step = 0;  // bytes from one to the next
+  std::size_t count = 0;
+
+  [[nodiscard]] std::span<std::byte> part(std::size_t n) const noexcept { return {first + n * step, size}; }
+  // From the first byte to the last.
+  [[nodiscard]] std::size_t span() const noexcept { return count == 0 ? 0 : (count - 1) * step + size; }
+};
+// Of a tensor whose view begins at its first element.
+MemoryParts parts_of(const attest_tensor& view) noexcept;
 
 // A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps that
 // strides leave, hold bytes 0xFF: a NaN to whoever reads them. Movable; views stay valid across moves.
@@ -39,7 +57,8 @@ class Tensor {
  public:
   Tensor() = default;  // absent
   // `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte boundary.
-  // Elements start as 0xFF bytes. Throws Error(usage) past 2^32 bytes.
+  // Elements start as 0xFF bytes. Throws Error(usage) past 2^32 bytes of its parts, NotReserved where the system refuses what
+  // lies between them.
   Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0);
   // Row-major, contiguous.
   Tensor(DType type, std::span<const Index> shape);
@@ -54,9 +73,9 @@ class Tensor {
   [[nodiscard]] double at(Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) const noexcept;
   void set(Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
-  // All bytes from the first guard to the last, to compare inputs before and after a call.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
-  // The bytes between the guards: what the strides span.
+  // All bytes that it holds, to compare inputs before and after a call.
+  [[nodiscard]] MemoryParts parts() const noexcept;
+  // The bytes between the guards, of a tensor in one part: what the strides span.
   [[nodiscard]] std::span<std::byte> span_bytes() const noexcept;
   [[nodiscard]] Tensor clone() const;
 

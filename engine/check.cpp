@@ -23,10 +23,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+Verdict unsupported(const std::string& why) { return Verdict::skip(std::string(unsupported_prefix) + why); }
+
 Verdict verdict_of(const CallResult& result) {
   switch (result.status) {
     case CallStatus::unsupported:
-      return Verdict::skip(std::string(unsupported_prefix) + result.message);
+      return unsupported(result.message);
     case CallStatus::crash:
       return {VerdictKind::crash, result.message, {}, {}};
     case CallStatus::timeout:
@@ -45,6 +47,8 @@ Verdict run_law(const Property& property, Trial& trial) {
     return property.check(trial);
   } catch (const CallFailed& failed) {
     return verdict_of(failed.result);
+  } catch (const NotReserved& refused) {
+    return unsupported(refused.what());
   }
 }
 
@@ -58,6 +62,9 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
     outcome.laws.front().verdict = verdict_of(failed.result);
     if (failed.result.status == CallStatus::unsupported)
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
+    return;
+  } catch (const NotReserved& refused) {
+    for (LawVerdict& law : outcome.laws) law.verdict = unsupported(refused.what());
     return;
   }
   for (LawVerdict& law : outcome.laws) {
@@ -149,7 +156,8 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   return chosen;
 }
 
-CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws) {
+CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
+                  std::span<const std::size_t> laws) try {
   const auto start = std::chrono::steady_clock::now();
   CaseOutcome outcome;
   Trial trial(problem, contract, bench.subject, bench.peer);
@@ -168,6 +176,10 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   outcome.seconds.oracle = static_cast<double>(elapsed.oracle) * 1e-9;
   outcome.seconds.laws =
       seconds_since(start) - outcome.seconds.values - outcome.seconds.subject - outcome.seconds.oracle;
+  return outcome;
+} catch (const NotReserved& refused) {  // by the problem's own tensors
+  CaseOutcome outcome;
+  for (const std::size_t law : laws) outcome.laws.push_back({law, unsupported(refused.what())});
   return outcome;
 }
 

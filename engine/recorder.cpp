@@ -19,11 +19,12 @@ std::int64_t numbers_in(const attest_tensor& tensor) {
   return count;
 }
 
-// The first that has these strides, of those that differ for this shape; `slice` stands for any other gaps.
-Layout layout_of(const attest_tensor& tensor) {
+// The first that has these strides, of those that differ for this shape, where it varies along `axes` alone; `slice` stands for
+// any other gaps.
+Layout layout_of(const attest_tensor& tensor, Index axes = 15) {
   const std::array<Index, 4> shape{tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]};
   const auto lies_as = [&](Layout layout) {
-    const Placement placement = place(layout, shape);
+    const Placement placement = place(layout, shape, ~static_cast<unsigned>(axes) & 15u);
     for (std::size_t axis = 0; axis < 4; ++axis)
       if (shape[axis] > 1 && tensor.strides[axis] != placement.strides[axis]) return false;
     return true;
@@ -81,10 +82,12 @@ std::optional<Problem> problem_of(const attest_attention& call) {
   if (attest_present(&call.keep)) {
     p.keep = Keep::half;
     p.keep_axes = axes_of(call.keep);
+    p.mask_layout = layout_of(call.keep, p.keep_axes);
   }
   if (attest_present(&call.bias)) {
     p.bias = Bias::minus_inf;
     p.bias_axes = axes_of(call.bias);
+    p.mask_layout = layout_of(call.bias, p.bias_axes);
   }
   if (attest_present(&call.kv_lengths)) p.lengths = Lengths::ragged;
   if (attest_present(&call.lse)) p.lse = call.lse.dtype.bits == 64 ? LseOutput::f64 : LseOutput::f32;

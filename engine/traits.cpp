@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <limits>
 
 #include "core/inputs.hpp"
 #include "properties/layout_choice.hpp"
@@ -82,6 +83,19 @@ bool interleaved(const Problem& p) {
   return is(p.q_layout, p.hq, p.lq) || is(p.k_layout, p.hkv, p.lk) || is(p.v_layout, p.hkv, p.lk);
 }
 
+// Whether the offset of some element of q, k, v, out or a mask takes more than 32 bits.
+bool past_32_bits(const Problem& p) {
+  const auto is = [](Layout layout, const std::array<Index, 4>& shape, Index axes = 15) {
+    const Placement placement = place(layout, shape, ~static_cast<unsigned>(axes) & 15u);
+    return last_offset(shape, placement.strides) > std::numeric_limits<std::int32_t>::max();
+  };
+  const std::array<Index, 4> mask{p.b, p.hq, p.lq, p.lk};
+  return is(p.q_layout, {p.b, p.hq, p.lq, p.d}) || is(p.k_layout, {p.b, p.hkv, p.lk, p.d}) ||
+         is(p.v_layout, {p.b, p.hkv, p.lk, p.dv}) || is(p.out_layout, {p.b, p.hq, p.lq, p.dv}) ||
+         (p.keep != Keep::none && is(p.mask_layout, mask, p.keep_axes)) ||
+         (p.bias != Bias::none && is(p.mask_layout, mask, p.bias_axes));
+}
+
 template <auto Member>
 Trait row_bytes(std::string name) {
   return {std::move(name), Kind::remainder, {}, 0, [](const Looked& at) {
@@ -108,6 +122,7 @@ std::vector<Trait> make() {
     return p.q_layout != Layout::bhsd || p.k_layout != Layout::bhsd || p.v_layout != Layout::bhsd ||
            p.out_layout != Layout::bhsd;
   }));
+  all.push_back(flag("past_32_bits", past_32_bits));
   all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));

@@ -86,7 +86,7 @@ static int forgets_scale(void* self, const attest_attention* call, char* message
 
 static const char describe[] =
     "{\"ops\":[\"attention\"],\"dtypes\":[\"f32\",\"f16\",\"bf16\"],\"concurrent\":true,"
-    "\"supports\":{\"stages\":[]},"
+    "\"supports\":{\"stages\":[],\"far\":true},"
     "\"contract\":{\"policy\":{\"f32\":\"f32\",\"f16\":\"f16\",\"bf16\":\"bf16\"},\"empty_row\":\"zero\","
     "\"batch_invariant\":\"bitwise\",\"deterministic\":\"threads\"}}";
 

@@ -23,7 +23,7 @@ def attention(q, k, v, scale, causal, align, bias):
     return out.astype(q.dtype)
 
 
-options = {"dtypes": ["float16", "float32"],
+options = {"dtypes": ["float16", "float32"], "supports": {"far": True},
            "contract": {"policy": {"f16": "f16", "f32": "f32"}, "empty_row": "zero"}}
 
 

@@ -130,6 +130,8 @@ bool Domain::allows(Layout layout, Format dtype) const {
       return odd_rows && supports_.strides == Supports::Strides::any;
     case Layout::spaced:
       return supports_.strides == Supports::Strides::any;
+    case Layout::far:
+      return supports_.far && supports_.strides != Supports::Strides::contiguous;
     case Layout::bshd:
     case Layout::broadcast_batch:
     case Layout::broadcast_heads:

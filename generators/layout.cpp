@@ -9,10 +9,10 @@ namespace {
 
 using Weights = std::array<std::uint16_t, layout_count>;
 
-// bhsd bshd padded_rows odd_base spaced transposed slice broadcast_batch broadcast_heads broadcast_rows.
-constexpr Weights mixed{24, 16, 10, 10, 8, 10, 10, 6, 6, 6};
-constexpr Weights strided{0, 30, 12, 10, 8, 10, 18, 4, 4, 4};
-constexpr Weights contiguous{1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+// bhsd bshd padded_rows odd_base spaced transposed slice far broadcast_batch broadcast_heads broadcast_rows.
+constexpr Weights mixed{24, 16, 10, 10, 8, 10, 10, 3, 6, 6, 6};
+constexpr Weights strided{0, 30, 12, 10, 8, 10, 18, 4, 4, 4, 4};
+constexpr Weights contiguous{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 }  // namespace
 

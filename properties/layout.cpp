@@ -40,7 +40,8 @@ Problem laid(Problem p, Layout layout) {
 std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
   std::vector<Layout> layouts;
   const std::array dtypes{p.dtype};
-  for (const Layout layout : {Layout::odd_base, Layout::bshd, Layout::padded_rows, Layout::spaced, Layout::transposed})
+  for (const Layout layout :
+       {Layout::odd_base, Layout::bshd, Layout::padded_rows, Layout::spaced, Layout::transposed, Layout::far})
     if (!declined(laid(p, layout), supports, dtypes)) layouts.push_back(layout);
   return layouts;
 }

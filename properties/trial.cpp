@@ -69,6 +69,11 @@ std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs&
            {"kv_lengths", &inputs.kv_lengths}}};
 }
 
+std::size_t bytes_in(const Tensor& tensor) {
+  const MemoryParts parts = tensor.parts();
+  return parts.count * parts.size;
+}
+
 // The bytes of the inputs of one trip, to compare afterwards. One buffer a thread, since a campaign makes many short
 // trips.
 class Snapshot {
@@ -76,14 +81,13 @@ class Snapshot {
   explicit Snapshot(std::span<const Call> calls) {
     std::size_t bytes = 0;
     for (const Call& call : calls)
-      for (const auto& [name, tensor] : named_tensors(*call.inputs)) bytes += tensor->bytes().size();
+      for (const auto& [name, tensor] : named_tensors(*call.inputs)) bytes += bytes_in(*tensor);
     if (bytes > capacity) buffer = std::make_unique_for_overwrite<std::byte[]>(capacity = bytes);
     std::byte* to = buffer.get();
     for (const Call& call : calls)
       for (const auto& [name, tensor] : named_tensors(*call.inputs)) {
-        const std::span<const std::byte> now = tensor->bytes();
-        if (!now.empty()) std::memcpy(to, now.data(), now.size());
-        to += now.size();
+        const MemoryParts now = tensor->parts();
+        for (std::size_t n = 0; n < now.count; ++n, to += now.size) std::memcpy(to, now.part(n).data(), now.size);
       }
     next_ = buffer.get();
   }
@@ -98,13 +102,13 @@ class Snapshot {
   std::optional<Evidence> restore(const Inputs& inputs) {
     std::optional<Evidence> first;
     for (const auto& [name, tensor] : named_tensors(inputs)) {
-      const std::span<const std::byte> now = tensor->bytes();
-      if (now.empty()) continue;
-      if (std::memcmp(now.data(), next_, now.size()) != 0) {
+      const MemoryParts now = tensor->parts();
+      for (std::size_t n = 0; n < now.count; ++n, next_ += now.size) {
+        std::byte* part = now.part(n).data();
+        if (std::memcmp(part, next_, now.size) == 0) continue;
         if (!first) first = memory_evidence(name, std::string("the input ") + name + " was modified");
-        std::memcpy(const_cast<std::byte*>(now.data()), next_, now.size());
+        std::memcpy(part, next_, now.size);
       }
-      next_ += now.size();
     }
     return first;
   }

@@ -49,6 +49,10 @@ void Arena::grow(std::size_t size) {
   map(next);
 }
 
+void Arena::empty() noexcept {
+  if (data_ != nullptr) ::madvise(data_, size_, MADV_REMOVE);
+}
+
 void Arena::map(std::size_t size) {
   if (size <= size_) return;
   struct stat status {};

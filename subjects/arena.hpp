@@ -18,6 +18,8 @@ class Arena {
   // Makes the first `size` bytes usable; the mapping may move. Throws Error(internal) when memory runs out.
   void grow(std::size_t size);
   void map(std::size_t size);  // the same for memory that the other side grew
+  // Gives back what it holds, and keeps its size: all of it is 0 then.
+  void empty() noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -22,19 +22,6 @@ using Clock = Process::Clock;
 constexpr std::size_t kept_of_address = 256;  // tensors keep their address modulo this
 constexpr std::chrono::milliseconds patience_at_end{1000};
 
-// A view with the guards around it: what travels to the worker and back.
-struct Window {
-  std::byte* first;
-  std::size_t before, size;
-
-  explicit Window(const attest_tensor& view)
-      : first(static_cast<std::byte*>(view.data) + view.byte_offset),
-        before(guard_bytes(view)),
-        size(before + span_of(view) + before) {
-    first -= before;
-  }
-};
-
 bool overlap(std::span<std::byte> a, std::span<std::byte> b) {
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
@@ -90,24 +77,34 @@ std::string WorkerConnection::out_of_memory() const {
 
 void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
   offsets_.assign(calls.size(), {});
+  far_apart_ = false;
   std::size_t end = 0;
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
       const attest_tensor& view = calls[c].*tensor_fields[i].member;
       if (!attest_present(&view)) continue;
-      const Window window(view);
-      const std::size_t phase = reinterpret_cast<std::uintptr_t>(window.first) % kept_of_address;
+      const MemoryParts parts = parts_of(view);
+      const std::size_t phase = reinterpret_cast<std::uintptr_t>(parts.first) % kept_of_address;
       const std::size_t begin = end + (phase + kept_of_address - end % kept_of_address) % kept_of_address;
-      offsets_[c][i] = begin + window.before;
-      end = begin + window.size;
+      offsets_[c][i] = begin + guard_bytes(view);
+      end = begin + parts.span();
+      far_apart_ = far_apart_ || parts.count > 1;
     }
-  arena_.grow(end);
+  try {
+    arena_.grow(end);
+  } catch (const Error&) {
+    if (!far_apart_) throw;
+    throw NotReserved(
+        "the memory shared with a worker may not be as long as tensors whose parts lie far apart take, though "
+        "little of it is used: raise the limit (ulimit -f, ulimit -v)");
+  }
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
       const attest_tensor& view = calls[c].*tensor_fields[i].member;
       if (!attest_present(&view)) continue;
-      const Window window(view);
-      std::memcpy(arena_.data() + offsets_[c][i] - window.before, window.first, window.size);
+      const MemoryParts parts = parts_of(view);
+      std::byte* to = arena_.data() + offsets_[c][i] - guard_bytes(view);
+      for (std::size_t n = 0; n < parts.count; ++n) std::memcpy(to + n * parts.step, parts.part(n).data(), parts.size);
     }
 }
 
@@ -117,15 +114,17 @@ void WorkerConnection::copy_out(const attest_attention& call, std::size_t index)
   for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
     const attest_tensor& view = call.*tensor_fields[i].member;
     if (!attest_present(&view)) continue;
-    const Window window(view);
-    const std::byte* there = arena_.data() + offsets_[index][i] - window.before;
-    if (std::memcmp(window.first, there, window.size) == 0) continue;
-    if (!tensor_fields[i].written) {
-      const std::span<std::byte> input(window.first, window.size);
-      if (std::ranges::any_of(changed_inputs_, [&](auto other) { return overlap(input, other); })) continue;
-      changed_inputs_.push_back(input);
+    const MemoryParts parts = parts_of(view);
+    const std::byte* there = arena_.data() + offsets_[index][i] - guard_bytes(view);
+    for (std::size_t n = 0; n < parts.count; ++n, there += parts.step) {
+      const std::span<std::byte> part = parts.part(n);
+      if (std::memcmp(part.data(), there, part.size()) == 0) continue;
+      if (!tensor_fields[i].written) {
+        if (std::ranges::any_of(changed_inputs_, [&](auto other) { return overlap(part, other); })) continue;
+        changed_inputs_.push_back(part);
+      }
+      std::memcpy(part.data(), there, part.size());
     }
-    std::memcpy(window.first, there, window.size);
   }
 }
 
@@ -152,6 +151,7 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
   }
+  if (far_apart_) arena_.empty();  // each trip would leave pages elsewhere
   return results;
 }
 

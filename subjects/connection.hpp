@@ -49,6 +49,7 @@ class WorkerConnection {
   std::vector<Offer> offers_;
   std::vector<TensorOffsets> offsets_;                // of each call's tensors
   std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
+  bool far_apart_ = false;                            // a tensor of this trip is in several parts
   std::string line_;
   std::int64_t trip_ = 0;
   bool usable_ = true;  // false once the two ends no longer agree where they are

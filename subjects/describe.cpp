@@ -114,7 +114,7 @@ void read_stages(const json& value, Supports& supports) {
   choices(value, "supports.stages", names, [&](std::size_t i) { supports.stages.emplace_back(names[i]); });
 }
 
-constexpr std::array<std::pair<std::string_view, bool Supports::*>, 8> flags{{
+constexpr std::array<std::pair<std::string_view, bool Supports::*>, 9> flags{{
     {"causal", &Supports::causal},
     {"gqa", &Supports::gqa},
     {"bias", &Supports::bias},
@@ -123,6 +123,7 @@ constexpr std::array<std::pair<std::string_view, bool Supports::*>, 8> flags{{
     {"window", &Supports::window},
     {"softcap", &Supports::softcap},
     {"lse", &Supports::lse},
+    {"far", &Supports::far},
 }};
 
 Supports read_supports(const json& object) {

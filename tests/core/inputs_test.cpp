@@ -15,7 +15,9 @@ namespace {
 
 std::uint64_t hash(const Tensor& tensor) {
   std::uint64_t key = 0;
-  for (const std::byte byte : tensor.bytes()) key = extend(key, static_cast<std::uint64_t>(byte));
+  const MemoryParts parts = tensor.parts();
+  for (std::size_t n = 0; n < parts.count; ++n)
+    for (const std::byte byte : parts.part(n)) key = extend(key, static_cast<std::uint64_t>(byte));
   return key;
 }
 std::uint64_t hash(const Inputs& inputs) {
@@ -35,6 +37,11 @@ Problem base() {
   return problem;
 }
 
+// Those of the first version, in its order.
+constexpr Layout first_layouts[] = {
+    Layout::bhsd,       Layout::bshd,  Layout::padded_rows,     Layout::odd_base,        Layout::spaced,
+    Layout::transposed, Layout::slice, Layout::broadcast_batch, Layout::broadcast_heads, Layout::broadcast_rows};
+
 // Bits, not closeness: these must never change, on any machine, compiler or optimisation level.
 std::uint64_t hash_of_values(std::size_t first, std::size_t end) {
   std::uint64_t key = 0;
@@ -45,7 +52,7 @@ std::uint64_t hash_of_values(std::size_t first, std::size_t end) {
       problem.values = static_cast<Values>(values);
       problem.bias = static_cast<Bias>(values % bias_count);
       problem.keep = static_cast<Keep>(values % keep_count);
-      problem.k_layout = static_cast<Layout>(values % layout_count);
+      problem.k_layout = first_layouts[values % std::size(first_layouts)];
       problem.v_form = static_cast<Form>(values % form_count);
       key = extend(key, hash(materialise(problem)));
     }
@@ -178,6 +185,25 @@ TEST(Inputs, EditsAreTheLastWord) {
   const Inputs inputs = materialise(problem);
   EXPECT_EQ(inputs.k.at(1, 0, 5, 2), static_cast<double>(0.1f));
   EXPECT_EQ(inputs.kv_lengths.at(2), 7);
+}
+
+// Past every 32-bit index, at steps that keep alignment, along the first axis of a few elements.
+TEST(Inputs, RowsFarApartAreBeyond32Bits) {
+  for (const std::array<Index, 4>& shape : {std::array<Index, 4>{2, 3, 4, 5}, {1, 16, 4, 5}, {70000, 1, 3, 1}}) {
+    const Placement far = place(Layout::far, shape);
+    Index last = 0, apart = 0;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      last += (shape[axis] - 1) * far.strides[axis];
+      if (far.strides[axis] % 256 == 0 && far.strides[axis] >= Index{1} << 28) apart = shape[axis];
+    }
+    EXPECT_GE(last, Index{1} << 32);
+    EXPECT_LE(last, (Index{1} << 32) + (Index{1} << 20));
+    EXPECT_TRUE(apart >= 2 && apart <= 16) << apart;
+    EXPECT_EQ(far.strides[3], 1);
+  }
+  const std::array<Index, 4> one{1, 1, 1, 5}, long_rows{1, 1, 17, 5};
+  EXPECT_EQ(place(Layout::far, one).strides, place(Layout::bhsd, one).strides);
+  EXPECT_EQ(place(Layout::far, long_rows).strides, place(Layout::bhsd, long_rows).strides);
 }
 
 // What lies in memory around a slice belongs to a larger tensor: rows and heads do not follow each other.

@@ -1,8 +1,12 @@
 #include "core/tensor.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
+#include <fstream>
+#include <tuple>
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
@@ -70,7 +74,7 @@ TEST(Tensor, ViewsAndClonesStayValidAcrossMoves) {
   EXPECT_EQ(load(view, 1, 2, 3, 4), 7);
   const Tensor copy = moved.clone();
   EXPECT_EQ(copy.at(1, 2, 3, 4), 7);
-  EXPECT_NE(copy.bytes().data(), moved.bytes().data());
+  EXPECT_NE(copy.parts().first, moved.parts().first);
 }
 
 TEST(Tensor, BasesAreAlignedUnlessTheLayoutSaysOtherwise) {
@@ -86,7 +90,46 @@ TEST(Tensor, EmptyShapesHaveDataAndNoElements) {
   EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
 }
 
+// The memory that this process holds, in bytes.
+std::size_t resident() {
+  std::size_t total = 0, held = 0;
+  std::ifstream("/proc/self/statm") >> total >> held;
+  return held * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(Tensor, RowsFarApartHoldWhatTheyNeedAlone) {
+  const std::size_t before = resident();
+  Tensor tensor = laid_out(Layout::far);
+  const MemoryParts parts = tensor.parts();
+  EXPECT_EQ(parts.count, 2u);
+  EXPECT_GE(parts.step, std::size_t{1} << 34);  // 2^32 elements of four bytes
+  EXPECT_GE(parts.size, std::size_t{60 * 4});
+  EXPECT_LE(parts.size, std::size_t{1} << 12);
+  tensor.poison();
+  tensor.set(1, 2, 3, 4, 7);
+  EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
+  const Tensor copy = tensor.clone();
+  EXPECT_EQ(copy.at(1, 2, 3, 4), 7);
+  EXPECT_TRUE(copy.is_poison(0, 0, 0, 0));
+  EXPECT_EQ(copy.damage(), Tensor::Damage::none);
+  EXPECT_LE(resident(), before + (std::size_t{1} << 20));
+}
+
+TEST(Tensor, GuardsOfPartsThatLieFarApart) {
+  for (const auto& [sample, column, expected] :
+       {std::tuple<Index, Index, Tensor::Damage>{0, -1, Tensor::Damage::before},
+        {0, 60, Tensor::Damage::gap},
+        {1, -1, Tensor::Damage::gap},
+        {1, 60, Tensor::Damage::after}}) {
+    Tensor tensor = laid_out(Layout::far);
+    tensor.set(sample, 0, 0, column, 1);
+    EXPECT_EQ(tensor.damage(), expected) << sample << ' ' << column;
+  }
+}
+
 TEST(Tensor, RefusesAbsurdSizes) {
+  const std::array<Index, 4> many{1 << 16, 1, 1, 1 << 20}, far{Index{1} << 22, 1 << 20, 1 << 20, 1};
+  EXPECT_THROW(Tensor(DType::f16, many, far), Error);
   EXPECT_THROW(Tensor(DType::f64, std::array<Index, 4>{1 << 20, 1 << 20, 1 << 20, 1 << 20}), Error);
 }
 

@@ -19,7 +19,9 @@ using namespace attest;
 constexpr std::uint64_t cases = 150;
 
 std::uint64_t hash(std::uint64_t key, const Tensor& tensor) {
-  for (const std::byte byte : tensor.bytes()) key = extend(key, static_cast<std::uint64_t>(byte));
+  const MemoryParts parts = tensor.parts();
+  for (std::size_t n = 0; n < parts.count; ++n)
+    for (const std::byte byte : parts.part(n)) key = extend(key, static_cast<std::uint64_t>(byte));
   return key;
 }
 

@@ -3,6 +3,7 @@
 // alone, apart from what attest decides by.
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <random>
 #include <set>
@@ -26,7 +27,7 @@ struct Demands {
     [[nodiscard]] bool holds(std::int64_t n) const { return n >= min && (max < 0 || n <= max) && n % multiple == 0; }
   };
   std::set<std::string> dtypes, bias_dtypes;
-  bool causal, gqa, bias, keep, kv_lengths, window, softcap, lse, top_left, bottom_right, dv_is_d;
+  bool causal, gqa, bias, keep, kv_lengths, window, softcap, lse, far, top_left, bottom_right, dv_is_d;
   std::string scale, strides;
   std::int64_t alignment;
   std::array<Range, 7> dims;
@@ -48,7 +49,7 @@ struct Demands {
     d.bias_dtypes = some_of({"same", "f32", "f16", "bf16", "f64"});
     for (bool Demands::*flag :
          {&Demands::causal, &Demands::gqa, &Demands::bias, &Demands::keep, &Demands::kv_lengths, &Demands::window,
-          &Demands::softcap, &Demands::lse, &Demands::top_left, &Demands::bottom_right})
+          &Demands::softcap, &Demands::lse, &Demands::far, &Demands::top_left, &Demands::bottom_right})
       d.*flag = most();
     d.dv_is_d = below(3) == 0;
     d.scale = std::array{"any", "positive", "default"}[below(3)];
@@ -74,9 +75,9 @@ struct Demands {
     if (dv_is_d) sizes.back() = "\"dv\":\"=d\"";
     return fmt::format(
         R"({{"ops":["attention"],"dtypes":{},"supports":{{"causal":{},"gqa":{},"bias":{},"keep":{},"kv_lengths":{},)"
-        R"("window":{},"softcap":{},"lse":{},"align":{},"bias_dtypes":{},"scale":"{}","strides":"{}","alignment":{},)"
+        R"("window":{},"softcap":{},"lse":{},"far":{},"align":{},"bias_dtypes":{},"scale":"{}","strides":"{}","alignment":{},)"
         R"("dims":{{{}}}}}}})",
-        list(dtypes), causal, gqa, bias, keep, kv_lengths, window, softcap, lse,
+        list(dtypes), causal, gqa, bias, keep, kv_lengths, window, softcap, lse, far,
         align.empty() ? std::string("[]") : list(align), list(bias_dtypes), scale, strides, alignment,
         fmt::join(sizes, ","));
   }
@@ -113,6 +114,9 @@ struct Demands {
         {"q", &c.q}, {"k", &c.k}, {"v", &c.v}, {"out", &c.out}, {"bias", &c.bias}, {"keep", &c.keep}};
     for (const auto& [name, t] : tensors) {
       if (t->ndim == 0 || t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3] == 0) continue;
+      std::int64_t last = 0;
+      for (int axis = 0; axis < 4; ++axis) last += (t->shape[axis] - 1) * t->strides[axis];
+      if (!far && last > std::numeric_limits<std::int32_t>::max()) return fmt::format("offsets of {}", name);
       if (strides != "any" && t->strides[3] != 1) return fmt::format("last stride of {}", name);
       std::int64_t dense = 1;
       for (int axis = 3; axis >= 0; --axis) {
