@@ -83,8 +83,9 @@ TEST(Campaign, AFaultIsFoundShrunkAndBucketed) {
   EXPECT_GE(summary.failing_cases, log.raw.size());
   for (const Finding& finding : summary.findings) {
     // Its values are its own, and only a wide row brings a lead of so many nats down.
-    if (finding.entry.property != "hard-selection")
+    if (finding.entry.property != "hard-selection") {
       EXPECT_LE(finding.entry.problem.multiply_adds(), 16) << to_text(finding.entry.problem);
+    }
     EXPECT_TRUE(finding.entry.minimal);
     EXPECT_EQ(read_entry(finding.reproducer).bucket, finding.entry.bucket);
   }
