@@ -34,6 +34,11 @@ struct Measured {
   std::uint64_t kernel = 0;
   double t = 0, lambda = 0;
   Index elements = 0, lambda_elements = 0;
+  std::optional<double> slow_t;  // once it was asked
+
+  [[nodiscard]] bool has_t() const { return elements >= oracle::least_elements; }
+  // The T that counts, or what it cannot exceed.
+  [[nodiscard]] double smaller_t() const { return slow_t ? std::min(t, *slow_t) : t; }
 };
 
 Domain domain_of(const Policy& policy, Values values, Index most, Index most_rows) {
@@ -90,41 +95,49 @@ Measured measure(const Problem& problem, const EmulatedKernel& kernel) {
   return record;
 }
 
-// The value that a share `q` of an ascending list does not exceed.
-double quantile(const std::vector<double>& sorted, double q) {
-  const auto n = static_cast<double>(sorted.size());
-  return sorted[static_cast<std::size_t>(std::max(0.0, std::ceil(q * n) - 1))];
+// The place, from the largest down, of the value that a share `q` of `n` does not exceed.
+std::size_t place(double q, std::size_t n) {
+  return n - std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(q * static_cast<double>(n))));
 }
 
-using SecondLook = oracle::AttentionOracle::SecondLook;
+using Look = std::function<double(const Measured&)>;
 
-CalibrationCell cell_of(std::vector<const Measured*> records, std::size_t kernels,
-                        const std::function<SecondLook(const Measured&)>& second_look) {
+// Puts the `count` largest after a second look first, largest first. It only lowers T: it is taken where else one could be among
+// them.
+void sort_largest(std::vector<Measured*>& records, std::size_t count, const Look& slow_t, int jobs) {
+  for (;;) {
+    std::ranges::sort(records, [](const Measured* a, const Measured* b) {
+      return a->smaller_t() != b->smaller_t() ? a->smaller_t() > b->smaller_t() : a < b;
+    });
+    std::vector<Measured*> unknown;
+    for (std::size_t n = 0; n < count; ++n)
+      if (!records[n]->slow_t) unknown.push_back(records[n]);
+    if (unknown.empty()) return;
+    on_all_threads(unknown.size(), jobs, [&](std::uint64_t n) { unknown[n]->slow_t = slow_t(*unknown[n]); });
+  }
+}
+
+CalibrationCell cell_of(std::vector<Measured*> records, std::size_t kernels, const Look& slow_t, int jobs) {
   CalibrationCell cell;
   for (const Measured* record : records) {
     cell.lambda = std::max(cell.lambda, record->lambda);
     cell.lambda_elements += record->lambda_elements;
   }
-  std::erase_if(records, [](const Measured* record) { return record->elements < oracle::least_elements; });
+  std::erase_if(records, [](const Measured* record) { return !record->has_t(); });
+  const std::size_t n = records.size();
   cell.kernels = static_cast<std::int64_t>(kernels);
   cell.results = std::ssize(records);
-  if (records.empty()) return cell;
-  std::ranges::stable_sort(records, {}, &Measured::t);
-  std::vector<double> all;
-  for (const Measured* record : records) {
-    cell.elements += record->elements;
-    all.push_back(record->t);
-  }
-  cell.t50 = quantile(all, 0.5);
-  cell.t90 = quantile(all, 0.9);
-  cell.t99 = quantile(all, 0.99);
-  cell.t999 = quantile(all, 0.999);
-  // The largest after a second look, which only lowers: no more of them are needed once the rest lie below.
-  for (auto at = records.rbegin(); at != records.rend() && (cell.worst.empty() || (*at)->t > cell.t); ++at)
-    if (const double t = std::min((*at)->t, second_look(**at).t); cell.worst.empty() || t > cell.t) {
-      cell.t = t;
-      cell.worst = to_text((*at)->problem);
-    }
+  if (n == 0) return cell;
+  for (const Measured* record : records) cell.elements += record->elements;
+  const auto t_at = [&](double q) { return records[place(q, n)]->smaller_t(); };
+  std::ranges::sort(records, std::ranges::greater{}, &Measured::t);
+  cell.t50 = t_at(0.5);
+  cell.t90 = t_at(0.9);
+  sort_largest(records, place(0.99, n) + 1, slow_t, jobs);
+  cell.t99 = t_at(0.99);
+  cell.t999 = t_at(0.999);
+  cell.t = records.front()->smaller_t();
+  cell.worst = to_text(records.front()->problem);
   return cell;
 }
 
@@ -185,21 +198,21 @@ std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions
   for (std::uint64_t number = 0; number < options.kernels; ++number)
     kernels.push_back(kernel_of(options, policy, number));
   Shares by_kernel, by_keys;
-  const auto second_look = [&](const Measured& record) {
+  const Look slow_t = [&](const Measured& record) {
     Run run(record.problem, kernels[record.kernel]);
-    return run.oracle->second_look(run.out);
+    return run.oracle->slow_t(run.out);
   };
   for (std::size_t values = 0; values < values_count; ++values, ++step) {
     if (options.progress) options.progress(to_text(policy), step, options.policies.size() * values_count);
-    const std::vector<Measured> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
+    std::vector<Measured> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
     if (is_set(options.interrupt)) return std::nullopt;
-    std::map<std::string, std::vector<const Measured*>> classes;
-    for (const Measured& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
+    std::map<std::string, std::vector<Measured*>> classes;
+    for (Measured& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
     for (const auto& [name, of_class] : classes) {
-      const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), second_look);
+      const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), slow_t, options.jobs);
       for (const Measured* record : of_class) {
-        if (record->elements < oracle::least_elements) continue;
-        const bool above = record->t > cell.t99 && record->t * second_look(*record).unexplained > cell.t99;
+        if (!record->has_t()) continue;
+        const bool above = record->smaller_t() > cell.t99;
         by_kernel.add(record->kernel, above);
         by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))), above);
       }

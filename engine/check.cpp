@@ -73,8 +73,7 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
   }
 }
 
-// What drift counts, of a case in which tier three gave a verdict. Above the quantile, what functions that err one way explain
-// of T is taken away: the first look takes it for noise.
+// What drift counts, of a case in which tier three gave a verdict: T after a second look where it is above the quantile.
 std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) {
   static const std::size_t law = law_named(aggregate_error_name);
   const auto found = std::ranges::find(outcome.laws, law, &LawVerdict::law);
@@ -83,7 +82,7 @@ std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) 
     return std::nullopt;
   const oracle::Thresholds& thresholds = trial.thresholds();
   double t = trial.statistics().t();
-  if (t > thresholds.cell->t99) t *= trial.oracle().second_look(trial.base().out).unexplained;
+  if (t > thresholds.cell->t99) t = std::min(t, trial.oracle().slow_t(trial.base().out));
   return Aggregate{trial.contract().policy, t, thresholds.cell->t99, thresholds.share};
 }
 

@@ -282,12 +282,12 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
-AttentionOracle::SecondLook AttentionOracle::second_look(const Tensor& out, Index most) {
+double AttentionOracle::slow_t(const Tensor& out, Index most) {
   Full& at = full();
   const Format type = format_of(out.dtype());
   const std::vector<Index> rows = judged_rows(problem_);
   const Index all = static_cast<Index>(rows.size()) * at.call.dv, step = std::max<Index>(1, (all + most - 1) / most);
-  double squares = 0, with_bias = 0;
+  double squares = 0;
   Index elements = 0;
   for (Index n = 0; n < all; n += step) {
     const RowIndex r = row_index(problem_, rows[static_cast<std::size_t>(n / at.call.dv)]);
@@ -296,15 +296,13 @@ AttentionOracle::SecondLook AttentionOracle::second_look(const Tensor& out, Inde
     Enclosure rigorous;
     const std::optional<Spread> spread = std::isfinite(got) ? at.spread_at(r, c, rigorous) : std::nullopt;
     if (!spread || at.spread.by_box || shares_largest_weight(at.call.numbers, at.row.a2, at.row.z_max)) continue;
-    const double whole = std::fabs(got - rigorous.y), error = std::max(0.0, whole - spread->bias);
+    const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
     const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
     const double unit = std::hypot(spread->s, half_ulp / std::sqrt(3.0));
     squares += (error / unit) * (error / unit);
-    with_bias += (whole / unit) * (whole / unit);
     ++elements;
   }
-  if (elements == 0 || with_bias == 0) return {};
-  return {std::sqrt(squares / static_cast<double>(elements)), std::sqrt(squares / with_bias)};
+  return elements == 0 ? 0 : std::sqrt(squares / static_cast<double>(elements));
 }
 
 double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {

@@ -85,12 +85,7 @@ class AttentionOracle {
   StatisticalEnclosure statistical_enclosure(Index b, Index h, Index i, Index column, double lambda);
   // T of tier three from the whole of s, over the elements of which s has a meaning, or `most` of them spread evenly. Slow:
   // it takes a second look where T from the cheap part of s, which is larger, objects. 0 where there is no such element.
-  double slow_t(const Tensor& out, Index most = 4096) { return second_look(out, most).t; }
-  // And the share of it that `bias` does not explain, 0..1: what functions that err one way leave of T.
-  struct SecondLook {
-    double t = 0, unexplained = 0;
-  };
-  SecondLook second_look(const Tensor& out, Index most = 4096);
+  double slow_t(const Tensor& out, Index most = 4096);
   // The least lambda whose enclosure, rounded to `tensor`, holds `got`: 0 at least, infinite above 2^20, NaN where the
   // tier does not apply.
   double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got);

@@ -22,7 +22,7 @@ struct CalibrationCell {
   // The largest lambda that an element needs, and how many were asked: those of small results.
   double lambda = 0;
   std::int64_t lambda_elements = 0;
-  // Quantiles of T, and the largest after a second look (AttentionOracle::slow_t).
+  // Quantiles of T; those of 99 % and 99.9 %, and the largest, after a second look (AttentionOracle::slow_t).
   double t50 = 0, t90 = 0, t99 = 0, t999 = 0, t = 0;
   std::string worst;  // the problem of the largest T
 

@@ -35,9 +35,9 @@ TEST(Calibrate, DependsOnItsOptionsAlone) {
   std::int64_t results = 0;
   for (const auto& [name, cell] : calibrated.classes) {
     results += cell.results;
-    EXPECT_LE(cell.t50, cell.t99) << name;
-    EXPECT_LE(cell.t99, cell.t999) << name;
-    EXPECT_LE(cell.t, cell.t999) << name;  // of so few results the largest, before the second look
+    EXPECT_LE(cell.t50, cell.t90) << name;
+    EXPECT_LE(cell.t99, cell.t999) << name;  // after a second look, which may find less than the first one's t50
+    EXPECT_EQ(cell.t, cell.t999) << name;    // of so few results
     EXPECT_LT(cell.lambda, 4) << name;
     EXPECT_FALSE(cell.results > 0 && cell.worst.empty()) << name;
   }
