@@ -9,7 +9,7 @@ namespace attest {
 namespace {
 
 // Layout::far: the last index of an axis of up to 16 is past 2^32 elements, at steps that keep alignment.
-constexpr Index most_far_apart = 16, past_32_bits = Index{1} << 32, far_step = 256;
+constexpr Index most_far_apart = 16, far_reach = Index{1} << 32, far_step = 256;
 
 constexpr std::array<Index, 4> row_major(const std::array<Index, 4>& n) {
   return {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
@@ -150,7 +150,7 @@ Placement place(Layout layout, const std::array<Index, 4>& shape) {
           std::array<Index, 4> inner = n;
           inner[axis] = 1;
           s = row_major(inner);
-          s[axis] = (past_32_bits / (n[axis] - 1) / far_step + 1) * far_step;
+          s[axis] = (far_reach / (n[axis] - 1) / far_step + 1) * far_step;
           break;
         }
       break;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -106,8 +105,7 @@ Clause declined_memory(const attest_attention& call, const Supports& s) {
     if (s.strides == Supports::Strides::last_dim_contiguous && tensor->strides[tensor->ndim - 1] != 1)
       return fmt::format("the subject takes tensors with a contiguous last axis alone, also as {}", name);
     const auto axes = static_cast<std::size_t>(tensor->ndim);
-    if (!s.far &&
-        last_offset({tensor->shape, axes}, {tensor->strides, axes}) > std::numeric_limits<std::int32_t>::max())
+    if (!s.far && past_32_bits({tensor->shape, axes}, {tensor->strides, axes}))
       return fmt::format("the subject takes offsets of 32 bits alone, also in {}", name);
     const bool mask = tensor == &call.bias || tensor == &call.keep;
     if (!mask && s.alignment > 1 && !aligned(*tensor, s.alignment))

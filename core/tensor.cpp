@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <string>
 #include <vector>
@@ -38,12 +39,6 @@ std::uint64_t poison_bits(DType type) noexcept {
       return 0xAD;
   }
   return 0;
-}
-
-NotReserved no_room() {
-  return NotReserved(
-      "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
-      "raise its limit (ulimit -v, vm.overcommit_memory)");
 }
 
 }  // namespace
@@ -120,15 +115,6 @@ void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, 
   put(value);
 }
 
-Index last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept {
-  Index last = 0;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == 0) return 0;
-    last += (shape[axis] - 1) * strides[axis];
-  }
-  return last;
-}
-
 namespace {
 // A whole row at least, so that a kernel that runs on by one meets NaN.
 std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strides, std::size_t width) noexcept {
@@ -136,16 +122,25 @@ std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strid
   return round_up(std::max(least_guard, static_cast<std::size_t>(std::min<Index>(row, 65536)) * width), guard_step);
 }
 
+bool is_empty(std::span<const Index> shape) noexcept { return std::ranges::find(shape, 0) != shape.end(); }
+
+// How many elements the last one lies behind the first, where there is one.
+std::size_t last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept {
+  std::size_t last = 0;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    last += static_cast<std::size_t>(shape[axis] - 1) * static_cast<std::size_t>(strides[axis]);
+  return last;
+}
+
 // The parts of a tensor, `first` left open.
 MemoryParts parts_of(std::span<const Index> shape, std::span<const Index> strides, std::size_t width,
                      std::size_t guard) noexcept {
   MemoryParts one{nullptr, 2 * guard, 0, 1};
-  std::size_t far = 0, last = 0;  // the axis that reaches furthest; elements between the first and the last
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == 0) return one;
+  if (is_empty(shape)) return one;
+  const std::size_t last = last_offset(shape, strides);
+  std::size_t far = 0;  // the axis that reaches furthest
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
     if (shape[axis] > 1 && (shape[far] == 1 || strides[axis] > strides[far])) far = axis;
-    last += static_cast<std::size_t>(shape[axis] - 1) * static_cast<std::size_t>(strides[axis]);
-  }
   one.size += (last + 1) * width;
   if (shape.empty() || shape[far] == 1) return one;
   const auto step = static_cast<std::size_t>(strides[far]), count = static_cast<std::size_t>(shape[far]);
@@ -154,6 +149,10 @@ MemoryParts parts_of(std::span<const Index> shape, std::span<const Index> stride
   return {nullptr, size, step * width, count};
 }
 }  // namespace
+
+bool past_32_bits(std::span<const Index> shape, std::span<const Index> strides) noexcept {
+  return !is_empty(shape) && last_offset(shape, strides) > std::numeric_limits<std::int32_t>::max();
+}
 
 MemoryParts parts_of(const attest_tensor& view) noexcept {
   const auto axes = static_cast<std::size_t>(view.ndim);
@@ -180,15 +179,18 @@ struct Tensor::Block {
   std::size_t guard = 0;     // bytes before and after
   std::size_t base = 0;      // bytes from the end of the first guard to the first element
   std::size_t elements = 0;  // bytes between the guards
-  std::size_t total = 0;     // guard + elements + guard
-  MemoryParts parts;         // `first` is not set: it is bytes()
-  bool mapped = false;
+  MemoryParts parts;         // guards, elements and gaps; `first` is not set: it is bytes()
 
-  // Room for `size` bytes from the block on; nullptr if the system does not even reserve them.
-  static void* room(std::size_t size, bool mapped) {
-    if (!mapped) return ::operator new (size, std::align_val_t{alignment});
+  // Room for a block and its parts. Throws NotReserved if the system does not even reserve what lies between them.
+  static void* room(std::size_t header, const MemoryParts& parts) {
+    const std::size_t size = header + parts.span();
+    if (parts.count == 1) return ::operator new (size, std::align_val_t{alignment});
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : memory;
+    if (memory == MAP_FAILED)
+      throw NotReserved(
+          "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
+          "raise its limit (ulimit -v, vm.overcommit_memory)");
+    return memory;
   }
   [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + header; }
   [[nodiscard]] MemoryParts all_parts() noexcept {
@@ -213,13 +215,13 @@ struct Tensor::Block {
 };
 
 void Tensor::Free::operator()(Block* block) const noexcept {
-  const bool mapped = block->mapped;
-  const std::size_t size = block->header + block->total;
+  const MemoryParts parts = block->parts;
+  const std::size_t header = block->header;
   block->~Block();
-  if (mapped)
-    ::munmap(block, size);
-  else
+  if (parts.count == 1)
     ::operator delete (block, std::align_val_t{alignment});
+  else
+    ::munmap(block, header + parts.span());
 }
 
 Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset) {
@@ -234,19 +236,15 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const unsigned __int128 needed = empty ? 0 : (last + 1 + static_cast<unsigned __int128>(base_offset)) * width;
   const std::size_t guard = guard_for(shape, strides, width);
   MemoryParts parts = parts_of(shape, strides, width, guard);
-  const bool mapped = parts.count > 1 && base_offset == 0;
-  if (mapped ? needed > most_reserved || parts.count * parts.size > most_bytes : needed > most_bytes)
+  const bool far = parts.count > 1 && base_offset == 0;
+  if (far ? needed > most_reserved || parts.count * parts.size > most_bytes : needed > most_bytes)
     throw usage_error("a tensor of this problem spans " + std::to_string(static_cast<std::uint64_t>(needed >> 20)) +
                       " MiB, past the limit of 4096: choose smaller dimensions");
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
-  const std::size_t total = guard + elements + guard;
-  if (!mapped) parts = {nullptr, total, 0, 1};
+  if (!far) parts = {nullptr, guard + elements + guard, 0, 1};
   const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
-  void* memory = Block::room(header + total, mapped);
-  if (memory == nullptr) throw no_room();
-  block_.reset(new (memory) Block);
-  block_->mapped = mapped;
+  block_.reset(new (Block::room(header, parts)) Block);
   block_->parts = parts;
   block_->header = header;
   block_->type = type;
@@ -257,7 +255,6 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   block_->guard = guard;
   block_->base = base;
   block_->elements = elements;
-  block_->total = total;
   const MemoryParts all = block_->all_parts();
   for (std::size_t n = 0; n < all.count; ++n) std::memset(all.part(n).data(), 0xFF, all.size);
 }
@@ -314,9 +311,7 @@ std::span<std::byte> Tensor::span_bytes() const noexcept {
 Tensor Tensor::clone() const {
   Tensor copy;
   if (!block_) return copy;
-  void* memory = Block::room(block_->header + block_->total, block_->mapped);
-  if (memory == nullptr) throw no_room();
-  copy.block_.reset(new (memory) Block(*block_));
+  copy.block_.reset(new (Block::room(block_->header, block_->parts)) Block(*block_));
   const MemoryParts from = parts(), to = copy.parts();
   for (std::size_t n = 0; n < from.count; ++n) std::memcpy(to.part(n).data(), from.part(n).data(), from.size);
   return copy;

@@ -30,8 +30,8 @@ std::optional<DType> dtype_of(attest_dtype type) noexcept;
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
-// How many elements the last one of a tensor lies behind the first; 0 where there is none.
-Index last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept;
+// Whether the offset of some element, counted in elements, does not fit 32 bits with a sign.
+bool past_32_bits(std::span<const Index> shape, std::span<const Index> strides) noexcept;
 
 // How many bytes on either side of what a Tensor's view spans are guards of that Tensor.
 std::size_t guard_bytes(const attest_tensor& view) noexcept;

@@ -63,9 +63,6 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outc
     if (failed.result.status == CallStatus::unsupported)
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
     return;
-  } catch (const NotReserved& refused) {
-    for (LawVerdict& law : outcome.laws) law.verdict = unsupported(refused.what());
-    return;
   }
   for (LawVerdict& law : outcome.laws) {
     law.verdict = run_law(all[law.law], trial);
@@ -176,7 +173,7 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   outcome.seconds.laws =
       seconds_since(start) - outcome.seconds.values - outcome.seconds.subject - outcome.seconds.oracle;
   return outcome;
-} catch (const NotReserved& refused) {  // by the problem's own tensors
+} catch (const NotReserved& refused) {  // of the problem's own tensors
   CaseOutcome outcome;
   for (const std::size_t law : laws) outcome.laws.push_back({law, unsupported(refused.what())});
   return outcome;

@@ -32,7 +32,9 @@ struct Evidences {
 //   hardly any problem that passed or of all that failed; or both separate the same problems; or
 // - the second was told by a law that makes calls of its own, and that law fails on the first's reproducer too, or the first's
 //   predicate holds of such a call and not of the problem itself; or
-// - a predicate of the failures of both takes fewer bits than one for each, by at least a quarter of what the lesser takes; or
+// - a predicate of the failures of both takes fewer bits than one for each; or
+// - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, so rare a place
+//   that they would not by chance; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
 // defects; it must hold of the reproducer, and neighbours of a minimal reproducer count among those that pass. Depends on the

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <limits>
 
 #include "core/inputs.hpp"
 #include "properties/layout_choice.hpp"
@@ -84,10 +83,9 @@ bool interleaved(const Problem& p) {
 }
 
 // Whether the offset of some element of q, k, v, out or a mask takes more than 32 bits.
-bool past_32_bits(const Problem& p) {
+bool goes_past_32_bits(const Problem& p) {
   const auto is = [](Layout layout, const std::array<Index, 4>& shape, Index axes = 15) {
-    const Placement placement = place(layout, shape, ~static_cast<unsigned>(axes) & 15u);
-    return last_offset(shape, placement.strides) > std::numeric_limits<std::int32_t>::max();
+    return past_32_bits(shape, place(layout, shape, ~static_cast<unsigned>(axes) & 15u).strides);
   };
   const std::array<Index, 4> mask{p.b, p.hq, p.lq, p.lk};
   return is(p.q_layout, {p.b, p.hq, p.lq, p.d}) || is(p.k_layout, {p.b, p.hkv, p.lk, p.d}) ||
@@ -122,7 +120,7 @@ std::vector<Trait> make() {
     return p.q_layout != Layout::bhsd || p.k_layout != Layout::bhsd || p.v_layout != Layout::bhsd ||
            p.out_layout != Layout::bhsd;
   }));
-  all.push_back(flag("past_32_bits", past_32_bits));
+  all.push_back(flag("past_32_bits", goes_past_32_bits));
   all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));

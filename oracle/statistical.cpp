@@ -274,10 +274,11 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
   double bias = one_sided_exp(m) * one_sided(e.moved, order_, row.z);
   if (m.softcap > 0) {
     const bool absolute = m.arithmetic.tanh == TanhError::absolute;
+    const double off = one_sided_tanh(m);
     std::vector<double> moved = e.moved;
     for (std::size_t t = 0; t < moved.size(); ++t)
-      moved[t] *= absolute ? one_sided_tanh(m) * m.softcap
-                           : std::max(one_sided_tanh(m) * std::min(m.softcap, std::fabs(capped_[t])),
+      moved[t] *= absolute ? off * m.softcap
+                           : std::max(off * std::min(m.softcap, std::fabs(capped_[t])),
                                       m.tanh_underflow * m.softcap);  // in ulps, also where they are subnormal
     bias += one_sided(moved, by_capped_, capped_);
   }

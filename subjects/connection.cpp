@@ -75,9 +75,9 @@ std::string WorkerConnection::out_of_memory() const {
                      memory_text(command_.limits.memory));
 }
 
-void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
+bool WorkerConnection::copy_in(std::span<const attest_attention> calls) {
   offsets_.assign(calls.size(), {});
-  far_apart_ = false;
+  bool far_apart = false;
   std::size_t end = 0;
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
@@ -88,12 +88,12 @@ void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
       const std::size_t begin = end + (phase + kept_of_address - end % kept_of_address) % kept_of_address;
       offsets_[c][i] = begin + guard_bytes(view);
       end = begin + parts.span();
-      far_apart_ = far_apart_ || parts.count > 1;
+      far_apart = far_apart || parts.count > 1;
     }
   try {
     arena_.grow(end);
   } catch (const Error&) {
-    if (!far_apart_) throw;
+    if (!far_apart) throw;
     throw NotReserved(
         "the memory shared with a worker may not be as long as tensors whose parts lie far apart take, though "
         "little of it is used: raise the limit (ulimit -f, ulimit -v)");
@@ -106,6 +106,7 @@ void WorkerConnection::copy_in(std::span<const attest_attention> calls) {
       std::byte* to = arena_.data() + offsets_[c][i] - guard_bytes(view);
       for (std::size_t n = 0; n < parts.count; ++n) std::memcpy(to + n * parts.step, parts.part(n).data(), parts.size);
     }
+  return far_apart;
 }
 
 // Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was changed
@@ -130,7 +131,7 @@ void WorkerConnection::copy_out(const attest_attention& call, std::size_t index)
 
 std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls) {
   changed_inputs_.clear();
-  copy_in(calls);
+  const bool far_apart = copy_in(calls);
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",
                   protocol_version, ++trip_, quoted(subject), command_.limits.call.count(), arena_.size());
@@ -151,7 +152,7 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
   }
-  if (far_apart_) arena_.empty();  // each trip would leave pages elsewhere
+  if (far_apart) arena_.empty();  // each trip would leave pages elsewhere
   return results;
 }
 

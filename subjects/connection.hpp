@@ -36,7 +36,8 @@ class WorkerConnection {
   std::string script(const std::string& subject, const attest_attention& call, const std::string& beside);
 
  private:
-  void copy_in(std::span<const attest_attention> calls);
+  // Whether a tensor is in several parts.
+  bool copy_in(std::span<const attest_attention> calls);
   void copy_out(const attest_attention& call, std::size_t index);
   CallResult receive(std::size_t index);
   CallResult lost(Process::Received how);
@@ -49,7 +50,6 @@ class WorkerConnection {
   std::vector<Offer> offers_;
   std::vector<TensorOffsets> offsets_;                // of each call's tensors
   std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
-  bool far_apart_ = false;                            // a tensor of this trip is in several parts
   std::string line_;
   std::int64_t trip_ = 0;
   bool usable_ = true;  // false once the two ends no longer agree where they are

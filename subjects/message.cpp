@@ -71,15 +71,6 @@ bool fits_in(const attest_tensor& view, std::size_t bytes) {
 
 }  // namespace
 
-std::size_t span_of(const attest_tensor& view) noexcept {
-  std::int64_t last = 0;
-  for (std::int32_t axis = 0; axis < view.ndim; ++axis) {
-    if (view.shape[axis] == 0) return 0;
-    last += (view.shape[axis] - 1) * view.strides[axis];
-  }
-  return static_cast<std::size_t>(last + 1) * (view.dtype.bits / 8u);
-}
-
 void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets) {
   if (!std::isfinite(call.scale) || !std::isfinite(call.softcap))
     throw internal_error("a call with a scale or softcap that is no number cannot be sent to a worker");

@@ -35,9 +35,6 @@ inline constexpr std::array tensor_fields{
 
 using TensorOffsets = std::array<std::size_t, tensor_fields.size()>;
 
-// Bytes from the first to past the last element of a view.
-std::size_t span_of(const attest_tensor& view) noexcept;
-
 // Appends the JSON object of a call whose tensors begin at `offsets` of the arena, in tensor_fields' order.
 void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets);
 

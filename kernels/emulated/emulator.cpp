@@ -259,7 +259,7 @@ Keys open_range(const Inputs& in, Index b, Index i, Index rows, Index keys) {
   Index first = 0, last = length;
   if (in.causal) last = std::min(last, diagonal + 1);
   if (in.window_left >= 0 && in.window_left < diagonal) first = diagonal - in.window_left;
-  if (in.window_right >= 0 && in.window_right < last - diagonal) last = std::min(last, diagonal + in.window_right + 1);
+  if (in.window_right >= 0 && in.window_right < last - diagonal) last = diagonal + in.window_right + 1;
   return {first, last, length};
 }
 
