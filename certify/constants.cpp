@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "certify/exact.hpp"
+
 namespace attest::certify {
 namespace {
 
@@ -102,7 +104,9 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   lazy = contract.lazy_nats();
   a1 = exp2 ? 2 : 0;
   a2 = (exp2 ? 2 : 0) + (how.lse_merge == LseMerge::flat ? 3 : 0);
-  a3 = exp2 ? 5 : 2;
+  const Exact exact = what_is_exact(contract, inputs);
+  exact_scores = exact.scores;
+  a3 = exact.arguments ? 0 : exp2 ? 5 : 2;
   // A relative error is that of the function; its result is rounded once more.
   c_exp = how.exp_rel ? *how.exp_rel + softmax.u * (1 + Ball(*how.exp_rel)) : 2 * how.exp_ulp * softmax.u;
   ln_exp = -log1p(-c_exp);
@@ -152,6 +156,7 @@ std::vector<Figure> Constants::figures() const {
   add("E(u_opd) of a scaled q or k", e_entering);
   add("u_sct", scale.u);
   add("eta_sct", scale.eta);
+  add("exact scores", exact_scores ? 1 : 0);
   add("u_score", score.u);
   add("eta_score", score.eta);
   add("u_cap", cap.u);

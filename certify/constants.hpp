@@ -45,6 +45,7 @@ struct Constants {
   Ball u_bias_unit;      // rounding of a bias that is brought to the unit of log2 e; 0 where that is not folded in
   bool bias_rounds;      // the bias is of a finer type than the score
   double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none
+  bool exact_scores;     // of the whole call: nothing is rounded up to the score, softmax's format included
   // Section 5, per key. log2 e may be folded in with the scale under exp2: then all of these count times `unit`.
   Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, largest_entering, query_factor, key_factor;
   bool scaled_queries, scaled_keys, folds;  // what the scale may be folded into, and whether into either

@@ -160,6 +160,7 @@ Score score_of(const Constants& c, const Vector& q, const Vector& k, double bias
   if (may_reach(abs(score.z) + score.e, c.softmax.overflow)) score.late = true;
   if (!excluded)
     take_sum_as_rounded(c, bias, unbiased, 2 * (Ball(c.d) + 8) * 0x1p-53 * (s1 + abs(s) + abs(unbiased.z)), score);
+  if (c.exact_scores) score.e = 0;
   return score;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "oracle/decode.hpp"
+#include "oracle/exact.hpp"
 #include "oracle/lanes.hpp"
 
 namespace attest::oracle {
@@ -76,6 +77,9 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
   const Format score = the_contract.policy[Stage::score];
   if (has_bias && loses(score, format_of(inputs.bias.dtype()))) numbers.u_bias = numbers.u_score;
   if (has_bias && numbers.flush) numbers.smallest_bias = smallest_normal(format_of(inputs.bias.dtype()));
+  const Exactness exact = exactness(the_contract, inputs);
+  numbers.exact_scores = exact.scores;
+  if (exact.arguments) numbers.a3 = 0;
 }
 
 Index Call::length(Index b) const noexcept {

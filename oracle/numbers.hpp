@@ -104,6 +104,7 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   double underflows;                    // of the D products: 2 D under flush-to-zero, else D
   bool scaled_queries, scaled_keys;     // the scale may be folded into them
   bool inexact_qk;                      // as inexact_pv
+  bool exact_scores = false;            // no computed score of this call is rounded; a3 may be 0 then
 
   // R: the most rescalings, for n keys out of lk of which `records` may set a new running maximum.
   [[nodiscard]] double rescalings(double n, double lk, double records) const;

@@ -63,6 +63,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
                  m.u_score,
                  m.u_bias,
                  m.u_softmax};
+  if (m.exact_scores) score_rule_ = {m.scale, m.softcap, m.softcap_before_bias, 0, 0, 0, 0, 0};
   if (spreads_ != Spreads::none && !near_first_) prepare_spreads();
 }
 

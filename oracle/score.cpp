@@ -78,9 +78,7 @@ double error_of_sum(const Numbers& n, double s, double e_s, double bias) {
   return most < infinity ? most : infinity;        // NaN where the bias is
 }
 
-}  // namespace
-
-Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias, ScoreBound bounded) {
+Score rounded_score(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias, ScoreBound bounded) {
   const double s = dot.qk * n.scale, s1 = dot.abs_qk * n.scale_magnitude;
   const double raw = dot.abs_qk * n.overflow_mu;
   Score score{s, 0, false, false, dot.qk, raw * n.e_acc_overflow};
@@ -126,6 +124,14 @@ Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double
     score.early_overflow = unbiased.early_overflow;
     score.late_overflow = false;
   }
+  return score;
+}
+
+}  // namespace
+
+Score score_of(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias, ScoreBound bounded) {
+  Score score = rounded_score(n, query, dot, bias, bounded);
+  if (n.exact_scores) score.e = 0;
   return score;
 }
 

@@ -60,7 +60,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
     variance += (square(capped) + square(m.tanh_underflow * m.softcap)) / 3 + square(m.eta_cap * (1 + m.softcap));
   }
   if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score * z) / 3 + m.of_bias() * square(key.bias);
-  variance += ((1 + m.a1) * square(m.u_softmax * z) + m.a3 * square(m.u_softmax * below)) / 3 +
+  variance += (1 + m.a1) * square(m.u_softmax * z) / 3 + m.of_below * square(m.u_softmax * below) +
               square(m.c_exp) / 3 * (1 + rescales_);
   // The reference's own error.
   return variance + (m.d + 8) * square(unit64 * key.norm) + square(unit64 * s) + square(unit64 * z) +

@@ -51,6 +51,7 @@ double step(Format format, double x, bool up) {
 struct Totals {
   std::int64_t problems = 0, elements = 0, values = 0;
   std::int64_t inside = 0, outside = 0, permitted = 0, undetermined = 0, lost = 0, empty = 0;
+  std::int64_t exact = 0;     // problems whose scores nothing rounds
   std::int64_t edge = 0;      // the oracle's own error decides: it accepts or leaves open, the certificate stands
   std::int64_t beyond = 0;    // its float64 overflows, and it leaves open what the certificate decides
   std::int64_t rounding = 0;  // the oracle rejects, by the rounding of its radius, what the certificate permits
@@ -67,7 +68,7 @@ struct Pair {
   std::string where;
 };
 
-// Whether a sum over a row of q or k, or of their products scaled by 2^x's factor, comes near the largest double.
+// Whether a bias, a sum over a row of q or k, or one of their products scaled by 2^x's factor, comes near the largest double.
 bool nearly_overflows(const Inputs& inputs, Index b, Index h, Index i) {
   const Index kv = h / (inputs.q.shape()[1] / inputs.k.shape()[1]);
   double q_sum = 0;
@@ -81,6 +82,8 @@ bool nearly_overflows(const Inputs& inputs, Index b, Index h, Index i) {
       products += std::fabs(inputs.q.at(b, h, i, c) * inputs.k.at(b, kv, j, c));
     }
     largest = std::max({largest, k_sum, products});
+    const double bias = inputs.bias.present() ? std::fabs(inputs.bias.at(b, h, i, j)) : 0;
+    if (std::isfinite(bias)) largest = std::max(largest, bias);
   }
   return !std::isfinite(factor * largest);
 }
@@ -181,6 +184,7 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
   const certify::Row row(none, other, inputs, {b, h, i}), wide_row(twice, other, inputs, {b, h, i});
   ++totals.problems;
   totals.lost += row.score_lost;
+  totals.exact += none.exact_scores;
   const bool flush = contract.arithmetic.flush_to_zero, overflows = nearly_overflows(inputs, b, h, i);
   const auto together = [&](const oracle::Enclosure& o, const certify::Enclosure& proof, const certify::Enclosure& wide,
                             Format stage, Format tensor, const char* what, Index c) {
@@ -234,6 +238,32 @@ TEST(Oracle, AgreesWithTheCertificate) {
   EXPECT_GE(totals.permitted, totals.problems / 10);
   EXPECT_LE(totals.edge, totals.values / 20);
   EXPECT_LE(totals.rounding, totals.values / 1000);
+}
+
+TEST(Oracle, AgreesWhereNoScoreIsRounded) {
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t n = 0; n < 400 && complaints.empty(); ++n) {
+    const std::uint64_t key = mix(n + 4711);
+    Contract contract = contract_of(n, key);
+    contract.arithmetic.exp2 = false;
+    contract.arithmetic.kappa = 1;
+    if (below(key, 2) == 0) {
+      contract.arithmetic.lse_merge = LseMerge::none;
+      contract.arithmetic.lazy = 0;
+    }
+    Problem problem = testing::draw_problem(contract.policy[Stage::storage], key, 24);
+    problem.values = Values::integers;
+    problem.q_form = problem.k_form = Form::drawn;
+    problem.amplitude = 1;
+    problem.scale = std::ldexp(1.0, -2 * static_cast<int>(below(mix(key), 3)));
+    problem.softcap = 0;
+    compare_row(contract, contract, problem, key, totals, complaints);
+  }
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  EXPECT_GE(totals.exact, totals.problems / 2);
+  EXPECT_GE(totals.inside, totals.problems);
+  EXPECT_GE(totals.outside, totals.problems);
 }
 
 // The comparison can fail: it sees a hundredth of an ulp of exp, a rescaling more and a tile less.

@@ -160,7 +160,7 @@ class PlainRow {
     double of_z = square(m_.u_softmax) * (1 + m_.a1) / 3;
     if (call_.has_bias || m_.softcap > 0) of_z += 2 * square(m_.u_score) / 3;
     return (of_s + reference * (2 + 8 / d)) * s2 + (of_z + reference) * z2 +
-           (square(m_.u_softmax) * m_.a3 / 3 + reference) * below2 +
+           (square(m_.u_softmax) * (m_.exp2 ? 5 : 2) / 3 + reference) * below2 +
            (square(m_.u_bias) + (m_.u_bias_unit > 0 ? square(m_.u_score) + square(m_.u_scale) : 0)) / 3 *
                square(key.bias) +
            4 * square(m_.c_exp) / 3 + absolute;

@@ -1,0 +1,191 @@
+#include "oracle/exact.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
+#include "oracle/call.hpp"
+
+namespace attest::oracle {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The exponent of the last bit of a finite number that is not 0.
+int last_bit(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  if (exponent == 0) return -1074 + std::countr_zero(fraction);
+  return exponent - 1075 + std::countr_zero(fraction | std::uint64_t{1} << 52);
+}
+
+// Multiples of 2^unit, of magnitude `most` or less. Their sums stay such multiples.
+struct Multiples {
+  int unit = std::numeric_limits<int>::max();  // that of 0 alone
+  double most = 0;
+
+  void take(double x) {
+    if (x == 0) return;
+    unit = std::min(unit, last_bit(x));
+    most = std::max(most, std::fabs(x));
+  }
+  [[nodiscard]] Multiples times(double power_of_two) const {
+    if (most == 0) return {};
+    return {unit + std::ilogb(power_of_two), most * std::fabs(power_of_two)};
+  }
+  [[nodiscard]] Multiples plus(const Multiples& other) const { return {std::min(unit, other.unit), most + other.most}; }
+  // Whether each of these formats holds all of them, as normal numbers.
+  [[nodiscard]] bool in(std::initializer_list<Format> formats) const {
+    return most == 0 || std::ranges::all_of(formats, [this](Format format) {
+             return unit >= min_exponent(format) && most <= largest_finite(format) &&
+                    most < std::ldexp(1.0, unit + precision(format));
+           });
+  }
+};
+
+// Elements of q or k, and the largest sum of magnitudes of a row.
+struct Rows {
+  Multiples elements;
+  double largest_sum = 0;
+
+  // False where a number is not finite.
+  bool take(const std::vector<double>& row) {
+    double sum = 0;
+    for (const double x : row) {
+      if (!(std::fabs(x) < infinity)) return false;
+      elements.take(x);
+      sum += std::fabs(x);
+    }
+    largest_sum = std::max(largest_sum, sum);
+    return true;
+  }
+};
+
+bool is_power_of_two(double x) {
+  int exponent = 0;
+  return std::frexp(x, &exponent) == 0.5;
+}
+
+// What a contract may round between q, k and the argument of exp.
+struct Formats {
+  explicit Formats(const Policy& policy)
+      : operand(policy[Stage::operand]),
+        acc(policy[Stage::qk]),
+        scale(policy[Stage::scale]),
+        score(policy[Stage::score]),
+        softmax(policy[Stage::softmax]) {}
+  Format operand, acc, scale, score, softmax;
+};
+
+class Scores {
+ public:
+  Scores(const Contract& contract, const Inputs& inputs)
+      : how_(contract.arithmetic),
+        formats_(contract.policy),
+        sigma_(std::fabs(inputs.scale)),
+        roots_(how_.fold_sqrt && inputs.scale > 0) {}
+
+  // Whether a power of two as a scale changes no significand, its root neither where a contract permits that.
+  [[nodiscard]] bool scale_is_exact() const {
+    const auto exact = [this](double factor) {
+      Multiples both;
+      both.take(factor);
+      if (!is_power_of_two(factor) || !both.in({formats_.scale})) return false;
+      both = {};
+      both.take(1 / factor);
+      return both.in({formats_.scale});
+    };
+    return exact(sigma_) && (!roots_ || exact(std::sqrt(sigma_)));
+  }
+  // Whether elements enter a product as they are, also where they carry the scale.
+  [[nodiscard]] bool enters(const Rows& rows, bool scaled) const {
+    const Multiples& elements = rows.elements;
+    return elements.in({formats_.operand}) && (!(scaled || roots_) || elements.in({formats_.scale})) &&
+           (!scaled || elements.times(sigma_).in({formats_.operand, formats_.scale})) &&
+           (!roots_ || elements.times(std::sqrt(sigma_)).in({formats_.operand, formats_.scale}));
+  }
+  // Whether q and k enter the product as they are, and so does every partial sum of it, before the scale and after it.
+  [[nodiscard]] bool multiply(const Rows& q, const Rows& k) {
+    if (!enters(q, how_.fold_q) || !enters(k, how_.fold_k)) return false;
+    if (q.elements.most == 0 || k.elements.most == 0) return true;
+    raw_ = {q.elements.unit + k.elements.unit,
+            std::min(q.largest_sum * k.elements.most, q.elements.most * k.largest_sum)};
+    const auto held = [this](const Multiples& sums) {
+      return sums.in({formats_.acc, formats_.scale, formats_.score, formats_.softmax});
+    };
+    return held(raw_) && held(raw_.times(sigma_));
+  }
+  [[nodiscard]] bool add(const Multiples& bias) {
+    with_bias_ = raw_.times(sigma_).plus(bias);
+    return with_bias_.in({formats_.acc, formats_.score, formats_.softmax});
+  }
+  // A shift is the score of a key where nothing is lazy; a merge and exp(z - lse) have others.
+  [[nodiscard]] bool arguments_are_exact(double lazy) const {
+    const auto twice = [this](const Multiples& sums) {
+      return Multiples{sums.unit, 2 * sums.most}.in({formats_.softmax});
+    };
+    return lazy == 0 && how_.lse_merge == LseMerge::none && !how_.normalise_lse && twice(raw_) && twice(with_bias_);
+  }
+
+ private:
+  const Arithmetic& how_;
+  Formats formats_;
+  double sigma_;
+  bool roots_;  // of the scale, folded into both
+  Multiples raw_, with_bias_;
+};
+
+// Calls `visit` with every row of a tensor of four axes until it says no.
+template <class Visit>
+bool every_row(const Tensor& tensor, Visit visit) {
+  const attest_tensor& view = tensor.view();
+  std::vector<double> row(static_cast<std::size_t>(view.shape[3]));
+  for (Index b = 0; b < view.shape[0]; ++b)
+    for (Index h = 0; h < view.shape[1]; ++h)
+      for (Index i = 0; i < view.shape[2]; ++i) {
+        read_row(view, b, h, i, view.shape[3], row.data());
+        if (!visit(row)) return false;
+      }
+  return true;
+}
+
+bool take_bias(const Tensor& tensor, Multiples& bias) {
+  return every_row(tensor, [&bias](const std::vector<double>& row) {
+    for (const double x : row) {
+      if (!(x < infinity)) return false;
+      if (x > -infinity) bias.take(x);  // -inf excludes its key
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+Exactness exactness(const Contract& contract, const Inputs& inputs) {
+  const Arithmetic& how = contract.arithmetic;
+  // 2^x multiplies by log2 e; what truncates promises nothing for numbers that need no rounding.
+  if (how.exp2 || how.kappa != 1 || inputs.softcap > 0) return {};
+  Scores scores(contract, inputs);
+  if (inputs.scale != 0) {  // else every score is 0, whatever q and k are
+    if (!scores.scale_is_exact()) return {};
+    Rows q, k;
+    if (!every_row(inputs.q,
+                   [&](const std::vector<double>& row) { return q.take(row) && scores.enters(q, how.fold_q); }))
+      return {};
+    if (!every_row(inputs.k, [&](const std::vector<double>& row) { return k.take(row) && scores.multiply(q, k); }))
+      return {};
+  }
+  Multiples bias;
+  if (inputs.bias.present()) {
+    if (!take_bias(inputs.bias, bias)) return {};
+    if (!bias.in({format_of(inputs.bias.dtype()), contract.policy[Stage::score]})) return {};
+  }
+  if (!scores.add(bias)) return {};
+  return {true, scores.arguments_are_exact(contract.lazy_nats())};
+}
+
+}  // namespace attest::oracle
