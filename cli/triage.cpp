@@ -1,5 +1,9 @@
 // triage: what a campaign found, once more, without drawing anything.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -81,13 +85,25 @@ int triage_corpus(const fs::path& folder, OutputFile* json) {
   return tell(summary, json);
 }
 
+// Someone who points above the campaigns means one of them.
+void refuse_folder_of_campaigns(const fs::path& folder) {
+  std::vector<std::string> campaigns;
+  for (const fs::directory_entry& below : fs::directory_iterator(folder))
+    if (fs::exists(below.path() / "campaign.json")) campaigns.push_back(below.path().string());
+  if (campaigns.empty()) return;
+  std::ranges::sort(campaigns);
+  throw usage_error(folder.string() + " holds campaigns and is none itself: give one of " +
+                    fmt::format("{}", fmt::join(campaigns, ", ")));
+}
+
 int triage(const Settings& settings, const std::string& text) {
   const fs::path folder = text;
   if (!fs::is_directory(folder)) throw usage_error(text + " is no folder: triage takes a campaign folder or a corpus");
   std::unique_ptr<OutputFile> json;
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
-  return fs::exists(folder / "campaign.json") ? triage_campaign(settings, folder, json.get())
-                                              : triage_corpus(folder, json.get());
+  if (fs::exists(folder / "campaign.json")) return triage_campaign(settings, folder, json.get());
+  refuse_folder_of_campaigns(folder);
+  return triage_corpus(folder, json.get());
 }
 
 }  // namespace

@@ -280,6 +280,7 @@ class Campaigns(Cli):
         self.assertEqual(corpus.returncode, 1, corpus.stderr)
         self.assertIn("of failures", corpus.stdout)
         self.refused("triage", "nowhere", says=["nowhere"])
+        self.refused("triage", ".", says=["holds campaigns", "dir"])
 
     def test_nothing_executed_is_an_error(self):
         self.refused("check", "builtin:fused", "--cases", 20, "--property", "hard-selection", "--assume",
