@@ -44,7 +44,10 @@ class Clustering {
       : findings_(findings), known_(known), study_(findings, known.table, known.buckets) {}
 
   std::vector<Siblings> run() {
-    for (std::size_t at = 0; at < findings_.size(); ++at) add(study_.of(at));
+    std::vector<Studied> all = study_.all();
+    std::ranges::stable_partition(all,
+                                  [](const Studied& studied) { return studied.failing.size() >= enough_failures; });
+    for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
     join([this](const Siblings& a, const Siblings& b) { return one_defect(a.speaker, b.speaker); });
     join([this, left = most_pairs_learned](const Siblings& a, const Siblings& b) mutable {
@@ -120,15 +123,19 @@ class Clustering {
     return buckets;
   }
 
-  // It may bring groups together that were apart.
+  // It may bring groups together that were apart, unless it failed too seldom to say so: then it goes to the first of them.
   void add(Studied studied) {
     Siblings mine;
     for (std::size_t g = 0; g < groups_.size();) {
       const auto& others = groups_[g].members;
-      if (std::ranges::any_of(others, [&](const Studied& other) { return one_defect(studied, other); }))
-        take(mine, g);
-      else
+      if (!std::ranges::any_of(others, [&](const Studied& other) { return one_defect(studied, other); })) {
         ++g;
+      } else if (studied.failing.size() < enough_failures) {
+        groups_[g].members.push_back(std::move(studied));
+        return;
+      } else {
+        take(mine, g);
+      }
     }
     mine.members.push_back(std::move(studied));
     groups_.push_back(std::move(mine));
@@ -212,7 +219,7 @@ class Clustering {
 
   const std::vector<Finding>& findings_;
   const Evidences& known_;
-  const Study study_;
+  Study study_;
   std::vector<Siblings> groups_;
   int pairs_left_ = most_pairs_asked;
 };
@@ -224,6 +231,9 @@ std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidence
   for (Siblings& group : Clustering(findings, known).run()) {
     Defect defect;
     defect.known = true;
+    // A reproducer that came along by what a law says elsewhere shows the defect less plainly.
+    const Predicate& learned = group.speaker.learned.predicate;
+    std::ranges::stable_partition(group.members, [&](const Studied& member) { return learned.holds(member.row); });
     for (const Studied& member : group.members) {
       defect.findings.push_back(member.finding);
       defect.failures += findings[member.finding].failures;

@@ -36,9 +36,10 @@ struct Evidences {
 // - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, so rare a place
 //   that they would not by chance; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
+// One that failed less than five times brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
-// defects; it must hold of the reproducer, and neighbours of a minimal reproducer count among those that pass. Depends on the
-// arguments alone.
+// defects, and those of no bucket that another's predicate explains better; it must hold of the reproducer, and neighbours of a
+// minimal reproducer count among those that pass. Depends on the arguments alone.
 std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidences& known);
 
 // Whether the failures that a rule avoids are those of a defect.

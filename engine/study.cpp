@@ -11,6 +11,9 @@ namespace {
 
 constexpr double sufficient_share = 0.9;  // of the problems under a predicate that fail
 constexpr double alike_share = 0.8;       // of the failures under either of two predicates, that lie under both
+// A predicate may explain failures of no bucket for another finding if so many of the problems under it fail, and so many times
+// as many as under that one's.
+constexpr double explaining_share = 0.25, explaining_better = 1.5;
 
 bool may_be_learned(const Entry& entry) {
   return properties::find_property(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
@@ -33,6 +36,46 @@ int weight_of(const FailureKey& key) {
   return law->base_call ? 3 : 2;
 }
 
+// A defect that fails often hides a rare one of the same law, as long as nobody says which of its failures are whose.
+std::vector<Studied> Study::all() {
+  std::vector<Studied> studied;
+  for (std::size_t at = 0; at < findings_.size(); ++at) studied.push_back(of(at));
+  for (std::size_t at = 0; at < findings_.size(); ++at) elsewhere_[at] = explained_elsewhere(studied[at], studied);
+  for (std::size_t at = 0; at < findings_.size(); ++at)
+    if (!elsewhere_[at].empty()) studied[at] = of(at);
+  return studied;
+}
+
+// Those inside the predicate of another that leaves out the reproducer of this one, and inside which far more of the problems
+// fail than where this one's predicate holds.
+std::unordered_set<const Row*> Study::explained_elsewhere(const Studied& studied,
+                                                          const std::vector<Studied>& others) const {
+  const auto share = [](const Studied& of) {
+    const Separation& counts = of.learned.counts;
+    return counts.asked == 0 ? 0 : static_cast<double>(counts.failing) / static_cast<double>(counts.asked);
+  };
+  std::vector<const Studied*> better;
+  for (const Studied& other : others) {
+    const Predicate& predicate = other.learned.predicate;
+    const bool believed = !predicate.atoms.empty() && other.learned.counts.failing >= enough_failures &&
+                          share(other) >= explaining_share && share(other) > explaining_better * share(studied);
+    const bool said = std::ranges::any_of(better, [&](const Studied* one) {
+      return one->learned.predicate == predicate && in_one_way(one->key, other.key);
+    });
+    if (believed && !said && !predicate.holds(studied.row)) better.push_back(&other);
+  }
+  std::unordered_set<const Row*> rows;
+  if (better.empty()) return rows;
+  for (const CaseRow& row : table_.rows())
+    if (bucket_of(row) == nullptr && std::ranges::any_of(better, [&](const Studied* other) {
+          return other->learned.predicate.holds(row.traits) &&
+                 std::ranges::any_of(row.failures,
+                                     [&](const FailureKey& failure) { return in_one_way(failure, other->key); });
+        }))
+      rows.insert(&row.traits);
+  return rows;
+}
+
 Studied Study::of(std::size_t finding) const {
   const Entry& entry = findings_[finding].entry;
   const FailureKey own = failure_key_of(entry);
@@ -48,6 +91,9 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
   studied.failing = failing(studied.key, buckets);
+  std::erase_if(studied.failing, [&](const Row* row) {
+    return elsewhere_[studied.finding].contains(row) && (!other || elsewhere_[other->finding].contains(row));
+  });
   std::vector<Row> beside;
   if (studied.key == failure_key_of(entry)) beside = passing_neighbours(entry);
   const std::vector<const Row*> passing = table_.holding(studied.key.property);
@@ -73,9 +119,14 @@ double Study::bits_given(const Studied& studied, std::initializer_list<const Pre
                           thinned_out(table_.holding(studied.key.property)), studied.learned.atom_bits);
 }
 
-bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) const {
+const std::string* Study::bucket_of(const CaseRow& row) const {
   const auto found = buckets_.find(row.signature);
-  return found == buckets_.end() || found->second.empty() || buckets.contains(found->second);
+  return found == buckets_.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) const {
+  const std::string* bucket = bucket_of(row);
+  return bucket == nullptr || buckets.contains(*bucket);
 }
 
 // Of the laws that fail on the reproducer, the weightiest, and of these the one that failed in most of the problems.

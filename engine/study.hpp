@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/case_table.hpp"
@@ -24,16 +25,16 @@ struct Studied {
   std::vector<const Row*> failing;  // the failures it was learned from
 };
 
-// Learns where findings show. Failures that fell into buckets of others say nothing about one; a neighbour of a minimal
-// reproducer passes. All arguments must outlive it.
+// Learns where findings show. Failures that fell into buckets of others say nothing about one, and of those that nobody shrank
+// the ones that another explains better neither; a neighbour of a minimal reproducer passes. All arguments must outlive it.
 class Study {
  public:
   // `buckets`: by the signature of a row that failed.
   Study(const std::vector<Finding>& findings, const CaseTable& table, const std::map<std::string, std::string>& buckets)
-      : findings_(findings), table_(table), buckets_(buckets) {}
+      : findings_(findings), table_(table), buckets_(buckets), elsewhere_(findings.size()) {}
 
-  // From the failures of its own bucket.
-  [[nodiscard]] Studied of(std::size_t finding) const;
+  // Every finding, from the failures of its own bucket.
+  [[nodiscard]] std::vector<Studied> all();
   // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
   void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
   // Those of `buckets` that failed in one way with `key`.
@@ -42,13 +43,19 @@ class Study {
   [[nodiscard]] double bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const;
 
  private:
+  [[nodiscard]] Studied of(std::size_t finding) const;
+  // `null`: of no bucket, since failures of its signature were not shrunk.
+  [[nodiscard]] const std::string* bucket_of(const CaseRow& row) const;
   [[nodiscard]] bool is_of(const CaseRow& row, const std::set<std::string>& buckets) const;
+  [[nodiscard]] std::unordered_set<const Row*> explained_elsewhere(const Studied& studied,
+                                                                   const std::vector<Studied>& others) const;
   void choose_key(Studied& studied, const std::set<std::string>& bucket) const;
   [[nodiscard]] std::vector<Row> passing_neighbours(const Entry& entry) const;
 
   const std::vector<Finding>& findings_;
   const CaseTable& table_;
   const std::map<std::string, std::string>& buckets_;
+  std::vector<std::unordered_set<const Row*>> elsewhere_;  // by finding: rows of no bucket that others explain better
 };
 
 // How much a law's failures say: a proof about every problem more than one about some, and both more than statistics.

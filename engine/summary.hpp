@@ -32,7 +32,7 @@ struct Finding {
 
 // What one defect explains: the buckets that belong to it, and where it shows.
 struct Defect {
-  std::vector<std::size_t> findings;  // positions in Summary::findings, that with the smallest reproducer first
+  std::vector<std::size_t> findings;  // positions in Summary::findings, first the smallest that the predicate holds of
   FailureKey key;                     // of the failures that the predicate was learned from
   Predicate predicate;                // no atoms: nothing tells failing problems from others
   Separation counts;                  // of the campaign's problems that the law gave a verdict on
