@@ -165,12 +165,12 @@ class Signals(Environment):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number):
                 status, out, summary = self.forever(number)
-                self.assertEqual((status, summary["interrupted"]), (0, True))
+                self.assertEqual((status, summary["interrupted"]), (0, True), out)
                 self.assertIn("interrupted", out)
 
     def test_a_hangup_that_is_ignored_stays_ignored(self):
         status, out, summary = self.forever(signal.SIGHUP, signal.SIGINT, ignored=signal.SIGHUP)
-        self.assertEqual((status, summary["interrupted"]), (0, True))
+        self.assertEqual((status, summary["interrupted"]), (0, True), out)
         self.assertGreater(summary["seconds"], 1.6)
 
     def test_a_run_that_came_to_its_end_was_not_interrupted(self):
