@@ -83,7 +83,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
     e_entering = exact ? Ball(0) : compounded(roots ? 2 : 1, u);
     eta_entering = operand.eta * max(1, sqrt(magnitude)) * (1 + u);
   }
-  const bool has_bias = inputs.bias.present();
+  has_bias = inputs.bias.present();
   bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
   smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;
 

@@ -43,6 +43,7 @@ struct Constants {
   bool brought;          // storage holds what the scale's format does not: a q or k that carries it may be lost before
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
   Ball u_bias_unit;      // rounding of a bias that is brought to the unit of log2 e; 0 where that is not folded in
+  bool has_bias;         // the call adds one, be it 0
   bool bias_rounds;      // the bias is of a finer type than the score
   double smallest_bias;  // smaller ones may be flushed as they are read; 0 if none
   bool exact_scores;     // of the whole call: nothing is rounded up to the score, softmax's format included

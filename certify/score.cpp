@@ -57,14 +57,14 @@ void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
   score.e += c.score.u * (abs(score.z) + score.e);
 }
 
-// Step 6. The sum may overflow before it is rounded.
+// Step 6. The sum may overflow before it is rounded. A bias of 0 needs no conversion, but its sum is stored again.
 void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
-  if (bias == 0) return;
+  if (!c.has_bias) return;
   const Ball magnitude = std::fabs(bias);
   if (may_reach((abs(s) + score.e + magnitude) * c.unit, c.score.overflow))
     (c.softcap_first ? score.late : score.early) = true;
-  if (c.bias_rounds) score.e += c.score.u * magnitude + c.score.eta;
-  if (c.exp2 && c.folds) score.e += c.u_bias_unit * magnitude + c.score.eta;
+  if (bias != 0 && c.bias_rounds) score.e += c.score.u * magnitude + c.score.eta;
+  if (bias != 0 && c.exp2 && c.folds) score.e += c.u_bias_unit * magnitude + c.score.eta;
   if (std::fabs(bias) < c.smallest_bias) score.e += magnitude;
   score.z += bias;
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;

@@ -88,12 +88,13 @@ int triage_corpus(const fs::path& folder, OutputFile* json) {
 // Someone who points above the campaigns means one of them.
 void refuse_folder_of_campaigns(const fs::path& folder) {
   std::vector<std::string> campaigns;
+  std::error_code unreadable;
   for (const fs::directory_entry& below : fs::directory_iterator(folder))
-    if (fs::exists(below.path() / "campaign.json")) campaigns.push_back(below.path().string());
+    if (fs::exists(below.path() / "campaign.json", unreadable)) campaigns.push_back(below.path().string());
   if (campaigns.empty()) return;
   std::ranges::sort(campaigns);
-  throw usage_error(folder.string() + " holds campaigns and is none itself: give one of " +
-                    fmt::format("{}", fmt::join(campaigns, ", ")));
+  throw usage_error(fmt::format("{} holds campaigns and is none itself: give one of {}", folder.string(),
+                                fmt::join(campaigns, ", ")));
 }
 
 int triage(const Settings& settings, const std::string& text) {

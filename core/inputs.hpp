@@ -45,7 +45,7 @@ KeyRange key_range(const Call& call, Index row, Index rows, Index length) noexce
   const Index diagonal = call.align == Align::bottom_right ? row + length - rows : row;
   Index first = 0, last = length;
   if (call.causal) last = std::min(last, diagonal + 1);
-  if (call.window_left >= 0 && call.window_left < diagonal) first = diagonal - call.window_left;
+  if (call.window_left >= 0 && call.window_left < diagonal) first = std::min(diagonal - call.window_left, length);
   if (call.window_right >= 0 && call.window_right < last - diagonal) last = diagonal + call.window_right + 1;
   return {first, std::max(first, last)};
 }

@@ -227,10 +227,7 @@ class Scattered {
     while (std::gcd(step_, keys) != 1) ++step_;
   }
   // x -> step x + first permutes the residues, step being prime to their number.
-  // Of no keys there is none, whatever is asked.
-  [[nodiscard]] bool contains(Index key) const noexcept {
-    return keys_ != 0 && (key * step_ + first_) % keys_ < count_;
-  }
+  [[nodiscard]] bool contains(Index key) const noexcept { return (key * step_ + first_) % keys_ < count_; }
 
  private:
   Index keys_, count_ = 0, first_ = 0, step_ = 1;

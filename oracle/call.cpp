@@ -75,6 +75,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       options(inputs.options()) {
   // A bias of a finer format than the score may be rounded to the score's before it is added.
   const Format score = the_contract.policy[Stage::score];
+  numbers.has_bias = has_bias;
   if (has_bias && loses(score, format_of(inputs.bias.dtype()))) numbers.u_bias = numbers.u_score;
   if (has_bias && numbers.flush) numbers.smallest_bias = smallest_normal(format_of(inputs.bias.dtype()));
   const Exactness exact = exactness(the_contract, inputs);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oracle/call.hpp"
+#include "oracle/numbers.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -28,6 +29,11 @@ struct Multiples {
   int unit = std::numeric_limits<int>::max();  // that of 0 alone
   double most = 0;
 
+  static Multiples of(double x) {
+    Multiples multiples;
+    multiples.take(x);
+    return multiples;
+  }
   void take(double x) {
     if (x == 0) return;
     unit = std::min(unit, last_bit(x));
@@ -38,12 +44,10 @@ struct Multiples {
     return {unit + std::ilogb(power_of_two), most * std::fabs(power_of_two)};
   }
   [[nodiscard]] Multiples plus(const Multiples& other) const { return {std::min(unit, other.unit), most + other.most}; }
-  // Whether each of these formats holds all of them, as normal numbers.
-  [[nodiscard]] bool in(std::initializer_list<Format> formats) const {
-    return most == 0 || std::ranges::all_of(formats, [this](Format format) {
-             return unit >= min_exponent(format) && most <= largest_finite(format) &&
-                    most < std::ldexp(1.0, unit + precision(format));
-           });
+  // Whether a format holds all of them, as normal numbers.
+  [[nodiscard]] bool fit(Format format) const {
+    return most == 0 || (unit >= min_exponent(format) && most <= largest_finite(format) &&
+                         most < std::ldexp(1.0, unit + precision(format)));
   }
 };
 
@@ -65,48 +69,29 @@ struct Rows {
   }
 };
 
-bool is_power_of_two(double x) {
-  int exponent = 0;
-  return std::frexp(x, &exponent) == 0.5;
-}
-
-// What a contract may round between q, k and the argument of exp.
-struct Formats {
-  explicit Formats(const Policy& policy)
-      : operand(policy[Stage::operand]),
-        acc(policy[Stage::qk]),
-        scale(policy[Stage::scale]),
-        score(policy[Stage::score]),
-        softmax(policy[Stage::softmax]) {}
-  Format operand, acc, scale, score, softmax;
-};
-
+// Whether what a contract may round between q, k and the argument of exp needs no rounding.
 class Scores {
  public:
   Scores(const Contract& contract, const Inputs& inputs)
       : how_(contract.arithmetic),
-        formats_(contract.policy),
+        policy_(contract.policy),
         sigma_(std::fabs(inputs.scale)),
         roots_(how_.fold_sqrt && inputs.scale > 0) {}
 
   // Whether a power of two as a scale changes no significand, its root neither where a contract permits that.
   [[nodiscard]] bool scale_is_exact() const {
     const auto exact = [this](double factor) {
-      Multiples both;
-      both.take(factor);
-      if (!is_power_of_two(factor) || !both.in({formats_.scale})) return false;
-      both = {};
-      both.take(1 / factor);
-      return both.in({formats_.scale});
+      return is_power_of_two(factor) && fit(Multiples::of(factor), {Stage::scale}) &&
+             fit(Multiples::of(1 / factor), {Stage::scale});
     };
     return exact(sigma_) && (!roots_ || exact(std::sqrt(sigma_)));
   }
   // Whether elements enter a product as they are, also where they carry the scale.
   [[nodiscard]] bool enters(const Rows& rows, bool scaled) const {
     const Multiples& elements = rows.elements;
-    return elements.in({formats_.operand}) && (!(scaled || roots_) || elements.in({formats_.scale})) &&
-           (!scaled || elements.times(sigma_).in({formats_.operand, formats_.scale})) &&
-           (!roots_ || elements.times(std::sqrt(sigma_)).in({formats_.operand, formats_.scale}));
+    return fit(elements, {Stage::operand}) && (!(scaled || roots_) || fit(elements, {Stage::scale})) &&
+           (!scaled || fit(elements.times(sigma_), {Stage::operand, Stage::scale})) &&
+           (!roots_ || fit(elements.times(std::sqrt(sigma_)), {Stage::operand, Stage::scale}));
   }
   // Whether q and k enter the product as they are, and so does every partial sum of it, before the scale and after it.
   [[nodiscard]] bool multiply(const Rows& q, const Rows& k) {
@@ -115,25 +100,27 @@ class Scores {
     raw_ = {q.elements.unit + k.elements.unit,
             std::min(q.largest_sum * k.elements.most, q.elements.most * k.largest_sum)};
     const auto held = [this](const Multiples& sums) {
-      return sums.in({formats_.acc, formats_.scale, formats_.score, formats_.softmax});
+      return fit(sums, {Stage::qk, Stage::scale, Stage::score, Stage::softmax});
     };
     return held(raw_) && held(raw_.times(sigma_));
   }
   [[nodiscard]] bool add(const Multiples& bias) {
     with_bias_ = raw_.times(sigma_).plus(bias);
-    return with_bias_.in({formats_.acc, formats_.score, formats_.softmax});
+    return fit(with_bias_, {Stage::qk, Stage::score, Stage::softmax});
   }
   // A shift is the score of a key where nothing is lazy; a merge and exp(z - lse) have others.
   [[nodiscard]] bool arguments_are_exact(double lazy) const {
-    const auto twice = [this](const Multiples& sums) {
-      return Multiples{sums.unit, 2 * sums.most}.in({formats_.softmax});
-    };
+    const auto twice = [this](const Multiples& sums) { return fit({sums.unit, 2 * sums.most}, {Stage::softmax}); };
     return lazy == 0 && how_.lse_merge == LseMerge::none && !how_.normalise_lse && twice(raw_) && twice(with_bias_);
   }
 
  private:
+  [[nodiscard]] bool fit(const Multiples& numbers, std::initializer_list<Stage> stages) const {
+    return std::ranges::all_of(stages, [&](Stage stage) { return numbers.fit(policy_[stage]); });
+  }
+
   const Arithmetic& how_;
-  Formats formats_;
+  const Policy& policy_;
   double sigma_;
   bool roots_;  // of the scale, folded into both
   Multiples raw_, with_bias_;
@@ -182,7 +169,7 @@ Exactness exactness(const Contract& contract, const Inputs& inputs) {
   Multiples bias;
   if (inputs.bias.present()) {
     if (!take_bias(inputs.bias, bias)) return {};
-    if (!bias.in({format_of(inputs.bias.dtype()), contract.policy[Stage::score]})) return {};
+    if (!bias.fit(format_of(inputs.bias.dtype())) || !bias.fit(contract.policy[Stage::score])) return {};
   }
   if (!scores.add(bias)) return {};
   return {true, scores.arguments_are_exact(contract.lazy_nats())};

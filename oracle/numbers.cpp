@@ -33,11 +33,6 @@ int roundings_of_scale(const Arithmetic& how, const Policy& policy, bool takes_r
   return std::max(4, (takes_root ? 5 + 2 * entering : 2 + entering) + power);
 }
 
-bool is_power_of_two(double x) {
-  int exponent = 0;
-  return std::frexp(x, &exponent) == 0.5;
-}
-
 }  // namespace
 
 const Numbers& Numbers::of_contract(const Contract& contract, RoundingMode rounding) {

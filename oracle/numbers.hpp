@@ -20,6 +20,11 @@ inline double growth_most(double x) { return x < 1 ? x * (1.0001 + x) : std::max
 // E(k, u) of docs/bounds.md: what k roundings of relative size u can do to a product.
 inline double compounded(double k, double u) { return growth(k * u * (1 + u)); }
 
+inline bool is_power_of_two(double x) {
+  int exponent = 0;
+  return std::frexp(x, &exponent) == 0.5;
+}
+
 // Whether rounding from one format to another can lose bits or underflow sooner.
 constexpr bool loses(Format to, Format from) {
   return narrower(to, from) || smallest_normal(to) > smallest_normal(from);
@@ -90,6 +95,7 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
 
   Arithmetic arithmetic;
   double d = 0, scale = 0, scale_magnitude = 0, mu = 0, softcap = 0;
+  bool has_bias = false;     // the call adds one, be it 0
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
   double e_acc, e_acc_overflow, relative_scale, folded_eta, raw_overflow, operand_mu;

@@ -114,7 +114,7 @@ ScoreSums Loops<L>::finish_scores(const ScoreRule& rule, double* s, double* e, c
     if (bias != nullptr) {
       const L m = load<L>(bias + j);
       z += m;
-      error += zero_unless(m != 0.0, rule.u_score * abs(z) + rule.u_bias * abs(m));
+      error += rule.u_score * abs(z) + rule.u_bias * abs(m);
     }
     if (cap_last) {
       z = c * tanh(z / c);

@@ -27,16 +27,17 @@ void apply_softcap(const Numbers& n, Score& score) {
   score.e += n.u_score * (std::fabs(score.z) + score.e);
 }
 
+// A bias of 0 needs no conversion, but its sum is stored again.
 void add_bias(const Numbers& n, double bias, double s, Score& score) {
-  if (bias == 0) return;
+  if (!n.has_bias) return;
   if (bias == -infinity) {
     score.z = bias;
     return;
   }
   if ((std::fabs(s) + score.e + std::fabs(bias)) * n.unit >= n.overflow_score)
     (n.softcap_before_bias ? score.late_overflow : score.early_overflow) = true;
-  if (n.u_bias > 0) score.e += n.u_bias * std::fabs(bias) + n.eta_score;
-  if (n.u_bias_unit > 0) score.e += n.u_bias_unit * std::fabs(bias) + n.eta_score;
+  if (bias != 0 && n.u_bias > 0) score.e += n.u_bias * std::fabs(bias) + n.eta_score;
+  if (bias != 0 && n.u_bias_unit > 0) score.e += n.u_bias_unit * std::fabs(bias) + n.eta_score;
   score.z += bias;
   if (std::fabs(bias) < n.smallest_bias) score.e += std::fabs(bias);  // flushed as it is read
   score.e += n.u_score * (std::fabs(score.z) + score.e) + n.eta_score;

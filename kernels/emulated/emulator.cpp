@@ -16,7 +16,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double log2_e = 1.4426950408889634;
-constexpr std::uint64_t error_kinds = 8;
 
 struct Partial {
   double maximum = -infinity, total = 0;
@@ -326,13 +325,16 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
             k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
           double x = scores.dot(policy[Stage::qk], q, k, variant.qk);
           const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
-          x = m.round(Stage::score, plain ? m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale) : x);
+          const bool unscaled = plain && variant.store_unscaled;
+          if (unscaled) x = m.round(Stage::score, x);
+          if (plain) x = m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale);
+          if (!unscaled) x = m.round(Stage::score, x);
           double bias = in.bias.present()
                             ? m.round(Stage::score, m.round(format_of(in.bias.dtype()), in.bias.at(b, h, i, j)))
                             : 0;
           if (octaves) bias = m.round(Stage::score, bias * bias_unit);
           if (contract.softcap_before_bias) x = softcapped(x);
-          if (bias != 0) x = m.round(Stage::score, x + bias);
+          if (in.bias.present()) x = m.round(Stage::score, x + bias);
           if (!contract.softcap_before_bias) x = softcapped(x);
           z.push_back(open ? m.round(Stage::softmax, x) : -infinity);
           for (Index c = 0; c < columns; ++c)
@@ -356,60 +358,6 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
           out.set(b, h, i, c, m.round(Stage::output, result.out[static_cast<std::size_t>(c)]));
         if (lse.present()) lse.set(b, h, i, 0, result.lse);
       }
-}
-
-Variant draw_variant(const Contract& contract, const Problem& problem, std::uint64_t seed) {
-  std::uint64_t key = mix(seed);
-  const auto pick = [&](std::uint64_t n) { return below(key = mix(key), n); };
-  const Arithmetic& a = contract.arithmetic;
-  Variant v;
-  v.seed = mix(key);
-  v.qk = static_cast<Order>(pick(5));
-  v.pv = static_cast<Order>(pick(5));
-  v.row_sum = static_cast<Order>(pick(5));
-  v.fma = pick(2) != 0;
-  v.exp2 = a.exp2 && pick(2) != 0;
-  v.reversed = a.key_order == KeyOrder::descending || (a.key_order == KeyOrder::any && pick(2) != 0);
-  v.guard_empty = pick(4) != 0;
-  v.reciprocal = pick(2) != 0;
-  v.truncate_qk = v.truncate_pv = v.truncate_sum = a.kappa >= 3 && pick(2) != 0;
-  for (Error* error : {&v.exp_error, &v.tanh_error, &v.div_error}) *error = static_cast<Error>(pick(error_kinds));
-  const double scale = problem.effective_scale();
-  switch (pick(5)) {
-    case 1:
-      if (a.fold_q) v.scale_on = ScaleOn::q;
-      break;
-    case 2:
-      if (a.fold_k) v.scale_on = ScaleOn::k;
-      break;
-    case 3:
-      if (a.exp2 && scale > 0) v.scale_on = ScaleOn::exponent;
-      break;
-    case 4:
-      if (a.fold_sqrt && scale > 0) v.scale_on = ScaleOn::square_roots;
-      break;
-    default:
-      break;
-  }
-  constexpr Index tiles[] = {1, 2, 4, 16, 64, 1 << 30};
-  do v.tile = tiles[pick(6)];
-  while (v.tile < a.kv_tile_min);
-  std::vector<Normalise> ways;
-  if (a.normalise_after) ways.insert(ways.end(), {Normalise::online, Normalise::online, Normalise::after});
-  if (a.normalise_before) ways.push_back(Normalise::before);
-  if (a.normalise_lse) ways.push_back(Normalise::by_lse);
-  v.normalise = ways[pick(ways.size())];
-  v.sum_of_rounded = a.sum_of_rounded && (!a.sum_of_unrounded || pick(2) != 0);
-  if (a.lse_merge != LseMerge::none && pick(3) == 0)
-    v.splits = 1 + static_cast<Index>(pick(a.splits_max ? static_cast<std::uint64_t>(*a.splits_max) : 6));
-  v.merge = static_cast<Merge>(pick(2));
-  if (a.lse_merge == LseMerge::chain && pick(2) != 0) v.merge = Merge::chain;
-  if (a.merge_weights == MergeWeights::lse && pick(2) != 0)
-    v.merge = v.merge == Merge::chain ? Merge::chain_by_lse : Merge::by_lse;
-  v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
-  v.in_octaves = v.exp2 && (a.fold_q || a.fold_k || a.fold_sqrt) && pick(2) != 0;
-  v.round_scaled = pick(2) != 0;
-  return v;
 }
 
 }  // namespace attest::emulator

@@ -41,8 +41,9 @@ struct Variant {
       false;  // log2 e is folded in with the scale, and a bias multiplied by it; with exp2, without softcap
   bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
   Direction rounding = Direction::nearest;                              // of every operation; never drawn
-  bool round_scaled = false;  // to the operand's format, a q or k that carries the scale
-  bool guard_empty = true;    // whether -inf scores are skipped
+  bool round_scaled = false;    // to the operand's format, a q or k that carries the scale
+  bool store_unscaled = false;  // the dot product goes to the score's format, and the scaled score only with a bias
+  bool guard_empty = true;      // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
   Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;
   double lazy = 0;  // nats by which the running maximum may lag, all of which it takes

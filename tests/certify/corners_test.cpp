@@ -90,6 +90,21 @@ TEST(ConformingCorners, RootsOfARoundedScaleWithScoresOfItsFormat) {
                     [](std::uint64_t seed) { return roots_of_the_scale(seed, Format::f16, Format::f16); });
 }
 
+// The dot product goes to the score's format, and there once more with what is added to it, which is nothing.
+TEST(ConformingCorners, AScoreIsStoredAgainWithABiasOfZero) {
+  expect_conforming("f32,score=f16", R"({"exp2":false,"fold":"none","lse_merge":"none","lazy":0})",
+                    1.5 * unit_roundoff(Format::f16), [](std::uint64_t seed) {
+                      const auto draw = [seed](std::uint64_t salt) {
+                        return round_to(Format::f32, 1.5 + 0.5 * symmetric_uniform(extend(seed, salt)));
+                      };
+                      Row row(1, draw(1), {draw(2)}, {draw(3)});
+                      row.problem.bias = Bias::zero;
+                      const double stored = round_to(Format::f16, round_to(Format::f32, row.q[0] * row.k[0]));
+                      row.computed = round_to(Format::f16, round_to(Format::f32, stored * *row.problem.scale));
+                      return row;
+                    });
+}
+
 // Four products that are two steps among subnormals but for a little, and lose one of these.
 TEST(ConformingCorners, TruncatedSubnormals) {
   expect_conforming("f32,qk=f16", R"({"lse_merge":"none","lazy":0,"exp2":false,"fold":"none","kappa":3})", 0.49,

@@ -4,14 +4,9 @@
 Usage: certify_test.py ATTEST [unittest option...]
 """
 import json
-import os
 import re
-import sys
-import unittest
-from pathlib import Path
 
-import cli_test
-from cli_test import ROOT, Cli
+from command_line import ROOT, Cli, run
 
 MASK = (1 << 64) - 1
 
@@ -129,5 +124,4 @@ class Page(Cli):
 
 
 if __name__ == "__main__":
-    cli_test.ATTEST = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    run()

@@ -4,56 +4,19 @@
 Usage: cli_test.py ATTEST [unittest option...]
 """
 import json
-import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ATTEST = None
+from command_line import Cli, run
+
 PROBLEM = "op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=2 dtype=f32 values=integers:1 q_form=one seed=0"
-
-
-class Cli(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.cwd = Path(self.folder.name)
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def attest(self, *words, params=None, timeout=120):
-        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"} | {"XDG_STATE_HOME": str(self.cwd / "state")}
-        if params is not None:
-            env["ATTEST_PARAMS"] = params
-        return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True,
-                              timeout=timeout)
-
-    def refused(self, *words, status=2, says=(), params=None):
-        """The command ends with `status` and one short sentence on stderr that says all of `says`."""
-        done = self.attest(*words, params=params)
-        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
-        self.assertTrue(done.stderr.startswith("attest: "), done.stderr)
-        self.assertLessEqual(len(done.stderr.splitlines()), 8, done.stderr)
-        for word in says:
-            self.assertIn(word, done.stderr)
-        return done
-
-    def reproducer(self, fault="scale-twice"):
-        done = self.attest("check", f"fault:{fault}", "--cases", 300, "--jobs", 1, "--corpus", "corpus")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        return next(self.cwd.glob("corpus/*/*.json"))
 
 
 class Stdout(Cli):
     def into(self, redirection, *words):
         line = 'attest="$1"; shift; "$attest" "$@" ' + redirection
-        return subprocess.run(["bash", "-c", line, "-", ATTEST, *map(str, words)], cwd=self.cwd, capture_output=True,
+        return subprocess.run(["bash", "-c", line, "-", self.program, *map(str, words)], cwd=self.cwd, capture_output=True,
                               text=True, timeout=120)
 
     def test_what_cannot_be_printed_is_no_success(self):
@@ -196,7 +159,7 @@ class Campaigns(Cli):
         done = self.attest("check", "fault:scale-twice", "--cases", 100, "--json", "out.json")
         rerun = json.loads((self.cwd / "out.json").read_text())["findings"][0]["rerun"]
         self.assertIn(rerun, done.stdout)
-        again = subprocess.run(rerun.replace("attest", ATTEST, 1), shell=True, cwd=self.cwd, capture_output=True,
+        again = subprocess.run(rerun.replace("attest", self.program, 1), shell=True, cwd=self.cwd, capture_output=True,
                                text=True)
         self.assertEqual(again.returncode, 1, again.stderr)
         self.assertEqual(self.attest("check", "builtin:fused", "--problem", PROBLEM).returncode, 0)
@@ -299,84 +262,13 @@ class Campaigns(Cli):
         self.assertLess(kinds.index("failure"), kinds.index("finding"))
 
     def test_interrupt_ends_with_the_summary(self):
-        process = subprocess.Popen([ATTEST, "fuzz", "--forever", "--jobs", "2"], cwd=self.cwd, stdout=subprocess.PIPE,
+        process = subprocess.Popen([self.program, "fuzz", "--forever", "--jobs", "2"], cwd=self.cwd, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True)
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
         self.assertIn("interrupted", out)
-
-
-class Subjects(Cli):
-    """Plug-ins and scripts, by the commands that the documents and examples give."""
-
-    def plugin(self):
-        source = ROOT / "examples/attention_plugin.c"
-        subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-I", ROOT / "include", source, "-o",
-                        self.cwd / "attention_plugin.so", "-lm"], check=True)
-
-    def python_with_numpy(self):
-        python = os.environ.get("ATTEST_PYTHON", "python3")
-        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode != 0:
-            self.skipTest(f"{python} has no numpy")
-        return python
-
-    def test_a_right_plugin_holds_and_a_wrong_one_is_found(self):
-        self.plugin()
-        for words in ((), ("--in-process",)):
-            right = self.attest("check", "./attention_plugin.so:plain", "--cases", 150, *words)
-            self.assertEqual(right.returncode, 0, right.stdout + right.stderr)
-        wrong = self.attest("check", "./attention_plugin.so:forgets-scale", "--corpus", "corpus")
-        self.assertEqual(wrong.returncode, 1, wrong.stdout + wrong.stderr)
-        self.assertIn("1-minimal", wrong.stdout)
-        replayed = self.attest("replay", "corpus", "--subject", "./attention_plugin.so:forgets-scale")
-        self.assertEqual(replayed.returncode, 0, replayed.stdout)
-        found = self.attest("replay", "corpus")
-        self.assertEqual(found.returncode, 0, "what was run by name runs again: " + found.stdout)
-        shutil.rmtree(self.cwd / "state")
-        refused = self.attest("replay", "corpus")
-        self.assertEqual(refused.returncode, 4, "a file starts nothing: " + refused.stdout)
-        self.refused("check", "./attention_plugin.so", says=["plain", "forgets-scale"])
-
-    def test_a_subject_that_dies_now_and_then_ends_with_its_summary(self):
-        (self.cwd / "dies.py").write_text(
-            "import os, attest\n"
-            "calls = 0\n"
-            "@attest.subject(dtypes=['float32'])\n"
-            "def kernel(q, k, v, *, scale):\n"
-            "    global calls\n"
-            "    calls += 1\n"
-            "    if calls % 100 == 0: os.kill(os.getpid(), 11)\n"
-            "    s = scale * q @ k.swapaxes(-1, -2)\n"
-            "    w = __import__('numpy').exp(s - s.max(-1, keepdims=True))\n"
-            "    return w / w.sum(-1, keepdims=True) @ v\n")
-        done = self.attest("check", "dies.py", "--cases", 300, "--continue-after-failure", "--python",
-                           self.python_with_numpy(), "--json", "out.json")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        summary = json.loads((self.cwd / "out.json").read_text())
-        self.assertEqual(summary["cases"], 300)
-        kinds = {kind for counts in summary["verdicts"].values() for kind in counts if counts[kind]}
-        self.assertTrue(kinds & {"crash", "flaky"}, kinds)
-        self.assertIn("SIGSEGV", done.stdout)
-
-    def test_a_subject_that_hangs_is_a_timeout(self):
-        (self.cwd / "hangs.py").write_text(
-            "import time, attest\n"
-            "@attest.subject(dtypes=['float32'])\n"
-            "def kernel(q, k, v, *, scale):\n"
-            "    time.sleep(60)\n")
-        done = self.attest("check", "hangs.py", "--cases", 3, "--timeout", "0.2s", "--shrink-budget", 3, "--python",
-                           self.python_with_numpy())
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("timeout", done.stdout)
-
-    def test_the_python_example(self):
-        python = self.python_with_numpy()
-        example = ROOT / "examples/attention_subject.py"
-        for name, status in (("plain", 0), ("forgets_scale", 1)):
-            done = self.attest("check", f"{example}:{name}", "--cases", 200, "--python", python)
-            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
 
 
 class Corpus(Cli):
@@ -478,5 +370,4 @@ class Stats(Cli):
 
 
 if __name__ == "__main__":
-    ATTEST = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    run()

@@ -1,6 +1,5 @@
 """Saved tensors for tests, without numpy: .npy, .npz and Polygraphy's JSON, and attention in double precision."""
 import base64
-import io
 import json
 import math
 import random

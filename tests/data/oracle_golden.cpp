@@ -118,6 +118,7 @@ int main() {
         if (mask == 4) m = r.p(.5) ? storable(p.store, r.p(.5) ? -1e4 : -6e4) : 0;
       }
       b.infbias = mask == 2;
+      b.bias = mask >= 2;
       Ora o;
       oracle(b, p, o);
       std::printf("case %s storage=%s lq=%d lk=%d d=%d dv=%d bias=%d cap=%a scale=%a %s\n", p.name,

@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 # A sum of weights is at most as many times e^lazy as there are keys, but for what a wrong argument of exp adds.
 largest_sum='std::exp(P.lazy)*std::min(L*std::exp(cl(G)),n*std::exp(cl(std::min(600.0,um*aw*Zall)+(2+R)*le)))'
 # The logarithm of a sum near 1 is off by what the sum is.
-# Scores are log2 e larger where exp2's factor is folded in with the scale, and a bias is rounded once it is multiplied by it.
+# Scores are log2 e larger where exp2's factor is folded in with the scale, and a bias is rounded once it is multiplied by it. The
+# sum with a bias is stored again, be the bias 0.
 l2='(P.exp2\&\&P.fold?1.4427:1)'
 # With no lazy shift the largest weight is 1 before it is rounded, but for a shift computed apart from its score.
 unit_weight='if(k.kind==0\&\&k.dx==0\&\&P.lazy==0\&\&uPw>0\&\&!W.lost){'
@@ -46,13 +47,14 @@ sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,
   -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
   -e "s/P\.fold?mu:1/P.fold?std::max(1.0,as*$l2):1/g" \
   -e "s/std::fabs(s)+er\(+std::fabs(m)\)\?>=/(std::fabs(s)+er\1)*$l2>=/g" \
-  -e "s/zz+=m;/zz+=m; if(P.exp2\&\&P.fold) er+=(us+(PB[P.sct]<PB[P.sm]?1:3)*ut)*std::fabs(m)+P.eta(P.score);/" \
+  -e "s/zz+=m;/zz+=m; if(m!=0\&\&P.exp2\&\&P.fold) er+=(us+(PB[P.sct]<PB[P.sm]?1:3)*ut)*std::fabs(m)+P.eta(P.score);/" \
   -e 's/0x1p-48\*(Zm+c)/&+4*(n+8)*0x1p-53/' \
   -e 's/1\.5\*0x1p-25/2*std::max(P.exp_ulp,.75)*0x1p-25/' -e "s/L\*std::exp(cl(P.lazy+G))/$largest_sum/" \
   -e "s/rad(std::min(mv,H\/sl),rho,0,x,g);/& $unit_weight/" \
   -e "s/if(sg!=0){/$entering/" -e 's/er=E(2,uo)\*S1+P\.eta/er=Sc+E(2,uo)*S1+P.eta/' \
   -e 's/else er=E(D,ua)\*S1+/else er=Sc+E(D,ua)*(S1+Sc)+/' \
-  -e "s/if(m!=0){/const double z0=zz,e0=er; const bool ov0=ov; &/" \
+  -e 's/infbias=false/&,bias=false/' \
+  -e "s/if(m!=0){/const double z0=zz,e0=er; const bool ov0=ov; if(pb.bias){/" \
   -e "s/if((FX&X_SMLOST)&&std::fabs(zz)+er>=OVF(P.sm))/$absorbed if(smov)/" \
   -e 's/(2\*P\.tanh_ulp+2)\*uc/((1+2*P.tanh_ulp*uc)*(1+uc)*(1+uc)-1)/g' -e 's/+4\*uc\*(std/+E(4,uc)*(std/' \
   -e 's/P\.eta(P\.cap)\*2\*(1+c)/&+(P.tanh_abs?0:2*P.tanh_ulp*SUBH(P.cap)*c)/' \
@@ -63,7 +65,7 @@ sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,
   -e 's/(n-1+R)\*um\*kl/(n-1+R)*(kl>1?-std::log1p(-kl*um):um)/' \
   "$1/core.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
-for changed in 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le+2' 'aw=a1+' 'um*aw*Zm>80' \
+for changed in 'if(pb.bias)' 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le+2' 'aw=a1+' 'um*aw*Zm>80' \
   'log1p(-kl' 'eps0*std::exp(P.lazy)*rh;' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
   grep -qF "$changed" "$work/core.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
 done

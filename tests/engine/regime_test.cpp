@@ -138,6 +138,19 @@ TEST(Regime, SeesWhatWasSetByHand) {
   EXPECT_TRUE(values_of(problem).zero_row);
 }
 
+TEST(Regime, WindowsBehindTheLastKeyHaveNoKeys) {
+  for (const char* keep : {"none", "counted"})
+    for (const char* axes : {"7", "15"}) {
+      const Problem none = problem_from_text(
+          "b=1 hq=1 hkv=1 lq=4 lk=0 d=1 dv=1 window_left=1 keep=" + std::string(keep) + " keep_axes=" + axes);
+      expect_agreement(none);
+      EXPECT_EQ(masking_of(none).open_keys, 0);
+      Problem few = none;
+      few.lk = 2;
+      expect_agreement(few);
+    }
+}
+
 // A problem of a million keys costs no more than others.
 TEST(Regime, LooksAtSomeOfMany) {
   const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=8 lk=1048576 d=1 dv=1 causal=1 align=bottom_right");
