@@ -13,6 +13,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # Weights underflow in the softmax format, as results of exp and once they are normalised.
 # Subnormals of q and k times a power of two are off by all of eta, or by nothing.
 # A bias is rounded once it is multiplied by log2 e, where that is folded in with the scale.
+# The sum with a bias is stored again, be the bias 0.
 # An exp that is off the same way wherever it rescales; the division and partial results underflow, too; and products that
 # underflow do so alike where they are equal.
 # Partial results of a split are rounded whole; and equal weights are ones, whose sum is exact, only at the maximum and
@@ -68,7 +69,8 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/s2+=(3\*cd\*cd\*uf\*uf)\/3\*y\*y;/& s2+=cd*cd*ETA(P.pv)*ETA(P.pv)+(P.lse?ETA(P.partial)*ETA(P.partial):0); $rescaled/" \
   -e "s/l1+= (P.lse? (U(P.partial)+2\*uf)\*u3\*std::sqrt(Q)/$blocks l1+= (P.lse? (U(P.partial)+2*uf)*u3*std::sqrt(parts)/" \
   -e 's/z\[ord\[n-1\]\]-z\[ord\[0\]\]==0)/z[ord[n-1]]==z[ord[0]]\&\&P.lazy==0\&\&!(P.exp2\&\&z[ord[0]]!=0)\&\&n*um<=1)/' \
-  -e 's/zz+=m;/& if(P.exp2\&\&P.scale_pre) er+=(us+(usc>um?1:3)*usc)*std::fabs(m)+ETA(P.score);/' \
+  -e 's/if(m!=0){ zz/{ zz/' \
+  -e 's/zz+=m;/& if(m!=0\&\&P.exp2\&\&P.scale_pre) er+=(us+(usc>um?1:3)*usc)*std::fabs(m)+ETA(P.score);/' \
   -e 's/R.sig\[o\]=std::max(sig,std::max(yh-y,y-yl)\/lam);//' \
   -e "s/int fr=0,br=0;/$lanes &/" \
   -e "s/((D+1)\*(Q2\[t\]\/6+s\[t\]\*s\[t\]\/3)+/(std::max((D+1)*(Q2[t]\/6+s[t]*s[t]\/3),$products)+/" \
@@ -78,7 +80,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"
