@@ -193,6 +193,7 @@ Inputs materialise(const Problem& problem) {
   inputs.window_left = p.window_left;
   inputs.window_right = p.window_right;
   inputs.threads = p.threads;
+  inputs.form = forms_json(p.forms);
   return inputs;
 }
 
@@ -241,6 +242,7 @@ attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexce
   call.window_left = window_left;
   call.window_right = window_right;
   call.threads = static_cast<std::int32_t>(threads);
+  call.form = form.empty() ? nullptr : form.c_str();
   return call;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <string>
 
 #include "core/problem.hpp"
 #include "core/tensor.hpp"
@@ -15,6 +16,7 @@ struct CallOptions {
   Align align = Align::top_left;
   Index window_left = -1, window_right = -1;
   Index threads = 0;
+  std::string form{};  // forms_json() of the problem's
 };
 
 // The tensors and options of one call, derived from a problem. Absent tensors are not present().
@@ -22,7 +24,7 @@ struct Inputs : CallOptions {
   Tensor q, k, v, bias, keep, kv_lengths;
 
   [[nodiscard]] const CallOptions& options() const noexcept { return *this; }
-  void set_options(const CallOptions& options) noexcept { static_cast<CallOptions&>(*this) = options; }
+  void set_options(const CallOptions& options) { static_cast<CallOptions&>(*this) = options; }
   // The call a subject gets. Points into *this, `out` and `lse` (which may be absent).
   [[nodiscard]] attest_attention call(const Tensor& out, const Tensor& lse) const noexcept;
   [[nodiscard]] Inputs clone() const;

@@ -121,6 +121,7 @@ void validate(const Problem& problem) {
   if (!(problem.softcap >= 0) || std::isinf(problem.softcap)) reject("softcap must be finite and not negative");
   if (!(problem.amplitude >= 0) || std::isinf(problem.amplitude))
     reject("the amplitude of values must be finite and not negative");
+  check_forms(problem.forms);
   check_size(problem);
   check_edits(problem);
   if (problem.values == Values::file) check_captured(problem);

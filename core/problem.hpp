@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/format.hpp"
+#include "core/forms.hpp"
 
 namespace attest {
 
@@ -154,7 +155,8 @@ struct Problem {
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;
-  Index rows = 0;  // how many rows of out are judged, spread evenly; 0 = all
+  Index rows = 0;                   // how many rows of out are judged, spread evenly; 0 = all
+  std::vector<FormChoice> forms{};  // how the call is said, by name; a form that is not listed has its first value
   std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -197,7 +199,7 @@ inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;
 
-// One line of key=value; fields at their default are left out, but for dims, dtype, values and seed.
+// One line of key=value; fields at their default are left out, but for dims, dtype, values and seed. Forms are form.NAME=VALUE.
 std::string to_text(const Problem& problem);
 // Reads it back, in any order of keys. Under values=file:PATH, dims and dtype that the line leaves out are the file's.
 // Throws Error(usage) naming the key, its value and what is allowed.

@@ -118,6 +118,7 @@ ordered_json to_json(const Problem& problem) {
       object[key] = value;
   }
   if (problem.values == Values::file) object["values_file"] = problem.values_file;
+  for (const FormChoice& form : problem.forms) object["form"][form.name] = form.value;
   for (const Edit& edit : problem.edits)
     object["edits"].push_back({{"tensor", edit_tensor_names[static_cast<std::size_t>(edit.tensor)]},
                                {"index", edit.index},
@@ -134,6 +135,8 @@ Problem problem_from_json(const json& object, const std::string& folder) {
     } else if (key == "edits") {
       if (!value.is_array()) throw usage_error("problem JSON: edits must be an array");
       for (const json& edit : value) problem.edits.push_back(edit_from_json(edit));
+    } else if (key == "form") {
+      problem.forms = forms_from_json(value);
     } else if (key == "values_file") {
       problem.values_file = file_in(folder, value);
     } else if (const Field* field = find_field(key)) {

@@ -13,6 +13,8 @@
 namespace attest {
 namespace {
 
+constexpr std::string_view form_prefix = "form.";
+
 std::optional<Index> parse_integer(std::string_view text) {
   Index value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -141,6 +143,7 @@ std::string to_text(const Problem& problem) {
       text +=
           problem.values == Values::file ? ":" + problem.values_file : fmt::format(":{}", *suffix->get_real(problem));
   }
+  for (const FormChoice& form : problem.forms) text += fmt::format(" form.{}={}", form.name, form.value);
   if (!problem.edits.empty()) text += " edit=" + edits_text(problem.edits);
   return text;
 }
@@ -169,6 +172,10 @@ Problem problem_from_text(std::string_view line) {
       parse_edits(problem, value);
       continue;
     }
+    if (key.starts_with(form_prefix)) {
+      problem.forms.push_back({std::string(key.substr(form_prefix.size())), std::string(value)});
+      continue;
+    }
     const Field* field = find_field(key);
     if (field == nullptr || !field->joined_to.empty())
       throw usage_error(fmt::format("problem text: there is no field '{}': `attest list generators` names them", key));
@@ -184,6 +191,7 @@ Problem problem_from_text(std::string_view line) {
     parse_value(problem, *field, value);
   }
   if (seen.empty()) throw usage_error("problem text: it is empty: write key=value, such as lq=1 lk=2");
+  std::ranges::sort(problem.forms, {}, &FormChoice::name);
   if (problem.values == Values::file) take_captured_defaults(problem, seen);
   validate(problem);
   return problem;

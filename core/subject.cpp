@@ -14,15 +14,22 @@ Supports Supports::everything() {
   return all;
 }
 
-Contract SubjectInfo::contract(Format dtype) const {
+Contract SubjectInfo::contract(Format dtype, std::span<const FormChoice> forms) const {
   const auto found = std::find(dtypes.begin(), dtypes.end(), dtype);
   if (found == dtypes.end()) {
     std::string offered;
     for (const Format format : dtypes) offered += (offered.empty() ? "" : ", ") + std::string(attest::name(format));
     throw usage_error(name + " does not offer dtype " + std::string(attest::name(dtype)) + ": it has " + offered);
   }
-  Contract contract = semantics;
   const auto index = static_cast<std::size_t>(found - dtypes.begin());
+  const FormContract* best = nullptr;
+  for (const FormContract& own : form_contracts) {
+    const bool chosen = std::ranges::all_of(
+        own.forms, [&](const FormChoice& choice) { return std::ranges::count(forms, choice) != 0; });
+    if (chosen && (best == nullptr || own.forms.size() > best->forms.size())) best = &own;
+  }
+  if (best != nullptr) return best->contracts.at(index);
+  Contract contract = semantics;
   contract.policy = policies.at(index);
   if (!arithmetic.empty()) contract.arithmetic = arithmetic.at(index);
   return contract;

@@ -40,9 +40,16 @@ struct Supports {
   DimRange b, hq, hkv, lq, lk, d, dv;
   bool dv_equals_d = false;
   std::vector<std::string> stages;  // of `scores`, `weights`
+  std::vector<FormOffer> forms;     // in the order in which they were declared
 
   // Every type of bias, every dimension from 0, and parts that lie far apart.
   static Supports everything();
+};
+
+// What a subject promises where a problem chooses all of these forms, in place of its contract. One entry a dtype, in SubjectInfo's order.
+struct FormContract {
+  std::vector<FormChoice> forms;  // sorted by name
+  std::vector<Contract> contracts;
 };
 
 struct SubjectInfo {
@@ -57,9 +64,11 @@ struct SubjectInfo {
   std::vector<Arithmetic> arithmetic;  // one per entry of dtypes; empty: that of `semantics` for all
   std::vector<Policy> policies;        // one per entry of dtypes
   bool policy_declared = true;         // false: the most generous reading of each dtype, said aloud
+  std::vector<FormContract> form_contracts;
 
-  // The contract for a dtype. Throws Error(usage) if the subject does not offer it.
-  [[nodiscard]] Contract contract(Format dtype) const;
+  // The contract for a dtype, where `forms` are chosen: by the form_contracts that names most of them, all of its own among
+  // them. Throws Error(usage) if the subject does not offer the dtype.
+  [[nodiscard]] Contract contract(Format dtype, std::span<const FormChoice> forms = {}) const;
 };
 
 enum class CallStatus : std::uint8_t { done, unsupported, error, crash, timeout };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/inputs.hpp"
 #include "core/tensor.hpp"
@@ -70,6 +71,17 @@ Clause declined_option(const attest_attention& call, const Supports& s) {
   if (call.flags & ATTEST_SCALE_IS_DEFAULT) return std::nullopt;
   if (s.scale == Supports::Scale::only_default) return "the subject takes the default scale alone";
   if (s.scale == Supports::Scale::positive && !(call.scale > 0)) return "the subject takes positive scales alone";
+  return std::nullopt;
+}
+
+Clause declined_form(std::span<const FormChoice> choices, const Supports& s) {
+  for (const FormChoice& choice : choices) {
+    const auto offer = std::ranges::find(s.forms, choice.name, &FormOffer::name);
+    if (offer == s.forms.end()) return fmt::format("the subject has no form.{}", choice.name);
+    if (std::ranges::find(offer->values, choice.value) == offer->values.end())
+      return fmt::format("the subject has no form.{}={}: it has {}", choice.name, choice.value,
+                         fmt::join(offer->values, ", "));
+  }
   return std::nullopt;
 }
 
@@ -151,10 +163,13 @@ Clause declined(const attest_attention& call, const Supports& supports, std::spa
   if (Clause why = declined_type(call, supports, dtypes)) return why;
   if (Clause why = declined_size(call, supports)) return why;
   if (Clause why = declined_option(call, supports)) return why;
+  if (call.form != nullptr)
+    if (Clause why = declined_form(forms_from_json_text(call.form), supports)) return why;
   return declined_memory(call, supports);
 }
 
 Clause declined(const Problem& p, const Supports& supports, std::span<const Format> dtypes) {
+  if (Clause why = declined_form(p.forms, supports)) return why;
   Outline q, k, v, out, bias, keep, other;
   attest_attention call{};
   const DType type = dtype_of(p.dtype);

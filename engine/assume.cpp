@@ -14,11 +14,12 @@ namespace attest::engine {
 
 // One node of the expression. Truth is 1 or 0.
 struct Assumption::Node {
-  enum class Kind : std::uint8_t { number, field, label, negate, logical_not, binary };
+  enum class Kind : std::uint8_t { number, field, label, form, negate, logical_not, binary };
   Kind kind = Kind::number;
   double number = 0;
   const Field* field = nullptr;
   std::string text;  // of a label, or the operator
+  FormChoice form;   // what is compared, by == or !=
   std::size_t position = 0;
   std::shared_ptr<Node> left, right;
 };
@@ -28,6 +29,7 @@ namespace {
 using Node = Assumption::Node;
 using NodePtr = std::shared_ptr<Node>;
 
+constexpr std::string_view form_prefix = "form.";
 constexpr int deepest_nesting = 64;
 constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
 
@@ -42,25 +44,35 @@ double value_of(const Field& field, const Problem& problem) {
   return static_cast<double>(field.get(problem));
 }
 
-double evaluate(const Node& node, const Problem& problem) {
+// Of a form that the problem does not choose and no offer is known of, no value is in effect.
+bool has_value(const FormChoice& form, const Problem& problem, std::span<const FormOffer> offers) {
+  const auto chosen = std::ranges::find(problem.forms, form.name, &FormChoice::name);
+  if (chosen != problem.forms.end()) return chosen->value == form.value;
+  const auto offer = std::ranges::find(offers, form.name, &FormOffer::name);
+  return offer != offers.end() && offer->values.front() == form.value;
+}
+
+double evaluate(const Node& node, const Problem& problem, std::span<const FormOffer> offers) {
   switch (node.kind) {
     case Node::Kind::number:
     case Node::Kind::label:
       return node.number;
     case Node::Kind::field:
       return value_of(*node.field, problem);
+    case Node::Kind::form:
+      return has_value(node.form, problem, offers) == (node.text == "==") ? 1 : 0;
     case Node::Kind::negate:
-      return -evaluate(*node.left, problem);
+      return -evaluate(*node.left, problem, offers);
     case Node::Kind::logical_not:
-      return evaluate(*node.left, problem) == 0 ? 1 : 0;
+      return evaluate(*node.left, problem, offers) == 0 ? 1 : 0;
     case Node::Kind::binary:
       break;
   }
-  const double a = evaluate(*node.left, problem);
+  const double a = evaluate(*node.left, problem, offers);
   const std::string& op = node.text;
-  if (op == "&&") return a != 0 && evaluate(*node.right, problem) != 0;
-  if (op == "||") return a != 0 || evaluate(*node.right, problem) != 0;
-  const double b = evaluate(*node.right, problem);
+  if (op == "&&") return a != 0 && evaluate(*node.right, problem, offers) != 0;
+  if (op == "||") return a != 0 || evaluate(*node.right, problem, offers) != 0;
+  const double b = evaluate(*node.right, problem, offers);
   if (op == "==") return a == b;
   if (op == "!=") return a != b;
   if (op == "<") return a < b;
@@ -106,7 +118,8 @@ class Parser {
              ((character(next_) == '+' || character(next_) == '-') && exponent(character(next_ - 1))))
         token_ += text_[next_++];
     } else if (is_name(character(next_))) {
-      while (is_name(character(next_))) token_ += text_[next_++];
+      const bool form = text_.substr(next_).starts_with(form_prefix);
+      while (is_name(character(next_)) || (form && text_[next_] == '.')) token_ += text_[next_++];
     } else {
       constexpr std::string_view pairs[] = {"&&", "||", "==", "!=", "<=", ">="};
       const std::string_view two = text_.substr(next_, 2);
@@ -152,7 +165,27 @@ class Parser {
     node->left = negation(depth + 1);
     return node;
   }
+  // form.NAME==VALUE, where a value may look like a number or have a minus in it.
+  NodePtr form_comparison() {
+    auto node = std::make_shared<Node>();
+    node->kind = Node::Kind::form;
+    node->form.name = token_.substr(form_prefix.size());
+    if (!is_form_name(node->form.name)) fail("form.NAME, of small letters, digits and _");
+    advance();
+    node->text = token_;
+    if (token_ != "==" && token_ != "!=") fail("== or != behind a form");
+    while (next_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[next_]))) ++next_;
+    position_ = next_;
+    token_.clear();
+    while (next_ < text_.size() && (token_ += text_[next_], is_form_value(token_))) ++next_;
+    if (!is_form_value(token_)) token_.pop_back();
+    if (token_.empty()) fail("a value of form." + node->form.name);
+    node->form.value = token_;
+    advance();
+    return node;
+  }
   NodePtr comparison(int depth) {
+    if (token_.starts_with(form_prefix)) return form_comparison();
     NodePtr node = sum(depth);
     if (is_comparison(token_)) node = binary(std::move(node), depth, [this](int d) { return sum(d); });
     if (is_comparison(token_)) fail("&& between two comparisons");
@@ -245,15 +278,26 @@ class Parser {
   std::string token_;
 };
 
-// Calls `visit` with each `field op number` that must hold for `node` to hold.
+// Calls `visit` with each comparison of a form.
 template <class Visit>
-void for_each_bound(const Node& node, Visit&& visit) {
+void for_each_form(const Node& node, Visit&& visit) {
+  if (node.kind == Node::Kind::form) visit(node);
+  for (const NodePtr& below : {node.left, node.right})
+    if (below) for_each_form(*below, visit);
+}
+
+// Calls `visit` with each part that must hold for `node` to hold.
+template <class Visit>
+void for_each_conjunct(const Node& node, Visit&& visit) {
+  if (node.kind != Node::Kind::binary || node.text != "&&") return visit(node);
+  for_each_conjunct(*node.left, visit);
+  for_each_conjunct(*node.right, visit);
+}
+
+// Calls `visit` with the field, the operator and the number where `node` compares these.
+template <class Visit>
+void for_bound(const Node& node, Visit&& visit) {
   if (node.kind != Node::Kind::binary) return;
-  if (node.text == "&&") {
-    for_each_bound(*node.left, visit);
-    for_each_bound(*node.right, visit);
-    return;
-  }
   const auto flipped = [](const std::string& op) -> std::string {
     return op == "<" ? ">" : op == "<=" ? ">=" : op == ">" ? "<" : op == ">=" ? "<=" : op;
   };
@@ -280,18 +324,40 @@ Assumption::Assumption(std::string_view text) : text_(text) {
   root_ = std::move(root);
 }
 
-bool Assumption::holds(const Problem& problem) const { return evaluate(*root_, problem) != 0; }
+bool Assumption::holds(const Problem& problem) const { return evaluate(*root_, problem, offers_) != 0; }
+
+Assumption Assumption::about(std::span<const FormOffer> offers) const {
+  for_each_form(*root_, [&](const Node& node) {
+    const auto offer = std::ranges::find(offers, node.form.name, &FormOffer::name);
+    if (offer == offers.end()) throw usage_error(fmt::format("--assume: the subject has no form.{}", node.form.name));
+    if (std::ranges::find(offer->values, node.form.value) == offer->values.end())
+      throw usage_error(fmt::format("--assume: form.{} has no value '{}': it has {}", offer->name, node.form.value,
+                                    fmt::join(offer->values, ", ")));
+  });
+  Assumption bound = *this;
+  bound.offers_.assign(offers.begin(), offers.end());
+  return bound;
+}
+
+std::vector<Assumption::FormBound> Assumption::form_bounds() const {
+  std::vector<FormBound> found;
+  for_each_conjunct(*root_, [&](const Node& node) {
+    if (node.kind == Node::Kind::form) found.push_back({node.form.name, node.form.value, node.text == "=="});
+  });
+  return found;
+}
 
 std::map<std::string, Assumption::Interval> Assumption::intervals() const {
   std::map<std::string, Interval> found;
-  for_each_bound(*root_, [&](const Field& field, const std::string& op, double number) {
+  const auto narrow = [&](const Field& field, const std::string& op, double number) {
     if (field.kind == FieldKind::real || field.kind == FieldKind::seed) return;
     Interval& interval = found.try_emplace(std::string(field.name), Interval{field.lo, field.hi}).first->second;
     const double clamped = std::clamp(number, static_cast<double>(field.lo) - 2, static_cast<double>(field.hi) + 2);
     const auto down = static_cast<Index>(std::floor(clamped)), up = static_cast<Index>(std::ceil(clamped));
     if (op == "<" || op == "<=" || op == "==") interval.hi = std::min(interval.hi, op == "<" ? up - 1 : down);
     if (op == ">" || op == ">=" || op == "==") interval.lo = std::max(interval.lo, op == ">" ? down + 1 : up);
-  });
+  };
+  for_each_conjunct(*root_, [&](const Node& node) { for_bound(node, narrow); });
   return found;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/problem.hpp"
 
@@ -11,11 +13,15 @@ namespace attest::engine {
 // A predicate over the field table, such as `scale>0 && lq<=lk`. Binding from loose to tight: || and && , !, one comparison
 // (== != < <= > >=), + and -, * and /, unary minus; parentheses. Arithmetic is in double; division by zero gives infinity
 // or NaN, and NaN compares false. A label (f16, top_left, none, ...) stands beside its field in a comparison; flags are 0 or
-// 1; `scale` is the effective scale.
+// 1; `scale` is the effective scale. Forms are compared with a value of theirs, as in form.mask==1d.
 class Assumption {
  public:
   // Throws Error(usage) naming the token, its position and what was expected there.
   explicit Assumption(std::string_view text);
+
+  // The same for a subject that has these forms: only then is it known which value a problem that says nothing has. Throws
+  // Error(usage) naming a form or a value that it has not.
+  [[nodiscard]] Assumption about(std::span<const FormOffer> offers) const;
 
   [[nodiscard]] bool holds(const Problem& problem) const;
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
@@ -27,11 +33,19 @@ class Assumption {
   };
   [[nodiscard]] std::map<std::string, Interval> intervals() const;
 
+  // A form, and whether it is to have a value: what every conjunct implies.
+  struct FormBound {
+    std::string form, value;
+    bool equal;
+  };
+  [[nodiscard]] std::vector<FormBound> form_bounds() const;
+
   struct Node;
 
  private:
   std::string text_;
   std::shared_ptr<const Node> root_;
+  std::vector<FormOffer> offers_;
 };
 
 }  // namespace attest::engine

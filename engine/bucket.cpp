@@ -52,6 +52,7 @@ std::string predicates(const Problem& p) {
   add_layout(parts, p.v_layout, "v");
   add_layout(parts, p.out_layout, "out");
   if (p.keep != Keep::none || p.bias != Bias::none) add_layout(parts, p.mask_layout, "mask");
+  for (const FormChoice& form : p.forms) parts.push_back(form.name + "=" + form.value);
   return join(parts);
 }
 
@@ -98,6 +99,7 @@ std::string signature_of(const FailureKey& key, const Problem& p) {
   std::string shape;
   for (const Index n : {p.b, p.hkv, p.lq, p.lk}) shape += size_class(n);
   if (p.hq != p.hkv) shape += 'g';
+  for (const FormChoice& form : p.forms) shape += "," + form.name + "=" + form.value;
   return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p);
 }
 

@@ -40,6 +40,8 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
   ordered_json contracts = ordered_json::object();
   for (const Format dtype : info.dtypes) contracts[std::string(name(dtype))] = to_json(info.contract(dtype));
   object["contract"] = std::move(contracts);
+  for (const FormContract& own : info.form_contracts)
+    for (const Contract& contract : own.contracts) object["form_contracts"].push_back(to_json(contract));
   object["policy"] = options.policy ? to_text(*options.policy) : "";
   object["seed"] = options.seed;
   object["r"] = options.repeat;

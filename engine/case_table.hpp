@@ -9,6 +9,7 @@
 #include "core/subject.hpp"
 #include "engine/check.hpp"
 #include "engine/predicate.hpp"
+#include "engine/traits.hpp"
 
 namespace attest::engine {
 
@@ -33,7 +34,7 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
 // that fail, up to 20,000, and one in sixteen of the others.
 class CaseTable {
  public:
-  explicit CaseTable(const Supports& supports) : supports_(supports) {}
+  explicit CaseTable(const Supports& supports) : supports_(supports) { know_forms(supports.forms); }
 
   void add(CaseRow row);
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }

@@ -13,6 +13,12 @@ using Op = Atom::Op;
 constexpr std::string_view everything = "any problem";
 constexpr std::array<std::string_view, 6> ops{"==", "!=", "<", "<=", ">=", ">"};
 
+// A form that a subject does not have is -1.
+std::string label_of(const Trait& trait, double value) {
+  const bool known = value >= 0 && value < static_cast<double>(trait.labels.size());
+  return known ? std::string(trait.labels[static_cast<std::size_t>(value)]) : "none";
+}
+
 std::string to_text(const Atom& atom) {
   const Trait& trait = traits()[atom.trait];
   if (trait.kind == Trait::Kind::flag) {
@@ -22,7 +28,7 @@ std::string to_text(const Atom& atom) {
   }
   const bool label = trait.kind == Trait::Kind::label;
   return trait.name + std::string(ops[static_cast<std::size_t>(atom.op)]) +
-         (label ? std::string(trait.labels[static_cast<std::size_t>(atom.value)]) : fmt::format("{}", atom.value));
+         (label ? label_of(trait, atom.value) : fmt::format("{}", atom.value));
 }
 
 std::optional<double> value_of(const Trait& trait, std::string_view text) {

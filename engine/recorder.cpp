@@ -79,6 +79,7 @@ std::optional<Problem> problem_of(const attest_attention& call) {
   p.window_left = call.window_left;
   p.window_right = call.window_right;
   p.threads = call.threads;
+  if (call.form != nullptr) p.forms = forms_from_json_text(call.form);
   if (attest_present(&call.keep)) {
     p.keep = Keep::half;
     p.keep_axes = axes_of(call.keep);

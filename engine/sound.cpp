@@ -160,8 +160,9 @@ void warm_up(Bench bench, const Contract& contract) {
 
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {
   for (const Asked& call : calls) {
-    const bool same = call.problem.dtype == contract.policy[Stage::storage];
-    const Contract its = same ? contract : bench.subject.info().contract(call.problem.dtype);
+    const SubjectInfo& info = bench.subject.info();
+    const bool same = call.problem.dtype == contract.policy[Stage::storage] && info.form_contracts.empty();
+    const Contract its = same ? contract : info.contract(call.problem.dtype, call.problem.forms);
     check(call.problem, its, bench, call.laws.empty() ? canary_laws() : std::span(call.laws));
   }
 }

@@ -37,6 +37,8 @@ void narrow(Domain& domain, std::vector<Format>& dtypes, const SubjectInfo& info
     if (interval.lo > interval.hi) throw usage_error("--assume leaves no value of " + field);
     domain.narrow(field, interval.lo, interval.hi);
   }
+  for (const Assumption::FormBound& bound : assume.form_bounds())
+    domain.narrow_form(bound.form, [&](std::string_view value) { return (value == bound.value) == bound.equal; });
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noex
 }
 
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {
-  Contract contract = info.contract(problem.dtype);
+  Contract contract = info.contract(problem.dtype, problem.forms);
   if (policy) {
     contract.policy = *policy;
     check_numbers(contract);
@@ -61,8 +63,9 @@ Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
   std::vector<Format> dtypes = storage_formats(info, policy);
   Domain domain(info.supports, dtypes);
   if (!assume) return domain;
-  narrow(domain, dtypes, info, *assume);
-  domain.assume([assumption = *assume](const Problem& problem) {
+  const Assumption about_subject = assume->about(info.supports.forms);
+  narrow(domain, dtypes, info, about_subject);
+  domain.assume([assumption = about_subject](const Problem& problem) {
     const bool holds = assumption.holds(problem);
     rejected += !holds;
     return holds;
@@ -73,8 +76,9 @@ Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
 double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume) {
   constexpr std::uint64_t draws = 1000;
   const Domain whole = domain_for(info, policy, std::nullopt);
+  const Assumption about_subject = assume.about(info.supports.forms);
   std::uint64_t outside = 0;
-  for (std::uint64_t i = 0; i < draws; ++i) outside += !assume.holds(draw_problem(whole, 0, i, 1));
+  for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(draw_problem(whole, 0, i, 1));
   return static_cast<double>(outside) / draws;
 }
 

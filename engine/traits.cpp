@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <deque>
 
 #include "core/inputs.hpp"
 #include "properties/layout_choice.hpp"
@@ -167,11 +168,53 @@ std::vector<Trait> make() {
   return all;
 }
 
+constexpr std::size_t most_form_traits = 64;
+constexpr std::size_t most_values = 4 * most_form_values;  // of forms of one name
+
+// The fixed traits, and behind them those of forms, which never move: rows and predicates know them by position.
+struct Table {
+  Table() : all(make()), fixed(all.size()) {
+    all.reserve(fixed + most_form_traits);
+    for (auto& labels : values) labels.reserve(most_values);
+  }
+  std::vector<Trait> all;
+  const std::size_t fixed;
+  std::array<std::vector<std::string_view>, most_form_traits> values;
+  std::deque<std::string> words;  // that `values` are views of
+};
+
+Table& table() {
+  static Table the;
+  return the;
+}
+
+double form_in_effect(const Looked& at, std::string_view name, const std::vector<std::string_view>& values) {
+  const auto offer = std::ranges::find(at.supports.forms, name, &FormOffer::name);
+  if (offer == at.supports.forms.end()) return -1;
+  return static_cast<double>(std::ranges::find(values, form_value(*offer, at.problem.forms)) - values.begin());
+}
+
 }  // namespace
 
-std::span<const Trait> traits() {
-  static const std::vector<Trait> all = make();
-  return all;
+std::span<const Trait> traits() { return table().all; }
+
+void know_forms(std::span<const FormOffer> offers) {
+  Table& known = table();
+  for (const FormOffer& offer : offers) {
+    const std::size_t at = trait_named("form." + offer.name), form = at - known.fixed;
+    if (form == most_form_traits) return;
+    std::vector<std::string_view>& values = known.values[form];
+    for (const std::string& value : offer.values)
+      if (std::ranges::find(values, value) == values.end() && values.size() < most_values)
+        values.push_back(known.words.emplace_back(value));
+    if (at == known.all.size())
+      known.all.push_back(
+          {"form." + offer.name, Kind::label, {}, 0, [name = offer.name, &values](const Looked& looked) {
+             return form_in_effect(looked, name, values);
+           }});
+    known.all[at].labels = values;
+    known.all[at].plain = static_cast<double>(std::ranges::find(values, offer.values.front()) - values.begin());
+  }
 }
 
 std::size_t trait_named(std::string_view name) {

@@ -42,14 +42,17 @@ struct Trait {
   enum class Kind : std::uint8_t { number, label, flag, remainder };
   std::string name;  // "lk", "q_layout", "lq<lk", "d%8", "k_align" (bytes to which k's base and rows are aligned)
   Kind kind = Kind::number;
-  std::span<const std::string_view> labels;  // of a label
+  std::span<const std::string_view> labels;  // of a label; of a form they may become more
   double plain = 0;                          // the value of a problem in which it plays no part
   // Labels by index, flags 0 or 1. `supports` is needed for `other_layout`, the layout that the law of that name goes to.
   std::function<double(const Looked&)> get;
 };
 
-// In the order in which predicates of equal merit prefer them.
+// In the order in which predicates of equal merit prefer them. The forms that subjects have come last.
 std::span<const Trait> traits();
+// Adds a trait "form.NAME" for each form that none has yet, 64 at most, and its values. To be called before predicates and rows of
+// that subject are made, by one thread; of two subjects with a form of the same name the later one says which value is plain.
+void know_forms(std::span<const FormOffer> offers);
 // Its position; traits().size() if there is none of that name.
 std::size_t trait_named(std::string_view name);
 

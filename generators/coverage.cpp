@@ -68,7 +68,7 @@ class FieldCounter {
   }
 
   [[nodiscard]] FieldCount result() const {
-    FieldCount out{&field_, {}, {missing_.begin(), missing_.end()}};
+    FieldCount out{std::string(field_.name), !field_.labels.empty(), {}, {missing_.begin(), missing_.end()}};
     for (std::size_t i = 0; i < counts_.size(); ++i) out.values.emplace_back(name(i), counts_[i]);
     return out;
   }
@@ -84,6 +84,22 @@ class FieldCounter {
   const bool octaves_;
   std::vector<std::uint64_t> counts_;
   std::set<Index> missing_;
+};
+
+class FormCounter {
+ public:
+  explicit FormCounter(const FormOffer& offer) : offer_(offer), count_{"form." + offer.name, true, {}, {}} {
+    for (const std::string& value : offer.values) count_.values.emplace_back(value, 0);
+  }
+  void count(const Problem& problem) {
+    ++std::ranges::find(count_.values, form_value(offer_, problem.forms), &Value::first)->second;
+  }
+  [[nodiscard]] const FieldCount& result() const { return count_; }
+
+ private:
+  using Value = std::pair<std::string, std::uint64_t>;
+  const FormOffer& offer_;
+  FieldCount count_;
 };
 
 // Drawn fields: origins belong to the shrinker, a seed has no regions.
@@ -115,6 +131,7 @@ Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count) {
   std::vector<FieldCounter> counters;
   for (const Field& field : fields())
     if (is_drawn(field)) counters.emplace_back(field);
+  std::vector<FormCounter> forms(domain.supports().forms.begin(), domain.supports().forms.end());
   for (const Crossing& crossing : crossings()) {
     const std::size_t rows = crossing.rows.size(), columns = crossing.columns.size();
     Coverage::Table table{&crossing, std::vector<std::uint64_t>(rows), std::vector<std::uint64_t>(columns),
@@ -131,6 +148,7 @@ Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count) {
   for (std::uint64_t number = 0; number < count; ++number) {
     const Problem problem = draw_problem(domain, seed, number, 1);
     for (FieldCounter& counter : counters) counter.count(problem);
+    for (FormCounter& counter : forms) counter.count(problem);
     for (Coverage::Table& table : coverage.tables) {
       columns.clear();
       for (std::size_t c = 0; c < table.columns.size(); ++c)
@@ -146,6 +164,7 @@ Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count) {
     }
   }
   for (const FieldCounter& counter : counters) coverage.fields.push_back(counter.result());
+  for (const FormCounter& counter : forms) coverage.fields.push_back(counter.result());
   return coverage;
 }
 

@@ -28,9 +28,10 @@ struct Crossing {
 std::span<const Crossing> crossings();
 
 // How many problems of each region of a field: each label; of an integer past 16 its octaves 0, 1, 2, 3..4, 5..8 and so on;
-// of a real: default, 0, negative, 1, and the positive numbers below each of some powers of two.
+// of a real: default, 0, negative, 1, and the positive numbers below each of some powers of two. Each value of a form.
 struct FieldCount {
-  const Field* field;
+  std::string name;                                           // of a field, or form.NAME of a form
+  bool labels;                                                // its values are words
   std::vector<std::pair<std::string, std::uint64_t>> values;  // in the field's order, never drawn ones included
   std::vector<Index> missing_edges;                           // of an integer past 16: edge values never drawn
 };

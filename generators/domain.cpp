@@ -71,7 +71,8 @@ Range intersect(Range a, Range b) noexcept {
   return {(lo + step - 1) / step * step, hi - hi % step, step};
 }
 
-Domain::Domain(const Supports& supports, std::vector<Format> dtypes) : supports_(supports), dtypes_(std::move(dtypes)) {
+Domain::Domain(const Supports& supports, std::vector<Format> dtypes)
+    : supports_(supports), dtypes_(std::move(dtypes)), forms_(supports.forms) {
   for (const NamedRange& field : drawn_fields) {
     const Field& row = *find_field(field.name);
     fields_.*field.range = {row.lo, row.hi};
@@ -108,6 +109,17 @@ void Domain::narrow(std::string_view field, Index lo, Index hi) {
   if (!found) throw usage_error("field " + std::string(field) + " has no range to narrow: state it as a predicate");
   fields_.*found->range = intersect(fields_.*found->range, {lo, hi});
   settle();
+}
+
+void Domain::narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) {
+  const auto found = std::ranges::find(forms_, form, &FormOffer::name);
+  if (found == forms_.end()) throw usage_error("the subject has no form." + std::string(form));
+  std::erase_if(found->values, [&](const std::string& value) { return !keeps(value); });
+  if (found->values.empty()) throw usage_error("the domain holds no problem: nothing is left of form." + found->name);
+}
+
+std::vector<std::string> Domain::values_of(const FormOffer& offer) const {
+  return std::ranges::find(forms_, offer.name, &FormOffer::name)->values;
 }
 
 void Domain::assume(std::function<bool(const Problem&)> predicate) { predicates_.push_back(std::move(predicate)); }

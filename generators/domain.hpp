@@ -37,6 +37,11 @@ class Domain {
   // the field is none of these, or if nothing is left.
   void narrow(std::string_view field, Index lo, Index hi);
 
+  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
+  void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps);
+  // The values of an offered form that may be drawn, in its order.
+  [[nodiscard]] std::vector<std::string> values_of(const FormOffer& offer) const;
+
   // Whether narrow() takes this field.
   [[nodiscard]] static bool narrows(std::string_view field) noexcept;
 
@@ -73,6 +78,7 @@ class Domain {
   Supports supports_;
   std::vector<Format> dtypes_;
   Fields fields_;
+  std::vector<FormOffer> forms_;  // what is left of those that the subject has
   std::vector<std::function<bool(const Problem&)>> predicates_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "core/supports.hpp"
+#include "generators/forms.hpp"
 #include "generators/layout.hpp"
 #include "generators/mask.hpp"
 #include "generators/precision.hpp"
@@ -34,6 +35,7 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   draw_outputs(problem, domain, rest);
   draw_values(problem, domain, rest);
   draw_rows(problem, rest);
+  draw_forms(problem, domain, rest);
   return problem;
 }
 

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "kernels/explicit/explicit.hpp"
+#include "kernels/fused/any_scale.hpp"
 #include "kernels/fused/variants.hpp"
 #include "kernels/registry.hpp"
 
@@ -38,6 +39,8 @@ constexpr std::array builtin{
     fused<ScaledQuerySteps>("fused-scale-q", "fused, the scale folded into the queries"),
     fused<ScaledKeySteps>("fused-scale-k", "fused, the scale folded into the keys"),
     fused<ScaledRootsSteps>("fused-scale-sqrt", "fused, the root of a positive scale folded into queries and keys"),
+    KernelEntry{"fused-forms", "fused, with a form that says where the scale goes", "", "", any_scale_contract,
+                any_scale_attention<ScaledQuerySteps>, any_scale_forms},
 };
 
 }  // namespace

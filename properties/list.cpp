@@ -29,6 +29,7 @@ Property policy_bound();
 Property fused_equals_explicit();
 Property batch_bounded();
 Property layout();
+Property other_form();
 Property scale_moved();
 Property hull();
 Property constant_value();
@@ -75,6 +76,7 @@ std::span<const Property> properties() noexcept {
       fused_equals_explicit(),
       batch_bounded(),
       layout(),
+      other_form(),
       scale_moved(),
       hull(),
       constant_value(),

@@ -168,6 +168,7 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
     results[n].out = make_out(*calls[n].problem);
     results[n].lse = make_lse(*calls[n].problem);
     raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
+    if (&subject != &subject_) raw[n].form = nullptr;  // a peer has forms of its own
   }
   Snapshot before(calls);
   const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);

@@ -34,11 +34,11 @@ std::string wrapped(std::string_view name, const std::vector<std::string>& items
 }
 
 std::string field_text(const FieldCount& field, std::uint64_t problems) {
-  const bool label = !field.field->labels.empty();
+  const bool label = field.labels;
   std::vector<std::string> items;
   for (const auto& [value, count] : field.values)
     if (label || count > 0) items.push_back(value + " " + percent_of(count, problems));
-  std::string text = wrapped(field.field->name, items);
+  std::string text = wrapped(field.name, items);
   if (field.missing_edges.empty()) return text;
   std::vector<std::string> edges;
   for (const Index edge : field.missing_edges) edges.push_back(std::to_string(edge));
@@ -88,7 +88,7 @@ nlohmann::ordered_json coverage_json(const Coverage& coverage) {
   for (const FieldCount& field : coverage.fields) {
     ordered_json values = ordered_json::array();
     for (const auto& [value, count] : field.values) values.push_back({{"value", value}, {"count", count}});
-    fields.push_back({{"name", field.field->name}, {"values", values}, {"missing_edges", field.missing_edges}});
+    fields.push_back({{"name", field.name}, {"values", values}, {"missing_edges", field.missing_edges}});
   }
   for (const Coverage::Table& table : coverage.tables) {
     ordered_json cells = ordered_json::array();

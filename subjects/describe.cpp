@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/glob.hpp"
+#include "subjects/describe_forms.hpp"
 #include "subjects/message.hpp"
 
 namespace attest {
@@ -143,6 +144,8 @@ Supports read_supports(const json& object) {
       read_stages(value, supports);
     else if (name == "dims")
       read_dims(value, supports);
+    else if (name == "forms")
+      supports.forms = read_forms(value);
     else if (name == "alignment")
       supports.alignment = alignment(value, key);
     else if (name == "scale")
@@ -222,6 +225,7 @@ void check_dtypes(const json& contract, const std::vector<Format>& dtypes) {
             fmt::format("'contract.{}' speaks of dtype '{}', which the subject does not offer", key, text));
   }
 }
+
 // Everything but the policies, which are read: numbers may differ between dtypes, semantics may not.
 void read_contract(const json& contract, SubjectInfo& info) {
   check_dtypes(contract, info.dtypes);
@@ -233,6 +237,22 @@ void read_contract(const json& contract, SubjectInfo& info) {
     if (info.arithmetic.size() == 1) info.semantics = of_dtype;
     if (!(of_dtype == info.semantics))
       throw usage_error("'contract' differs between dtypes in more than its policy and its numbers");
+  }
+}
+
+// What each choice of forms promises, with the contract's other keys as they are.
+void read_form_contracts(const json& describe, const json& contract, SubjectInfo& info) {
+  const json forms = describe.value("supports", json::object()).value("forms", json::object());
+  for (const FormPromise& promise : form_promises(forms)) {
+    json merged = contract;
+    merged.update(promise.contract);
+    SubjectInfo own;
+    own.dtypes = info.dtypes;
+    read_policies(merged, own);
+    read_contract(merged, own);
+    FormContract& read = info.form_contracts.emplace_back();
+    read.forms = promise.forms;
+    for (const Format dtype : info.dtypes) read.contracts.push_back(own.contract(dtype));
   }
 }
 
@@ -266,6 +286,7 @@ SubjectInfo read(const json& object) {
   const json contract = object.value("contract", json::object());
   read_policies(contract, info);
   read_contract(contract, info);
+  read_form_contracts(object, contract, info);
   return info;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/forms.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor.hpp"
 
@@ -88,9 +89,11 @@ void append_call(std::string& line, const attest_attention& call, const TensorOf
   }
   fmt::format_to(out,
                  R"(,"scale":{},"scale_is_default":{},"softcap":{},"causal":{},"align":{},"window_left":{},)"
-                 R"("window_right":{},"threads":{}}})",
+                 R"("window_right":{},"threads":{})",
                  call.scale, (call.flags & ATTEST_SCALE_IS_DEFAULT) != 0, call.softcap, call.causal != 0, call.align,
                  call.window_left, call.window_right, call.threads);
+  if (call.form != nullptr) fmt::format_to(out, R"(,"form":{})", call.form);
+  line += '}';
 }
 
 ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t arena_bytes) try {
@@ -123,6 +126,10 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
   call.window_left = whole(object.at("window_left"));
   call.window_right = whole(object.at("window_right"));
   call.threads = small(object.at("threads"));
+  if (const auto form = object.find("form"); form != object.end()) {
+    form_ = forms_json(forms_from_json(*form));
+    if (!form_.empty()) call.form = form_.c_str();
+  }
 } catch (const json::exception& error) {
   throw usage_error(std::string("the call is not as docs/worker.md says: ") + error.what());
 }

@@ -49,6 +49,7 @@ struct ReceivedCall {
 
  private:
   std::array<std::array<std::int64_t, 8>, tensor_fields.size()> axes_{};  // shape and strides of each tensor
+  std::string form_;
 };
 
 // JSON from a stranger; discarded if it is none. What lies deeper than any message of ours is left out, since copies and

@@ -93,8 +93,9 @@ Problem last_coordinates(Problem problem, Index n);
 Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
 
 // Groups of fields that mean little to each other, reset to their simplest together.
-enum class Group : std::uint8_t { masks, layouts, outputs, scaling, values };
-inline constexpr std::array all_groups{Group::masks, Group::layouts, Group::outputs, Group::scaling, Group::values};
+enum class Group : std::uint8_t { masks, layouts, outputs, scaling, forms, values };
+inline constexpr std::array all_groups{Group::masks,   Group::layouts, Group::outputs,
+                                       Group::scaling, Group::forms,   Group::values};
 std::string_view name(Group group) noexcept;
 Problem reset(Problem problem, Group group);
 

@@ -123,7 +123,8 @@ Problem sliced(Problem p, Index samples, const Witness& witness, const Supports&
 }
 
 std::string_view name(Group group) noexcept {
-  constexpr std::array<std::string_view, all_groups.size()> names{"masks", "layouts", "outputs", "scaling", "values"};
+  constexpr std::array<std::string_view, all_groups.size()> names{"masks",   "layouts", "outputs",
+                                                                  "scaling", "forms",   "values"};
   return names[static_cast<std::size_t>(group)];
 }
 
@@ -153,6 +154,9 @@ Problem reset(Problem p, Group group) {
     case Group::scaling:
       p.scale = simple.scale;
       p.softcap = simple.softcap;
+      break;
+    case Group::forms:
+      p.forms.clear();
       break;
     case Group::values:
       p.values = Values::integers;  // the plainest under which rows still differ

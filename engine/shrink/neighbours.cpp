@@ -180,6 +180,14 @@ void add_origin(Collector& out, const Problem& p) {
   out.add(std::move(changed), "origin -> 0");
 }
 
+void add_forms(Collector& out, const Problem& p) {
+  for (const FormChoice& choice : p.forms) {
+    Problem changed = p;
+    std::erase(changed.forms, choice);
+    out.add(std::move(changed), fmt::format("form.{}: {} -> the first", choice.name, choice.value));
+  }
+}
+
 void add_seed(Collector& out, const Problem& p) {
   Problem changed = p;
   changed.seed = 0;
@@ -272,7 +280,7 @@ Rungs rungs(const Dimension& dimension, const Problem& p, const Supports& s) {
   return down_to(dimension.simplest, 1);
 }
 
-std::size_t steps() { return dimensions().size() + ladders().size() + 9; }
+std::size_t steps() { return dimensions().size() + ladders().size() + 10; }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
@@ -305,6 +313,9 @@ std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const Shri
         add_single_key(out, p);
         break;
       case 7:
+        add_forms(out, p);
+        break;
+      case 8:
         if (auto plain = literal(p, most_shrunk_literals)) out.add(std::move(*plain), "captured values -> literal");
         break;
       default:

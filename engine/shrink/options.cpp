@@ -1,5 +1,6 @@
 #include "engine/shrink/options.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,6 +40,9 @@ std::uint32_t options_of(const Problem& p) noexcept {
 
 }  // namespace
 
-bool adds_option(const Problem& from, const Problem& to) noexcept { return (options_of(to) & ~options_of(from)) != 0; }
+bool adds_option(const Problem& from, const Problem& to) noexcept {
+  const auto lacks = [&](const FormChoice& form) { return std::ranges::find(from.forms, form) == from.forms.end(); };
+  return (options_of(to) & ~options_of(from)) != 0 || std::ranges::any_of(to.forms, lacks);
+}
 
 }  // namespace attest::engine

@@ -85,6 +85,7 @@ typedef struct attest_attention {
   int32_t causal, align;
   int64_t window_left, window_right; /* < 0 = unbounded */
   int32_t threads;                   /* 0 = as you like, n = at most n */
+  const char* form; /* how to say it: a JSON object of those of describe's `forms` that have not their first value; or NULL */
 } attest_attention;
 
 /* x, out [rows,hidden]; sum_out = x + residual rounded to storage, which is what is normalised. */

@@ -12,6 +12,7 @@
   ENTRY(scale_embed_dim)      \
   ENTRY(scale_after_mask)     \
   ENTRY(scale_log2e)          \
+  ENTRY(form_scale_default)   \
   ENTRY(causal_corner)        \
   ENTRY(causal_off_by_one)    \
   ENTRY(window_off_by_one)    \

@@ -35,6 +35,7 @@ LAWS = {
     "fused-equals-explicit": ("scale-on-value", "fused-exp2"),
     "batch-bounded": ("batch-mask", "fused-batch-split"),
     "layout": ("strides-ignored", "fused-split"),
+    "other-form": ("form-scale-default", "fused-forms"),
     "scale-moved": ("scale-default-kept", "fused-scale-q"),
     "causal-truncated": ("causal-off-by-one", "fused-split"),
     "window-mask": ("window-off-by-one", "fused-split"),

@@ -13,7 +13,7 @@ DTYPES = {"f16": "f16", "float16": "f16", "half": "f16", "bf16": "bf16", "bfloat
 
 # Everything a function may take besides q, k and v.
 OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", "window_left", "window_right",
-           "lse", "out", "threads")
+           "lse", "out", "threads", "form")
 
 
 def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None):
@@ -37,6 +37,7 @@ class FunctionSubject:
         self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]
         self.contract, self.declared = dict(contract), dict(supports)
         self.takes = option_names(name, function)
+        self.first_forms = first_forms(name, self.declared.get("forms", {}), self.takes)
         self.corner_is_said = "align" in self.takes or "align" in self.declared
         self.arrays = TorchArrays() if wants_torch(function) else NumpyArrays()
         # (parameter, Call -> value), bound once so that a call costs one pass over a list.
@@ -95,6 +96,7 @@ class FunctionSubject:
     def get_window_right(self, call): return None if call.window_right < 0 else call.window_right
     def get_bias(self, call): return None if call.bias is None else self.arrays.enter(call.bias, call.bias_dtype)
     def get_keep(self, call): return None if call.keep is None else self.arrays.enter(call.keep, "bool")
+    def get_form(self, call): return {**self.first_forms, **call.form}
     def get_out(self, call): return self.arrays.enter(call.out, call.dtype)
 
     def get_kv_lengths(self, call):
@@ -107,6 +109,17 @@ def corner_matters(call):
         return False
     rows, keys = call.q.shape[2], call.k.shape[2]
     return bool((call.kv_lengths != rows).any()) if call.kv_lengths is not None else rows != keys
+
+
+def first_forms(subject_name, forms, takes):
+    """Every form at its first value: what a call that says nothing of them means."""
+    if forms and "form" not in takes:
+        raise TypeError(f"{subject_name} declares forms and has no parameter `form` to be told which is meant")
+    first = {}
+    for form, values in forms.items():
+        value = values[0] if isinstance(values, list) and values else None
+        first[form] = value.get("value") if isinstance(value, dict) else value
+    return first
 
 
 def dtype_name(subject_name, dtype):

@@ -51,10 +51,11 @@ class Call:
     dtype: "f16", "bf16" (bits as uint16), "f32" or "f64", of q, k, v and out. bias_dtype: that of bias.
     scale, softcap (0 = none): float. scale_is_default, causal: bool. align: 0 top-left, 1 bottom-right.
     window_left, window_right: int, negative = unbounded. threads: int, 0 = as you like.
+    form: dict, how the call is to be said; a form that is not in it has its first value.
     """
 
     __slots__ = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "dtype", "bias_dtype", "scale",
-                 "scale_is_default", "softcap", "causal", "align", "window_left", "window_right", "threads")
+                 "scale_is_default", "softcap", "causal", "align", "window_left", "window_right", "threads", "form")
 
     def __init__(self, message, arena):
         view = arena.view
@@ -77,3 +78,4 @@ class Call:
         self.window_left = message["window_left"]
         self.window_right = message["window_right"]
         self.threads = message["threads"]
+        self.form = message.get("form", {})

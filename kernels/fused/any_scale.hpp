@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/forms.hpp"
+#include "kernels/fused/variants.hpp"
+
+// A fused kernel that is told where the scale goes, by the form `scale`: into the score, the queries or the keys.
+namespace attest::kernels {
+
+inline constexpr std::string_view any_scale_forms = R"({"scale": ["score", "query", "key"]})";
+
+inline std::string where_the_scale_goes(const attest_attention& attention) {
+  if (attention.form != nullptr)
+    for (const FormChoice& form : forms_from_json_text(attention.form))
+      if (form.name == "scale") return form.value;
+  return "score";
+}
+
+inline Contract any_scale_contract(const Policy& policy) {
+  Contract contract = fused_contract<CleanSteps>(policy);
+  contract.arithmetic.fold_q = contract.arithmetic.fold_k = true;
+  return contract;
+}
+
+// `Query` takes the calls whose scale goes into the queries.
+template <class Query>
+void any_scale_attention(const attest_attention& attention, const Contract& contract) {
+  const std::string where = where_the_scale_goes(attention);
+  if (where == "query") return fused_attention<Query>(attention, contract);
+  if (where == "key") return fused_attention<ScaledKeySteps>(attention, contract);
+  fused_attention<CleanSteps>(attention, contract);
+}
+
+}  // namespace attest::kernels

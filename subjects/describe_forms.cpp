@@ -1,0 +1,81 @@
+#include "subjects/describe_forms.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "subjects/message.hpp"
+
+namespace attest {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_promises = 256;
+
+[[noreturn]] void reject_form(const std::string& form, const std::string& wanted) {
+  throw usage_error(fmt::format("'supports.forms.{}' must be {}", one_line(form), wanted));
+}
+
+std::string value_of(const std::string& form, const json& entry) {
+  const json& value = entry.is_object() && entry.contains("value") ? entry.at("value") : entry;
+  if (!value.is_string() || !is_form_value(value.get_ref<const std::string&>()))
+    reject_form(form,
+                "a list of words of letters, digits, '_', '.' and '-', or of {\"value\": WORD, \"contract\": {...}}");
+  if (!entry.is_object()) return value.get<std::string>();
+  for (const auto& [key, _] : entry.items())
+    if (key != "value" && key != "contract")
+      reject_form(form, fmt::format("without '{}' beside 'value' and 'contract'", one_line(key)));
+  if (entry.contains("contract") && !entry.at("contract").is_object())
+    reject_form(form, "with an object as 'contract'");
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+std::vector<FormOffer> read_forms(const json& forms) {
+  if (!forms.is_object())
+    throw usage_error("'supports.forms' must be an object of lists, such as {\"mask\": [\"full\", \"1d\"]}");
+  if (forms.size() > most_forms)
+    throw usage_error(fmt::format("'supports.forms' has {} forms: {} at most", forms.size(), most_forms));
+  std::vector<FormOffer> offers;
+  for (const auto& [name, values] : forms.items()) {
+    if (!is_form_name(name)) reject_form(name, "named by small letters, digits and '_'");
+    if (!values.is_array() || values.empty() || values.size() > most_form_values)
+      reject_form(name, fmt::format("a list of 1 to {} values", most_form_values));
+    FormOffer& offer = offers.emplace_back(FormOffer{name, {}});
+    for (const json& entry : values) {
+      std::string value = value_of(name, entry);
+      if (std::ranges::find(offer.values, value) != offer.values.end())
+        reject_form(name, "a list without '" + value + "' twice");
+      offer.values.push_back(std::move(value));
+    }
+    if (values.front().is_object() && values.front().contains("contract"))
+      reject_form(name, "without a contract of its first value, which has the subject's own");
+  }
+  return offers;
+}
+
+std::vector<FormPromise> form_promises(const json& forms) {
+  std::vector<FormPromise> promises{
+      {{}, json::object()}};  // that of no choice is the subject's own, and goes in the end
+  for (const auto& [name, values] : forms.items()) {
+    const std::size_t before = promises.size();
+    for (const json& entry : values) {
+      if (!entry.is_object() || !entry.contains("contract")) continue;
+      for (std::size_t n = 0; n < before; ++n) {
+        FormPromise promise = promises[n];
+        promise.forms.push_back({name, entry.at("value").get<std::string>()});
+        promise.contract.update(entry.at("contract"));
+        promises.push_back(std::move(promise));
+      }
+      if (promises.size() > most_promises)
+        throw usage_error(fmt::format("'supports.forms' has more than {} combinations of contracts", most_promises));
+    }
+  }
+  promises.erase(promises.begin());
+  return promises;
+}
+
+}  // namespace attest
