@@ -21,6 +21,23 @@ TEST(Assume, EvaluatesFieldsLabelsAndArithmetic) {
     EXPECT_FALSE(Assumption(text).holds(p)) << text;
 }
 
+TEST(Assume, ComparesForms) {
+  const std::vector<FormOffer> offers{{"hint", {"none", "f16-all"}}, {"mask", {"full", "1d", "0d"}}};
+  const Problem plain = problem("lk=2"), said = problem("lk=2 form.mask=1d form.hint=f16-all");
+  const auto holds = [&](const char* text, const Problem& p) { return Assumption(text).about(offers).holds(p); };
+  for (const char* text : {"form.mask==1d", "form.mask == 1d && lk==2", "lk==2&&form.hint==f16-all", "form.mask!=full",
+                           "(form.mask==1d)", "!(form.mask==0d) && form.hint != none"}) {
+    EXPECT_TRUE(holds(text, said)) << text;
+    EXPECT_FALSE(holds(text, plain) && std::string(text).find("0d") == std::string::npos) << text;
+  }
+  EXPECT_TRUE(holds("form.mask==full && form.hint==none", plain));
+  EXPECT_FALSE(holds("form.mask==full", said));
+  EXPECT_THROW((void)Assumption("form.past==any").about(offers), Error);
+  EXPECT_THROW((void)Assumption("form.mask==2d").about(offers), Error);
+  for (const char* text : {"form.mask", "form.mask<1d", "form.==x", "form.mask==", "form.Mask==1d", "1d==form.mask"})
+    EXPECT_THROW(Assumption{text}, Error) << text;
+}
+
 TEST(Assume, DefaultScaleIsItsEffect) {
   EXPECT_TRUE(Assumption("scale == 0.5").holds(problem("b=1 hq=1 hkv=1 lq=1 lk=1 d=4 dv=1")));
 }

@@ -44,6 +44,35 @@ TEST(Predicate, ReadsBackWhatItSays) {
     EXPECT_FALSE(predicate_from_text(text)) << text;
 }
 
+TEST(Predicate, SpeaksOfForms) {
+  Supports supports = everything;
+  supports.forms = {{"mask", {"full", "1d"}}};
+  EXPECT_FALSE(predicate_from_text("form.mask==1d"));
+  know_forms(supports.forms);
+  const auto predicate = predicate_from_text("form.mask==1d && lk==2");
+  ASSERT_TRUE(predicate);
+  EXPECT_EQ(to_text(*predicate), "form.mask==1d && lk==2");
+  EXPECT_TRUE(predicate->holds(problem_from_text("lk=2 form.mask=1d"), supports));
+  EXPECT_FALSE(predicate->holds(problem_from_text("lk=2"), supports));
+  EXPECT_FALSE(predicate->holds(problem_from_text("lk=2"), everything)) << "a subject without forms";
+  supports.forms = {{"mask", {"row", "1d", "full"}}};
+  know_forms(supports.forms);
+  EXPECT_TRUE(predicate_from_text("form.mask==row")->holds(problem_from_text("lk=2"), supports));
+  EXPECT_TRUE(predicate->holds(problem_from_text("lk=2 form.mask=1d"), supports)) << "values keep their numbers";
+
+  std::vector<Row> failing, passing;
+  const Domain domain(supports, {Format::f32});
+  for (std::uint64_t i = 0; i < 800; ++i) {
+    const Problem problem = draw_problem(domain, 3, i, 1);
+    (form_value(supports.forms[0], problem.forms) == "full" && problem.causal ? failing : passing)
+        .push_back(row_of(problem, supports));
+  }
+  const Learned learned = learn(Data::pointers(failing), Data::pointers(passing), {}, {});
+  EXPECT_EQ(learned.counts.failing, learned.counts.asked);
+  EXPECT_NE(to_text(learned.predicate).find("form.mask==full"), std::string::npos) << to_text(learned.predicate);
+  EXPECT_NE(to_text(learned.predicate).find("causal"), std::string::npos) << to_text(learned.predicate);
+}
+
 TEST(Predicate, HoldsOfProblems) {
   const Problem problem = problem_from_text("b=1 hq=4 hkv=2 lq=3 lk=7 d=12 dv=1 dtype=f16 causal=1 k_layout=odd_base");
   for (const char* text : {"causal", "lq<lk", "group==2", "d%8!=0", "d%4==0", "dtype==f16", "k_align<=2", "q_align>=2",

@@ -45,6 +45,17 @@ TEST(Shrink, WhatAlwaysFailsEndsAtTheSimplestProblemInFewCalls) {
   EXPECT_LE(shrunk.calls, 20);
 }
 
+TEST(Shrink, FormsGoBackToTheFirstUnlessTheyMatter) {
+  Problem problem = rich_problem();
+  problem.forms = {{"mask", "1d"}, {"past", "any"}, {"scale", "constant"}};
+  const Shrunk shrunk = shrink_where(problem, [](const Problem& p) {
+    return std::ranges::find(p.forms, FormChoice{"past", "any"}) != p.forms.end();
+  });
+  EXPECT_EQ(shrunk.minimal.forms, (std::vector<FormChoice>{{"past", "any"}}));
+  EXPECT_TRUE(shrunk.complete);
+  EXPECT_TRUE(shrink_where(problem, [](const Problem& p) { return p.lk > 3; }).minimal.forms.empty());
+}
+
 TEST(Shrink, HeadsWithoutQueriesShrinkToo) {
   const Problem problem = problem_from_text("hq=0 hkv=6 lq=40 lk=7");
   EXPECT_LE(shrink_where(problem, [](const Problem&) { return true; }).minimal.hkv, 1);

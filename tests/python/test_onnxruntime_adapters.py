@@ -5,6 +5,7 @@ Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxrunt
 
 import sys
 import unittest
+from functools import partial
 from pathlib import Path
 
 from need_package import need
@@ -19,6 +20,8 @@ import onnxruntime
 
 from attest import Refused, Unsupported
 from attest.adapters import _onnxruntime_session as session
+from attest.adapters._forms import words
+from attest.adapters._onnxruntime_attention import Attention
 from attest.adapters.onnxruntime import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far, reference
 
@@ -62,6 +65,31 @@ class Agreement(unittest.TestCase):
         c.scale, c.scale_is_default = 0.25, False
         masked = c.bias is not None or c.keep is not None or c.kv_lengths is not None
         return c.causal and (masked or c.align == BOTTOM_RIGHT)
+
+    def test_every_form(self):
+        for name in ("Attention", "MultiHeadAttention"):
+            subject = SUBJECTS[name]()
+            for form, values in subject.forms.items():
+                for value in words(values):
+                    judged = self.judge_form(subject, {form: value})
+                    self.assertGreaterEqual(judged, 16, (name, form, value))
+
+    def judge_form(self, subject, form):
+        judged = 0
+        for dtype in set(subject.describe()["dtypes"]) - {"f64"}:
+            for problem, c in battery(dtype, form=form):
+                with self.subTest(subject.name, dtype=dtype, problem=problem):
+                    try:
+                        subject.attention(c)
+                    except Unsupported:
+                        continue
+                    except Refused as refusal:  # ort-attention-1
+                        self.assertEqual(form, {"mask": "broadcast"})
+                        self.assertIn("inconsistent q_sequence_length", str(refusal))
+                        continue
+                    judged += 1
+                    self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+        return judged
 
     def test_a_wrong_corner_is_far(self):
         c = call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5)
@@ -116,6 +144,15 @@ class Scripts(unittest.TestCase):
                     with self.subTest(name, dtype=dtype, problem=problem):
                         self.compare(subject, c)
 
+    def test_every_form(self):
+        for name in ("Attention", "MultiHeadAttention"):
+            subject = SUBJECTS[name]()
+            for form, values in subject.forms.items():
+                for value in words(values)[1:]:
+                    for problem, c in battery("f32", form={form: value}):
+                        with self.subTest(name, form=form, value=value, problem=problem):
+                            self.compare(subject, c)
+
     def compare(self, subject, c):
         try:
             code = subject.script(c)
@@ -162,7 +199,7 @@ class AttentionEncoding(unittest.TestCase):
     def test_bottom_right_is_a_past(self):
         got = handed("Attention", call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5))
         self.assertEqual([got.inputs[n].shape[2] for n in ("past_key", "past_value", "K", "V")], [3, 3, 2, 2])
-        self.assertEqual(got.outputs, 3)
+        self.assertEqual(got.outputs, ["Y", "present_key", "present_value"])
 
     def test_bottom_right_with_fewer_keys_than_queries_is_a_length(self):
         c = call(b=2, causal=True, align=BOTTOM_RIGHT, lq=5, lk=2)
@@ -194,6 +231,49 @@ class AttentionEncoding(unittest.TestCase):
         self.assertEqual(shape("Attention", (2, 1, 1, 5)), (2, 1, 3, 5))
         self.assertEqual(shape("Attention-broadcast-mask", (2, 1, 1, 5)), (2, 1, 1, 5))
         self.assertEqual(shape("Attention-broadcast-mask", (4, 1, 5)), (4, 1, 5))
+
+    def test_forms_of_masks(self):
+        def mask(form, keep, **what):
+            return handed("Attention", call(b=2, hq=4, lq=3, lk=5, keep=keep, form={"mask": form}, **what)).inputs["attn_mask"]
+
+        row = np.array([[1, 0, 1, 0, 0]], bool)
+        self.assertEqual(mask("full", row).shape, (2, 4, 3, 5))
+        np.testing.assert_array_equal(mask("1d", row), row[0])
+        np.testing.assert_array_equal(mask("short", row), row[:, :3])
+        np.testing.assert_array_equal(mask("short", np.zeros((1, 5), bool)), [[False] * 2])
+        bias = np.where(row, np.float32(2), np.float32(-np.inf))
+        np.testing.assert_array_equal(mask("short", None, bias=bias), bias[:, :3])
+        self.assertEqual(mask("0d", np.ones((1, 1), bool)).shape, ())
+        for form, keep in (("1d", np.ones((3, 5), bool)), ("0d", row), ("short", row[:, ::-1])):
+            with self.assertRaises(Unsupported):
+                mask(form, keep)
+
+    def test_forms_of_a_call(self):
+        def said(name="Attention", **form):
+            return handed(name, call(b=2, hq=2, lq=3, lk=4, keep=np.ones((3, 4), bool), form=form))
+
+        self.assertEqual(said(past="half").inputs["past_key"].shape, (2, 2, 2, 2))
+        self.assertEqual(said(past="empty").inputs["past_key"].shape, (2, 2, 0, 2))
+        self.assertEqual(said(constants="mask").constants, ("attn_mask",))
+        self.assertEqual(said(constants="kv").constants, ("K", "V"))
+        self.assertEqual(said(qk_output="3").outputs, ["Y", "", "", "qk_matmul_output"])
+        self.assertEqual(said(qk_output="1", past="half").outputs[1:], ["present_key", "present_value", "qk_matmul_output"])
+        self.assertEqual(said(softmax_precision="f32").attributes, {"softmax_precision": 1})
+        self.assertEqual(said(scale="explicit").attributes, {"scale": float(np.float32(0.5**0.5))})
+        self.assertFalse(said(optimisation="none").optimised)
+        self.assertTrue(said(build="static").static)
+        self.assertEqual(said(opset="23").opset, 23)
+        mha = partial(said, "MultiHeadAttention")
+        self.assertEqual(mha(past="all").inputs["key"].shape, (2, 0, 4))
+        self.assertEqual(mha(padding="3d").inputs["key_padding_mask"].shape, (2, 3, 4))
+        self.assertEqual(mha(projection_bias="zeros").inputs["projection_bias"].shape, (12,))
+        self.assertEqual(mha(layout="bnsh").inputs["key"].shape, (2, 2, 4, 2))
+
+    def test_a_shorthand_keeps_its_form_and_has_no_others(self):
+        self.assertEqual(SUBJECTS["Attention-3d"]().describe()["supports"]["forms"], {})
+        self.assertIn("layout", SUBJECTS["Attention"]().describe()["supports"]["forms"])
+        with self.assertRaises(ValueError):
+            Attention("Attention-5d", layout="5d")
 
     def test_one_sample_has_the_mask_form_of_its_batch(self):
         keep = np.ones((2, 1, 1, 5), bool)

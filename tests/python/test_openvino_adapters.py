@@ -19,6 +19,7 @@ import openvino
 
 from attest import Refused, Unsupported
 from attest.adapters import _openvino_sdpa as sdpa
+from attest.adapters._forms import words
 from attest.adapters.openvino import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
 
@@ -56,6 +57,29 @@ class Agreement(unittest.TestCase):
                         judged += 1
                         self.assertFalse(wrong(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
                 self.assertGreaterEqual(judged, 18, (name, dtype))
+
+    def test_every_form(self):
+        subject = SUBJECTS["sdpa"]()
+        for form, entries in subject.forms.items():
+            for value in words(entries)[1:]:
+                wrong = far_in_bf16 if form == "precision" else far
+                judged = 0
+                for problem, c in problems("f32"):
+                    c.form = {form: value}
+                    with self.subTest(form=form, value=value, problem=problem):
+                        try:
+                            subject.attention(c)
+                        except Unsupported:
+                            continue
+                        except Refused as refusal:  # openvino-sdpa-6
+                            self.assertEqual((value, c.k.size), ("kv", 1))
+                            self.assertIn("Layout rank can't be larger", str(refusal))
+                            continue
+                        if (reference(c) == 0).all(-1).any():
+                            continue
+                        judged += 1
+                        self.assertFalse(wrong(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+                self.assertGreaterEqual(judged, 12, (form, value))
 
     def test_a_wrong_corner_is_far(self):
         for name in SUBJECTS:
@@ -120,6 +144,22 @@ class Encoding(unittest.TestCase):
 
     def test_plain(self):
         self.assertEqual(self.inputs(), ({}, False))
+
+    def test_forms(self):
+        def said(keep=((1, 1, 0), (1, 0, 1)), **form):
+            return SUBJECTS["sdpa"]().node(call(b=1, hq=2, keep=np.array(keep, bool), form=form))
+
+        self.assertEqual(said(mask="full").inputs["attention_mask"].shape, (1, 2, 2, 3))
+        self.assertEqual(said(mask="3d").inputs["attention_mask"].shape, (1, 2, 3))
+        self.assertEqual(said(mask_type="float").inputs["attention_mask"].ravel().tolist(), [0, 0, -np.inf, 0, -np.inf, 0])
+        self.assertEqual(list(said(constants="kv").fed()), ["query", "attention_mask"])
+        self.assertEqual(float(said(scale="explicit").inputs["scale"]), float(np.float32(0.5**0.5)))
+        self.assertEqual(said(precision="f16").config(), {"INFERENCE_PRECISION_HINT": "f16", "INFERENCE_NUM_THREADS": 1})
+        c = call(causal=True, form={"causal": "mask"})
+        self.assertFalse(SUBJECTS["sdpa"]().node(c).causal)
+        self.assertEqual(SUBJECTS["sdpa-bf16"]().describe()["contract"]["flush_to_zero"], True)
+        with self.assertRaises(Unsupported):
+            SUBJECTS["sdpa"]().node(call(b=2, kv_lengths=LENGTHS, form={"mask": "3d"}))
 
     def test_a_scale_needs_a_mask_before_it(self):
         inputs, _ = self.inputs(scale=0.5)

@@ -19,6 +19,7 @@ import torch
 
 from attest import Refused, Unsupported
 from attest.adapters import _torch_mha as mha
+from attest.adapters._forms import words
 from attest.adapters import _torch_call as torch_call
 from attest.adapters._torch_call import TYPES, tensor
 from attest.adapters.torch import SUBJECTS
@@ -63,6 +64,25 @@ class Agreement(unittest.TestCase):
                         judged += 1
                         self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
                 self.assertGreaterEqual(judged, 17, (name, dtype))
+
+    def test_every_form(self):
+        for name in ("sdpa", "math", "flash", "flash-lse", "mha"):
+            subject = SUBJECTS[name]()
+            for form, entries in subject.forms.items():
+                for value in words(entries):
+                    judged = 0
+                    for problem, c in problems("f32"):
+                        c.form = {form: value}
+                        with self.subTest(name, form=form, value=value, problem=problem):
+                            try:
+                                subject.attention(c)
+                            except Unsupported:
+                                continue
+                            if empty_rows(c):
+                                continue
+                            judged += 1
+                            self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
+                    self.assertGreaterEqual(judged, 8, (name, form, value))
 
     def test_a_wrong_corner_is_far(self):
         for name in SUBJECTS:
@@ -173,13 +193,27 @@ class Encoding(unittest.TestCase):
         mask = self.inputs(b=2, kv_lengths=LENGTHS)["attn_mask"]
         self.assertEqual(mask.int().tolist(), [[[[1, 0, 0]]], [[[1, 1, 1]]]])
 
-    def test_a_mask_alone_is_expanded_for_odd_queries_and_narrow_for_even(self):
-        for lq, shape in ((3, (2, 4, 3, 5)), (2, (2, 1, 1, 5))):
-            given = np.ones((2, 1, 1, 5), bool)
-            c = call(b=2, hq=4, lq=lq, lk=5)
-            c.keep = np.lib.stride_tricks.as_strided(given, (2, 4, lq, 5), (5, 0, 0, 1))
+    def test_a_mask_alone_is_its_own_memory_in_every_form(self):
+        for form, batch, shape in (("given", 2, (2, 4, 3, 5)), ("narrowed", 2, (2, 1, 1, 5)), ("lowest", 1, (5,))):
+            given = np.ones((batch, 1, 1, 5), bool)
+            c = call(b=batch, hq=4, lq=3, lk=5, form={"mask": form})
+            c.keep = np.lib.stride_tricks.as_strided(given, (batch, 4, 3, 5), (5 if batch > 1 else 0, 0, 0, 1))
             mask = SUBJECTS["sdpa"]().inputs(c)["attn_mask"]
             self.assertEqual((tuple(mask.shape), mask.data_ptr()), (shape, given.ctypes.data))
+
+    def test_ranks(self):
+        for rank, shape in (("3d", (2, 2, 2)), ("5d", (1, 1, 2, 2, 2))):
+            inputs = SUBJECTS["sdpa"]().inputs(call(hq=2, form={"rank": rank}))
+            self.assertEqual(tuple(inputs["query"].shape), shape)
+        with self.assertRaises(Unsupported):
+            SUBJECTS["sdpa"]().inputs(call(b=2, form={"rank": "3d"}))
+
+    def test_forms(self):
+        keep = np.array([[1, 0, 1], [0, 1, 1]], bool)
+        mask = self.inputs(keep=keep, form={"mask_type": "float"})["attn_mask"]
+        self.assertEqual(mask[0, 0].tolist(), [[0, -np.inf, 0], [-np.inf, 0, 0]])
+        self.assertIn("attn_mask", self.inputs(causal=True, form={"causal": "mask"}))
+        self.assertEqual(self.inputs(d=4, form={"scale": "explicit", "gqa": "enabled"}), {"scale": 0.5, "enable_gqa": True})
 
     def test_a_bias_takes_the_mask_in(self):
         mask = self.inputs(keep=np.array([[1, 0, 1], [0, 1, 1]], bool), bias=np.arange(6, dtype="f").reshape(2, 3))
@@ -235,7 +269,8 @@ class MultiheadAttention(unittest.TestCase):
 
     def test_projections_are_exact(self):
         for fast in (False, True):
-            said = mha.Said((torch.zeros(1, dtype=torch.bfloat16),), 4 * 6 if fast else 6, 2, 3, {}, fast)
+            form = {"batch": "first", "projection_bias": "zeros"}
+            said = mha.Said((torch.zeros(1, dtype=torch.bfloat16),), 4 * 6 if fast else 6, 2, 3, {}, form, fast)
             for weight in mha.projections(said):
                 self.assertLessEqual(set(weight.unique().tolist()), {0.0, 1.0, 2.0})
                 self.assertLessEqual(int((weight != 0).sum(1).max()), 1)
@@ -247,6 +282,19 @@ class MultiheadAttention(unittest.TestCase):
         self.assertEqual((said["attn_mask"].int().tolist(), said["is_causal"]), ([[0, 1], [0, 0]], True))
         self.assertNotIn("is_causal", self.said(lq=2, lk=3, causal=True, align=BOTTOM_RIGHT).options)
         self.assertEqual(self.said(b=2, hq=2, keep=np.ones((2, 1, 2, 3), bool)).options["attn_mask"].shape, (4, 2, 3))
+
+    def test_forms(self):
+        said = self.said(b=2, kv_lengths=LENGTHS, form={"mask": "mask"}).options
+        self.assertNotIn("key_padding_mask", said)
+        self.assertEqual(said["attn_mask"][:, 0].int().tolist(), [[0, 1, 1], [0, 0, 0]])
+        said = self.said(b=2, kv_lengths=LENGTHS, form={"mask_type": "float"}).options
+        self.assertEqual(said["key_padding_mask"].tolist(), [[0, -np.inf, -np.inf], [0, 0, 0]])
+        self.assertEqual(self.said(form={"weights": "per_head"}).options, {"average_attn_weights": False})
+        self.assertEqual(self.said(b=3, form={"batch": "second"}).inputs[0].shape, (2, 3, 2))
+        self.assertEqual(self.said(form={"batch": "none"}).inputs[0].shape, (2, 2))
+        self.assertFalse(self.said(form={"projection_bias": "none"}).biased)
+        with self.assertRaises(Unsupported):
+            self.said(b=2, form={"batch": "none"})
 
     def test_both_masks_have_the_type_of_a_bias(self):
         said = self.said(b=2, kv_lengths=LENGTHS, bias=np.zeros((2, 3), "f")).options

@@ -33,6 +33,29 @@ TEST(Describe, DefaultsAreThoseOfTheInterface) {
   EXPECT_EQ(info.semantics.empty_row, EmptyRow::unspecified);
 }
 
+TEST(Describe, FormsAndWhatTheyPromise) {
+  const SubjectInfo info = read_more(
+      R"("supports":{"forms":{"mask":["full","1d"],"build":["dynamic",{"value":"static","contract":{"exp_ulp":3}}],
+         "hint":["none",{"value":"f16","contract":{"policy":{"f32":"f32,*=f16,storage=f32","f64":"f64"},"exp_ulp":5}}]}},
+         "contract":{"exp_ulp":{"f32":2},"div_ulp":1,"empty_row":"zero"})",
+      R"(["f32","f64"])");
+  EXPECT_EQ(
+      info.supports.forms,
+      (std::vector<FormOffer>{{"build", {"dynamic", "static"}}, {"hint", {"none", "f16"}}, {"mask", {"full", "1d"}}}));
+  const auto contract = [&](const char* forms, Format dtype = Format::f32) {
+    return info.contract(dtype, problem_from_text(std::string("lk=1 ") + forms).forms);
+  };
+  EXPECT_EQ(contract("").arithmetic.exp_ulp, 2);
+  EXPECT_EQ(contract("form.mask=1d"), contract(""));
+  EXPECT_EQ(contract("form.build=static").arithmetic.exp_ulp, 3);
+  EXPECT_EQ(contract("form.build=static").arithmetic.div_ulp, 1);
+  EXPECT_EQ(contract("form.hint=f16").policy[Stage::softmax], Format::f16);
+  EXPECT_EQ(contract("form.hint=f16").policy[Stage::storage], Format::f32);
+  EXPECT_EQ(contract("form.hint=f16", Format::f64).policy[Stage::softmax], Format::f64);
+  EXPECT_EQ(contract("form.build=static form.hint=f16").arithmetic.exp_ulp, 5);
+  EXPECT_EQ(contract("form.build=static form.hint=f16").empty_row, EmptyRow::zero);
+}
+
 TEST(Describe, ReadsTheInterfacesExample) {
   const SubjectInfo info = read(R"({"ops":["attention"],"dtypes":["f16","bf16","f32"],"concurrent":true,
     "supports":{"causal":true,"align":["bottom_right"],"gqa":true,"bias":true,"bias_dtypes":["same","bf16"],
@@ -161,6 +184,18 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[3,2,1]}})"), "at least 3"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[1,2,0]}})"), "at least 1"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"dims":{"d":[5,7,4]}})"), "a multiple of its third"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":[]})"), "'supports.forms' must be an object of lists"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"Mask":["a"]}})"), "'supports.forms.Mask' must be named by"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[]}})"), "a list of 1 to 16 values"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":"1d"}})"), "a list of 1 to 16 values"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a b"]}})"), "a list of words"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a","a"]}})"), "without 'a' twice"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","promise":{}}]}})"),
+              "without 'promise'"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","contract":[]}]}})"), "an object as"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","contract":{}}]}})"), "the subject's own"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","contract":{"policy":"f15"}}]}})"),
+              "f15"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":"f15"})"), "f15"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":3})"), "'contract.policy' must be a policy"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":{"f16":"f16"}})"), "dtype 'f16', which the subject"},

@@ -86,6 +86,14 @@ TEST_P(Behaves, SeesEveryOption) {
   for (Index d = 0; d < 8; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), wanted[static_cast<std::size_t>(d)]) << d;
 }
 
+TEST_P(Behaves, IsToldInWhichForm) {
+  const SmallCall small(8);
+  attest_attention call = small.call();
+  call.form = R"({"mask":"1d"})";
+  EXPECT_EQ(conduct("facts", GetParam())->open()->run(std::array{call}).at(0).status, CallStatus::done);
+  EXPECT_EQ(small.out.at(0, 0, 0, 0), 1);
+}
+
 TEST_P(Behaves, KeepsStridesAndMisalignment) {
   SmallCall small(8);
   const std::array<Index, 4> shape{1, 1, 1, 8}, strides{99, 77, 33, 3};

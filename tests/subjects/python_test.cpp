@@ -90,6 +90,24 @@ TEST_F(Python, SeesEveryOption) {
   EXPECT_EQ(small.lse.at(0, 0, 0), 0.25);
 }
 
+TEST_F(Python, IsToldInWhichForm) {
+  const SmallCall small;
+  const auto factory = script("kernels.py:forms");
+  EXPECT_EQ(factory->info().supports.forms,
+            (std::vector<FormOffer>{{"hint", {"none", "f16"}}, {"mask", {"full", "1d"}}}));
+  EXPECT_EQ(factory->info().form_contracts.size(), 1u);
+  const auto subject = factory->open();
+  attest_attention call = small.call();
+  for (const auto& [form, said] : {std::pair<const char*, double>{nullptr, 1 + 4},
+                                   {R"({"mask":"1d"})", 2 + 4},
+                                   {R"({"hint":"f16","mask":"1d"})", 2 + 8}}) {
+    call.form = form;
+    const CallResult result = run(*subject, call);
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_EQ(small.out.at(0, 0, 0, 0), said);
+  }
+}
+
 TEST_F(Python, SeesMasks) {
   const SmallCall small;
   const std::array<Index, 4> shape{1, 1, 1, 2};
@@ -298,6 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"NoModule", "no_module.py", Exit::no_subject, "No module named 'a_package_that_nobody_has'"},
         Refused{"BadDtype", "bad_dtype.py", Exit::no_subject, "dtype 'int8' is none of float16"},
         Refused{"BadParameter", "bad_parameter.py", Exit::no_subject, "did you mean 'causal'"},
+        Refused{"FormsUnsaid", "forms_unsaid.py", Exit::no_subject, "has no parameter `form` to be told which"},
         Refused{"OneWindow", "one_window.py", Exit::no_subject, "take both or none"},
         Refused{"NoQkv", "no_qkv.py", Exit::no_subject, "must take q, k, v first, and takes query, key, value"},
         Refused{"Twice", "twice.py", Exit::no_subject, "declares the subject 'f' twice"},

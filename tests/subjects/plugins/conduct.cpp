@@ -40,6 +40,7 @@ int facts(void*, const attest_attention* call, char*, std::size_t) {
                          static_cast<double>(call->flags),
                          static_cast<double>(reinterpret_cast<std::uintptr_t>(call->q.data) % 256)};
   for (int i = 0; i < 8; ++i) attest_store(&call->out, 0, 0, 0, i, said[i]);
+  if (call->form != nullptr) attest_store(&call->out, 0, 0, 0, 0, std::strcmp(call->form, R"({"mask":"1d"})") == 0);
   return ATTEST_DONE;
 }
 

@@ -29,6 +29,14 @@ def facts(q, k, v, *, scale, causal, align, softcap, window_left, window_right, 
     return (out, np.full(q.shape[:3], 0.25)) if lse else out
 
 
+@attest.subject(supports={"forms": {"mask": ["full", "1d"], "hint": ["none", {"value": "f16", "contract": {"policy": "f16"}}]}},
+                dtypes=["float32", "float16"])
+def forms(q, k, v, *, scale, form):
+    said = sum(2**n for n, (name, value) in enumerate([("mask", "full"), ("mask", "1d"), ("hint", "none"), ("hint", "f16")])
+               if form[name] == value)
+    return np.full((*q.shape[:3], v.shape[3]), said, q.dtype)
+
+
 @attest.subject
 def masked(q, k, v, *, scale, bias=None, keep=None, kv_lengths=None):
     out = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)

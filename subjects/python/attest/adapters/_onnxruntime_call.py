@@ -6,19 +6,27 @@ from attest import Unsupported
 
 from . import _onnxruntime_script as script
 from . import _onnxruntime_session as session
+from ._forms import Formed
 
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
 
 
-def describe(dtypes, supports, contract):
+def describe(dtypes, supports, contract, forms):
     always = {
         "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
         "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
     }
-    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": contract}
+    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False,
+            "supports": {**always, "forms": forms, **supports}, "contract": contract}
+
+
+def scale_attribute(call, form):
+    """The attribute `scale`, or nothing where the operator's default says it; "explicit" says the default, too."""
+    if call.scale_is_default and form == "as_called":
+        return {}
+    return {"scale": attribute("scale", call.scale, call.dtype)}
 
 
 def check(call, op, dtypes):
@@ -69,16 +77,22 @@ def heads_outside(array, shape):
     return array if array.ndim == 4 else array.reshape(b, length, h, dv).transpose(0, 2, 1, 3)
 
 
-def past_length(call, always):
+PASTS = ("needed", "half", "empty")
+
+
+def past_length(call, wanted):
     """How many keys go in as past, or None for a node without a past.
 
     A past of P keys puts query i at key P + i, for every sample alike: the way to say a bottom-right diagonal with
-    more keys than queries. `always`: split off a past wherever the problem can say it, an empty one included.
+    more keys than queries. `wanted`, where no diagonal decides: no past, half of the keys, none of them, or "all".
     """
     lq, lk = call.q.shape[2], call.k.shape[2]
+    always = wanted != "needed"
     if not call.causal:
-        return lk // 2 if always else None
+        return {"needed": None, "half": lk // 2, "all": lk, "empty": 0}[wanted]
     if call.align == TOP_LEFT:
+        if wanted == "empty":
+            return 0
         if always:
             raise Unsupported("a past moves the diagonal off the top left")
         return None
@@ -94,8 +108,12 @@ def split(array, past):
     return (None, array) if past is None else (array[:, :, :past], array[:, :, past:])
 
 
-class Operator:
+class Operator(Formed):
     """A subject that says each call as one node: a subclass has node(call), which raises Unsupported."""
+
+    def __init__(self, name, **pinned):
+        super().__init__(f"onnxruntime:{name}", **pinned)
+        self.version = session.versions()
 
     def attention(self, call):
         call.out[...] = heads_outside(session.run(self.node(call)), call.out.shape)

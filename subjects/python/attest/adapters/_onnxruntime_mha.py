@@ -12,6 +12,10 @@ Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators
   total_sequence_length)";
 - scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)";
 - past_key, past_value: "(batch_size, num_heads, past_sequence_length, head_size)", so no past unless Dv = D.
+- key: "(batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, kv_sequence_length, num_heads, 2,
+  head_size), or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size)". What is packed is not asked: "Packed
+  KV not implemented for CPU";
+- bias: "(hidden_size + hidden_size + v_hidden_size) from input projection": one of zeros says nothing new.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. One num_heads serves query, key and value.
 There is a float32 kernel; float16 runs on it through inserted casts; bfloat16 is refused.
 """
@@ -21,75 +25,81 @@ import numpy as np
 from attest import Unsupported
 
 from ._onnxruntime_call import (
-    DEFAULT_THREADS, TYPES, Operator, attribute, check, describe, heads_inside, lengths_as_keep, narrowed, past_length,
-    split,
+    DEFAULT_THREADS, PASTS, TYPES, Operator, check, describe, heads_inside, lengths_as_keep, narrowed, past_length,
+    scale_attribute, split,
 )
-from ._onnxruntime_session import Node, versions
+from ._onnxruntime_session import Node
 
 DTYPES = ("f16", "f32")
 
 
 class MultiHeadAttention(Operator):
-    """com.microsoft MultiHeadAttention. One problem can be said in several ways; these choose:
+    """com.microsoft MultiHeadAttention."""
 
-    layout:       of key and value: "bsnh" (B, L, H*D), or "bnsh" (B, H, L, D). The query is always (B, L, H*D).
-    static:       shapes pinned in the model, a session per shape.
-    past:         keys and values are split into past and new wherever the problem can say it.
-    filter_value: mask_filter_value; None leaves it at the documented default.
-    """
-
-    def __init__(self, name, *, layout="bsnh", static=False, past=False, filter_value=None):
-        self.name = f"onnxruntime:{name}"
-        self.version = versions()
-        self.layout, self.static, self.past, self.filter_value = layout, static, past, filter_value
+    forms = {
+        "layout": ["bsnh", "bnsh"],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
+        "build": ["dynamic", "static"],  # static: shapes pinned in the model, a session per shape
+        "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
+        "optimisation": ["all", "none"],  # of the session
+        "padding": ["shortest", "2d", "3d"],  # key_padding_mask, at least of so many dimensions
+        "past": [*PASTS, "all"],
+        "scale": ["as_called", "explicit"],
+        "projection_bias": ["none", "zeros"],
+        "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
+    }
 
     def describe(self):
         supports = {"gqa": False, "softcap": False}
-        if self.past:
+        if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
-        if self.past or self.layout == "bnsh":
+        if self.pinned.get("past") == "half" or self.pinned.get("layout") == "bnsh":
             supports["dims"] = {"dv": "=d"}
-        return describe(DTYPES, supports, {})
+        return describe(DTYPES, supports, {}, self.offered())
 
     def node(self, call):
         check(call, "MultiHeadAttention", DTYPES)
+        said = self.said(call)
         heads = call.q.shape[1]
         if call.k.shape[1] != heads:
             raise Unsupported("MultiHeadAttention has one num_heads for query, key and value")
         if call.softcap > 0:
             raise Unsupported("MultiHeadAttention has no softcap")
-        past = past_length(call, self.past)
-        if call.k.shape[3] != call.v.shape[3] and (past is not None or self.layout == "bnsh"):
+        past = past_length(call, said["past"])
+        bnsh = said["layout"] == "bnsh"
+        if call.k.shape[3] != call.v.shape[3] and (past is not None or bnsh):
             raise Unsupported("past_value, like a value of four dimensions, has the key's head_size")
-        if past is not None and self.layout == "bnsh":
+        if past is not None and bnsh:
             raise Unsupported("a key and value of four dimensions take no past")
 
-        attributes = {"num_heads": heads}
-        if not call.scale_is_default:
-            attributes["scale"] = attribute("scale", call.scale, call.dtype)
+        attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
         if call.causal:
             attributes["unidirectional"] = 1
-        if self.filter_value is not None:
-            attributes["mask_filter_value"] = self.filter_value
+        if said["filter_value"] == "lowest":
+            attributes["mask_filter_value"] = float(np.finfo(np.float32).min)
 
         past_k, k = split(call.k, past)
         past_v, v = split(call.v, past)
-        if self.layout == "bsnh":
+        if not bnsh:
             k, v = heads_inside(k), heads_inside(v)
-        padding, bias = masks(call)
-        inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", None),
+        projection = None
+        if said["projection_bias"] == "zeros":
+            projection = np.zeros(heads * (2 * call.k.shape[3] + call.v.shape[3]), call.q.dtype)
+        padding, bias = masks(call, said["padding"])
+        inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", projection),
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
                   ("past_value", past_v)]
-        return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, 1 if past is None else 3,
-                    call.threads or DEFAULT_THREADS, self.static)
+        outputs = ["output"] if past is None else ["output", "present_key", "present_value"]
+        constants = {"none": (), "mask": ("key_padding_mask", "attention_bias"), "kv": ("key", "value")}
+        return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
+                    said["build"] == "static", constants[said["constants"]], said["optimisation"] == "all")
 
 
-def masks(call):
+def masks(call, least):
     """(key_padding_mask, attention_bias).
 
     A keep mask that is the same for all heads is a key_padding_mask: of two dimensions if it is the same for all
     queries too, else of three. One that differs between heads can only be said as an attention_bias of -inf. Lengths
-    alone are a key_padding_mask of one dimension.
+    alone are a key_padding_mask of one dimension. `least`: "2d" and "3d" write out more than that.
     """
     b, lq, lk = call.q.shape[0], call.q.shape[2], call.k.shape[2]
     number = TYPES[call.dtype]
@@ -101,10 +111,12 @@ def masks(call):
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))
 
-    if keep is None:
-        return (None if call.kv_lengths is None else call.kv_lengths.astype(np.int32)), bias
-    if call.kv_lengths is not None:
-        keep = keep & lengths_as_keep(call.kv_lengths, lk)
-    keep = np.broadcast_to(keep, (b, 1, *keep.shape[2:]))
-    padding = keep[:, 0, 0] if keep.shape[2] == 1 else keep[:, 0]
+    lengths = call.kv_lengths
+    if keep is None and (lengths is None or least == "shortest"):
+        return (None if lengths is None else lengths.astype(np.int32)), bias
+    if lengths is not None:
+        real = lengths_as_keep(lengths, lk)
+        keep = real if keep is None else keep & real
+    keep = np.broadcast_to(keep, (b, 1, lq if least == "3d" else keep.shape[2], lk))
+    padding = keep[:, 0, 0] if keep.shape[2] == 1 and least != "3d" else keep[:, 0]
     return padding.astype(np.int32), bias

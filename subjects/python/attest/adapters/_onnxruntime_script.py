@@ -13,26 +13,33 @@ _SOURCES = {
 def source(node, call):
     """Lines that expect the call's arrays in scope by their names and leave [B, H, Lq, Dv] in `got`."""
     feed = ",\n        ".join(f'"{name}": {_expression(name, array, call)}' for name, array in node.given())
-    outputs = ["y", "present_key", "present_value"][:node.outputs]
     attributes = {"domain": node.domain, **node.attributes} if node.domain else node.attributes
     arguments = "".join(f", {name}={value!r}" for name, value in attributes.items())
     opsets = ", ".join(f'h.make_opsetid("{domain}", {version})' for domain, version in node.opsets())
     shape = "a.shape" if node.static else "[None] * a.ndim"
+    stored = ", constants" if node.stored() else ""
+    constants = ""
+    if stored:
+        names = [name for name, _ in node.stored()]
+        constants = ("from onnx import numpy_helper\n"
+                     f"constants = [numpy_helper.from_array(np.ascontiguousarray(feed.pop(n)), n) for n in {names}]\n")
+    level = "" if node.optimised else "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
     b, heads, lq, dv = call.out.shape
-    heads_outside = f".reshape({b}, {lq}, {heads}, {dv}).transpose(0, 2, 1, 3)" if node.inputs[0][1].ndim == 3 else ""
+    heads_outside = f".reshape({b}, {lq}, {heads}, {dv}).transpose(0, 2, 1, 3)" if node.inputs[0][1].ndim != 4 else ""
     return f"""\
 import onnxruntime as ort
 from onnx import helper as h
 feed = {{{feed}}}
 info = lambda n, a, s: h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(a.dtype), s)
-node = h.make_node("{node.op}", {node.input_names()}, {outputs}{arguments})
-graph = h.make_graph([node], "g", [info(n, a, {shape}) for n, a in feed.items()], [info(n, q, None) for n in node.output])
+node = h.make_node("{node.op}", {node.input_names()}, {node.outputs}{arguments})
+outputs = [info(n, q, None) for n in node.output if n]
+{constants}graph = h.make_graph([node], "g", [info(n, a, {shape}) for n, a in feed.items()], outputs{stored})
 model = h.make_model(graph, opset_imports=[{opsets}], ir_version=10)
 options = ort.SessionOptions()
 options.intra_op_num_threads, options.log_severity_level = {node.threads}, 4  # errors are raised
-try:
+{level}try:
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    got = session.run(["y"], feed)[0]{heads_outside}
+    got = session.run({node.outputs[:1]}, feed)[0]{heads_outside}
 except Exception as error:
     raise SystemExit(f"refused: {{str(error).strip()}}")
 """
@@ -40,13 +47,13 @@ except Exception as error:
 
 def _expression(name, array, call):
     """Python that gives `array` bit for bit: from an array of the call where one of the usual forms does, else literal."""
-    for source_name in _SOURCES[name]:
+    for source_name in _SOURCES.get(name, []):
         tensor = getattr(call, source_name)
         for text, made in [] if tensor is None else _forms(tensor, array):
             if made.shape == array.shape and made.astype(array.dtype).tobytes() == array.tobytes():
                 cast = "" if tensor.dtype == array.dtype else f".astype(np.{array.dtype.name})"
                 return source_name + text + cast
-    if array.size == 0:
+    if not array.any():
         return f"np.zeros({array.shape}, np.{array.dtype.name})"
     return f"np.array({_literal(array)}, np.{array.dtype.name})"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from attest import Refused
 
@@ -36,9 +36,11 @@ class Node:
     opset: int
     attributes: dict
     inputs: list  # of (name, array or None), in the operator's order; None leaves an optional input out
-    outputs: int  # how many it names; only the first is fetched, and all have the type of the first input
+    outputs: list  # their names, "" for one that is left out; only the first is fetched
     threads: int  # intra-operator threads, >= 1
-    static: bool  # the array shapes are pinned in the model
+    static: bool = False  # the array shapes are pinned in the model
+    constants: tuple = ()  # names of inputs that are part of the model
+    optimised: bool = True  # whether the session may rewrite the graph
 
     def __post_init__(self):
         while self.inputs[-1][1] is None:
@@ -51,6 +53,14 @@ class Node:
     def input_names(self):
         return [name if array is not None else "" for name, array in self.inputs]
 
+    def fed(self):
+        """(name, array) of each input that a run hands over."""
+        return [(name, array) for name, array in self.given() if name not in self.constants]
+
+    def stored(self):
+        """(name, array) of each input that the model holds."""
+        return [(name, array) for name, array in self.given() if name in self.constants]
+
     def opsets(self):
         """(domain, version) of each operator set the model imports."""
         return [("", self.opset)] + ([(self.domain, 1)] if self.domain else [])
@@ -61,9 +71,9 @@ def run(node):
     signature = tuple(
         None if a is None else (n, a.dtype.str, a.shape if node.static else a.ndim) for n, a in node.inputs
     )
-    key = (node.op, node.domain, node.opset, tuple(sorted(node.attributes.items())), signature, node.outputs,
-           node.threads)
-    feed = {n: np.ascontiguousarray(a) for n, a in node.given()}
+    key = (node.op, node.domain, node.opset, tuple(sorted(node.attributes.items())), signature, tuple(node.outputs),
+           node.threads, node.optimised, tuple((n, a.shape, a.tobytes()) for n, a in node.stored()))
+    feed = {n: np.ascontiguousarray(a) for n, a in node.fed()}
     try:
         session = _sessions.get(key)
         if session is None:
@@ -73,7 +83,7 @@ def run(node):
                 _sessions.popitem(last=False)
         else:
             _sessions.move_to_end(key)
-        return session.run(["out0"], feed)[0]
+        return session.run(node.outputs[:1], feed)[0]
     except Exception as error:  # onnxruntime's exception types share no public base class
         raise Refused(_reason(str(error))) from error
 
@@ -84,18 +94,20 @@ def _build(node):
         return helper.make_tensor_value_info(name, _ELEMENT[array.dtype], shape)
 
     out_type = _ELEMENT[node.inputs[0][1].dtype]
-    out_names = [f"out{i}" for i in range(node.outputs)]
     graph = helper.make_graph(
-        [helper.make_node(node.op, node.input_names(), out_names, domain=node.domain, **node.attributes)],
+        [helper.make_node(node.op, node.input_names(), node.outputs, domain=node.domain, **node.attributes)],
         "attention",
-        [info(n, a) for n, a in node.given()],
-        [helper.make_tensor_value_info(n, out_type, None) for n in out_names],
+        [info(n, a) for n, a in node.fed()],
+        [helper.make_tensor_value_info(n, out_type, None) for n in node.outputs if n],
+        [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in node.stored()],
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in node.opsets()]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = node.threads
+    if not node.optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4  # errors are raised; a second copy on stderr helps nobody
     # Idle threads of the kept sessions must not spin beside the next call.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

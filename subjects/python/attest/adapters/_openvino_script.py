@@ -18,20 +18,24 @@ def source(node, call):
     got = "request.get_output_tensor().data"
     if bf16:
         got = f"({got}.view(np.uint16).astype(np.uint32) << 16).view(np.float32)"
+    stored = {name for name in node.inputs if name in node.constants}
     bits = "bits = lambda a: (np.array(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n" if bf16 else ""
     return f"""\
 import openvino as ov
 from openvino import opset13
 {bits}feed = {{{feed}}}
-feed = [np.require(a, requirements="CW") for a in feed.values()]
-kinds = [{kind} for a in feed]
-parameters = [opset13.parameter({shape}, t) for a, t in zip(feed, kinds)]
-node = opset13.scaled_dot_product_attention(*parameters, causal={node.causal})
+feed = {{n: np.require(a, requirements="CW") for n, a in feed.items()}}
+kinds = {{n: {kind} for n, a in feed.items()}}
+tensor = lambda a, t: {tensor}
+stored = {stored or "()"}  # part of the model
+parameters = {{n: opset13.parameter({shape}, kinds[n]) for n, a in feed.items() if n not in stored}}
+nodes = [parameters[n] if n in parameters else ov.op.Constant(tensor(a, kinds[n])) for n, a in feed.items()]
+node = opset13.scaled_dot_product_attention(*nodes, causal={node.causal})
 try:
-    model = ov.Core().compile_model(ov.Model([node], parameters), "CPU", {node.config()!r})
+    model = ov.Core().compile_model(ov.Model([node], list(parameters.values())), "CPU", {node.config()!r})
     request = model.create_infer_request()
-    for i, (a, t) in enumerate(zip(feed, kinds)):
-        request.set_input_tensor(i, {tensor})
+    for i, n in enumerate(parameters):
+        request.set_input_tensor(i, tensor(feed[n], kinds[n]))
     request.infer()
     got = {got}
 except RuntimeError as error:

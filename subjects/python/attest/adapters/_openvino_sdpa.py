@@ -29,6 +29,7 @@ from openvino import opset13
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
+from ._forms import Formed
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
@@ -38,27 +39,38 @@ _models = OrderedDict()  # least recently used first
 _core = ov.Core()
 
 
-class ScaledDotProductAttention:
-    """static: shapes pinned in the model, one a shape. precision: the hint inference_precision; None is ACCURACY mode."""
+def _hinted(precision):
+    every = {dtype: f"*={precision},storage={dtype},output={dtype}" for dtype in TYPES}
+    return {"value": precision, "contract": {"policy": every, "flush_to_zero": True}}
 
-    def __init__(self, name, *, static=False, precision=None):
-        self.name = f"openvino:{name}"
+
+class ScaledDotProductAttention(Formed):
+    forms = {
+        "build": ["dynamic", "static"],  # static: shapes pinned in the model, one a shape
+        "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
+        "mask": ["short", "full", "3d"],  # with length 1 where it is broadcast, written out, or without the batch
+        "mask_type": ["bool", "float"],  # of a mask alone
+        "causal": ["flag", "mask"],
+        "scale": ["as_called", "explicit"],
+        "precision": ["accuracy", _hinted("bf16"), _hinted("f16")],  # ACCURACY mode, or the hint inference_precision
+    }
+
+    def __init__(self, name, **pinned):
+        super().__init__(f"openvino:{name}", **pinned)
         self.version = f"openvino {ov.__version__.split('-')[0]}"
-        self.static, self.precision = static, precision
 
     def describe(self):
-        policy = {"f32": "f32"} if self.precision is None else {
-            dtype: f"*={self.precision},storage={dtype},output={dtype}" for dtype in TYPES}
         # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
-        flushes = {"bf16": True} if self.precision is None else True
+        contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}})
         return {
             "ops": ["attention"], "dtypes": list(TYPES), "concurrent": False,
             "supports": {
                 "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True,
                 "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
                 "lse": False, "stages": [], "scale": "any", "strides": "any",
+                "forms": self.offered(),
             },
-            "contract": {"policy": policy, "flush_to_zero": flushes},
+            "contract": contract,
         }
 
     def attention(self, call):
@@ -72,16 +84,19 @@ class ScaledDotProductAttention:
             raise Unsupported("ScaledDotProductAttention has no groups of heads, only one head of keys for all")
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("ScaledDotProductAttention takes a mask of the query's type")
+        said = self.said(call)
         inputs = {"query": call.q, "key": call.k, "value": call.v}
-        causal = said_by_causal(call)
+        causal = said["causal"] == "flag" and said_by_causal(call)
         mask = None if causal else mask_of(call)
         if mask is not None:
-            inputs["attention_mask"] = mask
-        if not call.scale_is_default:
+            inputs["attention_mask"] = shaped(mask, call, said)
+        if not call.scale_is_default or said["scale"] == "explicit":
             # "a scalar of type T with value 0 ... signals that applying an attention mask is not necessary"
             inputs.setdefault("attention_mask", np.zeros((), call.q.dtype))
             inputs["scale"] = scalar(call)
-        return Node(inputs, call.dtype, causal, call.threads, self.static, self.precision)
+        constants = {"none": (), "mask": ("attention_mask",), "kv": ("key", "value")}[said["constants"]]
+        precision = None if said["precision"] == "accuracy" else said["precision"]
+        return Node(inputs, call.dtype, causal, call.threads, said["build"] == "static", precision, constants)
 
     def script(self, call, beside=None):
         return script.source(self.node(call), call)
@@ -90,9 +105,14 @@ class ScaledDotProductAttention:
 class Node:
     """One node with the arrays it is run on; 16-bit bfloat16 as its bits."""
 
-    def __init__(self, inputs, dtype, causal, threads, static, precision):
+    def __init__(self, inputs, dtype, causal, threads, static, precision, constants=()):
         self.inputs = {name: np.require(array, requirements="CW") for name, array in inputs.items()}
         self.dtype, self.causal, self.threads, self.static, self.precision = dtype, causal, threads, static, precision
+        self.constants = constants
+
+    def fed(self):
+        """The arrays that a run hands over, by name."""
+        return {name: array for name, array in self.inputs.items() if name not in self.constants}
 
     def type_of(self, array):
         return ov.Type.boolean if array.dtype == np.bool_ else TYPES[self.dtype]
@@ -109,18 +129,20 @@ class Node:
 def run(node):
     """The output, bfloat16 as its bits. Raises attest.Refused with OpenVINO's own reason."""
     key = (node.dtype, node.causal, node.threads, node.static, node.precision,
-           tuple((name, array.dtype.str, tuple(node.shape_of(array))) for name, array in node.inputs.items()))
+           tuple((name, array.dtype.str, tuple(node.shape_of(array))) for name, array in node.inputs.items()),
+           tuple((array.shape, array.tobytes()) for name, array in node.inputs.items() if name in node.constants))
     try:
         if key not in _models:
-            inputs = [opset13.parameter(node.shape_of(a), node.type_of(a)) for a in node.inputs.values()]
-            attention = opset13.scaled_dot_product_attention(*inputs, causal=node.causal)
-            model = _core.compile_model(ov.Model([attention], inputs), "CPU", node.config())
+            inputs = {n: opset13.parameter(node.shape_of(a), node.type_of(a)) for n, a in node.fed().items()}
+            nodes = [inputs[n] if n in inputs else ov.op.Constant(given(a, node.type_of(a))) for n, a in node.inputs.items()]
+            attention = opset13.scaled_dot_product_attention(*nodes, causal=node.causal)
+            model = _core.compile_model(ov.Model([attention], list(inputs.values())), "CPU", node.config())
             _models[key] = model.create_infer_request()
             if len(_models) > _KEPT_MODELS:
                 _models.popitem(last=False)
         _models.move_to_end(key)
         request = _models[key]
-        for index, array in enumerate(node.inputs.values()):
+        for index, array in enumerate(node.fed().values()):
             request.set_input_tensor(index, given(array, node.type_of(array)))
         request.infer()
         return request.get_output_tensor().data
@@ -189,6 +211,22 @@ def mask_of(call):
         return bias
     lowest = np.uint16(0xFF80) if call.dtype == "bf16" else bias.dtype.type(-np.inf)
     return np.where(keep, bias, lowest)
+
+
+def shaped(mask, call, said):
+    """A mask of four dimensions, broadcast ones of length 1, in the type and the shape that the forms name."""
+    if mask.dtype == np.bool_ and said["mask_type"] == "float":
+        lowest = np.uint16(0xFF80) if call.dtype == "bf16" else call.q.dtype.type(-np.inf)
+        mask = np.where(mask, call.q.dtype.type(0), lowest)
+    if said["mask"] == "full":
+        return np.broadcast_to(mask, (*call.q.shape[:3], call.k.shape[2]))
+    while mask.ndim < 4:
+        mask = mask[None]
+    if said["mask"] == "3d":
+        if mask.shape[0] > 1:
+            raise Unsupported("this mask varies along the batch")
+        return mask[0]
+    return mask
 
 
 def narrowed(array):

@@ -27,6 +27,7 @@ import torch
 from attest import Unsupported
 
 from . import _torch_script as script
+from ._forms import Formed
 from ._torch_call import (
     NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
     use_threads, version, windowed,
@@ -37,22 +38,28 @@ _KEPT_LAYERS = 32
 _layers = OrderedDict()  # least recently used first
 
 
-class MultiheadAttention:
-    """fast: the fast path wherever the problem can say it, else, as without it, three tensors.
-    weights: need_weights is left at its default, True."""
+class MultiheadAttention(Formed):
+    forms = {
+        "path": ["fast", "slow"],  # the fast path wherever the problem can say it, else, as on the slow one, three tensors
+        "weights": ["none", "averaged", "per_head"],  # need_weights=False; True, the default; and average_attn_weights=False
+        "batch": ["first", "second", "none"],  # batch_first, and tensors without a batch
+        "mask": ["padding", "mask"],  # a mask of keys alone as key_padding_mask, or as attn_mask
+        "mask_type": ["bool", "float"],  # of masks without a bias
+        "projection_bias": ["zeros", "none"],
+    }
 
-    def __init__(self, name, *, fast=False, weights=False):
-        self.name = f"torch:{name}"
+    def __init__(self, name, **pinned):
+        super().__init__(f"torch:{name}", **pinned)
         self.version = version()
-        self.fast, self.weights = fast, weights
 
     def describe(self):
-        return describe({"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE)
+        return describe({"gqa": False, "scale": "default", "dims": {"dv": "=d"}, "forms": self.offered()}, NO_PROMISE)
 
     def attention(self, call):
         use_threads(call)
         said = self.say(call)
-        y = heads_outside(ask(lambda: layer(said)(*said.inputs, **said.options))[0], call.out.shape)
+        y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
+        y = heads_outside(y[None] if said.batch == "none" else y.transpose(0, 1) if said.batch == "second" else y, call.out.shape)
         nonfinite = ~y.isfinite().all(3).all(1)  # [B, Lq]
         if said.heads * said.d > 1 and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
             raise Unsupported("a NaN that one column may have spreads over all of them in the output projection")
@@ -70,10 +77,13 @@ class MultiheadAttention:
         q, k, v = (tensor(x, call.dtype) for x in (call.q, call.k, call.v))
         if not all(t.isfinite().all() for t in (q, k, v)):
             raise Unsupported("a NaN or an infinity spreads over its row in the projections")
-        said = self.in_one(call, q, k, v) if self.fast else None
-        return said or self.in_three(call, q, k, v)
+        form = self.said(call)
+        if form["batch"] == "none" and call.q.shape[0] != 1:
+            raise Unsupported("without a batch there is one sample")
+        said = self.in_one(call, q, k, v, form) if form["path"] == "fast" else None
+        return said or self.in_three(call, q, k, v, form)
 
-    def in_one(self, call, q, k, v):
+    def in_one(self, call, q, k, v, form):
         """Query, key and value as one tensor, or None where the problem cannot be said so."""
         b, heads, length, d = q.shape
         width = 4 * heads * d
@@ -82,19 +92,21 @@ class MultiheadAttention:
         if q.abs().max() > torch.finfo(q.dtype).max / 2:
             return None
         x = torch.cat([*map(heads_inside, (q, k, v)), torch.zeros(b, length, heads * d, dtype=q.dtype)], 2)
-        return Said((x, x, x), width, heads, d, self.options(call), fast=True)
+        x = batched(x, form["batch"])
+        return Said((x, x, x), width, heads, d, self.options(call, form), form, fast=True)
 
-    def in_three(self, call, q, k, v):
+    def in_three(self, call, q, k, v, form):
         b, heads, _, d = q.shape
         if heads * d > _WIDEST:
             raise Unsupported(f"projections wider than {_WIDEST} are not made")
-        return Said(tuple(map(heads_inside, (q, k, v))), heads * d, heads, d, self.options(call), fast=False)
+        inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k, v))
+        return Said(inputs, heads * d, heads, d, self.options(call, form), form, fast=False)
 
-    def options(self, call):
-        options = {} if self.weights else {"need_weights": False}
-        padding, mask = masks(call)
+    def options(self, call, form):
+        options = {"none": {"need_weights": False}, "averaged": {}, "per_head": {"average_attn_weights": False}}[form["weights"]]
+        padding, mask = masks(call, form)
         if padding is not None:
-            options["key_padding_mask"] = padding
+            options["key_padding_mask"] = padding[0] if form["batch"] == "none" else padding
         if mask is not None:
             options["attn_mask"] = mask
         if said_by_is_causal(call):
@@ -108,23 +120,26 @@ class MultiheadAttention:
 class Said:
     """One call of a layer: its three inputs, what the layer is, and the options."""
 
-    def __init__(self, inputs, width, heads, d, options, fast):
+    def __init__(self, inputs, width, heads, d, options, form, fast):
         self.inputs, self.options = inputs, options
         self.width, self.heads, self.d, self.fast = width, heads, d, fast
+        self.batch, self.biased = form["batch"], form["projection_bias"] == "zeros"
         self.dtype = inputs[0].dtype
 
 
 def layer(said):
     """The layer whose projections pass heads through; a few are kept."""
-    key = (said.width, said.heads, said.d, said.fast, said.dtype)
+    key = (said.width, said.heads, said.d, said.fast, said.dtype, said.batch == "second", said.biased)
     if key in _layers:
         _layers.move_to_end(key)
         return _layers[key]
-    made = torch.nn.MultiheadAttention(said.width, said.heads, batch_first=True, dtype=said.dtype).eval()
+    made = torch.nn.MultiheadAttention(
+        said.width, said.heads, bias=said.biased, batch_first=said.batch != "second", dtype=said.dtype).eval()
     for weight, chosen in zip((*made.in_proj_weight.chunk(3), made.out_proj.weight), projections(said)):
         weight.copy_(chosen)
-    made.in_proj_bias.zero_()
-    made.out_proj.bias.zero_()
+    if said.biased:
+        made.in_proj_bias.zero_()
+        made.out_proj.bias.zero_()
     _layers[key] = made
     if len(_layers) > _KEPT_LAYERS:
         _layers.popitem(last=False)
@@ -147,11 +162,16 @@ def projections(said):
     return weights
 
 
-def masks(call):
+def batched(t, form):
+    """(B, L, E) as the layer is to get it."""
+    return t[0] if form == "none" else t.transpose(0, 1) if form == "second" else t
+
+
+def masks(call, form):
     """(key_padding_mask, attn_mask), True where a key is left out; or, where there is a bias, both added.
 
-    Key lengths, and a keep mask that is the same for all heads and queries, are a key_padding_mask; everything else
-    is an attn_mask, of two dimensions if it is the same for all samples and heads.
+    Key lengths, and a keep mask that is the same for all heads and queries, are a key_padding_mask, unless the form says "mask";
+    everything else is an attn_mask, of two dimensions if it is the same for all samples and heads.
     """
     keep = None if call.keep is None else narrowed(tensor(call.keep, "bool"))
     lengths = None if call.kv_lengths is None else lengths_as_keep(call)
@@ -161,13 +181,16 @@ def masks(call):
     else:
         padding = lengths
     attend = moving if keep is None else keep if moving is None else keep & moving
+    if form["mask"] == "mask" and padding is not None:
+        attend, padding = (padding if attend is None else attend & padding), None
 
     b, heads, lq, lk = *call.q.shape[:3], call.k.shape[2]
     if padding is not None:
         padding = ~padding.expand(b, 1, 1, lk)[:, 0, 0]
     mask = None if attend is None else ~attend
-    if call.bias is not None:
-        mask = added(mask, narrowed(tensor(call.bias, call.dtype), (0, 1)), call.dtype)
+    if call.bias is not None or form["mask_type"] == "float":
+        bias = None if call.bias is None else narrowed(tensor(call.bias, call.dtype), (0, 1))
+        mask = None if mask is None and bias is None else added(mask, bias, call.dtype)
         padding = None if padding is None else added(padding, None, call.dtype)
     if mask is None:
         return padding, None

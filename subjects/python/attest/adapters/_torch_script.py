@@ -37,7 +37,8 @@ def sdpa(inputs, call, backend):
         body = f"    {function}\n"
     else:
         body = f"    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend.name}):\n        {function}\n"
-    return _script(call, "try:\n" + body + _CATCH + "got = got.double().numpy()\n")
+    shaped = "" if inputs["query"].dim() == 4 else f".reshape{tuple(call.out.shape)}"
+    return _script(call, "try:\n" + body + _CATCH + f"got = got.double().numpy(){shaped}\n")
 
 
 def flash_lse(inputs, call):
@@ -49,15 +50,18 @@ def flash_lse(inputs, call):
 def mha(said, call):
     b, heads, lq, d = call.out.shape
     inside = lambda name: f"{_argument_named(name, call)}.transpose(1, 2).reshape({b}, -1, {heads * d})"
-    body = f"mha = torch.nn.MultiheadAttention({said.width}, {heads}, batch_first=True, dtype={said.dtype}).eval()\n"
+    batched = {"first": "", "second": ".transpose(0, 1)", "none": "[0]"}[said.batch]
+    bias = "" if said.biased else "bias=False, "
+    body = (f"mha = torch.nn.MultiheadAttention({said.width}, {heads}, {bias}batch_first={said.batch != 'second'}, "
+            f"dtype={said.dtype}).eval()\n")
     if said.fast:
         body += (f"x = torch.cat([{inside('q')}, {inside('k')}, {inside('v')},\n"
-                 f"               torch.zeros({b}, {lq}, {heads * d}, dtype={said.dtype})], 2)\n"
+                 f"               torch.zeros({b}, {lq}, {heads * d}, dtype={said.dtype})], 2){batched}\n"
                  "inputs = x, x, x  # the same tensor: the fast path\n"
                  f"rows = (torch.arange({heads})[:, None] * {4 * d} + torch.arange({d})).ravel()\n"
                  f"features = torch.arange({heads * d})\n")
     else:
-        body += f"inputs = {inside('q')}, {inside('k')}, {inside('v')}\n"
+        body += f"inputs = {', '.join(inside(name) + batched for name in 'qkv')}\n"
     body += ("with torch.no_grad():  # projections that pass the heads through\n"
              "    for p in mha.parameters():\n        p.zero_()\n"
              "    w_q, w_k, w_v = mha.in_proj_weight.chunk(3)\n")
@@ -72,6 +76,7 @@ def mha(said, call):
     options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
     body += (f"    try:\n        got = mha(*inputs{options})[0]\n    "
              + _CATCH.replace("\n    raise", "\n        raise")
+             + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
              + f"got = got[:, :, :{heads * d}].reshape({b}, {lq}, {heads}, {d}).transpose(1, 2).double().numpy()\n")
     return _script(call, body)
 
@@ -89,9 +94,11 @@ def _argument(value, call):
         if view is not None and value.data_ptr() == view.ctypes.data and value.numel():
             if value.shape == view.shape:
                 return _argument_named(name, call)
-            cut = ", ".join(":1" if n < m else ":" for n, m in zip(value.shape, view.shape))
-            if value.dim() == view.ndim:
-                return f"{_argument_named(name, call)}[{cut}]"
+            if value.dim() == view.ndim + 1:
+                return f"{_argument_named(name, call)}.unsqueeze(1)"
+            gone = view.ndim - value.dim()
+            cut = ["0"] * gone + [":1" if n < m else ":" for n, m in zip(value.shape, view.shape[gone:])]
+            return f"{_argument_named(name, call)}[{', '.join(cut)}]"
     return _literal(value)
 
 

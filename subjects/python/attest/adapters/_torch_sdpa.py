@@ -27,6 +27,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
+from ._forms import Formed
 from ._torch_call import (
     NO_PROMISE, TYPES, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal, tensor, use_threads, version,
 )
@@ -34,24 +35,33 @@ from ._torch_call import (
 _IN_FLOAT = "*=f32,storage={0},output={0}"
 
 
-class Sdpa:
+class Sdpa(Formed):
     """Default dispatch: PyTorch chooses the backend."""
 
+    forms = {
+        "rank": ["4d", "3d", "5d"],  # (N, ..., Hq, L, E): with a batch, without one, with two
+        "mask": ["given", "narrowed", "lowest"],  # see shaped()
+        "mask_type": ["bool", "float"],  # of a mask alone
+        "causal": ["flag", "mask"],
+        "scale": ["as_called", "explicit"],
+        "gqa": ["as_needed", "enabled"],  # enable_gqa
+    }
     backend = None
     supports = {}
     contract = NO_PROMISE
 
-    def __init__(self, name):
-        self.name = f"torch:{name}"
+    def __init__(self, name, **pinned):
+        super().__init__(f"torch:{name}", **pinned)
         self.version = version()
 
     def describe(self):
-        return describe(self.supports, self.contract)
+        return describe({**self.supports, "forms": self.offered()}, self.contract)
 
     def attention(self, call):
         use_threads(call)
         inputs = self.inputs(call)
-        tensor(call.out, call.dtype).copy_(ask(lambda: self.run(**inputs)))
+        out = tensor(call.out, call.dtype)
+        out.copy_(ask(lambda: self.run(**inputs)).reshape(out.shape))
 
     def run(self, query, key, value, **options):
         if self.backend is None:
@@ -65,17 +75,19 @@ class Sdpa:
             raise Unsupported("scaled_dot_product_attention has no softcap")
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("scaled_dot_product_attention documents float masks of the query's type alone")
+        said = self.said(call)
         inputs = {name: tensor(getattr(call, view), call.dtype) for name, view in
                   (("query", "q"), ("key", "k"), ("value", "v"))}
-        if said_by_is_causal(call):
+        flag = said["causal"] == "flag" and said_by_is_causal(call)
+        mask = None if flag else mask_of(call, said)
+        if mask is not None:
+            inputs["attn_mask"] = mask
+        inputs = {name: ranked(array, call, said["rank"]) for name, array in inputs.items()}
+        if flag:
             inputs["is_causal"] = True
-        else:
-            mask = mask_of(call)
-            if mask is not None:
-                inputs["attn_mask"] = mask
-        if not call.scale_is_default:
+        if not call.scale_is_default or said["scale"] == "explicit":
             inputs["scale"] = call.scale
-        if call.q.shape[1] != call.k.shape[1]:
+        if call.q.shape[1] != call.k.shape[1] or said["gqa"] == "enabled":
             inputs["enable_gqa"] = True
         return inputs
 
@@ -103,6 +115,7 @@ class FlashLse(Flash):
     given: it is asked what the public function would ask it. The log-sum-exp of a row without keys is 0 there
     (torch-flash-1), where nothing is promised; attest's word for such a row, -inf, is written by this adapter."""
 
+    forms = {form: Sdpa.forms[form] for form in ("mask", "causal", "scale")}
     supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
 
     def attention(self, call):
@@ -112,6 +125,9 @@ class FlashLse(Flash):
         tensor(call.out, call.dtype).copy_(out)
         if call.lse is not None:
             torch.from_numpy(call.lse).copy_(lse.masked_fill(~open_keys(call).any(-1), float("-inf")))
+
+    def said(self, call):
+        return {"rank": "4d", "mask_type": "bool", "gqa": "as_needed"} | super().said(call)
 
     def inputs(self, call):
         inputs = super().inputs(call)
@@ -126,15 +142,33 @@ class FlashLse(Flash):
         return script.flash_lse(self.inputs(call), call)
 
 
-def mask_of(call):
+def mask_of(call, said):
     """attn_mask: bool, or float where there is a bias, or None.
 
-    A mask alone goes in on its own memory: for an odd number of queries as the problem has it, of full shape with
-    stride 0 where it is broadcast, else with length 1 there. Users pass both.
+    A mask alone goes in on its own memory: as the problem has it ("given"), of full shape with stride 0 where it is broadcast, or
+    with length 1 there ("narrowed"), or, beside that, without leading dimensions of length 1 ("lowest"). Users pass all of these.
     """
-    form = (lambda t: t) if call.q.shape[2] % 2 else narrowed
+    form = (lambda t: t) if said["mask"] == "given" else narrowed
     keep = keep_of(call, None if call.keep is None else form(tensor(call.keep, "bool")))
-    if call.bias is None:
-        return keep
-    bias = form(tensor(call.bias, call.dtype))
-    return bias if keep is None else torch.where(keep, bias, torch.tensor(float("-inf"), dtype=bias.dtype))
+    closed = torch.tensor(float("-inf"), dtype=TYPES[call.dtype])
+    if call.bias is not None:
+        bias = form(tensor(call.bias, call.dtype))
+        mask = bias if keep is None else torch.where(keep, bias, closed)
+    elif keep is not None and said["mask_type"] == "float":
+        mask = torch.where(keep, torch.zeros((), dtype=TYPES[call.dtype]), closed)
+    else:
+        mask = keep
+    while mask is not None and said["mask"] == "lowest" and mask.dim() > 0 and mask.shape[0] == 1:
+        mask = mask[0]
+    return mask
+
+
+def ranked(array, call, rank):
+    """An argument of four dimensions, or a mask of fewer, without its batch or with one more in front of the heads."""
+    if rank == "4d" or array.dim() < 4:
+        return array
+    if rank == "5d":
+        return array.unsqueeze(1)
+    if call.q.shape[0] != 1:
+        raise Unsupported("without a batch there is one sample")
+    return array[0]

@@ -1,13 +1,11 @@
 """Subjects onnxruntime:NAME: the attention operators of ONNX Runtime, CPUExecutionProvider.
 
 The contracts, with the sentences of the documents they come from, are in _onnxruntime_attention.py and
-_onnxruntime_mha.py. `Attention` and `MultiHeadAttention` cover the most; the variants say the same problems in
-another of the operator's ways. Tensors of ONNX Runtime have no strides, so every view is packed before the call.
+_onnxruntime_mha.py. `Attention` and `MultiHeadAttention` draw the form of each call; the other names are short for one
+form that stays. Tensors of ONNX Runtime have no strides, so every view is packed before the call.
 """
 
 from functools import partial
-
-import numpy as np
 
 from ._onnxruntime_attention import Attention
 from ._onnxruntime_mha import MultiHeadAttention
@@ -15,16 +13,16 @@ from ._onnxruntime_mha import MultiHeadAttention
 _VARIANTS = {
     "Attention": (Attention, {}),
     "Attention-3d": (Attention, {"layout": "3d"}),
-    "Attention-23": (Attention, {"opset": 23}),
-    "Attention-static": (Attention, {"static": True}),
-    "Attention-float-mask": (Attention, {"float_mask": True}),
-    "Attention-broadcast-mask": (Attention, {"broadcast": True}),
-    "Attention-past": (Attention, {"past": True}),
+    "Attention-23": (Attention, {"opset": "23"}),
+    "Attention-static": (Attention, {"build": "static"}),
+    "Attention-float-mask": (Attention, {"mask_type": "float"}),
+    "Attention-broadcast-mask": (Attention, {"mask": "broadcast"}),
+    "Attention-past": (Attention, {"past": "half"}),
     "MultiHeadAttention": (MultiHeadAttention, {}),
     "MultiHeadAttention-bnsh": (MultiHeadAttention, {"layout": "bnsh"}),
-    "MultiHeadAttention-static": (MultiHeadAttention, {"static": True}),
-    "MultiHeadAttention-past": (MultiHeadAttention, {"past": True}),
-    "MultiHeadAttention-filter-lowest": (MultiHeadAttention, {"filter_value": float(np.finfo(np.float32).min)}),
+    "MultiHeadAttention-static": (MultiHeadAttention, {"build": "static"}),
+    "MultiHeadAttention-past": (MultiHeadAttention, {"past": "half"}),
+    "MultiHeadAttention-filter-lowest": (MultiHeadAttention, {"filter_value": "lowest"}),
 }
 
 SUBJECTS = {name: partial(kind, name, **how) for name, (kind, how) in _VARIANTS.items()}

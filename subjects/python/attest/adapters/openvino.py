@@ -10,7 +10,7 @@ from ._openvino_sdpa import ScaledDotProductAttention
 
 _VARIANTS = {
     "sdpa": {},
-    "sdpa-static": {"static": True},
+    "sdpa-static": {"build": "static"},
     "sdpa-bf16": {"precision": "bf16"},
 }
 

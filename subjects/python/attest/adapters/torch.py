@@ -14,9 +14,9 @@ _VARIANTS = {
     "math": (Math, {}),
     "flash": (Flash, {}),
     "flash-lse": (FlashLse, {}),
-    "mha": (MultiheadAttention, {"fast": True}),
-    "mha-slow": (MultiheadAttention, {}),
-    "mha-weights": (MultiheadAttention, {"weights": True}),
+    "mha": (MultiheadAttention, {}),
+    "mha-slow": (MultiheadAttention, {"path": "slow"}),
+    "mha-weights": (MultiheadAttention, {"path": "slow", "weights": "averaged"}),
 }
 
 SUBJECTS = {name: partial(kind, name, **how) for name, (kind, how) in _VARIANTS.items()}

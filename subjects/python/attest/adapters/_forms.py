@@ -1,0 +1,36 @@
+"""The forms in which an adapter says a call (docs/plugin.md, "forms")."""
+
+
+def words(values):
+    """The values of a form, without what they promise."""
+    return [value["value"] if isinstance(value, dict) else value for value in values]
+
+
+class Formed:
+    """A subject whose class has `forms`, in describe's way of writing them. `pinned`: forms that keep one value, in a subject that
+    has all others at their first: what a name such as Attention-3d is short for."""
+
+    forms = {}
+
+    def __init__(self, name, **pinned):
+        self.name = name
+        self.pinned = pinned
+        for form, value in pinned.items():
+            if value not in words(self.forms[form]):
+                raise ValueError(f"{name}: {form} has no value {value!r}, it has {', '.join(words(self.forms[form]))}")
+        self.first = {form: words(values)[0] for form, values in self.forms.items()} | pinned
+
+    def offered(self):
+        return {} if self.pinned else self.forms
+
+    def promised(self, contract):
+        """The contract with what pinned forms promise in its place."""
+        for form, value in self.pinned.items():
+            for entry in self.forms[form]:
+                if isinstance(entry, dict) and entry["value"] == value:
+                    contract = contract | entry["contract"]
+        return contract
+
+    def said(self, call):
+        """The value in effect of each form."""
+        return self.first | call.form

@@ -1,0 +1,55 @@
+// How problems are said: what is drawn of a subject's forms, and what an assumption leaves of them.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/error.hpp"
+#include "core/supports.hpp"
+#include "generators/draw.hpp"
+
+namespace attest {
+namespace {
+
+Supports with_forms() {
+  Supports supports = Supports::everything();
+  supports.forms = {{"build", {"dynamic"}}, {"mask", {"full", "1d", "row"}}, {"scale", {"input", "constant"}}};
+  return supports;
+}
+
+TEST(Forms, EachIsDrawnAndSoAreAllTogether) {
+  const Domain domain(with_forms(), {Format::f32});
+  std::map<std::string, int> drawn;
+  for (std::uint64_t n = 0; n < 2000; ++n) {
+    const Problem problem = draw_problem(domain, 1, n, 1);
+    EXPECT_FALSE(declined(problem, domain.supports(), domain.dtypes()));
+    ++drawn[forms_json(problem.forms)];
+  }
+  EXPECT_EQ(drawn.size(), 6u);  // `build` has one value
+  EXPECT_NEAR(drawn[""], 2000 * (0.25 + 0.75 / 4), 120);
+  EXPECT_NEAR(drawn[R"({"mask":"1d"})"], 2000 * 0.75 / 8, 60);
+  EXPECT_NEAR(drawn[R"({"mask":"row","scale":"constant"})"], 2000 * 0.75 / 8, 60);
+}
+
+TEST(Forms, ASubjectWithoutThemHasTheSameStream) {
+  const Domain plain(Supports::everything(), {Format::f32}), domain(with_forms(), {Format::f32});
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    Problem said = draw_problem(domain, 1, n, 1);
+    said.forms.clear();
+    EXPECT_EQ(said, draw_problem(plain, 1, n, 1));
+  }
+}
+
+TEST(Forms, AreNarrowed) {
+  Domain domain(with_forms(), {Format::f32});
+  domain.narrow_form("mask", [](std::string_view value) { return value != "full"; });
+  domain.narrow_form("scale", [](std::string_view value) { return value == "input"; });
+  std::map<std::string, int> drawn;
+  for (std::uint64_t n = 0; n < 200; ++n) ++drawn[forms_json(draw_problem(domain, 1, n, 1).forms)];
+  EXPECT_EQ(drawn.size(), 2u);
+  EXPECT_TRUE(drawn.contains(R"({"mask":"1d"})") && drawn.contains(R"({"mask":"row"})"));
+  EXPECT_THROW(domain.narrow_form("mask", [](std::string_view value) { return value == "full"; }), Error);
+  EXPECT_THROW(domain.narrow_form("past", [](std::string_view) { return true; }), Error);
+}
+
+}  // namespace
+}  // namespace attest
