@@ -177,8 +177,7 @@ class Parser {
     while (next_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[next_]))) ++next_;
     position_ = next_;
     token_.clear();
-    while (next_ < text_.size() && (token_ += text_[next_], is_form_value(token_))) ++next_;
-    if (!is_form_value(token_)) token_.pop_back();
+    while (next_ < text_.size() && is_form_value(token_ + text_[next_])) token_ += text_[next_++];
     if (token_.empty()) fail("a value of form." + node->form.name);
     node->form.value = token_;
     advance();

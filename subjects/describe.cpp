@@ -243,17 +243,17 @@ void read_contract(const json& contract, SubjectInfo& info) {
 // What each choice of forms promises, with the contract's other keys as they are.
 void read_form_contracts(const json& describe, const json& contract, SubjectInfo& info) {
   const json forms = describe.value("supports", json::object()).value("forms", json::object());
-  for (const FormPromise& promise : form_promises(forms)) {
+  for_each_promise(forms, [&](const std::vector<FormChoice>& choices, const json& replaced) {
     json merged = contract;
-    merged.update(promise.contract);
+    merged.update(replaced);
     SubjectInfo own;
     own.dtypes = info.dtypes;
     read_policies(merged, own);
     read_contract(merged, own);
     FormContract& read = info.form_contracts.emplace_back();
-    read.forms = promise.forms;
+    read.forms = choices;
     for (const Format dtype : info.dtypes) read.contracts.push_back(own.contract(dtype));
-  }
+  });
 }
 
 std::vector<std::string> read_ops(const json& value) {

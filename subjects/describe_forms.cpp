@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "subjects/message.hpp"
@@ -57,25 +58,28 @@ std::vector<FormOffer> read_forms(const json& forms) {
   return offers;
 }
 
-std::vector<FormPromise> form_promises(const json& forms) {
-  std::vector<FormPromise> promises{
-      {{}, json::object()}};  // that of no choice is the subject's own, and goes in the end
+void for_each_promise(const json& forms,
+                      const std::function<void(const std::vector<FormChoice>&, const json&)>& visit) {
+  struct Promise {
+    std::vector<FormChoice> choices;
+    json contract;
+  };
+  std::vector<Promise> promises{{{}, json::object()}};  // the first: no choice, the subject's own contract
   for (const auto& [name, values] : forms.items()) {
     const std::size_t before = promises.size();
     for (const json& entry : values) {
       if (!entry.is_object() || !entry.contains("contract")) continue;
       for (std::size_t n = 0; n < before; ++n) {
-        FormPromise promise = promises[n];
-        promise.forms.push_back({name, entry.at("value").get<std::string>()});
+        Promise promise = promises[n];
+        promise.choices.push_back({name, entry.at("value").get<std::string>()});
         promise.contract.update(entry.at("contract"));
         promises.push_back(std::move(promise));
       }
       if (promises.size() > most_promises)
-        throw usage_error(fmt::format("'supports.forms' has more than {} combinations of contracts", most_promises));
+        throw usage_error(fmt::format("'supports.forms' has {} combinations of contracts and more", most_promises));
     }
   }
-  promises.erase(promises.begin());
-  return promises;
+  for (std::size_t n = 1; n < promises.size(); ++n) visit(promises[n].choices, promises[n].contract);
 }
 
 }  // namespace attest

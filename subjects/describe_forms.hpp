@@ -1,7 +1,8 @@
 #pragma once
+#include <functional>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "core/forms.hpp"
 
@@ -11,13 +12,11 @@ namespace attest {
 // something else. Throws Error(usage) naming what is wrong.
 std::vector<FormOffer> read_forms(const nlohmann::json& forms);
 
-// Forms that promise something together, and the keys of the contract that they replace.
-struct FormPromise {
-  std::vector<FormChoice> forms;  // sorted by name
-  nlohmann::json contract;
-};
-// Of every choice of values with a contract, one of a form: 256 at most, else Error(usage). Of two that replace the same key, the
-// later name's counts. `forms` as read_forms() took it.
-std::vector<FormPromise> form_promises(const nlohmann::json& forms);
+// Calls `visit` with every choice of values that have a contract, one of a form, and the keys of the contract that they replace: of
+// two values that replace the same key, that of the later name counts. `forms` as read_forms() took it. Throws Error(usage) of more
+// than 255 choices.
+void for_each_promise(
+    const nlohmann::json& forms,
+    const std::function<void(const std::vector<FormChoice>& choices, const nlohmann::json& contract)>& visit);
 
 }  // namespace attest
