@@ -54,6 +54,7 @@ class Clustering {
       return shorter_as_one(a, b, left) || shorter_as_one(b, a, left);
     });
     join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
     if (known_.probe)
       join([this](const Siblings& a, const Siblings& b) {
         return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
@@ -116,6 +117,12 @@ class Clustering {
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
     return std::pow(share, static_cast<double>(all.size())) <= most_chance &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
+  }
+  // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
+  [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
+    const Studied& speaker = few.speaker;
+    return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
+           speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
   }
   [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
     std::set<std::string> buckets;

@@ -35,6 +35,7 @@ struct Evidences {
 // - a predicate of the failures of both takes fewer bits than one for each; or
 // - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, so rare a place
 //   that they would not by chance; or
+// - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
 // One that failed less than five times brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other

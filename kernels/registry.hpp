@@ -1,9 +1,11 @@
 #pragma once
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "attest/plugin.h"
 #include "core/contract.hpp"
+#include "core/forms.hpp"
 
 namespace attest::kernels {
 
@@ -19,7 +21,7 @@ struct KernelEntry {
   // domain of attest/plugin.h, sizes of 0 included. Safe to call from many threads at once.
   // Throws Error(usage) if q, k, v and out are not of the policy's storage format; std::bad_alloc.
   void (*run)(const attest_attention& attention, const Contract& contract);
-  std::string_view forms = {};  // how a call may be said: `supports.forms` of docs/plugin.md, as JSON; empty: in one way
+  const std::vector<FormOffer>& (*forms)() = nullptr;  // how a call may be said; nullptr: in one way
 };
 
 // Correct kernels, the plain ones first.

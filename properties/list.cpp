@@ -29,7 +29,6 @@ Property policy_bound();
 Property fused_equals_explicit();
 Property batch_bounded();
 Property layout();
-Property other_form();
 Property scale_moved();
 Property hull();
 Property constant_value();
@@ -46,6 +45,7 @@ Property score_shift();
 Property value_linearity();
 Property log_sum_exp();
 Property split_merge();
+Property other_form();
 Property statistical_bound();
 Property aggregate_error();
 
@@ -76,7 +76,6 @@ std::span<const Property> properties() noexcept {
       fused_equals_explicit(),
       batch_bounded(),
       layout(),
-      other_form(),
       scale_moved(),
       hull(),
       constant_value(),
@@ -92,7 +91,8 @@ std::span<const Property> properties() noexcept {
       score_shift(),
       value_linearity(),
       log_sum_exp(),
-      split_merge(),  // over several problems
+      split_merge(),
+      other_form(),  // over several problems
       statistical_bound(),
       aggregate_error(),  // as a rule
   };

@@ -74,7 +74,7 @@ Verdict check_other_form(Trial& trial) {
   if (result.violation) return Verdict::fail(*result.violation);
   const std::string name = in_words(other);
   Verdict verdict;
-  if (info.contract(p.dtype, other.forms) == info.contract(p.dtype, p.forms)) {
+  if (info.form_contracts.empty() || info.contract(p.dtype, other.forms) == info.contract(p.dtype, p.forms)) {
     verdict = within_enclosures(trial, result.out, result.lse, name);
   } else {
     oracle::AttentionOracle promised(info.contract(p.dtype, other.forms), other, inputs);

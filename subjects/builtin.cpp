@@ -5,11 +5,9 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/json_text.hpp"
 #include "core/tensor.hpp"
 #include "kernels/forget.hpp"
 #include "kernels/registry.hpp"
-#include "subjects/describe_forms.hpp"
 
 namespace attest {
 namespace {
@@ -70,7 +68,7 @@ class BuiltinFactory : public SubjectFactory {
     for (const Policy& each : info_.policies) info_.dtypes.push_back(each[Stage::storage]);
     info_.semantics = kernel.contract(info_.policies.front());
     info_.supports = Supports::everything();
-    if (!kernel.forms.empty()) info_.supports.forms = read_forms(parse_json(kernel.forms));
+    if (kernel.forms != nullptr) info_.supports.forms = kernel.forms();
   }
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }

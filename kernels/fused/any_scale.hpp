@@ -1,6 +1,6 @@
 #pragma once
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "core/forms.hpp"
 #include "kernels/fused/variants.hpp"
@@ -8,13 +8,15 @@
 // A fused kernel that is told where the scale goes, by the form `scale`: into the score, the queries or the keys.
 namespace attest::kernels {
 
-inline constexpr std::string_view any_scale_forms = R"({"scale": ["score", "query", "key"]})";
+inline const std::vector<FormOffer>& any_scale_forms() {
+  static const std::vector<FormOffer> forms{{"scale", {"score", "query", "key"}}};
+  return forms;
+}
 
 inline std::string where_the_scale_goes(const attest_attention& attention) {
-  if (attention.form != nullptr)
-    for (const FormChoice& form : forms_from_json_text(attention.form))
-      if (form.name == "scale") return form.value;
-  return "score";
+  std::vector<FormChoice> chosen;
+  if (attention.form != nullptr) chosen = forms_from_json_text(attention.form);
+  return form_value(any_scale_forms().front(), chosen);
 }
 
 inline Contract any_scale_contract(const Policy& policy) {

@@ -52,6 +52,23 @@ TEST(Cluster, TwoDefectsOfOneMessageStayApart) {
     }
 }
 
+// A few refusals in the words of a frequent one tell no defect of their own; in other words they do.
+TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  for (const bool same : {true, false}) {
+    const auto subject = test::meddled(*fused, [same](const attest_attention& call, CallResult result) {
+      if (call.causal) return CallResult{CallStatus::error, "no such plan", 0};
+      const bool rare = call.threads == 4 && call.softcap > 0;
+      return rare ? CallResult{CallStatus::error, same ? "no such plan" : "no such place", 0} : result;
+    });
+    const Summary summary = campaign(*subject, "./rare.so");
+    std::size_t rare = 0;
+    for (const Finding& finding : summary.findings) rare += finding.entry.problem.causal ? 0 : 1;
+    EXPECT_GE(rare, 1u);
+    EXPECT_EQ(summary.defects.size(), same ? 1u : 2u);
+  }
+}
+
 // Of the failures of one law most are never shrunk, and nobody says whose they are. Neither defect shows in all of its problems,
 // and a single failure of another law lies where both may.
 TEST(Cluster, AFrequentDefectHidesNoRareOne) {
@@ -102,7 +119,7 @@ TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
   for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped", "fault:row-empty-nan",
                            "fault:max-init-zero", "fault:bias-broadcast"}) {
     const auto fault = builtin_subject(name, std::nullopt);
-    const Summary summary = campaign(*fault, name);
+    const Summary summary = campaign(*fault, name, 1500);
     ASSERT_FALSE(summary.findings.empty()) << name;
     EXPECT_GT(summary.findings.size(), summary.defects.size()) << name;
     EXPECT_LE(summary.defects.size(), 2u) << name;

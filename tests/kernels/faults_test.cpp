@@ -88,6 +88,12 @@ const Scenario scenarios[] = {
      with([](Problem& p) {
        p.edits = {{Edit::Tensor::v, {0, 0, 10, 0}, nan}};
      })},
+    {"form-scale-default", with([](Problem& p) {
+       p.scale = 2, p.forms = {{"scale", "query"}};
+     }),
+     with([](Problem& p) {
+       p.scale = 2, p.forms = {{"scale", "key"}};
+     })},
     {"scale-sqrt-once", with([](Problem&) {}), with([](Problem& p) { p.scale = 1; })},
     {"scale-embed-dim", with([](Problem&) {}), with([](Problem& p) { p.scale = 0.5; })},
     {"scale-after-mask", with([](Problem& p) { p.bias = Bias::normal; }),

@@ -52,7 +52,7 @@ TEST(Fused, VariantsDiffer) {
   const Policy exact(Format::f32), rounded = policy_from_text("f32,weights=bf16");
   std::map<std::array<std::vector<double>, 3>, std::string_view> outputs;
   for (const KernelEntry& kernel : builtin_kernels()) {
-    if (kernel.name == "fused-tile64") continue;
+    if (kernel.name == "fused-tile64" || kernel.forms != nullptr) continue;  // a form decides whose bits these have
     const auto [same, differs] = outputs.try_emplace(
         {run(kernel, row, exact).out, run(kernel, row, rounded).out, run(kernel, subnormal, exact).out}, kernel.name);
     EXPECT_TRUE(differs) << kernel.name << " is " << same->second;
