@@ -16,7 +16,8 @@ pages of the release before the one that is pinned, which cites them. The senten
   inference_precision "allows you to specify the exact precision the user wants" and "the value provided is not
   guaranteed to be used by Runtime (mainly in cases where the current device does not have the required hardware
   capabilities)". So float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under the hint bf16
-  every step between tensors of any type may be bfloat16, float16 ones included.
+  every step between tensors of any type may be bfloat16, float16 ones included. The hint f16 is not asked: where there are
+  instructions for bfloat16 alone the device takes these, and no policy says both.
 Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
 """
 
@@ -52,7 +53,7 @@ class ScaledDotProductAttention(Formed):
         "mask_type": ["bool", "float"],  # of a mask alone
         "causal": ["flag", "mask"],
         "scale": ["as_called", "explicit"],
-        "precision": ["accuracy", _hinted("bf16"), _hinted("f16")],  # ACCURACY mode, or the hint inference_precision
+        "precision": ["accuracy", _hinted("bf16")],  # ACCURACY mode, or the hint inference_precision
     }
 
     def __init__(self, name, **pinned):
