@@ -12,8 +12,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   SubjectInfo info;
   const Offer offer{"k", "1", std::string(fuzz::as_text(data, size)), ""};
   if (!fuzz::accepts([&] { info = subject_info(offer, "./plugin.so:k"); })) return 0;
-  for (const Format dtype : info.dtypes) {
-    const Contract contract = info.contract(dtype);
+  std::vector<Contract> contracts;
+  for (const Format dtype : info.dtypes) contracts.push_back(info.contract(dtype));
+  for (const FormContract& own : info.form_contracts)
+    contracts.insert(contracts.end(), own.contracts.begin(), own.contracts.end());
+  for (const Contract& contract : contracts) {
     const nlohmann::json written = nlohmann::json::parse(to_json(contract).dump());
     fuzz::require(contract_from_json(written, contract.policy) == contract,
                   "the contract does not come back: " + written.dump());

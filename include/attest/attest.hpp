@@ -186,6 +186,17 @@ class Attention {
   bool scale_is_default() const { return (raw_->flags & ATTEST_SCALE_IS_DEFAULT) != 0; }
   const attest_attention& raw() const { return *raw_; }
 
+  // The value in effect of a form of `supports` (docs/plugin.md), the first of whose values is `first`.
+  std::string form(const std::string& name, const std::string& first) const {
+    const bool told =
+        raw_->struct_size >= offsetof(attest_attention, form) + sizeof raw_->form && raw_->form != nullptr;
+    const std::string chosen = told ? raw_->form : "", key = '"' + name + "\":\"";  // names and values need no escapes
+    const std::size_t at = chosen.find(key);
+    if (at == std::string::npos) return first;
+    const std::size_t begin = at + key.size();
+    return chosen.substr(begin, chosen.find('"', begin) - begin);
+  }
+
   // The key/value head that query head h reads.
   std::int64_t kv_head(std::int64_t h) const { return h / (heads() / kv_heads()); }
   // How many keys sample b has.

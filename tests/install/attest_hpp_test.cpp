@@ -113,6 +113,21 @@ int call(const attest::Plugin& plugin, std::size_t index, char* message, std::si
   return table[index].attention(table[index].self, &nothing, message, size);
 }
 
+TEST(Attention, SaysInWhichForm) {
+  attest_attention raw{};
+  raw.struct_size = sizeof raw;
+  raw.form = R"({"mask":"1d","ask":"full","x":"y-z.0"})";
+  const attest::Attention call(raw);
+  EXPECT_EQ(call.form("mask", "full"), "1d");
+  EXPECT_EQ(call.form("ask", "none"), "full");
+  EXPECT_EQ(call.form("x", ""), "y-z.0");
+  EXPECT_EQ(call.form("past", "none"), "none");
+  raw.struct_size = offsetof(attest_attention, form);  // of an older attest
+  EXPECT_EQ(call.form("mask", "full"), "full");
+  raw = {};
+  EXPECT_EQ(call.form("mask", "full"), "full");
+}
+
 TEST(Plugin, SpeaksItsAbiAlone) {
   const attest::Plugin plugin{attest::subject(
                                   "a", "{}", [](const attest::Attention&) {}, "2"),
