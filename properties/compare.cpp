@@ -138,7 +138,8 @@ std::optional<Evidence> first_departure(Trial& trial, const Other& other, const 
   const Result& base = trial.base();
   const Problem& p = other.problem;
   const Tensor &out = other.out, &lse = other.lse;
-  const oracle::Rounding out_round = out_rounding(trial.contract(), out);
+  const Contract& theirs = other.contract != nullptr ? *other.contract : trial.contract();
+  const oracle::Rounding out_round = out_rounding(trial.contract(), base.out), its_round = out_rounding(theirs, out);
   const auto mapped = [&](std::array<Index, 4> index) { return to_base ? to_base(index) : index; };
   for (const Index row : judged_rows(p)) {
     const auto [b, h, i] = row_index(p, row);
@@ -147,7 +148,7 @@ std::optional<Evidence> first_departure(Trial& trial, const Other& other, const 
       const double x = base.out.at(at[0], at[1], at[2], at[3]), y = out.at(b, h, i, c);
       if (x == y) continue;
       if (auto evidence = departure({x, trial.oracle().out_enclosure(at[0], at[1], at[2], at[3]), out_round},
-                                    {y, other.oracle.out_enclosure(b, h, i, c), out_round}, "out", at, other.name))
+                                    {y, other.oracle.out_enclosure(b, h, i, c), its_round}, "out", at, other.name))
         return evidence;
     }
     if (!lse.present() || !base.lse.present()) continue;

@@ -74,6 +74,7 @@ struct Other {
   const Tensor &out, &lse;
   oracle::AttentionOracle& oracle;
   std::string_view name;
+  const Contract* contract = nullptr;  // that of the trial if it has none of its own
 };
 
 // The first judged element of `other` that departs from the element of the base result at to_base(its index).

@@ -77,9 +77,10 @@ Verdict check_other_form(Trial& trial) {
   if (info.form_contracts.empty() || info.contract(p.dtype, other.forms) == info.contract(p.dtype, p.forms)) {
     verdict = within_enclosures(trial, result.out, result.lse, name);
   } else {
-    oracle::AttentionOracle promised(info.contract(p.dtype, other.forms), other, inputs);
+    const Contract contract = info.contract(p.dtype, other.forms);
+    oracle::AttentionOracle promised(contract, other, inputs);
     const Counts counts = trial.judgement().counts;
-    if (auto evidence = first_departure(trial, {other, result.out, result.lse, promised, name}))
+    if (auto evidence = first_departure(trial, {other, result.out, result.lse, promised, name, &contract}))
       verdict = Verdict::fail(std::move(*evidence), counts);
     else
       verdict = held(counts);

@@ -76,6 +76,22 @@ TEST(OtherForm, HoldsEachResultToItsOwnContract) {
   EXPECT_EQ(verdict(wrong, plain).kind, VerdictKind::fail);
 }
 
+TEST(OtherForm, LetsAFormRoundItsResultAsItPromises) {
+  const test::Kernel rounded = [](const attest_attention& call) {
+    test::attend(call,
+                 {.score = {}, .open = {}, .output = [](const attest_attention&, double y, Index, Index, Index, Index) {
+                    return round_to(Format::f16, y);
+                  }});
+  };
+  TwoWays subject(rounded);
+  EXPECT_EQ(verdict(subject, plain).kind, VerdictKind::fail);
+  Contract f16 = contract_for(policy_from_text("f32,output=f16"));
+  f16.empty_row = EmptyRow::zero;
+  subject.edit().form_contracts = {{{{"way", "two"}}, {f16}}};
+  for (int seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(verdict(subject, plain + std::to_string(seed)).kind, VerdictKind::pass) << seed;
+}
+
 TEST(OtherForm, WarnsWhereTheContractLeavesTheResultOpen) {
   const test::Kernel nan_of_nothing = [](const attest_attention& call) {
     test::attend(call);
