@@ -49,9 +49,24 @@ std::span<const std::size_t> canary_laws() {
   return laws;
 }
 
-// What is wrong with the answer, if anything; `answered`: whether there was one to judge.
+// The contract of a problem beside one that has `given`: that of its own forms and dtype, but for a policy that the user gave.
+Contract contract_of(const Problem& problem, const SubjectInfo& info, const Contract& given) {
+  const Format dtype = given.policy[Stage::storage];
+  if (problem.dtype == dtype && info.form_contracts.empty()) return given;
+  Contract own = info.contract(problem.dtype, problem.forms);
+  if (problem.dtype != dtype) return own;
+  const auto index = static_cast<std::size_t>(std::ranges::find(info.dtypes, dtype) - info.dtypes.begin());
+  const bool declared = given.policy == info.contract(dtype).policy ||
+                        std::ranges::any_of(info.form_contracts, [&](const FormContract& of) {
+                          return given.policy == of.contracts.at(index).policy;
+                        });
+  if (!declared) own.policy = given.policy;
+  return own;
+}
+
+// What is wrong with the answer, if anything; `answered`: whether there was one to judge. `contract` is that of the call before.
 std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& contract, bool& answered) {
-  CaseOutcome outcome = check(problem, contract, bench, canary_laws());
+  CaseOutcome outcome = check(problem, contract_of(problem, bench.subject.info(), contract), bench, canary_laws());
   answered = outcome.executed();
   if (!outcome.reported) return std::nullopt;
   LawVerdict& law = outcome.laws[*outcome.reported];
@@ -160,9 +175,7 @@ void warm_up(Bench bench, const Contract& contract) {
 
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {
   for (const Asked& call : calls) {
-    const SubjectInfo& info = bench.subject.info();
-    const bool same = call.problem.dtype == contract.policy[Stage::storage] && info.form_contracts.empty();
-    const Contract its = same ? contract : info.contract(call.problem.dtype, call.problem.forms);
+    const Contract its = contract_of(call.problem, bench.subject.info(), contract);
     check(call.problem, its, bench, call.laws.empty() ? canary_laws() : std::span(call.laws));
   }
 }

@@ -180,6 +180,31 @@ TEST_F(Confirm, AKernelThatIsWrongEverywhereIsNotTakenForPoisoned) {
   for (const Finding& finding : summary.findings) EXPECT_EQ(finding.entry.seen, VerdictKind::fail);
 }
 
+// A canary that is right under what a form promises says nothing of a sound instance that fails under what the others do.
+TEST_F(Confirm, AFormThatPromisesLessMakesNoInstancePoisoned) {
+  const Policy f32 = policy_from_text("f32");
+  const auto inner = builtin_subject("builtin:fused", f32);
+  SubjectInfo info = inner->info();
+  info.name = "./coarse.so";
+  info.supports.forms = {{"hint", {"none", "coarse"}}};
+  Contract coarse = info.contract(Format::f32);
+  coarse.policy = policy_from_text("*=bf16,storage=f32,output=f32");
+  info.form_contracts = {{{{"hint", "coarse"}}, {coarse}}};
+  const test::FakeFactory subject(info, [&inner]() -> test::Answer {
+    const std::shared_ptr<Subject> kernel = inner->open();
+    return [kernel](const attest_attention& call) {
+      const CallResult result = kernel->run({&call, 1}).front();
+      change(call, [](double x) { return x * 1.0001; });  // right under bf16 alone
+      return result;
+    };
+  });
+  const std::unique_ptr<Subject> kernel = subject.open();
+  Instance instance;
+  const Bench bench{.subject = *kernel, .instance = &instance};
+  EXPECT_FALSE(ailment(bench, coarse));
+  EXPECT_FALSE(ailment(bench, info.contract(Format::f32)));
+}
+
 TEST_F(Confirm, ASoundInstanceIsLeftAlone) {
   const auto lives = std::make_shared<int>(0);
   const auto counted = stateful(*fused, [lives]() -> Meddle {
