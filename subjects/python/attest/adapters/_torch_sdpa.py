@@ -115,7 +115,8 @@ class FlashLse(Flash):
     given: it is asked what the public function would ask it. The log-sum-exp of a row without keys is 0 there
     (torch-flash-1), where nothing is promised; attest's word for such a row, -inf, is written by this adapter."""
 
-    forms = {form: Sdpa.forms[form] for form in ("mask", "causal", "scale")}
+    # "Attention mask dim in {2, 4}", which the public function brings about.
+    forms = {"mask": ["given", "narrowed"], "causal": Sdpa.forms["causal"], "scale": Sdpa.forms["scale"]}
     supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
 
     def attention(self, call):
