@@ -1,3 +1,31 @@
+"""The ONNX standard operator Attention on ONNX Runtime's CPUExecutionProvider.
+
+Document: "Attention", versions 23 and 24, in the operator schemas of ONNX 1.23. The sentences relied on:
+- diagonal: "query `i` attends key `j` iff `j <= i + offset`"; "`offset = past_sequence_length` when `past_key` is
+  provided; `offset = nonpad_kv_seqlen - q_sequence_length` (per batch) when an external cache is indicated by
+  `nonpad_kv_seqlen` without `past_key`; `offset = 0` when neither is provided";
+- empty rows: "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a zero
+  output row, not `NaN`" (an erratum of ONNX 1.23, "no opset bump", so it holds for models already written);
+- masks: "a boolean mask where a value of `True` indicates that the element should take part in attention, or a float
+  mask of the same type as query, key, value that is added to the attention score"; "Shape must be broadcastable to
+  `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`"; a boolean mask's "disallowed positions
+  contribute `-inf` to the bias, while a float `attn_mask` is added to the attention scores rather than disabling
+  positions";
+- softcap: the pattern is MatMul, softcap, Add, Softmax, so before the mask;
+- precision: the function body gives every step the type of Q, and "If softmax precision is not provided, the same
+  precision as the input of softmax (Q and K) is used";
+  With softmax_precision, "the floating-point precision used in softmax computation", the body casts to it before Softmax and
+  back behind it;
+- scale: "scale `Q`, `K` by `sqrt(scale)` before matmul": a negative scale is outside the operator, zero is inside.
+  scale and softcap are 32-bit attributes;
+- a mask's "last dimension can also be shorter than `total_sequence_length` and will be padded to
+  `total_sequence_length` with negative infinity": of length 1 it could mean either, and is not asked;
+- nonpad_kv_seqlen "should not be used together with `past_key` and `past_value` inputs".
+Nothing is said on determinism, on batches, on NaN: nothing is claimed. Version 25 adds windows, which onnxruntime
+1.31 refuses ("Unrecognized attribute: left_window_size"). bfloat16 is in the type list, but without a kernel here;
+double has no kernel either and runs as the function body.
+"""
+
 import numpy as np
 
 from attest import Unsupported
