@@ -8,7 +8,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // The smallest weight that no stage can flush to zero, so that it surely carries a NaN or an infinity of v along.

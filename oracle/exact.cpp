@@ -13,8 +13,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // The exponent of the last bit of a finite number that is not 0.
 int last_bit(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);

@@ -12,6 +12,9 @@ namespace attest::oracle {
 
 inline constexpr int lane_count = 8;
 
+// Takes off what the roundings of a quick level may have added to what it must not exceed.
+inline constexpr double slack = 1 - 1e-6;
+
 // The least multiple of lane_count from n on: how long an array of whole lanes is.
 constexpr std::int64_t padded(std::int64_t n) noexcept { return (n + lane_count - 1) / lane_count * lane_count; }
 

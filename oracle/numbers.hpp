@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "core/contract.hpp"
 #include "core/problem.hpp"
 
 namespace attest::oracle {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // exp and expm1 that stay finite, so that a vacuous bound is huge instead of NaN.
 inline double bounded(double x) { return std::min(x, 600.0); }

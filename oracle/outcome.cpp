@@ -7,8 +7,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 struct Edges {
   double lo, hi;
 };

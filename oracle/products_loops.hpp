@@ -9,8 +9,6 @@
 namespace attest::oracle::products {
 namespace {
 
-constexpr double slack = 1 - 1e-6;
-
 template <class L, int Rows>
 ATTEST_LANE_FN void score_rows(const double* q, Index q_stride, const double* kt, Index kt_stride, Index d, Index keys,
                                double* s, Index s_stride) {

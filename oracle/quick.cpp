@@ -13,8 +13,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double slack = 1 - 1e-6;
 constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
 
 }  // namespace

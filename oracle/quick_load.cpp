@@ -12,7 +12,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr Index most_together = 4096;
 
 }  // namespace

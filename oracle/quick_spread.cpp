@@ -14,8 +14,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double slack = 1 - 1e-6;
-
 // The power of two whose product with x > 0 lies in [1, 2); 2^1022 at most.
 double scale_to_one(double x) {
   const std::uint64_t exponent = std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(x) >> 52, 1);

@@ -8,8 +8,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // A score next to the largest double stays one.
 double finite(double x) { return std::min(x, std::numeric_limits<double>::max()); }
 

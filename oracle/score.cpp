@@ -8,8 +8,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 // c tanh(s/c): converting s and c, the division, tanh itself, the product, the stored result.
 void apply_softcap(const Numbers& n, Score& score) {
   const double c = n.softcap, s = score.z;

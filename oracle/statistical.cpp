@@ -8,7 +8,6 @@
 namespace attest::oracle {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double smallest_double = 0x1p-1022;  // the reference takes smaller weights for 0
 constexpr double lost_squares = 0x1p-500;      // of the largest value: what squares of smaller terms lose to underflow
 constexpr double most_below = std::numeric_limits<double>::max();
