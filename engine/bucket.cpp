@@ -30,7 +30,7 @@ void add_layout(std::vector<std::string>& parts, Layout layout, std::string_view
     parts.push_back(std::string(kind) + std::string(tensor));
 }
 
-std::string predicates(const Problem& p) {
+std::vector<std::string> predicates(const Problem& p) {
   std::vector<std::string> parts;
   const auto add = [&](bool holds, const char* text) {
     if (holds) parts.emplace_back(text);
@@ -53,18 +53,10 @@ std::string predicates(const Problem& p) {
   add_layout(parts, p.out_layout, "out");
   if (p.keep != Keep::none || p.bias != Bias::none) add_layout(parts, p.mask_layout, "mask");
   for (const FormChoice& form : p.forms) parts.push_back(form.name + "=" + form.value);
-  return join(parts);
+  return parts;
 }
 
-// One of 0, 1, small, tile, long: enough to tell decode from prefill.
-char size_class(Index n) {
-  if (n <= 1) return n == 0 ? '0' : '1';
-  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
-}
-
-}  // namespace
-
-std::string mask_class(const Problem& p) {
+std::vector<std::string> masks(const Problem& p) {
   std::vector<std::string> parts;
   if (p.causal) parts.emplace_back(p.align == Align::top_left ? "causal" : "causal-br");
   if (p.window_left >= 0 || p.window_right >= 0) parts.emplace_back("window");
@@ -87,12 +79,28 @@ std::string mask_class(const Problem& p) {
       break;
   }
   if (p.lengths != Lengths::none) parts.emplace_back("lengths");
-  return join(parts);
+  return parts;
+}
+
+// One of 0, 1, small, tile, long: enough to tell decode from prefill.
+char size_class(Index n) {
+  if (n <= 1) return n == 0 ? '0' : '1';
+  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
+}
+
+}  // namespace
+
+std::string mask_class(const Problem& p) { return join(masks(p)); }
+
+std::vector<std::string> settings_of(const Problem& p) {
+  std::vector<std::string> settings = masks(p);
+  std::ranges::move(predicates(p), std::back_inserter(settings));
+  return settings;
 }
 
 std::string bucket_of(const FailureKey& key, std::string_view subject, const Policy& policy, const Problem& minimal) {
   return to_text(key) + ":" + portable_subject(subject) + ":" + formats_of(policy, minimal) + ":" +
-         mask_class(minimal) + ":" + predicates(minimal);
+         mask_class(minimal) + ":" + join(predicates(minimal));
 }
 
 std::string signature_of(const FailureKey& key, const Problem& p) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -10,6 +11,9 @@ namespace attest::engine {
 
 // What masks keys in a problem: "none", or the names of the fields that do, as in "causal+keep+lengths".
 std::string mask_class(const Problem& problem);
+
+// What a bucket says of a problem: the masks and the predicates, a word each.
+std::vector<std::string> settings_of(const Problem& problem);
 
 // The defect a minimal failing case stands for: key, subject, formats, mask class and the predicates that still hold on it
 // ("batch+grouped+lq<lk+strided-k"). Never raw shapes or seeds. Parts are joined by ':'.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "engine/bucket.hpp"
 #include "engine/failure.hpp"
 #include "engine/study.hpp"
 #include "properties/property.hpp"
@@ -55,6 +56,8 @@ class Clustering {
     });
     join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return under_one_condition(a, b); });
+    join([this](const Siblings& a, const Siblings& b) { return refused_anyway(a, b) || refused_anyway(b, a); });
     if (known_.probe)
       join([this](const Siblings& a, const Siblings& b) {
         return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
@@ -123,6 +126,36 @@ class Clustering {
     const Studied& speaker = few.speaker;
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
+  }
+  // Whether both say the same words and need one thing alike, beside what each needs.
+  [[nodiscard]] bool under_one_condition(const Siblings& a, const Siblings& b) const {
+    return comparable(a, b) && entry(a.speaker).seen == VerdictKind::error &&
+           std::ranges::any_of(a.speaker.learned.predicate.atoms, [&](const Atom& atom) {
+             return std::ranges::find(b.speaker.learned.predicate.atoms, atom) !=
+                    b.speaker.learned.predicate.atoms.end();
+           });
+  }
+  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not needed
+  // that, it would have been shrunk without.
+  [[nodiscard]] bool refused_anyway(const Siblings& one, const Siblings& other) const {
+    return std::ranges::any_of(one.members, [&](const Studied& more) {
+      return std::ranges::any_of(other.members,
+                                 [&](const Studied& less) { return holds_all(entry(more), entry(less)); });
+    });
+  }
+  [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
+    if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
+      return false;
+    if (makes_calls(less) && less.property != more.property) return false;
+    const Problem &p = more.problem, &q = less.problem;
+    if (q.dtype != p.dtype && q.dtype != Format::f32) return false;  // f32 is where shrinking goes
+    for (const auto dimension :
+         {&Problem::b, &Problem::hq, &Problem::hkv, &Problem::lq, &Problem::lk, &Problem::d, &Problem::dv})
+      if (p.*dimension < q.*dimension) return false;
+    const std::vector<std::string> has = settings_of(p), needs = settings_of(q);
+    return !needs.empty() && std::ranges::all_of(needs, [&](const std::string& setting) {
+      return std::ranges::find(has, setting) != has.end();
+    });
   }
   [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
     std::set<std::string> buckets;

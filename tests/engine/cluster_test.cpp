@@ -69,6 +69,34 @@ TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
   }
 }
 
+// One cause, told in one message, with two conditions each of which lets it show.
+TEST(Cluster, OneMessageUnderASharedConditionIsOneDefect) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  for (const bool shared : {true, false}) {
+    const auto subject = test::meddled(*fused, [shared](const attest_attention& call, CallResult result) {
+      const bool rare = call.threads == 4, masked = call.keep.data != nullptr, capped = call.softcap > 0;
+      const bool refused = shared ? rare && (masked || capped) : (rare && masked) || (call.causal && capped);
+      return refused ? CallResult{CallStatus::error, "no such plan", 0} : result;
+    });
+    const Summary summary = campaign(*subject, "./shared.so", 3000);
+    EXPECT_EQ(summary.defects.size(), shared ? 1u : 2u);
+  }
+}
+
+// What is refused for one thing is refused in other words where more is set; a refusal for something else is not.
+TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  for (const bool causal_too : {true, false}) {
+    const auto subject = test::meddled(*fused, [causal_too](const attest_attention& call, CallResult result) {
+      const bool capped = call.softcap > 0;
+      if (capped && (call.causal || !causal_too)) return CallResult{CallStatus::error, "no place for a cap", 0};
+      return call.causal ? CallResult{CallStatus::error, "no such plan", 0} : result;
+    });
+    const Summary summary = campaign(*subject, "./words.so");
+    EXPECT_EQ(summary.defects.size(), causal_too ? 1u : 2u);
+  }
+}
+
 // Of the failures of one law most are never shrunk, and nobody says whose they are. Neither defect shows in all of its problems,
 // and a single failure of another law lies where both may.
 TEST(Cluster, AFrequentDefectHidesNoRareOne) {
