@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/utsname.h>
+
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
@@ -58,6 +60,23 @@ std::optional<std::string> script_of(const Settings& settings, const engine::Ent
   }
 }
 
+// What the subject quotes; nothing where it cannot be asked here.
+std::vector<Quote> documents_of(const Settings& settings, const engine::Entry& entry) {
+  try {
+    return open_subject_of_entry(settings, entry)->info().documents;
+  } catch (const Error& error) {
+    std::cerr << "attest: " << error.what() << "; the export goes without its documents\n";
+    return {};
+  }
+}
+
+// "Linux x86_64".
+std::string system_name() {
+  utsname names{};
+  if (uname(&names) != 0) return "an unknown system";
+  return fmt::format("{} {}", names.sysname, names.machine);
+}
+
 void write_text(const std::string& text, const std::optional<std::string>& path) {
   if (!path) {
     std::cout << text;
@@ -70,8 +89,8 @@ void write_text(const std::string& text, const std::optional<std::string>& path)
 
 int export_entry(const Settings& settings, const std::string& path) {
   const auto format = settings.text("to");
-  if (!format || (*format != "python" && *format != "npz"))
-    throw usage_error(fmt::format("--to {}: this version exports python and npz", format.value_or("(nothing)")));
+  if (!format || (*format != "python" && *format != "npz" && *format != "issue"))
+    throw usage_error(fmt::format("--to {}: this version exports python, npz and issue", format.value_or("(nothing)")));
   const engine::Entry entry = engine::read_entry(path);
   const Inputs inputs = materialise(entry.problem);
   const auto output = settings.text("output");
@@ -90,7 +109,10 @@ int export_entry(const Settings& settings, const std::string& path) {
       earlier.push_back({call, std::move(its), std::move(made)});
     }
   auto out = code && code->empty() ? run_subject(settings, entry, inputs).out : std::nullopt;
-  write_text(report::python_script({entry, inputs, std::move(out), code.value_or(""), {}, std::move(earlier)}), output);
+  const report::Exported exported{entry, inputs, std::move(out), code.value_or(""), {}, std::move(earlier)};
+  write_text(*format == "issue" ? report::issue_text(exported, documents_of(settings, entry), system_name())
+                                : report::python_script(exported),
+             output);
   return 0;
 }
 
@@ -101,8 +123,8 @@ void add_export(CLI::App& app, Run& run) {
   auto file = std::make_shared<std::string>();
   auto settings = std::make_shared<Settings>();
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
-  std::vector<Option> options{{"to", "python|npz", "what to write"},
-                              {"output", "FILE", "where to (python: stdout)", "o"},
+  std::vector<Option> options{{"to", "python|npz|issue", "what to write"},
+                              {"output", "FILE", "where to (python and issue: stdout)", "o"},
                               {"subject", "SUBJECT", "run this subject instead of the one the file names"}};
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);

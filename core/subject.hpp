@@ -10,6 +10,7 @@
 
 #include "attest/plugin.h"
 #include "core/contract.hpp"
+#include "core/documents.hpp"
 #include "core/problem.hpp"
 
 namespace attest {
@@ -65,6 +66,7 @@ struct SubjectInfo {
   std::vector<Policy> policies;        // one per entry of dtypes
   bool policy_declared = true;         // false: the most generous reading of each dtype, said aloud
   std::vector<FormContract> form_contracts;
+  std::vector<Quote> documents;
 
   // The contract for a dtype, where `forms` are chosen: by the form_contracts that names most of them, all of its own among
   // them. Throws Error(usage) if the subject does not offer the dtype.

@@ -4,7 +4,9 @@
 // mathematical problem is the very same; what a form promises may differ, and then each result is held to its own contract. Where a
 // contract leaves a result open (a row without keys, an overflow), two forms that give different classes are no defect by
 // contract: a warning. Catches a path of a library that forgets an argument, and that others take from it.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,23 @@ Problem said_otherwise(Problem p, const Supports& supports) {
   const FormOffer& offer = *offers[below(draw(p, 171), offers.size())];
   set_form(p.forms, offer, offer.values[1 + below(draw(p, 172), offer.values.size() - 1)]);
   return p;
+}
+
+// What the documents say of the forms in which two calls differ, the other's sentence first, and of what is left open.
+std::string in_their_words(const SubjectInfo& info, const Problem& p, const Problem& other) {
+  std::vector<Quote> quotes;
+  for (const FormChoice& said : other.forms.empty() ? p.forms : other.forms) {
+    const auto offer = std::ranges::find(info.supports.forms, said.name, &FormOffer::name);
+    for (const Problem* one : {&other, &p})
+      std::ranges::move(quotes_on_form(info.documents, said.name, form_value(*offer, one->forms)),
+                        std::back_inserter(quotes));
+  }
+  constexpr std::string_view open[] = {"empty_row", "nan"};
+  std::ranges::copy_if(info.documents, std::back_inserter(quotes),
+                       [&](const Quote& quote) { return std::ranges::find(open, quote.about) != std::end(open); });
+  std::string text;
+  for (const Quote& quote : quotes) text += "; " + quote.about + ": " + quote.text;
+  return text;
 }
 
 std::string in_words(const Problem& p) {
@@ -86,7 +105,7 @@ Verdict check_other_form(Trial& trial) {
       verdict = held(counts);
   }
   if (verdict.kind == VerdictKind::fail) return verdict;
-  if (auto evidence = disagreement(trial, result.out, name)) {
+  if (auto evidence = disagreement(trial, result.out, name + in_their_words(info, p, other))) {
     verdict.kind = VerdictKind::warn;
     verdict.reason = "forms disagree where the contract leaves it open";
     verdict.evidence = std::move(evidence);

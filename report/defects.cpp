@@ -25,36 +25,6 @@ std::string line(std::string_view label, const std::string& text) {
 
 std::string cases(std::uint64_t n) { return grouped(n) + (n == 1 ? " case" : " cases"); }
 
-// Neighbours that pass, those that tell most first: one less of a dimension, then options, then values.
-std::string passing(const Entry& entry) {
-  if (!entry.minimal) return {};
-  std::vector<std::string> told;
-  const auto add = [&](auto&& wanted) {
-    for (const std::string& change : entry.neighbours) {
-      const std::string name = change.substr(0, change.find(':'));
-      const bool again = std::ranges::any_of(told, [&](const std::string& t) { return t.starts_with(name + ":"); });
-      if (told.size() < most_neighbours && !again && wanted(name, change)) told.push_back(change);
-    }
-  };
-  const auto is_dimension = [](const std::string& name) {
-    const Field* field = find_field(name);
-    return field && field->kind == FieldKind::integer && field->always_printed;
-  };
-  add([&](const std::string& name, const std::string& change) {
-    if (!is_dimension(name)) return false;
-    const std::size_t arrow = change.find(" -> ");
-    if (arrow == std::string::npos) return false;
-    const auto from = parse_double(change.substr(name.size() + 2, arrow - name.size() - 2));
-    const auto to = parse_double(change.substr(arrow + 4));
-    return from && to && *from - *to == 1;
-  });
-  add([&](const std::string& name, const std::string&) {
-    const Field* field = find_field(name);
-    return field && !is_dimension(name) && name != "values" && name != "seed" && !name.ends_with("_form");
-  });
-  return fmt::format("{}", fmt::join(told, ", "));
-}
-
 std::string where(const Defect& defect) {
   const auto& [failing, asked, failing_elsewhere, elsewhere] = defect.counts;
   if (asked + elsewhere < 2) return {};
@@ -84,7 +54,7 @@ std::string size_of(const Entry& entry) {
                                  grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
                                  entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
                                  grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
-  if (const std::string told = passing(entry); !told.empty()) text += "; passes at " + told;
+  if (const std::string told = neighbours_that_pass(entry); !told.empty()) text += "; passes at " + told;
   return text;
 }
 
@@ -110,6 +80,35 @@ std::string in_short(const Summary& summary, const Defect& defect, std::size_t n
 
 }  // namespace
 
+std::string neighbours_that_pass(const Entry& entry) {
+  if (!entry.minimal) return {};
+  std::vector<std::string> told;
+  const auto add = [&](auto&& wanted) {
+    for (const std::string& change : entry.neighbours) {
+      const std::string name = change.substr(0, change.find(':'));
+      const bool again = std::ranges::any_of(told, [&](const std::string& t) { return t.starts_with(name + ":"); });
+      if (told.size() < most_neighbours && !again && wanted(name, change)) told.push_back(change);
+    }
+  };
+  const auto is_dimension = [](const std::string& name) {
+    const Field* field = find_field(name);
+    return field && field->kind == FieldKind::integer && field->always_printed;
+  };
+  add([&](const std::string& name, const std::string& change) {
+    if (!is_dimension(name)) return false;
+    const std::size_t arrow = change.find(" -> ");
+    if (arrow == std::string::npos) return false;
+    const auto from = parse_double(change.substr(name.size() + 2, arrow - name.size() - 2));
+    const auto to = parse_double(change.substr(arrow + 4));
+    return from && to && *from - *to == 1;
+  });
+  add([&](const std::string& name, const std::string&) {
+    const Field* field = find_field(name);
+    return field && !is_dimension(name) && name != "values" && name != "seed" && !name.ends_with("_form");
+  });
+  return fmt::format("{}", fmt::join(told, ", "));
+}
+
 std::string finding_lines(const Finding& finding) {
   const Entry& entry = finding.entry;
   const bool drift = entry.property == engine::drift_name;
@@ -130,8 +129,8 @@ std::string defects_text(const Summary& summary) {
   for (const Defect& defect : summary.defects) {
     ++number;
     if (defect.known)
-      known += fmt::format("  {}. known: {}  in {}\n", number,
-                           summary.findings[defect.findings.front()].entry.bucket, cases(defect.failures));
+      known += fmt::format("  {}. known: {}  in {}\n", number, summary.findings[defect.findings.front()].entry.bucket,
+                           cases(defect.failures));
     else if (told++ < most_in_full)
       full += in_full(summary, defect, number);
     else if (told <= most_in_short)

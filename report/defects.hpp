@@ -15,6 +15,10 @@ std::string finding_lines(const engine::Finding& finding);
 // of both". Empty for others.
 std::string in_words(const engine::Entry& entry);
 
+// Neighbours of a minimal problem that pass, those that tell most first: one less of a dimension, then options. "lk: 65 -> 64,
+// causal: 1 -> 0"; empty where the problem is not minimal.
+std::string neighbours_that_pass(const engine::Entry& entry);
+
 // The keys that take part in the witness's row, "0, 2..4 of 7", where a mask tensor or lengths decide that; else empty.
 std::string open_keys(const engine::Entry& entry);
 

@@ -1,9 +1,12 @@
 #pragma once
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/documents.hpp"
 #include "core/inputs.hpp"
 #include "engine/corpus.hpp"
 
@@ -28,6 +31,11 @@ struct Exported {
 // A self-contained script: literal tensors, the attention that this problem asks for in float64, the subject's answer, and
 // both at the witness. Needs NumPy, and what subject_code needs.
 std::string python_script(const Exported& exported);
+
+// A draft of an issue for the tracker of whoever keeps the kernel, in Markdown: title, what happens and what is expected, what the
+// documents say, the script of python_script(), what was tried, the environment. `documents`: of the subject. `system`: the machine
+// on which the subject was asked.
+std::string issue_text(const Exported& exported, std::span<const Quote> documents, std::string_view system);
 
 // Tensors as an uncompressed .npz: q, k, v, and bias, keep, kv_lengths, out, lse where present; bf16 as uint16. A member
 // manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be written.

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/glob.hpp"
+#include "subjects/describe_documents.hpp"
 #include "subjects/describe_forms.hpp"
 #include "subjects/message.hpp"
 
@@ -278,7 +279,7 @@ SubjectInfo read(const json& object) {
       info.concurrent = flag(value, key);
     else if (key == "supports")
       info.supports = read_supports(value);
-    else if (key != "contract")
+    else if (key != "contract" && key != "documents")
       throw usage_error("there is no key '" + one_line(key) + "': docs/plugin.md lists them");
   }
   for (const char* needed : {"ops", "dtypes"})
@@ -287,6 +288,7 @@ SubjectInfo read(const json& object) {
   read_policies(contract, info);
   read_contract(contract, info);
   read_form_contracts(object, contract, info);
+  info.documents = read_documents(object.value("documents", json::object()), info.supports.forms);
   return info;
 }
 

@@ -105,6 +105,10 @@ TEST(OtherForm, WarnsWhereTheContractLeavesTheResultOpen) {
   EXPECT_EQ(found.kind, VerdictKind::warn);
   ASSERT_TRUE(found.evidence);
   EXPECT_NE(found.evidence->note.find("forms disagree"), std::string::npos);
+  subject.edit().documents = {{"form.way=two", "Two: as you like"}, {"form.way", "One: as ever"}, {"scale", "any"}};
+  const std::string quoted = verdict(subject, empty, EmptyRow::unspecified).evidence->note;
+  EXPECT_NE(quoted.find("form.way=two: Two: as you like; form.way: One: as ever"), std::string::npos) << quoted;
+  EXPECT_EQ(quoted.find("scale"), std::string::npos);
   EXPECT_EQ(verdict(subject, empty, EmptyRow::zero).kind, VerdictKind::fail);
 }
 

@@ -123,6 +123,41 @@ void expect_faithful(const engine::Entry& entry, int at_least_judged = 1) {
 
 Edit edit(Edit::Tensor tensor, std::array<Index, 4> index, double value) { return {tensor, index, value}; }
 
+// What the title, the sentences and what was tried are made of, and a script that runs as it stands.
+TEST(Issue, SaysWhatTheEntryHolds) {
+  engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0 values=integers:1 seed=3");
+  entry.subject_version = "kernel 3.1";
+  entry.minimal = true;
+  entry.neighbours = {"lk: 2 -> 1", "scale: 0 -> default"};
+  entry.explained = engine::Explained{{"policy-bound", VerdictKind::fail, "finite"}, "scale==0", {41, 42, 0, 9800}};
+  Evidence& seen = entry.evidence.emplace();
+  seen = {.tensor = "out", .got = 3.5, .expected = 2, .lo = 1.75, .hi = 2.25, .wrong = Wrong::finite, .note = ""};
+  const Inputs inputs = materialise(entry.problem);
+  const std::vector<Quote> documents{{"scale", "Manual: \"any scale\""}, {"causal", "Manual: \"the diagonal\""}};
+  const std::string text = report::issue_text({entry, inputs, std::nullopt, {}}, documents, "Linux x86_64");
+  for (const char* part :
+       {"# builtin:fused, f32: wrong result with scale=0\n", "out[0,0,0,0] = 3.5, expected 2",
+        "precision `f32` stays within 1.75 .. 2.25", "> Manual: \"any scale\"\n",
+        "It is right with lk: 2 -> 1, scale: 0", "41 of 42 go wrong where `scale==0`, and 0 of 9,800 elsewhere",
+        "- kernel 3.1\n- Linux x86_64\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  EXPECT_EQ(text.find("the diagonal"), std::string::npos);
+  const std::size_t begin = text.find("```python\n") + 10;
+  const TemporaryFolder folder;
+  const std::string printed = run_python(text.substr(begin, text.find("```", begin) - begin), folder.path());
+  EXPECT_NE(printed.find("expected"), std::string::npos) << printed;
+
+  entry.evidence->got = nan;
+  EXPECT_NE(report::issue_text({entry, inputs, std::nullopt, {}}, {}, "").find("the result is nan"), std::string::npos);
+  entry.evidence.reset();
+  entry.seen = VerdictKind::error;
+  entry.reason = "no such scale";
+  const std::string refused = report::issue_text({entry, inputs, std::nullopt, {}}, {}, "Linux");
+  EXPECT_NE(refused.find("a valid call is refused"), std::string::npos);
+  EXPECT_NE(refused.find("`no such scale`"), std::string::npos);
+  EXPECT_NE(refused.find("Quote here the sentence"), std::string::npos);
+}
+
 class Script : public testing::TestWithParam<const char*> {};
 
 TEST_P(Script, AgreesWithTheOracle) { expect_faithful(entry_of(GetParam())); }

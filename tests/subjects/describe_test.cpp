@@ -56,6 +56,26 @@ TEST(Describe, FormsAndWhatTheyPromise) {
   EXPECT_EQ(contract("form.build=static form.hint=f16").empty_row, EmptyRow::zero);
 }
 
+TEST(Describe, SentencesAndWhatTheyAreAbout) {
+  const SubjectInfo info = read_more(
+      R"("supports":{"forms":{"mask":["full","1d","0d"]}},
+         "documents":{"causal":"Manual 3: \"j <= i\"","scale":["one","two"],"form.mask=1d":"ranks","form.mask":"shapes",
+                      "empty_row":"zeros","deterministic":"the same bits"})");
+  const auto about = [&](const char* problem, std::vector<std::string_view> promises = {}) {
+    std::vector<std::string> found;
+    for (const Quote& quote : quotes_on(info.documents, problem_from_text(problem), promises))
+      found.push_back(quote.text);
+    return found;
+  };
+  using Found = std::vector<std::string>;
+  EXPECT_EQ(about("lk=1"), Found{});
+  EXPECT_EQ(about("lk=1 causal=1"), Found{"Manual 3: \"j <= i\""});
+  EXPECT_EQ(about("lk=1 scale=0"), (Found{"one", "two"}));
+  EXPECT_EQ(about("lk=1 form.mask=1d"), Found{"ranks"});
+  EXPECT_EQ(about("lk=1 form.mask=0d"), Found{"shapes"});
+  EXPECT_EQ(about("lk=1", {"empty_row"}), Found{"zeros"});
+}
+
 TEST(Describe, ReadsTheInterfacesExample) {
   const SubjectInfo info = read(R"({"ops":["attention"],"dtypes":["f16","bf16","f32"],"concurrent":true,
     "supports":{"causal":true,"align":["bottom_right"],"gqa":true,"bias":true,"bias_dtypes":["same","bf16"],
@@ -196,6 +216,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","contract":{}}]}})"), "the subject's own"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","contract":{"policy":"f15"}}]}})"),
               "f15"},
+        Wrong{ATTEST_DESCRIBE(R"("documents":[])"), "'documents' must be an object"},
+        Wrong{ATTEST_DESCRIBE(R"("documents":{"casual":"a"})"), "'documents.casual' is about nothing of a call"},
+        Wrong{ATTEST_DESCRIBE(R"("documents":{"form.mask":"a"})"), "'documents.form.mask' is about nothing of a call"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a"]}},"documents":{"form.mask=b":"a"})"), "form.mask=b"},
+        Wrong{ATTEST_DESCRIBE(R"("documents":{"causal":1})"), "'documents.causal' must be a sentence of up to 400"},
+        Wrong{ATTEST_DESCRIBE(R"("documents":{"causal":["a",""]})"), "'documents.causal' must be a sentence"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":"f15"})"), "f15"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":3})"), "'contract.policy' must be a policy"},
         Wrong{ATTEST_DESCRIBE(R"("contract":{"policy":{"f16":"f16"}})"), "dtype 'f16', which the subject"},
