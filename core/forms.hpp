@@ -24,6 +24,7 @@ struct FormChoice {
   friend bool operator==(const FormChoice&, const FormChoice&) = default;
 };
 
+inline constexpr std::string_view form_prefix = "form.";  // of a form's name in texts: "form.mask=1d"
 inline constexpr std::size_t most_forms = 16, most_form_values = 16, longest_form_word = 32;
 
 // Whether this can be the name of a form: small letters, digits and _, a letter first. A value may begin with a digit, and hold

@@ -13,7 +13,6 @@
 namespace attest {
 namespace {
 
-constexpr std::string_view form_prefix = "form.";
 
 std::optional<Index> parse_integer(std::string_view text) {
   Index value = 0;

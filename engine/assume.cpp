@@ -29,7 +29,6 @@ namespace {
 using Node = Assumption::Node;
 using NodePtr = std::shared_ptr<Node>;
 
-constexpr std::string_view form_prefix = "form.";
 constexpr int deepest_nesting = 64;
 constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
 

@@ -118,7 +118,7 @@ void Domain::narrow_form(std::string_view form, const std::function<bool(std::st
   if (found->values.empty()) throw usage_error("the domain holds no problem: nothing is left of form." + found->name);
 }
 
-std::vector<std::string> Domain::values_of(const FormOffer& offer) const {
+const std::vector<std::string>& Domain::values_of(const FormOffer& offer) const {
   return std::ranges::find(forms_, offer.name, &FormOffer::name)->values;
 }
 

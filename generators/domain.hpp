@@ -40,7 +40,7 @@ class Domain {
   // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
   void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps);
   // The values of an offered form that may be drawn, in its order.
-  [[nodiscard]] std::vector<std::string> values_of(const FormOffer& offer) const;
+  [[nodiscard]] const std::vector<std::string>& values_of(const FormOffer& offer) const;
 
   // Whether narrow() takes this field.
   [[nodiscard]] static bool narrows(std::string_view field) noexcept;

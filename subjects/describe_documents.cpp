@@ -15,8 +15,8 @@ using nlohmann::json;
 
 // "form.mask", "form.mask=1d".
 bool is_about_forms(std::string_view about, const std::vector<FormOffer>& forms) {
-  if (!about.starts_with("form.")) return false;
-  about.remove_prefix(5);
+  if (!about.starts_with(form_prefix)) return false;
+  about.remove_prefix(form_prefix.size());
   const std::string_view name = about.substr(0, about.find('='));
   const auto offer = std::ranges::find(forms, name, &FormOffer::name);
   if (offer == forms.end()) return false;

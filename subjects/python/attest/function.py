@@ -16,26 +16,27 @@ OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", 
            "lse", "out", "threads", "form")
 
 
-def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None):
+def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None, documents=None):
     """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
     out, or (out, lse) if it takes `lse` and is asked for it. Arrays are numpy's, or torch's if q is annotated with a
     torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
-    what the kernel promises. Both are the objects of docs/plugin.md. Returns the function unchanged.
+    what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. Returns the
+    function unchanged.
     """
     def register(f):
-        REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}))
+        REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {}))
         return f
     return register if function is None else register(function)
 
 
 class FunctionSubject:
-    def __init__(self, function, name, version, dtypes, contract, supports):
+    def __init__(self, function, name, version, dtypes, contract, supports, documents):
         self.name, self.version = name, str(version)
         self.function = function
         self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]
-        self.contract, self.declared = dict(contract), dict(supports)
+        self.contract, self.declared, self.documents = dict(contract), dict(supports), dict(documents)
         self.takes = option_names(name, function)
         self.first_forms = first_forms(name, self.declared.get("forms", {}), self.takes)
         self.corner_is_said = "align" in self.takes or "align" in self.declared
@@ -50,7 +51,7 @@ class FunctionSubject:
         supports["scale"] = "any" if "scale" in takes else "default"
         supports["gqa"] = False  # no parameter shows it: declare it with supports={"gqa": True}
         return {"ops": ["attention"], "dtypes": self.dtypes, "supports": {**supports, **self.declared},
-                "contract": self.contract}
+                "contract": self.contract, "documents": self.documents}
 
     def attention(self, call):
         if not self.corner_is_said and corner_matters(call):
