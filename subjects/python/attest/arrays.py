@@ -4,7 +4,26 @@ import numpy as np
 from .protocol import Unsupported
 
 
-class NumpyArrays:
+class HostArrays:
+    """Arrays in the call's own memory: a call needs no place of its own."""
+
+    def begin(self, _call):
+        return self
+
+    def target(self, view, _dtype):
+        """Where a result of that view goes."""
+        return view
+
+    def run(self, function, *arguments, **options):
+        return function(*arguments, **options)
+
+    def end(self, results):
+        for array, target in results:
+            if array is not target:
+                target[...] = array
+
+
+class NumpyArrays(HostArrays):
     def __init__(self):
         try:
             from ml_dtypes import bfloat16
@@ -30,7 +49,7 @@ class NumpyArrays:
         return (result.view(np.uint16) if name == "bf16" else result), name
 
 
-class TorchArrays:
+class TorchArrays(HostArrays):
     def __init__(self):
         import torch
         self.torch = torch

@@ -2,45 +2,51 @@
 import difflib
 import inspect
 
+import numpy as np
+
 from . import function_script
 from .arrays import NumpyArrays, TorchArrays
+from .device import DeviceArrays
 from .protocol import Unsupported
 
 REGISTRY = []  # what the decorator has seen, in order
 
 DTYPES = {"f16": "f16", "float16": "f16", "half": "f16", "bf16": "bf16", "bfloat16": "bf16",
           "f32": "f32", "float32": "f32", "float": "f32", "f64": "f64", "float64": "f64", "double": "f64"}
+LSE = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # what a log-sum-exp is stored in
 
 # Everything a function may take besides q, k and v.
 OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", "window_left", "window_right",
            "lse", "out", "threads", "form")
 
 
-def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None, documents=None):
+def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None, documents=None,
+            device=None):
     """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
     out, or (out, lse) if it takes `lse` and is asked for it. Arrays are numpy's, or torch's if q is annotated with a
     torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
     what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. Returns the
-    function unchanged.
+    function unchanged. `device`, by torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there.
     """
     def register(f):
-        REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {}))
+        REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {},
+                                        device))
         return f
     return register if function is None else register(function)
 
 
 class FunctionSubject:
-    def __init__(self, function, name, version, dtypes, contract, supports, documents):
+    def __init__(self, function, name, version, dtypes, contract, supports, documents, device=None):
         self.name, self.version = name, str(version)
-        self.function = function
+        self.function, self.device = function, device
         self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]
         self.contract, self.declared, self.documents = dict(contract), dict(supports), dict(documents)
         self.takes = option_names(name, function)
         self.first_forms = first_forms(name, self.declared.get("forms", {}), self.takes)
         self.corner_is_said = "align" in self.takes or "align" in self.declared
-        self.arrays = TorchArrays() if wants_torch(function) else NumpyArrays()
+        self.arrays = DeviceArrays(device) if device else TorchArrays() if wants_torch(function) else NumpyArrays()
         # (parameter, Call -> value), bound once so that a call costs one pass over a list.
         self.bindings = [(option, getattr(self, "get_" + option)) for option in OPTIONS if option in self.takes]
 
@@ -57,51 +63,52 @@ class FunctionSubject:
         if not self.corner_is_said and corner_matters(call):
             raise Unsupported(f"{self.name} does not say which corner the diagonal starts from: take `align`, or "
                               'declare supports={"align": ["top_left"]}')
-        enter = self.arrays.enter
-        dtype = call.dtype
-        options = {option: get(call) for option, get in self.bindings}
-        result = self.function(enter(call.q, dtype), enter(call.k, dtype), enter(call.v, dtype), **options)
+        place = self.arrays.begin(call)
+        enter, dtype = place.enter, call.dtype
+        options = {option: get(call, place) for option, get in self.bindings}
+        result = place.run(self.function, enter(call.q, dtype), enter(call.k, dtype), enter(call.v, dtype), **options)
+        returned = []
         if "lse" in self.takes and call.lse is not None:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise TypeError(f"{self.name} was asked for lse and did not return (out, lse)")
             result, lse = result
-            self.store("lse", lse, call.lse, None)
+            returned.append((self.checked(place, "lse", lse, call.lse, None), place.target(call.lse, LSE[call.lse.dtype])))
         if result is not None or "out" not in self.takes:
-            self.store("out", result, call.out, dtype)
+            returned.append((self.checked(place, "out", result, call.out, dtype), place.target(call.out, dtype)))
+        return place.end(returned)
 
-    def store(self, what, result, target, dtype):
-        """Copies a result into the call's tensor. A dtype of None accepts f32 and f64 and rounds."""
+    def checked(self, place, what, result, target, dtype):
+        """A result of the shape and the dtype that the call's tensor has. A dtype of None accepts f32 and f64."""
         try:
-            array, got = self.arrays.leave(result)
+            array, got = place.leave(result)
         except TypeError as error:
             raise TypeError(f"{self.name} returned {error} for {what}") from None
-        if array.shape != target.shape:
-            raise ValueError(f"{self.name} returned {what} of shape {array.shape} instead of {target.shape}")
+        if tuple(array.shape) != target.shape:
+            raise ValueError(f"{self.name} returned {what} of shape {tuple(array.shape)} instead of {target.shape}")
         if got not in (("f32", "f64") if dtype is None else (dtype,)):
             wanted = "f32 or f64" if dtype is None else f"{dtype}: end with a conversion to the type of q"
             raise TypeError(f"{self.name} returned {what} as {got} instead of {wanted}")
-        if array is not target:
-            target[...] = array
+        return array
 
     def script(self, call, beside):
         return function_script.source(self, call, beside)
 
-    # What each option is given as: None stands for an absent tensor and an unbounded window.
-    def get_scale(self, call): return call.scale
-    def get_causal(self, call): return call.causal
-    def get_align(self, call): return ("top_left", "bottom_right")[call.align]
-    def get_softcap(self, call): return call.softcap
-    def get_threads(self, call): return call.threads
-    def get_lse(self, call): return call.lse is not None
-    def get_window_left(self, call): return None if call.window_left < 0 else call.window_left
-    def get_window_right(self, call): return None if call.window_right < 0 else call.window_right
-    def get_bias(self, call): return None if call.bias is None else self.arrays.enter(call.bias, call.bias_dtype)
-    def get_keep(self, call): return None if call.keep is None else self.arrays.enter(call.keep, "bool")
-    def get_form(self, call): return {**self.first_forms, **call.form}
-    def get_out(self, call): return self.arrays.enter(call.out, call.dtype)
+    # What each option is given as: None stands for an absent tensor and an unbounded window. `place`: where tensors are to be.
+    def get_scale(self, call, _place): return call.scale
+    def get_causal(self, call, _place): return call.causal
+    def get_align(self, call, _place): return ("top_left", "bottom_right")[call.align]
+    def get_softcap(self, call, _place): return call.softcap
+    def get_threads(self, call, _place): return call.threads
+    def get_lse(self, call, _place): return call.lse is not None
+    def get_window_left(self, call, _place): return None if call.window_left < 0 else call.window_left
+    def get_window_right(self, call, _place): return None if call.window_right < 0 else call.window_right
+    def get_bias(self, call, place): return None if call.bias is None else place.enter(call.bias, call.bias_dtype)
+    def get_keep(self, call, place): return None if call.keep is None else place.enter(call.keep, "bool")
+    def get_form(self, call, _place): return {**self.first_forms, **call.form}
+    def get_out(self, call, place): return place.enter(call.out, call.dtype)
 
-    def get_kv_lengths(self, call):
-        return None if call.kv_lengths is None else self.arrays.enter(call.kv_lengths, "i32")
+    def get_kv_lengths(self, call, place):
+        return None if call.kv_lengths is None else place.enter(call.kv_lengths, "i32")
 
 
 def corner_matters(call):

@@ -39,6 +39,25 @@ def laid_out(array, strides, offset):
 
 '''
 
+ON_DEVICE = '''
+
+def on_device(array):
+    """The array on the device, with its strides, its address modulo 256 and what lies in its gaps."""
+    if array.size == 0:
+        return torch.from_numpy(array).to({device!r})
+    first = array.ctypes.data // 256 * 256
+    last = array.ctypes.data + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + array.itemsize
+    memory = np.zeros((last - first + 7) // 8 * 8, np.uint8)
+    memory[:last - first] = np.frombuffer((ctypes.c_ubyte * (last - first)).from_address(first), np.uint8)
+    room = torch.empty(len(memory) + 256, dtype=torch.uint8, device={device!r})
+    there = room[-room.data_ptr() % 256:][:len(memory)]
+    there.copy_(torch.from_numpy(memory))
+    there = there.view(torch.from_numpy(array).dtype)
+    offset = there.storage_offset() + (array.ctypes.data - first) // array.itemsize
+    return torch.as_strided(there, array.shape, [s // array.itemsize for s in array.strides], offset)
+
+'''
+
 
 def source(subject, call, beside):
     """Lines that expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
@@ -56,12 +75,17 @@ def source(subject, call, beside):
     given = {name: tensor(subject, name, view, types[name], exactly) for name, view in tensors.items()}
     arguments = [given[name] for name in "qkv"]
     for option, value in subject.bindings:
-        text = option if option in ("scale", "out") else given.get(option) or repr(value(call))
+        text = option if option in ("scale", "out") else given.get(option) or repr(value(call, subject.arrays))
         arguments.append(f"{option}={text}")
     lines = IMPORT.format(path=os.path.relpath(file, beside))
-    lines += "".join(f"import {package}\n" for package in ("torch", "ml_dtypes") if any(package in a for a in arguments))
+    if isinstance(subject.arrays, TorchArrays):
+        lines += "import torch\n"
+    if any("ml_dtypes" in argument for argument in arguments):
+        lines += "import ml_dtypes\n"
     if exactly:
         lines += LAID_OUT
+    if subject.device:
+        lines += ("" if exactly else "\n") + "import ctypes\n" + ON_DEVICE.format(device=subject.device)
     if "out" in subject.takes:
         lines += f"out = np.full({call.out.shape}, np.nan, np.{FLOATS[call.dtype]})\n"
         lines += f"out = {given['out']}\n"
@@ -83,5 +107,6 @@ def tensor(subject, name, view, dtype, exactly):
     if exactly:
         text = f"laid_out({text}, {view.strides}, {view.ctypes.data % ALIGNMENT})"
     if isinstance(subject.arrays, TorchArrays):
-        return f"torch.from_numpy({text})" + (".view(torch.bfloat16)" if dtype == "bf16" else "")
+        make = "on_device" if subject.device else "torch.from_numpy"
+        return f"{make}({text})" + (".view(torch.bfloat16)" if dtype == "bf16" else "")
     return text + (".view(ml_dtypes.bfloat16)" if dtype == "bf16" else "")

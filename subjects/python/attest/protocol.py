@@ -17,6 +17,10 @@ class Unsupported(Exception):
     """Raised by a kernel that does not offer what the call asks: the case is counted as skipped."""
 
 
+class Broken(Exception):
+    """Raised by a subject of which nothing more can be asked: the call is an error, and the worker ends behind its answer."""
+
+
 class Refused(Exception):
     """Raised by a kernel whose library refuses what it should take: an error, told by its text alone, without a traceback."""
 

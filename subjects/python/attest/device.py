@@ -1,0 +1,125 @@
+"""Calls on a device: their tensors go there and come back in one copy each, with the strides, the address modulo 256, the poison
+and the guards that they have here."""
+import ctypes
+import os
+
+import numpy as np
+
+from .arrays import TorchArrays
+from .protocol import Broken
+
+GUARD = 256  # bytes that surely lie around each tensor; addresses are kept modulo it
+
+
+class OutOfOrder(Exception):
+    """The result was not there when the caller's stream was done."""
+
+
+class DeviceArrays(TorchArrays):
+    """Arrays on the device `name`, by torch's names. Nothing touches it before the first call: a process may fork until then."""
+
+    def __init__(self, name):
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asks the driver's library, and makes no CUDA context
+        super().__init__()
+        torch = self.torch
+        self.device = torch.device(name)
+        # Streams and events are those of torch.cuda, torch.xpu, ...; the host, which tests take for a device, has none.
+        self.module = None if self.device.type == "cpu" else getattr(torch, self.device.type)
+        if self.module is not None and not self.module.is_available():
+            raise RuntimeError(f"torch {torch.__version__} finds no device {name!r} here")
+        self.types = {short: kind for kind, short in self.names.items()} | {"bool": torch.bool, "i32": torch.int32}
+        self.staging = None
+
+    def begin(self, call):
+        return MovedCall(self, call)
+
+    def staged(self, size):
+        """Two host buffers of `size` bytes, page-locked where a device copies from them faster."""
+        if self.staging is None or self.staging.shape[1] < size:
+            self.staging = self.torch.empty(2, size, dtype=self.torch.uint8, pin_memory=self.module is not None)
+        return self.staging[:, :size]
+
+
+class MovedCall:
+    """One call on the device: all of its tensors, with what lies between and around them."""
+
+    def __init__(self, arrays, call):
+        self.arrays, self.torch = arrays, arrays.torch
+        spans = [span(tensor) for tensor in tensors_of(call)]
+        self.first = (min(first for first, _ in spans) - GUARD) // GUARD * GUARD
+        size = max(last for _, last in spans) + GUARD - self.first
+        self.here = np.frombuffer((ctypes.c_ubyte * size).from_address(self.first), np.uint8)
+        staged = arrays.staged(size)[0]
+        staged.numpy()[:] = self.here
+        room = self.torch.empty(size + GUARD, dtype=self.torch.uint8, device=arrays.device)
+        self.memory = room[-room.data_ptr() % GUARD:][:size]
+        self.guarded(lambda: self.memory.copy_(staged, non_blocking=True))
+        self.times = None
+
+    def enter(self, view, dtype):
+        """The tensor on the device."""
+        flat = self.memory[:len(self.memory) // 8 * 8].view(self.arrays.types[dtype])
+        offset = (view.__array_interface__["data"][0] - self.first) // view.itemsize
+        strides = [stride // view.itemsize for stride in view.strides]
+        return self.torch.as_strided(flat, view.shape, strides, flat.storage_offset() + offset)
+
+    target = enter
+
+    def run(self, function, *arguments, **options):
+        if self.arrays.module is None:
+            return function(*arguments, **options)
+        self.times = [self.arrays.module.Event(enable_timing=True) for _ in range(2)]
+        self.times[0].record()
+        result = self.guarded(lambda: function(*arguments, **options))
+        self.times[1].record()
+        return result
+
+    def leave(self, result):
+        if not isinstance(result, self.torch.Tensor):
+            raise TypeError(type(result).__name__)
+        return result.detach(), self.arrays.names.get(result.dtype) or str(result.dtype)
+
+    def end(self, results):
+        """Brings everything back. `results`: (what the kernel returned, the call's own tensor on the device) of each that it
+        returned. Gives the kernel's nanoseconds by the device's clock, or None. Raises OutOfOrder."""
+        return self.guarded(lambda: self.bring_back(results))
+
+    def bring_back(self, results):
+        """What the caller's stream sees, and, once all streams are done, what there is: the same, if the one waits for them."""
+        module, pages = self.arrays.module, self.arrays.staged(len(self.memory))
+        elapsed = None
+        for page in pages:
+            for result, target in results:
+                target.copy_(result)
+            page.copy_(self.memory, non_blocking=True)
+            if module is not None:
+                module.current_stream(self.arrays.device).synchronize()
+                module.synchronize(self.arrays.device)
+        if module is not None:
+            elapsed = int(self.times[0].elapsed_time(self.times[1]) * 1e6)
+        self.here[:] = pages[1].numpy()
+        if not self.torch.equal(pages[0], pages[1]):
+            raise OutOfOrder("the caller's stream does not wait for the result: it changed when that stream was done")
+        return elapsed
+
+    def guarded(self, step):
+        """What a step gives. Raises Broken for an error that leaves the device unusable to this process."""
+        try:
+            return step()
+        except RuntimeError as error:
+            if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
+                raise Broken(str(error)) from error
+            raise
+
+
+def tensors_of(call):
+    tensors = (call.q, call.k, call.v, call.bias, call.keep, call.kv_lengths, call.out, call.lse)
+    return [tensor for tensor in tensors if tensor is not None]
+
+
+def span(view):
+    """(first, last) address: the bytes that the strides span."""
+    first = view.__array_interface__["data"][0]
+    if view.size == 0:
+        return first, first
+    return first, first + sum((n - 1) * stride for n, stride in zip(view.shape, view.strides)) + view.itemsize
