@@ -10,6 +10,7 @@
 #include "core/json_text.hpp"
 #include "core/tensor.hpp"
 #include "subjects/memory.hpp"
+#include "subjects/packed_call.hpp"
 #include "subjects/reply.hpp"
 #include "subjects/traceback.hpp"
 
@@ -36,13 +37,17 @@ std::string quoted(const std::string& text) { return json_text(json(text)); }
 }  // namespace
 
 WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject)
-    : command_(std::move(command)), process_(command_.argv, arena_.file(), command_.log, command_.limits.memory) {
+    : command_(std::move(command)),
+      process_(command_.argv, {arena_.file(), mailbox_.file()}, command_.log, command_.limits.memory) {
   const auto fail = [&](const std::string& why) { return Error(Exit::no_subject, command_.target + " " + why); };
   const auto deadline = Clock::now() + command_.limits.start;
-  const std::string request =
-      fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{}}})",
-                  protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count()) +
-      "\n";
+  std::string request =
+      fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{})",
+                  protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count());
+  if (command_.limits.mailbox)
+    request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})",
+                           MailboxLayout::version, Process::mailbox_file, MailboxLayout::bytes);
+  request += "}\n";
   Process::Received state = process_.send(request, deadline);
   if (state == Process::Received::line) state = process_.receive(line_, deadline);
   if (state == Process::Received::closed)
@@ -58,6 +63,7 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
   if (!description.error.empty())
     throw Error(Exit::no_subject, description.error + (description.logged ? more_in_log() : ""));
   offers_ = std::move(description.offers);
+  has_mailbox_ = command_.limits.mailbox && description.mailbox;
 }
 
 WorkerConnection::~WorkerConnection() {
@@ -132,17 +138,8 @@ void WorkerConnection::copy_out(const attest_attention& call, std::size_t index)
 std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls) {
   changed_inputs_.clear();
   const bool far_apart = copy_in(calls);
-  std::string request =
-      fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",
-                  protocol_version, ++trip_, quoted(subject), command_.limits.call.count(), arena_.size());
-  for (std::size_t c = 0; c < calls.size(); ++c) {
-    if (c > 0) request += ',';
-    append_call(request, calls[c], offsets_[c]);
-  }
-  request += "]}\n";
   std::vector<CallResult> results;
-  if (const auto state = process_.send(request, Clock::now() + command_.limits.call);
-      state != Process::Received::line) {
+  if (const auto state = ask(subject, calls); state != Process::Received::line) {
     results.push_back(lost(state));
     return results;
   }
@@ -156,6 +153,34 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   return results;
 }
 
+Process::Received WorkerConnection::ask(const std::string& subject, std::span<const attest_attention> calls) {
+  ++trip_;
+  Process::Received state = Process::Received::line;
+  trip_in_mailbox_ = has_mailbox_ && ask_by_mailbox(subject, calls, state);
+  if (trip_in_mailbox_) return state;
+  std::string request =
+      fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",
+                  protocol_version, trip_, quoted(subject), command_.limits.call.count(), arena_.size());
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    if (c > 0) request += ',';
+    append_call(request, calls[c], offsets_[c]);
+  }
+  request += "]}\n";
+  return process_.send(request, Clock::now() + command_.limits.call);
+}
+
+bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
+                                      Process::Received& state) {
+  const auto place = std::ranges::find(offers_, subject, &Offer::name);
+  if (place == offers_.end() || calls.size() > MailboxLayout::most_calls) return false;
+  const PackedTrip trip{0, static_cast<std::uint32_t>(place - offers_.begin()),
+                        static_cast<std::uint64_t>(command_.limits.call.count()), arena_.size(), 0};
+  if (pack(trip, calls, offsets_, mailbox_.message()) == 0) return false;
+  const bool sleeps = mailbox_.ask(static_cast<std::uint64_t>(trip_), calls.size());
+  if (sleeps) state = process_.send("\n", Clock::now() + command_.limits.call);
+  return true;
+}
+
 std::string WorkerConnection::script(const std::string& subject, const attest_attention& call,
                                      const std::string& beside) {
   copy_in({&call, 1});
@@ -166,7 +191,7 @@ std::string WorkerConnection::script(const std::string& subject, const attest_at
   request += "}\n";
   const auto deadline = Clock::now() + command_.limits.call;
   Process::Received state = process_.send(request, deadline);
-  if (state == Process::Received::line) state = process_.receive(line_, deadline);
+  if (state == Process::Received::line) state = receive_line(deadline);
   const json reply = state == Process::Received::line ? parse_foreign(line_) : json();
   const auto source = reply.is_object() ? reply.find("source") : reply.end();
   if (source == reply.end() || !source->is_string()) {
@@ -191,9 +216,44 @@ CallResult WorkerConnection::lost(Process::Received how) {
 }
 
 CallResult WorkerConnection::receive(std::size_t index) {
-  if (const auto state = process_.receive(line_, Clock::now() + command_.limits.call); state != Process::Received::line)
-    return lost(state);
-  RunReply reply = read_run_reply(line_, trip_, index);
+  const auto deadline = Clock::now() + command_.limits.call;
+  Process::Received state = Process::Received::line;
+  line_.clear();
+  if (trip_in_mailbox_) state = await_answer(index, deadline);
+  if (state != Process::Received::line) return lost(state);
+  if (trip_in_mailbox_ && line_.empty()) {
+    if (process_.holds_too_much()) return lost(Process::Received::too_much_memory);
+    if (mailbox_.look(index) == Mailbox::Answer::nonsense)
+      return result_of(nonsense("a word in its mailbox that answers no call of this trip"));
+    if (auto reply = read_record(mailbox_.record(index))) return result_of(std::move(*reply));
+  }
+  if (line_.empty()) state = receive_line(deadline);
+  if (state != Process::Received::line) return lost(state);
+  return result_of(read_run_reply(line_, trip_, index));
+}
+
+Process::Received WorkerConnection::await_answer(std::size_t index, Clock::time_point deadline) {
+  if (mailbox_.spin(index) != Mailbox::Answer::none) return Process::Received::line;
+  for (;;) {
+    Process::Received state = Process::Received::line;
+    if (!mailbox_.begin_sleep(index)) state = process_.receive(line_, deadline);
+    mailbox_.end_sleep();
+    if (state != Process::Received::line || !line_.empty() || mailbox_.look(index) != Mailbox::Answer::none)
+      return state;
+    if (Clock::now() >= deadline) return Process::Received::timeout;
+  }
+}
+
+// Who has a mailbox knocks by empty lines, of which one may come late.
+Process::Received WorkerConnection::receive_line(Clock::time_point deadline) {
+  for (;;) {
+    const Process::Received state = process_.receive(line_, deadline);
+    if (state != Process::Received::line || !has_mailbox_ || !line_.empty()) return state;
+    if (Clock::now() >= deadline) return Process::Received::timeout;
+  }
+}
+
+CallResult WorkerConnection::result_of(RunReply reply) {
   if (!reply.valid) usable_ = false;
   if (reply.logged) reply.result.message += more_in_log();
   std::string where = reply.at.empty() ? std::string() : "at " + reply.at;

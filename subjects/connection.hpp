@@ -7,8 +7,10 @@
 #include "core/subject.hpp"
 #include "subjects/arena.hpp"
 #include "subjects/describe.hpp"
+#include "subjects/mailbox.hpp"
 #include "subjects/message.hpp"
 #include "subjects/process.hpp"
+#include "subjects/reply.hpp"
 #include "subjects/worker.hpp"
 
 namespace attest {
@@ -39,20 +41,30 @@ class WorkerConnection {
   // Whether a tensor is in several parts.
   bool copy_in(std::span<const attest_attention> calls);
   void copy_out(const attest_attention& call, std::size_t index);
+  // Hands a trip over; `line` once it is on its way. In the mailbox, if the worker looks there and it fits; else by the pipe.
+  Process::Received ask(const std::string& subject, std::span<const attest_attention> calls);
+  bool ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls, Process::Received& state);
   CallResult receive(std::size_t index);
+  // Until the mailbox says something of call `index`, or there is a line, or what is wrong.
+  Process::Received await_answer(std::size_t index, Process::Clock::time_point deadline);
+  Process::Received receive_line(Process::Clock::time_point deadline);
+  CallResult result_of(RunReply reply);
   CallResult lost(Process::Received how);
   [[nodiscard]] std::string more_in_log() const;
   [[nodiscard]] std::string out_of_memory() const;
 
   WorkerCommand command_;
   Arena arena_;
+  Mailbox mailbox_;
   Process process_;
   std::vector<Offer> offers_;
   std::vector<TensorOffsets> offsets_;                // of each call's tensors
   std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
   std::string line_;
   std::int64_t trip_ = 0;
-  bool usable_ = true;  // false once the two ends no longer agree where they are
+  bool has_mailbox_ = false;      // the worker looks there
+  bool trip_in_mailbox_ = false;  // the trip under way was asked there
+  bool usable_ = true;            // false once the two ends no longer agree where they are
 };
 
 }  // namespace attest

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -14,11 +15,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "subjects/arena.hpp"
+#include "subjects/mailbox.hpp"
 #include "subjects/message.hpp"
+#include "subjects/packed_call.hpp"
 #include "subjects/plugin.hpp"
 
 namespace {
@@ -30,13 +34,37 @@ using attest::PluginEntry;
 using attest::PluginKernel;
 using nlohmann::json;
 
-constexpr int orphan_grace_s = 5;  // past the caller's own limit, after which a forgotten host ends itself
+constexpr std::chrono::seconds orphan_grace{
+    5};  // past the caller's own limit, after which a forgotten host ends itself
 
-void alarm_after(std::int64_t seconds) {
-  itimerval timer{};
-  timer.it_value.tv_sec = seconds;
-  ::setitimer(ITIMER_REAL, &timer, nullptr);
-}
+// Ends a host whose caller has forgotten it. Set and put off seldom: a system call for each call of the plug-in would cost more
+// than many of them.
+class Watchdog {
+ public:
+  void watch(std::chrono::seconds limit) {
+    const auto now = Clock::now();
+    if (until_ >= now + limit) return;
+    set(limit + slack);
+    until_ = now + limit + slack;
+  }
+  void rest() {
+    if (until_ == Clock::time_point{}) return;
+    set(std::chrono::seconds{0});
+    until_ = {};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds slack{2};
+
+  static void set(std::chrono::seconds after) {
+    itimerval timer{};
+    timer.it_value.tv_sec = after.count();
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+
+  Clock::time_point until_{};
+};
 
 // The two ends of the protocol. The plug-in gets /dev/null and stderr in their place.
 class Channel {
@@ -57,10 +85,11 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  std::optional<json> receive() {
+  // The next line without its end; empty for one that only knocks.
+  std::optional<std::string_view> receive() {
     const ssize_t length = ::getline(&line_, &capacity_, requests_);
     if (length <= 0) return std::nullopt;
-    return attest::parse_json({line_, static_cast<std::size_t>(length)});
+    return std::string_view(line_, static_cast<std::size_t>(length - 1));
   }
 
   void reply(std::string line) const {
@@ -83,6 +112,27 @@ class Host {
  public:
   Host(std::string file, Channel& channel) : file_(std::move(file)), channel_(channel) {}
 
+  // Until nobody asks any more.
+  void serve() {
+    for (;;) {
+      if (mailbox_ && mailbox_->spin()) {
+        run_trip();
+        continue;
+      }
+      watchdog_.rest();
+      std::optional<std::string_view> line = "";
+      if (!mailbox_ || !mailbox_->begin_sleep()) line = channel_.receive();
+      if (mailbox_) mailbox_->end_sleep();
+      if (!line) return;
+      if (line->empty()) {
+        if (mailbox_ && mailbox_->look()) run_trip();
+      } else if (!answer(attest::parse_json(*line))) {
+        return;
+      }
+    }
+  }
+
+ private:
   // False when there is nothing more to do.
   bool answer(const json& request) {
     if (request.at("protocol") != attest::protocol_version) return refuse("this host speaks protocol 1");
@@ -91,7 +141,6 @@ class Host {
     return true;
   }
 
- private:
   bool refuse(const std::string& sentence) {
     channel_.reply(attest::json_text(
         json{{"protocol", attest::protocol_version}, {"message", "error"}, {"error", attest::one_line(sentence)}}));
@@ -100,8 +149,7 @@ class Host {
 
   bool describe(const json& request) {
     arena_.emplace(request.at("arena").get<std::string>());
-    alarm_after(request.at("timeout_ms").get<std::int64_t>() / 1000 +
-                orphan_grace_s);  // a plug-in may spin while it loads
+    watchdog_.watch(limit_of(request.at("timeout_ms").get<std::int64_t>()));  // a plug-in may spin while it loads
     try {
       for (PluginEntry& entry : attest::load_plugin(file_)) entries_.emplace_back(std::move(entry));
     } catch (const attest::Error& error) {
@@ -119,9 +167,14 @@ class Host {
         subject["error"] = offer.error;
       subjects.push_back(std::move(subject));
     }
-    alarm_after(0);
-    channel_.reply(attest::json_text(
-        json{{"protocol", attest::protocol_version}, {"message", "describe"}, {"subjects", subjects}}));
+    watchdog_.rest();
+    json reply{{"protocol", attest::protocol_version}, {"message", "describe"}, {"subjects", subjects}};
+    if (const auto offered = request.find("mailbox");
+        offered != request.end() && offered->at("version") == attest::MailboxLayout::version) {
+      mailbox_.emplace(offered->at("path").get<std::string>());
+      reply["mailbox"] = attest::MailboxLayout::version;
+    }
+    channel_.reply(attest::json_text(reply));
     return true;
   }
 
@@ -136,31 +189,62 @@ class Host {
     }
   }
 
+  static std::chrono::seconds limit_of(std::int64_t timeout_ms) {
+    return std::chrono::seconds(timeout_ms / 1000) + orphan_grace;
+  }
+
   void run(const json& request) {
     arena_->map(request.at("arena_bytes").get<std::size_t>());
-    const std::int64_t limit = request.at("timeout_ms").get<std::int64_t>() / 1000 + orphan_grace_s;
+    const auto limit = limit_of(request.at("timeout_ms").get<std::int64_t>());
     const auto id = request.at("id").get<std::int64_t>();
     std::size_t index = 0;
     for (const json& object : request.at("calls")) {
-      alarm_after(limit);
-      const CallResult result = run_one(request.at("subject").get<std::string>(), object);
-      alarm_after(0);
-      constexpr const char* statuses[] = {"ok", "unsupported", "error"};
-      std::string line = fmt::format(R"({{"protocol":{},"message":"run","id":{},"call":{},"status":"{}","ns":{})",
-                                     attest::protocol_version, id, index++, statuses[static_cast<int>(result.status)],
-                                     result.elapsed_ns);
-      if (!result.message.empty()) line += ",\"text\":" + attest::json_text(json(result.message));
-      channel_.reply(line + "}");
+      watchdog_.watch(limit);
+      channel_.reply(line_of(run_one(entry_of(request.at("subject").get<std::string>()), object), id, index++));
     }
   }
 
-  CallResult run_one(const std::string& name, const json& object) {
+  // What the mailbox asks.
+  void run_trip() {
+    attest::Unpacker message(mailbox_->take());
+    arena_->map(message.trip().arena_bytes);
+    const auto limit = limit_of(static_cast<std::int64_t>(message.trip().timeout_ms));
+    const PluginEntry* entry = message.trip().subject < entries_.size() ? &entries_[message.trip().subject] : nullptr;
+    for (std::size_t index = 0; index < message.trip().calls; ++index) {
+      watchdog_.watch(limit);
+      const CallResult result = run_one(entry, message.next());
+      if (result.status == CallStatus::done && result.message.empty()) {
+        const attest::MailboxRecord record{attest::MailboxRecord::ok, 0, static_cast<std::uint64_t>(result.elapsed_ns)};
+        if (mailbox_->answer(record)) channel_.reply({});
+      } else {
+        mailbox_->answer({attest::MailboxRecord::line, 0, 0});
+        channel_.reply(line_of(result, static_cast<std::int64_t>(mailbox_->trip()), index));
+      }
+    }
+  }
+
+  static std::string line_of(const CallResult& result, std::int64_t id, std::size_t index) {
+    constexpr const char* statuses[] = {"ok", "unsupported", "error"};
+    std::string line =
+        fmt::format(R"({{"protocol":{},"message":"run","id":{},"call":{},"status":"{}","ns":{})",
+                    attest::protocol_version, id, index, statuses[static_cast<int>(result.status)], result.elapsed_ns);
+    if (!result.message.empty()) line += ",\"text\":" + attest::json_text(json(result.message));
+    return line + "}";
+  }
+
+  const PluginEntry* entry_of(const std::string& name) const {
     const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.name == name; });
-    if (entry == entries_.end()) return {CallStatus::error, "there is no subject " + attest::one_line(name)};
+    return entry == entries_.end() ? nullptr : &*entry;
+  }
+
+  // `call` is a JSON object or the bytes of a packed call.
+  template <class Call>
+  CallResult run_one(const PluginEntry* entry, const Call& call) {
+    if (entry == nullptr) return {CallStatus::error, "there is no subject of that name"};
     if (const std::string why = open(*entry); !why.empty()) return {CallStatus::error, why};
     try {
-      const attest::ReceivedCall received(object, arena_->data(), arena_->size());
-      return kernels_[name]->run(received.call);
+      const attest::ReceivedCall received(call, arena_->data(), arena_->size());
+      return kernels_[entry->name]->run(received.call);
     } catch (const attest::Error& error) {
       return {CallStatus::error, attest::one_line(error.what())};
     }
@@ -169,6 +253,8 @@ class Host {
   std::string file_;
   Channel& channel_;
   std::optional<Arena> arena_;
+  std::optional<attest::WorkerMailbox> mailbox_;
+  Watchdog watchdog_;
   std::vector<PluginEntry> entries_;
   std::map<std::string, std::unique_ptr<PluginKernel>> kernels_;  // opened where it is wanted
 };
@@ -184,8 +270,7 @@ int main(int argc, char** argv) {
   try {
     Channel channel;
     Host host(argv[1], channel);
-    while (const std::optional<json> request = channel.receive())
-      if (!host.answer(*request)) break;
+    host.serve();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attest-plugin-host: %s\n", error.what());
     return 3;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "core/forms.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor.hpp"
+#include "subjects/packed_call.hpp"
 
 namespace attest {
 namespace {
@@ -49,13 +51,11 @@ std::int32_t small(const json& value) {
   return static_cast<std::int32_t>(number);
 }
 
-std::vector<std::int64_t> extents(const json& list, const char* tensor) {
-  std::vector<std::int64_t> numbers;
+std::vector<std::int64_t> numbers(const json& list) {
+  std::vector<std::int64_t> values;
   if (list.is_array())
-    for (const json& number : list) numbers.push_back(whole(number));
-  if (numbers.empty() || numbers.size() > 4 || std::ranges::any_of(numbers, [](std::int64_t n) { return n < 0; }))
-    throw usage_error(fmt::format("{} has an impossible shape", tensor));
-  return numbers;
+    for (const json& number : list) values.push_back(whole(number));
+  return values;
 }
 
 // Whether the elements of a view lie within `bytes` of its first, without overflow on the way.
@@ -96,27 +96,35 @@ void append_call(std::string& line, const attest_attention& call, const TensorOf
   line += '}';
 }
 
+void ReceivedCall::place(std::size_t field, attest_dtype dtype, std::span<const std::int64_t> shape,
+                         std::span<const std::int64_t> strides, std::size_t offset, std::span<std::byte> arena) {
+  const TensorField& its = tensor_fields[field];
+  attest_tensor& view = call.*its.member;
+  const auto negative = [](std::int64_t n) { return n < 0; };
+  if (shape.empty() || shape.size() > 4 || strides.size() != shape.size() || std::ranges::any_of(shape, negative) ||
+      std::ranges::any_of(strides, negative))
+    throw usage_error(fmt::format("{} has an impossible shape", its.name));
+  view.ndim = static_cast<std::int32_t>(shape.size());
+  view.shape = axes_[field].data();
+  view.strides = axes_[field].data() + 4;
+  std::ranges::copy(shape, view.shape);
+  std::ranges::copy(strides, view.strides);
+  view.dtype = dtype;
+  if (offset > arena.size() || !fits_in(view, arena.size() - offset))
+    throw usage_error(fmt::format("{} lies outside the arena", its.name));
+  view.data = arena.data() + offset;
+}
+
 ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t arena_bytes) try {
   call.struct_size = sizeof call;
   for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    attest_tensor& view = call.*tensor_fields[i].member;
-    view.device = {ATTEST_CPU, 0};
+    (call.*tensor_fields[i].member).device = {ATTEST_CPU, 0};
     const auto found = object.find(tensor_fields[i].name);
     if (found == object.end()) continue;
-    const auto shape = extents(found->at("shape"), tensor_fields[i].name);
-    const auto strides = extents(found->at("strides"), tensor_fields[i].name);
-    if (strides.size() != shape.size())
-      throw usage_error(fmt::format("{} has an impossible shape", tensor_fields[i].name));
-    view.ndim = static_cast<std::int32_t>(shape.size());
-    view.shape = axes_[i].data();
-    view.strides = axes_[i].data() + 4;
-    std::copy(shape.begin(), shape.end(), view.shape);
-    std::copy(strides.begin(), strides.end(), view.strides);
-    view.dtype = dtype_from(found->at("dtype").get_ref<const std::string&>());
+    const auto shape = numbers(found->at("shape")), strides = numbers(found->at("strides"));
+    const attest_dtype dtype = dtype_from(found->at("dtype").get_ref<const std::string&>());
     const auto offset = static_cast<std::size_t>(whole(found->at("offset")));  // a negative one lies past every arena
-    if (offset > arena_bytes || !fits_in(view, arena_bytes - offset))
-      throw usage_error(fmt::format("{} lies outside the arena", tensor_fields[i].name));
-    view.data = arena + offset;
+    place(i, dtype, shape, strides, offset, {arena, arena_bytes});
   }
   call.scale = object.at("scale").get<double>();
   call.flags = object.at("scale_is_default").get<bool>() ? ATTEST_SCALE_IS_DEFAULT : 0;
@@ -132,6 +140,39 @@ ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t are
   }
 } catch (const json::exception& error) {
   throw usage_error(std::string("the call is not as docs/worker.md says: ") + error.what());
+}
+
+ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, std::size_t arena_bytes) {
+  const auto take = [&](auto& what) {
+    if (packed.size() < sizeof what) throw usage_error("the call is shorter than docs/worker.md says");
+    std::memcpy(&what, packed.data(), sizeof what);
+    packed = packed.subspan(sizeof what);
+  };
+  PackedCall head{};
+  take(head);
+  if (head.op != 0) throw usage_error(fmt::format("there is no operation {}", head.op));
+  call.struct_size = sizeof call;
+  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
+    (call.*tensor_fields[i].member).device = {ATTEST_CPU, 0};
+    if ((head.tensors >> i & 1) == 0) continue;
+    PackedTensor tensor{};
+    take(tensor);
+    if (tensor.dtype >= dtype_names.size()) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
+    const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // which no tensor has
+    place(i, plugin_dtype(static_cast<DType>(tensor.dtype)), {tensor.shape, axes}, {tensor.strides, axes},
+          tensor.offset, {arena, arena_bytes});
+  }
+  call.scale = head.scale;
+  call.flags = (head.flags & PackedCall::scale_is_default) != 0 ? ATTEST_SCALE_IS_DEFAULT : 0;
+  call.softcap = head.softcap;
+  call.causal = (head.flags & PackedCall::causal) != 0;
+  call.align = head.align;
+  call.window_left = head.window_left;
+  call.window_right = head.window_right;
+  call.threads = head.threads;
+  if (head.form_bytes > packed.size()) throw usage_error("the form is longer than the call");
+  form_.assign(reinterpret_cast<const char*>(packed.data()), head.form_bytes);
+  if (!form_.empty()) call.form = form_.c_str();
 }
 
 json parse_foreign(std::string_view text) {

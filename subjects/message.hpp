@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,16 +39,21 @@ using TensorOffsets = std::array<std::size_t, tensor_fields.size()>;
 // Appends the JSON object of a call whose tensors begin at `offsets` of the arena, in tensor_fields' order.
 void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets);
 
-// A call read from its JSON object, with views into an arena. Not movable: the views point into it.
+// A call read from its JSON object, or from the bytes of a PackedCall, with views into an arena. Not movable: the views point
+// into it.
 struct ReceivedCall {
   // Throws Error(usage) naming what is wrong with the message.
   ReceivedCall(const nlohmann::json& object, std::byte* arena, std::size_t arena_bytes);
+  ReceivedCall(std::span<const std::byte> packed, std::byte* arena, std::size_t arena_bytes);
   ReceivedCall(const ReceivedCall&) = delete;
   ReceivedCall& operator=(const ReceivedCall&) = delete;
 
   attest_attention call{};
 
  private:
+  void place(std::size_t field, attest_dtype dtype, std::span<const std::int64_t> shape,
+             std::span<const std::int64_t> strides, std::size_t offset, std::span<std::byte> arena);
+
   std::array<std::array<std::int64_t, 8>, tensor_fields.size()> axes_{};  // shape and strides of each tensor
   std::string form_;
 };

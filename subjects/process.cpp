@@ -27,13 +27,14 @@ struct Spawn {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
 
-  Spawn(int socket, int arena, int log) {
+  Spawn(int socket, Process::Shared memory, int log) {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, arena, Process::arena_file);
-    posix_spawn_file_actions_addclosefrom_np(&actions, Process::arena_file + 1);
+    posix_spawn_file_actions_adddup2(&actions, memory.arena, Process::arena_file);
+    posix_spawn_file_actions_adddup2(&actions, memory.mailbox, Process::mailbox_file);
+    posix_spawn_file_actions_addclosefrom_np(&actions, Process::mailbox_file + 1);
     posix_spawnattr_init(&attributes);
     sigset_t none, all;
     sigemptyset(&none);
@@ -63,7 +64,7 @@ std::string signal_name(int signal) {
 
 }  // namespace
 
-Process::Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log,
+Process::Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
                  std::uint64_t most_memory)
     : most_memory_(most_memory) {
   int ends[2];
@@ -78,7 +79,7 @@ Process::Process(const std::vector<std::string>& argv, int arena, const std::fil
   arguments.push_back(nullptr);
   int error = log_file < 0 ? errno : 0;
   if (error == 0) {
-    const Spawn spawn(theirs, arena, log_file);
+    const Spawn spawn(theirs, memory, log_file);
     error = ::posix_spawnp(&child_, arguments[0], &spawn.actions, &spawn.attributes, arguments.data(), environ);
     ::close(log_file);
   }
@@ -111,7 +112,7 @@ Process::Received Process::wait_for(short events, Clock::time_point deadline) {
   }
 }
 
-// Looks at most once in a while: calls may take less than the look.
+// Calls may take less than the look.
 bool Process::holds_too_much() {
   const auto now = Clock::now();
   if (now < looked_ + between_looks) return false;

@@ -16,13 +16,17 @@ class Process {
  public:
   using Clock = std::chrono::steady_clock;
   enum class Received : std::uint8_t { line, closed, timeout, too_long, too_much_memory };
-  static constexpr int arena_file = 3;  // where the child finds the shared memory
+  static constexpr int arena_file = 3, mailbox_file = 4;  // where the child finds the shared memory
   static constexpr std::size_t longest_line = std::size_t{16} << 20;
+
+  struct Shared {
+    int arena, mailbox;
+  };
 
   // argv[0] is searched on PATH. The child's stderr is appended to `log`. A child found to hold more than `most_memory` bytes
   // while it is waited for is too_much_memory. Throws Error(no_subject) if it does not start, and
   // Error(usage) if the log cannot be written.
-  Process(const std::vector<std::string>& argv, int arena, const std::filesystem::path& log,
+  Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
           std::uint64_t most_memory = UINT64_MAX);
   ~Process();  // kills the group and reaps the child
   Process(const Process&) = delete;
@@ -32,6 +36,8 @@ class Process {
   Received send(std::string_view line, Clock::time_point deadline);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
+  // Whether it holds more than it may; looks at most once in a while.
+  bool holds_too_much();
   // Closes its stdin and waits for it to end by itself.
   void finish(std::chrono::milliseconds patience);
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
@@ -39,7 +45,6 @@ class Process {
 
  private:
   Received wait_for(short events, Clock::time_point deadline);
-  bool holds_too_much();
   bool has_ended_by(Clock::time_point deadline) const;
 
   pid_t child_ = -1;

@@ -28,16 +28,16 @@ Offer read_offer(const json& subject) {
   return offer;
 }
 
-RunReply nonsense(const std::string& what) {
-  return {{CallStatus::error, "the worker answered a call with " + what}, false};
-}
-
-std::int64_t nanoseconds(const json& ns) {
+std::int64_t nanoseconds(std::uint64_t ns) {
   constexpr std::uint64_t longest = 1'000'000'000'000'000'000;  // a worker that claims more does not know
-  return ns.is_number_unsigned() && ns.get<std::uint64_t>() <= longest ? ns.get<std::int64_t>() : 0;
+  return ns <= longest ? static_cast<std::int64_t>(ns) : 0;
 }
 
 }  // namespace
+
+RunReply nonsense(const std::string& what) {
+  return {{CallStatus::error, "the worker answered a call with " + what}, false};
+}
 
 Description read_description(std::string_view line, const std::string& target) {
   const auto fail = [&](const std::string& why) {
@@ -52,6 +52,12 @@ Description read_description(std::string_view line, const std::string& target) {
   description.error = text_of(reply, "error");
   description.logged = field_of(reply, "logged") == true;
   if (!description.error.empty()) return description;
+  if (const json mailbox = field_of(reply, "mailbox"); !mailbox.is_null()) {
+    if (mailbox != MailboxLayout::version)
+      throw fail(fmt::format("wants the mailbox {} and was offered {} (docs/worker.md)", one_line(json_text(mailbox)),
+                             MailboxLayout::version));
+    description.mailbox = true;
+  }
   const auto subjects = reply.find("subjects");
   if (subjects == reply.end() || !subjects->is_array() || subjects->empty()) throw fail("described no subject");
   for (const json& offered : *subjects) {
@@ -59,6 +65,13 @@ Description read_description(std::string_view line, const std::string& target) {
     if (description.offers.back().name.empty()) throw fail("described a subject without a name");
   }
   return description;
+}
+
+std::optional<RunReply> read_record(const MailboxRecord& record) {
+  if (record.status == MailboxRecord::line) return std::nullopt;
+  if (record.status != MailboxRecord::ok)
+    return nonsense(fmt::format("the status {} in its mailbox, which is none of 1 and 2", record.status));
+  return RunReply{{CallStatus::done, {}, nanoseconds(record.ns)}};
 }
 
 RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index) {
@@ -84,7 +97,7 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
     answer.result.status = CallStatus::error;
   else
     return nonsense("the status " + one_line(json_text(status)) + ", which is none of ok, unsupported and error");
-  answer.result.elapsed_ns = nanoseconds(field("ns"));
+  answer.result.elapsed_ns = field("ns").is_number_unsigned() ? nanoseconds(field("ns").get<std::uint64_t>()) : 0;
   if (answer.result.status == CallStatus::done) return answer;
   answer.result.message = text_of(reply, "text");
   if (answer.result.message.empty())

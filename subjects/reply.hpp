@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/subject.hpp"
 #include "subjects/describe.hpp"
+#include "subjects/mailbox.hpp"
 
 // What a worker answers (docs/worker.md): a stranger's line, read apart from the process that sent it.
 namespace attest {
@@ -13,8 +15,9 @@ namespace attest {
 // The answer to `describe`: what it serves, at least one subject and each with a name, or why it can serve nothing.
 struct Description {
   std::vector<Offer> offers;
-  std::string error;    // its own sentence; empty if there are offers
-  bool logged = false;  // its log says more of the error
+  std::string error;     // its own sentence; empty if there are offers
+  bool logged = false;   // its log says more of the error
+  bool mailbox = false;  // it looks into the mailbox
 };
 
 // Throws Error(no_subject), a sentence about the worker named `target`, if the line is no such answer.
@@ -30,5 +33,11 @@ struct RunReply {
 };
 
 RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index);
+
+// In place of one that is none: "the worker answered a call with `what`".
+RunReply nonsense(const std::string& what);
+
+// The same from the record in a mailbox; nullopt: its line has the answer.
+std::optional<RunReply> read_record(const MailboxRecord& record);
 
 }  // namespace attest

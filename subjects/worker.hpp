@@ -16,6 +16,7 @@ struct WorkerLimits {
   std::chrono::milliseconds call{10'000};       // past it a call is a timeout
   std::chrono::milliseconds start{60'000};      // for loading the subject and answering describe
   std::uint64_t memory = machine_memory() / 2;  // bytes that one process may hold
+  bool mailbox = true;                          // whether it is offered one (mailbox.hpp)
 };
 
 // How a worker is started and what is said of it.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "core/error.hpp"
 #include "subjects/resolve.hpp"
@@ -106,6 +107,46 @@ TEST_F(Python, IsToldInWhichForm) {
     EXPECT_EQ(result.status, CallStatus::done) << result.message;
     EXPECT_EQ(small.out.at(0, 0, 0, 0), said);
   }
+}
+
+TEST_F(Python, AnswersTheSameByPipeAndByMailbox) {
+  ResolveOptions by_pipe = options();
+  by_pipe.limits.mailbox = false;
+  for (const char* name : {"facts", "raises", "refuses", "quits", "wrong_dtype"}) {
+    SmallCall one(12), other(12);
+    one.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
+    other.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
+    const std::array calls{one.call(), one.call()}, same{other.call(), other.call()};
+    const auto left = script(std::string("kernels.py:") + name, by_pipe)->open()->run(calls);
+    const auto right = script(std::string("kernels.py:") + name)->open()->run(same);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(left[i].status, right[i].status) << name;
+      EXPECT_EQ(left[i].message, right[i].message) << name;
+    }
+    for (const Index d : {0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11}) {  // 7 says where q lies
+      const double by = one.out.at(0, 0, 0, d), in = other.out.at(0, 0, 0, d);
+      EXPECT_TRUE(by == in || (std::isnan(by) && std::isnan(in))) << name << d;
+    }
+  }
+}
+
+TEST_F(Python, AKernelMayChangeTheArraysThatItIsGiven) {
+  const auto subject = script("kernels.py:reshapes_what_it_gets")->open();
+  for (int i = 0; i < 3; ++i) {
+    const SmallCall small;
+    const CallResult result = run(*subject, small.call());
+    EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_EQ(small.out.at(0, 0, 0, 0), 4);
+  }
+}
+
+TEST_F(Python, SleepsWhileNobodyAsks) {
+  const auto subject = script("kernels.py:processor_seconds")->open();
+  const SmallCall before, after;
+  for (int i = 0; i < 100; ++i) run(*subject, before.call());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  run(*subject, after.call());
+  EXPECT_LT(after.out.at(0, 0, 0, 0) - before.out.at(0, 0, 0, 0), 0.1);
 }
 
 TEST_F(Python, SeesMasks) {

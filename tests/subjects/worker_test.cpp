@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 
@@ -23,7 +24,7 @@ std::unique_ptr<WorkerFactory> factory(const std::string& mode,
                                        std::chrono::milliseconds start = std::chrono::seconds(20)) {
   std::filesystem::create_directories("worker_test-logs");
   WorkerCommand command{{"python3", fake, mode}, "fake", "worker_test-logs/" + mode + ".log", {}};
-  command.limits.call = std::chrono::milliseconds(mode == "hangs" ? 400 : 10000);
+  command.limits.call = std::chrono::milliseconds(mode.ends_with("hangs") ? 400 : 10000);
   command.limits.start = start;
   return std::make_unique<WorkerFactory>(command, "", "fake");
 }
@@ -155,8 +156,61 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"wrong-status", CallStatus::error, "the status \"fine\""},
                       Case{"wrong-protocol", CallStatus::error, "protocol \"1\" instead of 1"},
                       Case{"wrong-types", CallStatus::error, "an error without a message"},
-                      Case{"error-message", CallStatus::error, "an error: lost the device"}),
+                      Case{"error-message", CallStatus::error, "an error: lost the device"},
+                      Case{"mailbox-hangs", CallStatus::timeout, "^no answer within 0.4 s$"},
+                      Case{"mailbox-knocks-for-ever-and-hangs", CallStatus::timeout, "^no answer within 0.4 s$"},
+                      Case{"mailbox-dies", CallStatus::crash, "^the worker was killed by SIGSEGV$"},
+                      Case{"mailbox-line", CallStatus::unsupported, "^too small$"},
+                      Case{"mailbox-line-alone", CallStatus::unsupported, "^too small$"},
+                      Case{"mailbox-trip", CallStatus::error,
+                           "a word in its mailbox that answers no call of this trip$"},
+                      Case{"mailbox-count", CallStatus::error, "a word in its mailbox that answers no call"},
+                      Case{"mailbox-status", CallStatus::error, "the status 7 in its mailbox"}),
     name_of);
+
+TEST(Worker, AnswersByTheMailbox) {
+  for (const char* mode : {"mailbox", "mailbox-knocks"}) {
+    const auto subject = factory(mode)->open();
+    for (int i = 0; i < 200; ++i) {
+      const CallResult result = run(*subject);
+      EXPECT_EQ(result.status, CallStatus::done) << result.message;
+      EXPECT_EQ(result.elapsed_ns, 5);
+    }
+    const SmallCall small, other;
+    for (const CallResult& result : subject->run(std::array{small.call(), other.call(), small.call()}))
+      EXPECT_EQ(result.status, CallStatus::done) << result.message;
+    EXPECT_EQ(other.out.at(0, 0, 0, 7), 1.5);
+    const SmallCall large(1 << 20);
+    EXPECT_EQ(subject->run(std::array{large.call()}).at(0).status, CallStatus::done);
+    EXPECT_EQ(large.out.at(0, 0, 0, (1 << 20) - 1), 1.5);
+  }
+}
+
+TEST(Worker, ADeathOfWhoHasAMailboxIsOneOfItsCall) {
+  const auto subject = factory("mailbox-dies-late")->open();
+  const SmallCall small;
+  const std::array calls{small.call(), small.call(), small.call(), small.call(), small.call()};
+  const auto results = subject->run(calls);
+  const std::array wanted{CallStatus::done, CallStatus::done, CallStatus::crash, CallStatus::done, CallStatus::done};
+  ASSERT_EQ(results.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(results[i].status, wanted[i]) << i << results[i].message;
+}
+
+// Trips of more calls than the mailbox holds go by the pipe, in between others.
+TEST(Worker, WhatDoesNotFitTheMailboxGoesByThePipe) {
+  const char* python = std::getenv("ATTEST_PYTHON");
+  ResolveOptions options;
+  options.log_folder = "worker_test-logs";
+  if (python == nullptr) GTEST_SKIP() << "needs numpy: name a Python that has it with ATTEST_PYTHON";
+  const auto subject =
+      resolve(ATTEST_SOURCE_DIR "/tests/subjects/scripts/kernels.py:echo", Trust::command_line, options)->open();
+  const SmallCall small;
+  for (const std::size_t calls : {std::size_t{1}, std::size_t{300}, std::size_t{2}}) {
+    const auto results = subject->run(std::vector(calls, small.call()));
+    ASSERT_EQ(results.size(), calls);
+    for (const CallResult& result : results) EXPECT_EQ(result.status, CallStatus::done) << result.message;
+  }
+}
 
 TEST(Worker, AnAnswerTooManyIsNotTakenForTheNext) {
   const auto subject = factory("answers-twice")->open();
@@ -186,6 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"array-at-start", {}, "instead of a JSON object"},
                       Case{"other-protocol", {}, "speaks protocol 2 instead of 1"},
                       Case{"deep-at-start", {}, "speaks protocol \\[\\["},
+                      Case{"mailbox-of-tomorrow", {}, "wants the mailbox 2 and was offered 1"},
                       Case{"no-subjects", {}, "described no subject"},
                       Case{"subject-is-number", {}, "a subject without a name"},
                       Case{"no-name", {}, "a subject without a name"},

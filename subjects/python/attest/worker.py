@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import function
+from . import function, mailbox
 from .protocol import VERSION, Arena, Call, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
@@ -104,16 +104,14 @@ def place(error, near):
     return ascii_line(f"{name}:{frame.lineno}")
 
 
-def run_call(subject, message, arena):
-    """(status, what else the answer says, nanoseconds) of one call."""
+def run_call(subject, make_call):
+    """(status, what else the answer says, nanoseconds) of one call, which make_call() reads."""
     start = time.perf_counter_ns()
     try:
-        if message["op"] != "attention":
-            raise Unsupported(f"op {message['op']}")
-        call = Call(message, arena)
+        call = make_call()
         start = time.perf_counter_ns()
         subject.attention(call)
-        return "ok", {}, time.perf_counter_ns() - start
+        return "ok", None, time.perf_counter_ns() - start
     except Unsupported as reason:
         return "unsupported", {"text": ascii_line(str(reason)) or "no reason given"}, time.perf_counter_ns() - start
     except Refused as reason:
@@ -134,40 +132,121 @@ def script_of(subject, message, arena, beside):
         return ""
 
 
-def serve(target, requests, reply):
-    """Answers requests until they end. `reply` takes one object per line."""
-    subjects, arena = {}, None
-    for line in requests:
-        request = json.loads(line)
-        if request["protocol"] != VERSION:
-            reply({"protocol": VERSION, "message": "error", "error": f"this worker speaks protocol {VERSION}"})
-            return
-        if request["message"] == "describe":
-            arena = Arena(request["arena"])
-            signal.setitimer(signal.ITIMER_REAL, request["timeout_ms"] / 1000 + ORPHAN_GRACE)  # a script may spin at import
-            try:
-                subjects = load(target)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                reply({"protocol": VERSION, "message": "describe", "subjects": [
-                    {"name": name, "version": subject.version, "describe": subject.describe()}
-                    for name, subject in subjects.items()]})
-            except LoadError as error:
-                reply({"protocol": VERSION, "message": "error", "error": str(error), "logged": error.logged})
+class Watchdog:
+    """Ends a worker that its caller has forgotten: SIGALRM ends the process, whoever holds the GIL. Set and put off seldom:
+    two system calls for each call of a kernel would cost as much as some of them."""
+
+    SLACK = 2.0
+
+    def __init__(self):
+        self.until = 0.0
+
+    def watch(self, limit):
+        """From now on for `limit` seconds, and ORPHAN_GRACE."""
+        now, limit = time.monotonic(), limit + ORPHAN_GRACE
+        if self.until < now + limit:
+            signal.setitimer(signal.ITIMER_REAL, limit + self.SLACK)
+            self.until = now + limit + self.SLACK
+
+    def rest(self):
+        if self.until:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self.until = 0.0
+
+
+class Server:
+    """Answers requests until they end. `requests` is the pipe, `reply` takes one line of bytes."""
+
+    def __init__(self, target, requests, reply):
+        self.target, self.requests, self.reply = target, requests, reply
+        self.subjects, self.arena, self.mailbox = {}, None, None
+        self.watchdog = Watchdog()
+
+    def say(self, message):
+        self.reply((json.dumps({"protocol": VERSION, **message}) + "\n").encode())
+
+    def serve(self):
+        going_on = True
+        while going_on:
+            if self.mailbox is not None and self.mailbox.spin():
+                self.run_trip()
+                continue
+            self.watchdog.rest()
+            line = self.sleep()
+            if not line:
                 return
-        elif request["message"] == "run":
-            arena.map(request["arena_bytes"])
-            subject = subjects[request["subject"]]
-            limit = request["timeout_ms"] / 1000 + ORPHAN_GRACE
+            if line != b"\n":
+                going_on = self.answer(json.loads(line))
+            elif self.mailbox is not None and self.mailbox.is_asked():
+                self.run_trip()
+
+    def sleep(self):
+        """The next line of the pipe, b"" at its end; an empty one if the mailbox has a trip."""
+        if self.mailbox is None:
+            return self.requests.readline()
+        line = b"\n" if self.mailbox.begin_sleep() else self.requests.readline()
+        self.mailbox.end_sleep()
+        return line
+
+    def answer(self, request):
+        """False when there is nothing more to do."""
+        if request["protocol"] != VERSION:
+            self.say({"message": "error", "error": f"this worker speaks protocol {VERSION}"})
+            return False
+        if request["message"] == "describe":
+            return self.describe(request)
+        self.arena.map(request["arena_bytes"])
+        subject = self.subjects[request["subject"]]
+        if request["message"] == "run":
             for index, message in enumerate(request["calls"]):
-                signal.setitimer(signal.ITIMER_REAL, limit)  # SIGALRM ends the process, whoever holds the GIL
-                status, said, elapsed = run_call(subject, message, arena)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                reply({"protocol": VERSION, "message": "run", "id": request["id"], "call": index,
-                       "status": status, "ns": elapsed, **said})
+                self.watchdog.watch(request["timeout_ms"] / 1000)
+                self.say_result(request["id"], index, run_call(subject, lambda: self.read_call(message)))
         elif request["message"] == "script":
-            arena.map(request["arena_bytes"])
-            reply({"protocol": VERSION, "message": "script",
-                   "source": script_of(subjects[request["subject"]], request["call"], arena, request["beside"])})
+            self.say({"message": "script", "source": script_of(subject, request["call"], self.arena, request["beside"])})
+        return True
+
+    def describe(self, request):
+        self.arena = Arena(request["arena"])
+        self.watchdog.watch(request["timeout_ms"] / 1000)  # a script may spin at import
+        try:
+            self.subjects = load(self.target)
+            self.in_order = list(self.subjects.values())
+            described = {"message": "describe", "subjects": [
+                {"name": name, "version": subject.version, "describe": subject.describe()}
+                for name, subject in self.subjects.items()]}
+        except LoadError as error:
+            self.say({"message": "error", "error": str(error), "logged": error.logged})
+            return False
+        offered = request.get("mailbox")
+        if offered and mailbox.USABLE and offered["version"] == mailbox.VERSION:
+            self.mailbox = mailbox.Mailbox(offered["path"], offered["bytes"])
+            described["mailbox"] = mailbox.VERSION
+        self.watchdog.rest()
+        self.say(described)
+        return True
+
+    def read_call(self, message):
+        if message["op"] != "attention":
+            raise Unsupported(f"op {message['op']}")
+        return Call(message, self.arena)
+
+    def run_trip(self):
+        box, arena = self.mailbox, self.arena
+        calls, subject, timeout_ms, arena_bytes = box.take()
+        arena.map(arena_bytes)
+        subject = self.in_order[subject]
+        for index in range(calls):
+            self.watchdog.watch(timeout_ms / 1000)
+            result = run_call(subject, lambda: box.next_call(arena))
+            if result[0] != "ok":
+                box.answer(mailbox.LINE, 0)
+                self.say_result(box.trip, index, result)
+            elif box.answer(mailbox.OK, result[2]):
+                self.reply(b"\n")
+
+    def say_result(self, trip, index, result):
+        status, said, elapsed = result
+        self.say({"message": "run", "id": trip, "call": index, "status": status, "ns": elapsed, **(said or {})})
 
 
 def main():
@@ -180,12 +259,11 @@ def main():
     os.dup2(2, 1)
     faulthandler.enable()
 
-    def reply(message):
-        data = (json.dumps(message) + "\n").encode()
+    def reply(data):
         while data:
             data = data[os.write(replies, data):]
 
-    serve(sys.argv[1], requests, reply)
+    Server(sys.argv[1], requests, reply).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Subjects that behave and that do not; one name each."""
+import os
 import sys
 
 import attest
@@ -35,6 +36,22 @@ def forms(q, k, v, *, scale, form):
     said = sum(2**n for n, (name, value) in enumerate([("mask", "full"), ("mask", "1d"), ("hint", "none"), ("hint", "f16")])
                if form[name] == value)
     return np.full((*q.shape[:3], v.shape[3]), said, q.dtype)
+
+
+@attest.subject
+def reshapes_what_it_gets(q, k, v, *, scale):
+    """Says how many axes q came with, and leaves it with one."""
+    axes = q.ndim
+    shape = (*q.shape[:3], v.shape[3])
+    q.shape = (-1,)
+    q.flags.writeable = False
+    return np.full(shape, axes, q.dtype)
+
+
+@attest.subject
+def processor_seconds(q, k, v, *, scale):
+    """That this process has used so far."""
+    return np.full((*q.shape[:3], v.shape[3]), sum(os.times()[:2]), q.dtype)
 
 
 @attest.subject

@@ -1,0 +1,54 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "attest/plugin.h"
+#include "subjects/message.hpp"
+
+// A trip as it lies in a mailbox (docs/worker.md, "The mailbox"): the numbers of the JSON message in their own bytes, in the order of
+// this machine. For both ends.
+namespace attest {
+
+struct PackedTrip {
+  std::uint32_t calls, subject;  // the place of the subject among those described
+  std::uint64_t timeout_ms, arena_bytes, reserved;
+};
+
+struct PackedCall {
+  std::uint32_t bytes, op;  // from this call to the next, a multiple of 8; 0 = attention
+  std::uint32_t flags;      // 1: the scale is the default, 2: causal
+  std::uint32_t tensors;    // bit i: tensor_fields[i] is there
+  std::int32_t align, threads;
+  std::uint32_t form_bytes, reserved;  // the JSON text of the form, behind the tensors
+  double scale, softcap;
+  std::int64_t window_left, window_right;
+  static constexpr std::uint32_t scale_is_default = 1, causal = 2;
+};
+
+struct PackedTensor {
+  std::uint64_t offset;
+  std::uint32_t dtype, ndim;  // the place in f16, bf16, f32, f64, i32, bool
+  std::int64_t shape[4], strides[4];
+};
+static_assert(sizeof(PackedTrip) == 32 && sizeof(PackedCall) == 64 && sizeof(PackedTensor) == 80);
+
+// How many bytes the trip takes in `to`; 0 if it does not fit.
+std::size_t pack(PackedTrip trip, std::span<const attest_attention> calls, std::span<const TensorOffsets> offsets,
+                 std::span<std::byte> to);
+
+// Reads the trip's head, and then one call after the other.
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> message);
+  [[nodiscard]] const PackedTrip& trip() const noexcept { return trip_; }
+  // What is left of the message at the next call. Throws Error(usage) if it is not as docs/worker.md says.
+  std::span<const std::byte> next();
+
+ private:
+  std::span<const std::byte> rest_;
+  PackedTrip trip_{};
+};
+
+}  // namespace attest

@@ -1,0 +1,154 @@
+"""The worker's end of the mailbox (docs/worker.md): trips asked and answered in shared memory, while both ends look.
+
+Plain loads and stores of eight bytes keep their order on x86-64 alone; elsewhere the worker takes no mailbox.
+"""
+import functools
+import json
+import mmap
+import os
+import platform
+import struct
+import threading
+from time import perf_counter_ns
+
+import numpy as np
+
+from .protocol import NUMPY, Call, Unsupported
+
+VERSION = 1
+USABLE = platform.machine() in ("x86_64", "AMD64") and hasattr(os, "sched_yield")
+
+# Words, as places in a list of eight-byte ones.
+ASKED, ANSWERED, ATTEST_WAITS, WORKER_WAITS = 64 // 8, 128 // 8, 192 // 8, 256 // 8
+MESSAGE, RECORDS = 4096, 64 * 1024
+CALLS_OF_A_TRIP = 65536
+OK, LINE = 1, 2
+
+_TRIP = struct.Struct("=IIQQQ")
+_CALL = struct.Struct("=IIIIiiIIddqq")
+_TENSOR = struct.Struct("=QII8q")
+_FIELDS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")  # by their bits
+_DTYPES = ("f16", "bf16", "f32", "f64", "i32", "bool")
+_SCALE_IS_DEFAULT, _CAUSAL = 1, 2
+_KEPT_VIEWS = 4096
+
+LONGEST_SPIN = 100_000  # ns
+_LOST = 50_000  # a look that took so long: somebody else had the processor
+_LEAST_REST, _MOST_REST = 4, 256
+
+
+class Mailbox:
+    def __init__(self, path, size):
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self.memory = mmap.mmap(file, size)
+        os.close(file)
+        self.words = memoryview(self.memory).cast("Q")
+        self.lock = threading.Lock()
+        self.trip = self.answered = 0
+        self.views, self.arena_memory = {}, None
+        self.usual, self.skip, self.rest, self.begin = 0, 0, _LEAST_REST, 0
+
+    def spin(self):
+        """Whether a trip is asked, after looking for it for as long as that has paid of late."""
+        words, trip = self.words, self.trip
+        if words[ASKED] != trip:
+            return True
+        self.begin = begin = now = perf_counter_ns()
+        if self.usual > LONGEST_SPIN or self.skip:
+            self.skip -= self.skip > 0
+            return False
+        yield_processor, clock = os.sched_yield, perf_counter_ns
+        end = begin + LONGEST_SPIN
+        while now < end:
+            if words[ASKED] != trip or words[ASKED] != trip or words[ASKED] != trip or words[ASKED] != trip:
+                self.note(now - begin)
+                self.rest = max(self.rest // 2, _LEAST_REST)
+                return True
+            before = now
+            yield_processor()
+            now = clock()
+            if now - before > _LOST:
+                break
+        self.skip = self.rest
+        self.rest = min(self.rest * 2, _MOST_REST)
+        return words[ASKED] != trip
+
+    def note(self, wait):
+        self.usual += (min(wait, 16 * LONGEST_SPIN) - self.usual) // 8
+
+    def begin_sleep(self):
+        """Says that this end sleeps. True if it need not: a trip is asked."""
+        self.words[WORKER_WAITS] = 1
+        with self.lock:  # a locked instruction: what is read behind it is read after that word is written
+            pass
+        return self.words[ASKED] != self.trip
+
+    def end_sleep(self):
+        self.words[WORKER_WAITS] = 0
+        self.note(perf_counter_ns() - self.begin)
+
+    def is_asked(self):
+        return self.words[ASKED] != self.trip
+
+    def take(self):
+        """(number of calls, place of the subject, time limit in ms, bytes of the arena) of the trip that is asked."""
+        self.trip, self.answered, self.at = self.words[ASKED], 0, MESSAGE + _TRIP.size
+        calls, subject, timeout_ms, arena_bytes, _ = _TRIP.unpack_from(self.memory, MESSAGE)
+        return calls, subject, timeout_ms, arena_bytes
+
+    def next_call(self, arena):
+        """The next call of the trip."""
+        memory, at = self.memory, self.at
+        size, op, flags, present, align, threads, form_bytes, _, scale, softcap, left, right = _CALL.unpack_from(memory, at)
+        self.at = at + size
+        at += _CALL.size
+        if op:
+            raise Unsupported(f"operation {op}")
+        if arena.memory is not self.arena_memory or len(self.views) > _KEPT_VIEWS:
+            self.views, self.arena_memory = {}, arena.memory
+        views = self.views
+        call = Call.__new__(Call)
+        call.bias = call.keep = call.kv_lengths = call.lse = call.bias_dtype = None
+        for name in _present(present):
+            packed = memory[at:at + _TENSOR.size]
+            at += _TENSOR.size
+            known = views.get(packed)
+            if known is None:
+                known = views[packed] = _view(packed, arena)
+            setattr(call, name, known[0].view())  # a kernel may change the shape of what it is given
+            if name == "q":
+                call.dtype = known[1]
+            elif name == "bias":
+                call.bias_dtype = known[1]
+        call.scale, call.softcap = scale, softcap
+        call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
+        call.align, call.threads = align, threads
+        call.window_left, call.window_right = left, right
+        call.form = json.loads(memory[at:at + form_bytes]) if form_bytes else {}
+        return call
+
+    def answer(self, status, ns):
+        """Answers the next call. True if attest sleeps, and must be knocked up."""
+        words, place = self.words, (RECORDS >> 3) + 2 * self.answered
+        words[place] = status
+        words[place + 1] = ns
+        self.answered += 1
+        words[ANSWERED] = self.trip * CALLS_OF_A_TRIP + self.answered
+        with self.lock:  # as in begin_sleep
+            pass
+        return words[ATTEST_WAITS] != 0
+
+
+@functools.cache
+def _present(bits):
+    """The names of the tensors that are there; stages are none of a Python kernel's."""
+    return tuple(name for place, name in enumerate(_FIELDS) if bits >> place & 1)
+
+
+def _view(packed, arena):
+    """(array, name of its dtype)."""
+    offset, dtype, ndim, *extents = _TENSOR.unpack(packed)
+    name = _DTYPES[dtype]
+    itemsize = NUMPY[name].itemsize
+    strides = [stride * itemsize for stride in extents[4:4 + ndim]]
+    return np.ndarray(extents[:ndim], NUMPY[name], arena.memory, offset, strides), name

@@ -1,0 +1,120 @@
+// A call says the same in its own bytes as in JSON, and what is no call is refused.
+#include "subjects/packed_call.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/error.hpp"
+#include "tests/subjects/small_call.hpp"
+
+namespace attest {
+namespace {
+
+using testing::SmallCall;
+
+constexpr std::size_t arena_bytes = 65536;
+
+struct Packed {
+  std::vector<std::byte> bytes = std::vector<std::byte>(4096);
+  std::vector<TensorOffsets> offsets{1};
+
+  explicit Packed(const attest_attention& call) {
+    for (std::size_t i = 0; i < tensor_fields.size(); ++i) offsets[0][i] = 4096 * (i + 1);
+    EXPECT_GT(pack({0, 3, 10000, arena_bytes, 0}, std::array{call}, offsets, bytes), 0u);
+  }
+  [[nodiscard]] std::span<const std::byte> call() const { return Unpacker(bytes).next(); }
+};
+
+void expect_equal(const attest_tensor& a, const attest_tensor& b) {
+  EXPECT_EQ(a.data, b.data);
+  ASSERT_EQ(a.ndim, b.ndim);
+  EXPECT_EQ(a.dtype.bits, b.dtype.bits);
+  EXPECT_EQ(a.dtype.code, b.dtype.code);
+  for (std::int32_t axis = 0; axis < a.ndim; ++axis) {
+    EXPECT_EQ(a.shape[axis], b.shape[axis]);
+    EXPECT_EQ(a.strides[axis], b.strides[axis]);
+  }
+}
+
+TEST(PackedCall, SaysWhatTheMessageSays) {
+  SmallCall small(5, DType::f16);
+  small.v = Tensor(DType::f16, std::array<Index, 4>{1, 1, 2, 5}, std::array<Index, 4>{0, 0, 0, 2}, 3);
+  small.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
+  Tensor keep(DType::boolean, std::array<Index, 4>{1, 1, 1, 2});
+  attest_attention call = small.call();
+  call.keep = keep.view();
+  call.scale = 0.1;
+  call.softcap = 30;
+  call.causal = 1;
+  call.align = ATTEST_BOTTOM_RIGHT;
+  call.window_left = std::numeric_limits<std::int64_t>::max();
+  call.window_right = -1;
+  call.threads = 3;
+  call.flags = ATTEST_SCALE_IS_DEFAULT;
+  call.form = R"({"hint":"f16","mask":"1d"})";
+  const Packed packed(call);
+  EXPECT_EQ(Unpacker(packed.bytes).trip().subject, 3u);
+  EXPECT_EQ(Unpacker(packed.bytes).trip().calls, 1u);
+  std::string line;
+  append_call(line, call, packed.offsets[0]);
+  std::vector<std::byte> arena(arena_bytes);
+  const ReceivedCall one(packed.call(), arena.data(), arena.size());
+  const ReceivedCall other(nlohmann::json::parse(line), arena.data(), arena.size());
+  for (const TensorField& field : tensor_fields) expect_equal(one.call.*field.member, other.call.*field.member);
+  EXPECT_EQ(one.call.struct_size, other.call.struct_size);
+  EXPECT_EQ(one.call.scale, other.call.scale);
+  EXPECT_EQ(one.call.softcap, other.call.softcap);
+  EXPECT_EQ(one.call.flags, other.call.flags);
+  EXPECT_EQ(one.call.causal, other.call.causal);
+  EXPECT_EQ(one.call.align, other.call.align);
+  EXPECT_EQ(one.call.threads, other.call.threads);
+  EXPECT_EQ(one.call.window_left, other.call.window_left);
+  EXPECT_EQ(one.call.window_right, other.call.window_right);
+  EXPECT_STREQ(one.call.form, other.call.form);
+}
+
+TEST(PackedCall, WhatDoesNotFitIsNotPacked) {
+  const SmallCall small;
+  const std::vector<attest_attention> calls(3, small.call());
+  const std::vector<TensorOffsets> offsets(3);
+  std::vector<std::byte> bytes(1300);
+  EXPECT_EQ(pack({}, calls, offsets, std::span(bytes).first(32 + 3 * (64 + 4 * 80))), 32u + 3 * (64 + 4 * 80));
+  EXPECT_EQ(pack({}, calls, offsets, std::span(bytes).first(32 + 3 * (64 + 4 * 80) - 1)), 0u);
+}
+
+// Writes `value` at `offset` of the call.
+template <class T>
+void expect_refused(std::size_t offset, T value, const char* why) {
+  const SmallCall small;
+  Packed packed(small.call());
+  std::memcpy(packed.bytes.data() + sizeof(PackedTrip) + offset, &value, sizeof value);
+  std::vector<std::byte> arena(arena_bytes);
+  try {
+    const ReceivedCall received(packed.call(), arena.data(), arena.size());
+    FAIL() << why;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+  }
+}
+
+TEST(PackedCall, IsRefusedIfItIsNone) {
+  constexpr std::size_t q = sizeof(PackedCall);
+  expect_refused(offsetof(PackedCall, bytes), std::uint32_t{8}, "is not as docs/worker.md says");
+  expect_refused(offsetof(PackedCall, bytes), std::uint32_t{1 << 30}, "is not as docs/worker.md says");
+  expect_refused(offsetof(PackedCall, bytes), std::uint32_t{128}, "shorter than docs/worker.md says");
+  expect_refused(offsetof(PackedCall, op), std::uint32_t{9}, "no operation 9");
+  expect_refused(offsetof(PackedCall, form_bytes), std::uint32_t{9000}, "the form is longer than the call");
+  expect_refused(q + offsetof(PackedTensor, dtype), std::uint32_t{6}, "no dtype 6");
+  expect_refused(q + offsetof(PackedTensor, ndim), std::uint32_t{5}, "q has an impossible shape");
+  expect_refused(q + offsetof(PackedTensor, shape), std::int64_t{-1}, "q has an impossible shape");
+  expect_refused(q + offsetof(PackedTensor, shape), std::int64_t{1} << 62, "q lies outside the arena");
+  expect_refused(q + offsetof(PackedTensor, strides), std::int64_t{-1}, "q has an impossible shape");
+  expect_refused(q + offsetof(PackedTensor, offset), std::uint64_t{arena_bytes}, "q lies outside the arena");
+  expect_refused(q + offsetof(PackedTensor, offset), ~std::uint64_t{0}, "q lies outside the arena");
+}
+
+}  // namespace
+}  // namespace attest
