@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/error.hpp"
@@ -46,7 +47,7 @@ struct Times {
 // `repeated`: the same problem again and again; else another shape each time, as a campaign has them.
 Times measure(const std::string& text, bool mailbox, bool repeated) {
   ResolveOptions options;
-  options.limits.mailbox = mailbox;
+  options.ways.mailbox = mailbox;
   const auto subject = resolve(text, Trust::command_line, options)->open();
   std::vector<Inputs> inputs;
   std::vector<Tensor> outs, logs;
@@ -83,11 +84,41 @@ void print(const std::string& name, const std::string& text, double bare) {
   }
 }
 
+// Milliseconds from the wish for a fresh instance to its first answer: one after the other, and with pauses.
+double restart(const std::string& text, bool nursery, std::chrono::milliseconds pause) {
+  ResolveOptions options;
+  options.ways.nursery = nursery;
+  const auto subject = resolve(text, Trust::command_line, options)->open();
+  Problem problem = problem_from_text("op=attention b=1 hq=2 hkv=2 lq=4 lk=8 d=8 dv=8 dtype=f32 seed=1");
+  const Inputs inputs = materialise(problem);
+  const Tensor out = make_out(problem), lse = make_lse(problem);
+  std::vector<double> times;
+  constexpr int restarts = 9;
+  for (int i = 0; i <= restarts; ++i) {  // the first says that lives end, and is not counted
+    std::this_thread::sleep_for(pause);
+    const auto start = Clock::now();
+    subject->renew();
+    const CallResult result = subject->run(std::array{inputs.call(out, lse)}).at(0);
+    if (i > 0) times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    if (result.status != CallStatus::done) throw internal_error(text + ": " + result.message);
+  }
+  return median(times);
+}
+
+void print_restarts(const std::string& text) {
+  const std::chrono::milliseconds none{0};
+  const double before = restart(text, false, none), after = restart(text, true, none);
+  const std::chrono::milliseconds pause(static_cast<std::int64_t>(before));
+  fmt::print("{:<40} {:>9.1f} {:>9.1f} {:>14.1f}\n", text.substr(text.rfind('/') + 1), before, after,
+             restart(text, true, pause));
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 2) {
-    std::fputs("usage: worker_bench PLUGIN\n", stderr);
+  if (argc < 2) {
+    std::fputs("usage: worker_bench PLUGIN [ADAPTER...]\n", stderr);
     return 2;
   }
   std::puts(
@@ -95,6 +126,11 @@ int main(int argc, char** argv) try {
       "subject  shapes     kernel     pipe  mailbox  over pipe  over mbox   ratio");
   print("plug-in", argv[1], 0);
   print("python", BENCH_FOLDER "/worker_kernel.py", bare_python_call());
+  std::puts(
+      "\nmedian ms from the end of an instance to the first answer of the next\n"
+      "subject                                    process   nursery   after a pause");
+  print_restarts(BENCH_FOLDER "/worker_kernel.py");
+  for (int i = 2; i < argc; ++i) print_restarts(argv[i]);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "worker_bench: %s\n", error.what());

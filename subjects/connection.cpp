@@ -36,23 +36,32 @@ std::string quoted(const std::string& text) { return json_text(json(text)); }
 
 }  // namespace
 
-WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject)
-    : command_(std::move(command)),
-      process_(command_.argv, {arena_.file(), mailbox_.file()}, command_.log, command_.limits.memory) {
-  const auto fail = [&](const std::string& why) { return Error(Exit::no_subject, command_.target + " " + why); };
-  const auto deadline = Clock::now() + command_.limits.start;
+WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject, std::shared_ptr<Nursery> nursery,
+                                   bool may_be_nursery)
+    : command_(std::move(command)), described_by_(Clock::now() + command_.limits.start) {
+  const Process::Shared memory{arena_.file(), mailbox_.file()};
+  const std::uint64_t most = command_.limits.memory;
+  process_ = nursery ? std::make_unique<Process>(std::move(nursery), memory, most)
+                     : std::make_unique<Process>(command_.argv, memory, command_.log, most);
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{})",
                   protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count());
-  if (command_.limits.mailbox)
-    request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})",
-                           MailboxLayout::version, Process::mailbox_file, MailboxLayout::bytes);
+  if (command_.ways.mailbox)
+    request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})", MailboxLayout::version,
+                           Process::mailbox_file, MailboxLayout::bytes);
+  if (may_be_nursery) request += R"(,"nursery":true)";
   request += "}\n";
-  Process::Received state = process_.send(request, deadline);
-  if (state == Process::Received::line) state = process_.receive(line_, deadline);
+  begun_ = process_->send(request, described_by_);
+}
+
+void WorkerConnection::await_description() {
+  const auto fail = [&](const std::string& why) { return Error(Exit::no_subject, command_.target + " " + why); };
+  Process::Received state = begun_;
+  if (state == Process::Received::line) state = process_->born(described_by_);
+  if (state == Process::Received::line) state = process_->receive(line_, described_by_);
   if (state == Process::Received::closed)
     throw fail(
-        fmt::format("could not be started: its worker {} before it described itself{}", process_.end(), more_in_log()));
+        fmt::format("could not be started: its worker {} before it described itself{}", process_->end(), more_in_log()));
   if (state == Process::Received::timeout)
     throw fail(fmt::format("could not be started: its worker took longer than {} to load it{}",
                            seconds(command_.limits.start), more_in_log()));
@@ -63,11 +72,28 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
   if (!description.error.empty())
     throw Error(Exit::no_subject, description.error + (description.logged ? more_in_log() : ""));
   offers_ = std::move(description.offers);
-  has_mailbox_ = command_.limits.mailbox && description.mailbox;
+  has_mailbox_ = command_.ways.mailbox && description.mailbox;
+  is_nursery_ = description.nursery;
+  usable_ = true;
 }
 
+std::unique_ptr<Process> WorkerConnection::take_nursery() {
+  if (!is_nursery_) return nullptr;
+  usable_ = false;
+  return std::move(process_);
+}
+
+void WorkerConnection::leave() {
+  process_->hang_up();
+  left_by_ = Clock::now() + patience_at_end;
+}
+
+bool WorkerConnection::has_left() const { return Clock::now() >= left_by_; }
+
 WorkerConnection::~WorkerConnection() {
-  if (usable_) process_.finish(patience_at_end);
+  if (!usable_) return;
+  if (left_by_ == Clock::time_point{}) leave();
+  process_->has_ended_by(left_by_);
 }
 
 std::string WorkerConnection::more_in_log() const {
@@ -166,7 +192,7 @@ Process::Received WorkerConnection::ask(const std::string& subject, std::span<co
     append_call(request, calls[c], offsets_[c]);
   }
   request += "]}\n";
-  return process_.send(request, Clock::now() + command_.limits.call);
+  return process_->send(request, Clock::now() + command_.limits.call);
 }
 
 bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
@@ -177,7 +203,7 @@ bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<cons
                         static_cast<std::uint64_t>(command_.limits.call.count()), arena_.size(), 0};
   if (pack(trip, calls, offsets_, mailbox_.message()) == 0) return false;
   const bool sleeps = mailbox_.ask(static_cast<std::uint64_t>(trip_), calls.size());
-  if (sleeps) state = process_.send("\n", Clock::now() + command_.limits.call);
+  if (sleeps) state = process_->send("\n", Clock::now() + command_.limits.call);
   return true;
 }
 
@@ -190,7 +216,7 @@ std::string WorkerConnection::script(const std::string& subject, const attest_at
   append_call(request, call, offsets_.front());
   request += "}\n";
   const auto deadline = Clock::now() + command_.limits.call;
-  Process::Received state = process_.send(request, deadline);
+  Process::Received state = process_->send(request, deadline);
   if (state == Process::Received::line) state = receive_line(deadline);
   const json reply = state == Process::Received::line ? parse_foreign(line_) : json();
   const auto source = reply.is_object() ? reply.find("source") : reply.end();
@@ -211,7 +237,7 @@ CallResult WorkerConnection::lost(Process::Received how) {
     case Process::Received::too_long:
       return {CallStatus::error, "the worker answered a call with a line without an end"};
     default:
-      return {CallStatus::crash, "the worker " + process_.end()};
+      return {CallStatus::crash, "the worker " + process_->end()};
   }
 }
 
@@ -222,7 +248,7 @@ CallResult WorkerConnection::receive(std::size_t index) {
   if (trip_in_mailbox_) state = await_answer(index, deadline);
   if (state != Process::Received::line) return lost(state);
   if (trip_in_mailbox_ && line_.empty()) {
-    if (process_.holds_too_much()) return lost(Process::Received::too_much_memory);
+    if (process_->holds_too_much()) return lost(Process::Received::too_much_memory);
     if (mailbox_.look(index) == Mailbox::Answer::nonsense)
       return result_of(nonsense("a word in its mailbox that answers no call of this trip"));
     if (auto reply = read_record(mailbox_.record(index))) return result_of(std::move(*reply));
@@ -236,7 +262,7 @@ Process::Received WorkerConnection::await_answer(std::size_t index, Clock::time_
   if (mailbox_.spin(index) != Mailbox::Answer::none) return Process::Received::line;
   for (;;) {
     Process::Received state = Process::Received::line;
-    if (!mailbox_.begin_sleep(index)) state = process_.receive(line_, deadline);
+    if (!mailbox_.begin_sleep(index)) state = process_->receive(line_, deadline);
     mailbox_.end_sleep();
     if (state != Process::Received::line || !line_.empty() || mailbox_.look(index) != Mailbox::Answer::none)
       return state;
@@ -247,7 +273,7 @@ Process::Received WorkerConnection::await_answer(std::size_t index, Clock::time_
 // Who has a mailbox knocks by empty lines, of which one may come late.
 Process::Received WorkerConnection::receive_line(Clock::time_point deadline) {
   for (;;) {
-    const Process::Received state = process_.receive(line_, deadline);
+    const Process::Received state = process_->receive(line_, deadline);
     if (state != Process::Received::line || !has_mailbox_ || !line_.empty()) return state;
     if (Clock::now() >= deadline) return Process::Received::timeout;
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,12 +19,23 @@ namespace attest {
 // One running worker and the memory shared with it.
 class WorkerConnection {
  public:
-  // Starts it and asks it to describe itself; `subject` will be wanted, empty if that is not known yet. Throws Error(no_subject) if it does not, or not in time.
-  WorkerConnection(WorkerCommand command, const std::string& subject);
+  // Starts it and asks it to describe itself, without waiting; `subject` will be wanted, empty if that is not known yet. It is forked
+  // by `nursery`, or started by itself if there is none: then `may_be_nursery` asks it to become one.
+  WorkerConnection(WorkerCommand command, const std::string& subject, std::shared_ptr<Nursery> nursery = nullptr,
+                   bool may_be_nursery = false);
 
   ~WorkerConnection();  // lets a worker in good order end by itself, for a moment
   WorkerConnection(const WorkerConnection&) = delete;
   WorkerConnection& operator=(const WorkerConnection&) = delete;
+
+  // Waits until it has described itself, before anything else is asked of it. Throws Error(no_subject) if it does not, or not in time.
+  void await_description();
+  // The process, if it is a nursery now and no worker; else null.
+  std::unique_ptr<Process> take_nursery();
+  // Tells it that nobody asks any more, and does not wait for its end.
+  void leave();
+  // Whether it has had the time to end by itself.
+  [[nodiscard]] bool has_left() const;
 
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
@@ -56,15 +68,18 @@ class WorkerConnection {
   WorkerCommand command_;
   Arena arena_;
   Mailbox mailbox_;
-  Process process_;
+  std::unique_ptr<Process> process_;
+  Process::Clock::time_point described_by_, left_by_{};  // limits; left_by_ counts once it has been left
   std::vector<Offer> offers_;
   std::vector<TensorOffsets> offsets_;                // of each call's tensors
   std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
   std::string line_;
   std::int64_t trip_ = 0;
+  bool is_nursery_ = false;
   bool has_mailbox_ = false;      // the worker looks there
   bool trip_in_mailbox_ = false;  // the trip under way was asked there
-  bool usable_ = true;            // false once the two ends no longer agree where they are
+  Process::Received begun_{};  // what became of the first message
+  bool usable_ = false;        // once it has described itself, and while the two ends agree where they are
 };
 
 }  // namespace attest

@@ -13,11 +13,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "core/error.hpp"
 #include "subjects/descriptor.hpp"
 #include "subjects/memory.hpp"
+#include "subjects/nursery.hpp"
 
 namespace attest {
 namespace {
@@ -57,9 +60,26 @@ struct Spawn {
 // any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
 constexpr std::chrono::milliseconds between_looks{50};
 
+// Our end, and theirs.
+int open_channel(int& ours) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw internal_error(std::string("no channel to a worker can be made: ") + std::strerror(errno));
+  ours = out_of_the_way(ends[0]);
+  return out_of_the_way(ends[1]);
+}
+
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+std::optional<Ended> reap(pid_t child) {
+  int status = 0;
+  rusage used{};
+  while (::wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
+  }
+  return Ended{status, static_cast<std::uint64_t>(used.ru_maxrss) << 10};
 }
 
 }  // namespace
@@ -67,11 +87,7 @@ std::string signal_name(int signal) {
 Process::Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
                  std::uint64_t most_memory)
     : most_memory_(most_memory) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw internal_error(std::string("no channel to a worker can be made: ") + std::strerror(errno));
-  socket_ = out_of_the_way(ends[0]);
-  const int theirs = out_of_the_way(ends[1]);
+  const int theirs = open_channel(socket_);
   const int log_file =
       out_of_the_way(::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   std::vector<char*> arguments;
@@ -87,7 +103,29 @@ Process::Process(const std::vector<std::string>& argv, Shared memory, const std:
   if (error != 0) ::close(socket_);
   if (log_file < 0) throw usage_error(log.string() + " cannot be written: " + std::strerror(error));
   if (error != 0) throw Error(Exit::no_subject, argv[0] + " cannot be run: " + std::strerror(error));
-  child_file_ = static_cast<int>(::syscall(SYS_pidfd_open, child_, 0));
+  watch(child_);
+}
+
+Process::Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t most_memory)
+    : nursery_(std::move(nursery)), most_memory_(most_memory) {
+  const int theirs = open_channel(socket_);
+  nursery_->bear(theirs, memory);  // if that fails, the channel is closed
+  ::close(theirs);
+}
+
+void Process::watch(pid_t child) {
+  child_ = child;
+  child_file_ = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+}
+
+Process::Received Process::born(Clock::time_point deadline) {
+  if (!nursery_ || child_ > 0) return Received::line;
+  std::string line;
+  if (const Received state = receive(line, deadline); state != Received::line) return state;
+  const pid_t child = Nursery::child_from(line);
+  if (child <= 1 || ::getpgid(child) != child) return Received::closed;  // it does not lead a group that ends with it
+  watch(child);
+  return Received::line;
 }
 
 Process::~Process() {
@@ -157,7 +195,35 @@ Process::Received Process::receive(std::string& line, Clock::time_point deadline
   }
 }
 
+Process::Received Process::send(std::string_view line, std::span<const int> files, Clock::time_point deadline) {
+  std::vector<char> room(CMSG_SPACE(files.size_bytes()));
+  iovec text{const_cast<char*>(line.data()), line.size()};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = room.data();
+  message.msg_controllen = room.size();
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(files.size_bytes());
+  std::memcpy(CMSG_DATA(head), files.data(), files.size_bytes());
+  for (;;) {
+    const ssize_t written = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written > 0) return send(line.substr(static_cast<std::size_t>(written)), deadline);
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return Received::closed;
+    if (const Received state = wait_for(POLLOUT, deadline); state != Received::line) return state;
+  }
+}
+
 bool Process::has_ended_by(Clock::time_point deadline) const {
+  if (child_ < 0) return true;
+  if (nursery_) {
+    pollfd file{child_file_, POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    return ::poll(&file, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) > 0;
+  }
   for (;;) {
     siginfo_t how{};
     if (::waitid(P_PID, static_cast<id_t>(child_), &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0)
@@ -167,10 +233,7 @@ bool Process::has_ended_by(Clock::time_point deadline) const {
   }
 }
 
-void Process::finish(std::chrono::milliseconds patience) {
-  ::shutdown(socket_, SHUT_WR);
-  if (child_ > 0) has_ended_by(Clock::now() + patience);
-}
+void Process::hang_up() { ::shutdown(socket_, SHUT_WR); }
 
 std::string Process::end() {
   if (child_ < 0) return "was not running";
@@ -180,15 +243,14 @@ std::string Process::end() {
   const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
   const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
   ::kill(-child_, SIGKILL);
-  int status = 0;
-  rusage used{};
-  while (::wait4(child_, &status, 0, &used) < 0 && errno == EINTR) {
-  }
+  const std::optional<Ended> ended = nursery_ ? nursery_->reap(child_) : reap(child_);
   child_ = -1;
   if (!by_itself) return closed ? "closed its output" : "was stopped";
+  if (!ended) return "ended, and so did the process that it was forked from";
+  const int status = ended->status;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
     return "was killed by SIGKILL, perhaps by the system for want of memory: it held up to " +
-           memory_text(static_cast<std::uint64_t>(used.ru_maxrss) << 10);
+           memory_text(ended->most_held);
   if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }

@@ -4,11 +4,21 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace attest {
+
+class Nursery;
+
+// How a process ended: the status that wait() gives, and the most memory that it held.
+struct Ended {
+  int status;
+  std::uint64_t most_held;
+};
 
 // A child process that speaks in lines over its stdin and stdout. It leads a process group of its own, so that what it
 // started ends with it, and a Ctrl-C meant for the campaign does not reach it.
@@ -28,25 +38,34 @@ class Process {
   // Error(usage) if the log cannot be written.
   Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
           std::uint64_t most_memory = UINT64_MAX);
+  // A child that `nursery` forks. It is there once it has told its number, which born() waits for.
+  Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t most_memory);
   ~Process();  // kills the group and reaps the child
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  // Until the child of a nursery is there; at once for any other.
+  Received born(Clock::time_point deadline);
   // Writes `line`, which ends with a newline. `closed` if nobody reads any more.
   Received send(std::string_view line, Clock::time_point deadline);
+  // The same with copies of open files.
+  Received send(std::string_view line, std::span<const int> files, Clock::time_point deadline);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
   // Whether it holds more than it may; looks at most once in a while.
   bool holds_too_much();
-  // Closes its stdin and waits for it to end by itself.
-  void finish(std::chrono::milliseconds patience);
+  // Closes its stdin.
+  void hang_up();
+  // Waits for it to end by itself.
+  bool has_ended_by(Clock::time_point deadline) const;
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
 
  private:
+  void watch(pid_t child);
   Received wait_for(short events, Clock::time_point deadline);
-  bool has_ended_by(Clock::time_point deadline) const;
 
+  std::shared_ptr<Nursery> nursery_;  // whose child it is; null: ours
   pid_t child_ = -1;
   std::uint64_t most_memory_;
   Clock::time_point looked_{};  // when its memory was last looked at

@@ -58,6 +58,7 @@ Description read_description(std::string_view line, const std::string& target) {
                              MailboxLayout::version));
     description.mailbox = true;
   }
+  description.nursery = field_of(reply, "nursery") == true;
   const auto subjects = reply.find("subjects");
   if (subjects == reply.end() || !subjects->is_array() || subjects->empty()) throw fail("described no subject");
   for (const json& offered : *subjects) {

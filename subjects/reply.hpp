@@ -18,6 +18,7 @@ struct Description {
   std::string error;     // its own sentence; empty if there are offers
   bool logged = false;   // its log says more of the error
   bool mailbox = false;  // it looks into the mailbox
+  bool nursery = false;  // it forks others that serve, and serves no calls itself
 };
 
 // Throws Error(no_subject), a sentence about the worker named `target`, if the line is no such answer.

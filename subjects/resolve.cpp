@@ -91,7 +91,8 @@ std::string python_of(const ResolveOptions& options) {
 
 std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& target,
                                        const std::string& name, std::string_view text, const ResolveOptions& options) {
-  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits, target};
+  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits, target,
+                        {options.ways.mailbox, false}};
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
@@ -112,6 +113,11 @@ std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view te
                                            std::string(text));
 }
 
+std::unique_ptr<SubjectFactory> python_subject(std::string_view text, const ResolveOptions& options) {
+  PythonTarget target = python_target(text, options).value();
+  return std::make_unique<WorkerFactory>(std::move(target.command), target.name, std::string(text));
+}
+
 void refuse_in_process(std::string_view text, const ResolveOptions& options) {
   if (options.in_process)
     throw usage_error(one_line(text) + " runs in a process of its own: leave out --in-process, which is for plug-ins");
@@ -130,7 +136,7 @@ std::unique_ptr<SubjectFactory> from_path(std::string_view text, Trust trust, co
   if (!fs::is_regular_file(path, ignored)) throw Error(Exit::no_subject, "there is no file " + one_line(path));
   if (library) return plugin(*library, text, options);
   refuse_in_process(text, options);
-  if (script) return worker(python_worker(script->path, options), script->path, script->name, text, options);
+  if (script) return python_subject(text, options);
   return worker({program->path}, program->path, program->name, text, options);
 }
 
@@ -155,7 +161,7 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
   const std::optional<Target> script = adapter ? std::nullopt : split(text, ".py");
   if (!adapter && !script) return std::nullopt;
   const std::string target = adapter ? std::string(text) : script->path;
-  WorkerCommand command{python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}};
+  WorkerCommand command{python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}, options.ways};
   if (adapter) return PythonTarget{std::move(command), std::string(text.substr(text.find(':') + 1))};
   command.file = target;
   return PythonTarget{std::move(command), script->name};
@@ -167,8 +173,7 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
   const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
   if (std::any_of(adapters.begin(), adapters.end(), named)) {
     refuse_in_process(text, options);
-    PythonTarget target = python_target(text, options).value();
-    return std::make_unique<WorkerFactory>(std::move(target.command), target.name, std::string(text));
+    return python_subject(text, options);
   }
   if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
   std::vector<std::string> names;

@@ -21,6 +21,7 @@ struct ResolveOptions {
   std::string python;                // empty: $ATTEST_PYTHON, else python3
   std::filesystem::path log_folder;  // what workers print; empty: attest-UID in the folder for temporary files
   WorkerLimits limits;
+  WorkerWays ways{true, true};
   std::optional<std::chrono::milliseconds> plugin_start;  // in place of limits.start, for loading a plug-in
 };
 

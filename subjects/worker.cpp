@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
+#include <utility>
 
 #include "core/error.hpp"
-#include "subjects/connection.hpp"
 #include "subjects/names.hpp"
+#include "subjects/worker_source.hpp"
 
 namespace attest {
 namespace {
@@ -26,13 +26,18 @@ void keep_log_small(const std::filesystem::path& log) {
 class WorkerSubject : public Subject {
  public:
   WorkerSubject(const SubjectInfo& info, const WorkerCommand& command, const std::string& subject,
-                std::unique_ptr<WorkerConnection> connection)
-      : info_(info), command_(command), subject_(subject), connection_(std::move(connection)) {}
+                std::shared_ptr<WorkerSource> source)
+      : info_(info),
+        command_(command),
+        subject_(subject),
+        source_(std::move(source)),
+        connection_(source_->first(subject_)) {}
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
   std::vector<CallResult> run(std::span<const attest_attention> calls) override {
     if (++trips_ % trips_between_looks == 0) keep_log_small(command_.log);
+    if (leaving_ && leaving_->has_left()) leaving_.reset();
     std::vector<CallResult> results;
     while (results.size() < calls.size()) {
       if (!connection_)
@@ -47,7 +52,12 @@ class WorkerSubject : public Subject {
     return results;
   }
 
+  // Where the next worker is ready, nobody waits for the end of this one.
   bool renew() override {
+    if (connection_ && command_.ways.nursery) {
+      connection_->leave();
+      leaving_ = std::move(connection_);
+    }
     connection_.reset();
     return true;
   }
@@ -57,7 +67,7 @@ class WorkerSubject : public Subject {
   std::string start_again() {
     try {
       keep_log_small(command_.log);
-      connection_ = std::make_unique<WorkerConnection>(command_, subject_);
+      connection_ = source_->next(subject_);
       return {};
     } catch (const Error& error) {
       if (error.exit() != Exit::no_subject) throw;
@@ -68,22 +78,19 @@ class WorkerSubject : public Subject {
   SubjectInfo info_;
   WorkerCommand command_;
   std::string subject_;
+  std::shared_ptr<WorkerSource> source_;
   std::unique_ptr<WorkerConnection> connection_;  // absent after a death, until the next call
+  std::unique_ptr<WorkerConnection> leaving_;     // renewed, and about to end
   int trips_ = 0;
 };
 
 }  // namespace
 
-struct WorkerFactory::Spare {
-  std::mutex lock;
-  std::unique_ptr<WorkerConnection> connection;
-};
-
 WorkerFactory::WorkerFactory(WorkerCommand command, const std::string& wanted, const std::string& display_name)
-    : command_(std::move(command)), spare_(std::make_unique<Spare>()) {
+    : command_(std::move(command)) {
   keep_log_small(command_.log);
-  spare_->connection = std::make_unique<WorkerConnection>(command_, wanted);
-  const std::vector<Offer>& offers = spare_->connection->offers();
+  source_ = std::make_shared<WorkerSource>(command_, wanted);
+  const std::vector<Offer>& offers = source_->offers();
   std::vector<std::string> names;
   for (const Offer& offer : offers) names.push_back(offer.name);
   const Offer& offer = offers[choose(names, wanted, command_.target)];
@@ -92,16 +99,8 @@ WorkerFactory::WorkerFactory(WorkerCommand command, const std::string& wanted, c
   if (!command_.file.empty()) origin_ = {std::filesystem::absolute(command_.file), subject_};
 }
 
-WorkerFactory::~WorkerFactory() = default;
-
 std::unique_ptr<Subject> WorkerFactory::open() const {
-  std::unique_ptr<WorkerConnection> connection;
-  {
-    const std::lock_guard guard(spare_->lock);
-    connection = std::move(spare_->connection);
-  }
-  if (!connection) connection = std::make_unique<WorkerConnection>(command_, subject_);
-  return std::make_unique<WorkerSubject>(info_, command_, subject_, std::move(connection));
+  return std::make_unique<WorkerSubject>(info_, command_, subject_, source_);
 }
 
 }  // namespace attest

@@ -16,7 +16,12 @@ struct WorkerLimits {
   std::chrono::milliseconds call{10'000};       // past it a call is a timeout
   std::chrono::milliseconds start{60'000};      // for loading the subject and answering describe
   std::uint64_t memory = machine_memory() / 2;  // bytes that one process may hold
-  bool mailbox = true;                          // whether it is offered one (mailbox.hpp)
+};
+
+// What is faster than a process that is started anew for each life, and asked by lines in a pipe. Both are offered: the worker decides.
+struct WorkerWays {
+  bool mailbox = true;   // mailbox.hpp
+  bool nursery = false;  // nursery.hpp; and once a life has ended, the next is kept ready
 };
 
 // How a worker is started and what is said of it.
@@ -26,9 +31,10 @@ struct WorkerCommand {
   std::filesystem::path log;  // its stderr is appended here; the folder exists
   WorkerLimits limits;
   std::string file{};  // that it serves; empty for an adapter
+  WorkerWays ways{};
 };
 
-class WorkerConnection;
+class WorkerSource;
 
 // Subjects that live in a process of their own, one process per instance (docs/worker.md).
 class WorkerFactory : public FromFile {
@@ -37,8 +43,6 @@ class WorkerFactory : public FromFile {
   // `display_name`: what the command line took. Throws Error(no_subject) if the worker does not start, does not answer in
   // time, answers nonsense or has no such subject; Error(usage) listing the subjects if there are several and none is named.
   WorkerFactory(WorkerCommand command, const std::string& wanted, const std::string& display_name);
-  ~WorkerFactory() override;
-
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override;
 
@@ -46,8 +50,7 @@ class WorkerFactory : public FromFile {
   WorkerCommand command_;
   std::string subject_;
   SubjectInfo info_;
-  struct Spare;
-  std::unique_ptr<Spare> spare_;  // the connection that described, for the first instance
+  std::shared_ptr<WorkerSource> source_;
 };
 
 }  // namespace attest

@@ -111,7 +111,7 @@ TEST_F(Python, IsToldInWhichForm) {
 
 TEST_F(Python, AnswersTheSameByPipeAndByMailbox) {
   ResolveOptions by_pipe = options();
-  by_pipe.limits.mailbox = false;
+  by_pipe.ways.mailbox = false;
   for (const char* name : {"facts", "raises", "refuses", "quits", "wrong_dtype"}) {
     SmallCall one(12), other(12);
     one.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});

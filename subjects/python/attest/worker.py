@@ -8,12 +8,13 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
 from pathlib import Path
 
-from . import function, mailbox
+from . import function, mailbox, nursery
 from .protocol import VERSION, Arena, Call, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
@@ -155,12 +156,21 @@ class Watchdog:
 
 
 class Server:
-    """Answers requests until they end. `requests` is the pipe, `reply` takes one line of bytes."""
+    """Answers requests until they end, by the files with these numbers."""
 
-    def __init__(self, target, requests, reply):
-        self.target, self.requests, self.reply = target, requests, reply
+    def __init__(self, target, requests, replies):
+        self.target = target
+        self.listen_to(requests, replies)
         self.subjects, self.arena, self.mailbox = {}, None, None
         self.watchdog = Watchdog()
+
+    def listen_to(self, requests, replies):
+        self.requests = os.fdopen(requests, "rb", closefd=False)
+        self.replies = replies
+
+    def reply(self, data):
+        while data:
+            data = data[os.write(self.replies, data):]
 
     def say(self, message):
         self.reply((json.dumps({"protocol": VERSION, **message}) + "\n").encode())
@@ -209,7 +219,7 @@ class Server:
         self.arena = Arena(request["arena"])
         self.watchdog.watch(request["timeout_ms"] / 1000)  # a script may spin at import
         try:
-            self.subjects = load(self.target)
+            self.subjects = self.subjects or load(self.target)
             self.in_order = list(self.subjects.values())
             described = {"message": "describe", "subjects": [
                 {"name": name, "version": subject.version, "describe": subject.describe()}
@@ -222,7 +232,19 @@ class Server:
             self.mailbox = mailbox.Mailbox(offered["path"], offered["bytes"])
             described["mailbox"] = mailbox.VERSION
         self.watchdog.rest()
+        if request.get("nursery") and nursery.is_possible(self.in_order):
+            return self.become_nursery(described)
         self.say(described)
+        return True
+
+    def become_nursery(self, described):
+        """Goes on in the children alone, each of which is asked to describe itself."""
+        self.say({**described, "nursery": True})
+        life = nursery.tend(socket.socket(fileno=self.requests.fileno()))
+        if life is None:
+            return False
+        self.arena = self.mailbox = None
+        self.listen_to(life, life)
         return True
 
     def read_call(self, message):
@@ -253,17 +275,11 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     # The protocol keeps the two pipes to itself: a print() or input() of the script must not reach them.
-    requests = os.fdopen(os.dup(0), "rb")
-    replies = os.dup(1)
+    requests, replies = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     faulthandler.enable()
-
-    def reply(data):
-        while data:
-            data = data[os.write(replies, data):]
-
-    Server(sys.argv[1], requests, reply).serve()
+    Server(sys.argv[1], requests, replies).serve()
 
 
 if __name__ == "__main__":

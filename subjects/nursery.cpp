@@ -1,0 +1,67 @@
+#include "subjects/nursery.hpp"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "subjects/message.hpp"
+
+namespace attest {
+namespace {
+
+constexpr std::chrono::seconds patience{60};  // forks of large processes take a while, and it makes one after the other
+
+std::string message(const char* kind, const std::string& rest) {
+  return fmt::format(R"({{"protocol":{},"message":"{}"{}}})", protocol_version, kind, rest) + "\n";
+}
+
+std::int64_t number_in(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+}
+
+bool says(const nlohmann::json& object, const char* kind) {
+  return object.is_object() && object.value("message", nlohmann::json()) == kind;
+}
+
+}  // namespace
+
+bool Nursery::is_possible() {
+  static const bool possible = [] {
+    const long file = ::syscall(SYS_pidfd_open, ::getpid(), 0);
+    if (file >= 0) ::close(static_cast<int>(file));
+    return file >= 0;
+  }();
+  return possible;
+}
+
+void Nursery::bear(int socket, Process::Shared memory) {
+  const std::lock_guard guard(lock_);
+  process_->send(message("life", ""), std::array{socket, memory.arena, memory.mailbox}, Process::Clock::now() + patience);
+}
+
+std::optional<Ended> Nursery::reap(pid_t child) {
+  const std::lock_guard guard(lock_);
+  const auto deadline = Process::Clock::now() + patience;
+  std::string line;
+  if (process_->send(message("reap", fmt::format(R"(,"pid":{})", child)), deadline) != Process::Received::line ||
+      process_->receive(line, deadline) != Process::Received::line)
+    return std::nullopt;
+  const nlohmann::json reply = parse_foreign(line);
+  if (!says(reply, "reaped") || number_in(reply, "pid") != child || number_in(reply, "status") < 0) return std::nullopt;
+  return Ended{static_cast<int>(number_in(reply, "status")),
+               static_cast<std::uint64_t>(std::max<std::int64_t>(number_in(reply, "held"), 0))};
+}
+
+pid_t Nursery::child_from(std::string_view line) {
+  const nlohmann::json message = parse_foreign(line);
+  const std::int64_t child = says(message, "born") ? number_in(message, "pid") : 0;
+  return child == static_cast<pid_t>(child) ? static_cast<pid_t>(std::max<std::int64_t>(child, 0)) : 0;
+}
+
+}  // namespace attest

@@ -1,0 +1,35 @@
+#pragma once
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "subjects/process.hpp"
+
+namespace attest {
+
+// A worker that has loaded its subjects, and forks one that serves them for each life (docs/worker.md, "The nursery"). For any
+// number of threads.
+class Nursery {
+ public:
+  explicit Nursery(std::unique_ptr<Process> process) : process_(std::move(process)) {}
+
+  // Whether children can be watched here.
+  static bool is_possible();
+
+  // The number of a child, from the line that it says first; 0 if that is none.
+  static pid_t child_from(std::string_view line);
+
+  // Asks for a child that serves `socket`, and does not wait for it.
+  void bear(int socket, Process::Shared memory);
+  // How a child went that has ended; nullopt if the nursery is gone.
+  std::optional<Ended> reap(pid_t child);
+
+ private:
+  std::mutex lock_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace attest

@@ -1,0 +1,41 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "subjects/connection.hpp"
+#include "subjects/nursery.hpp"
+#include "subjects/worker.hpp"
+
+namespace attest {
+
+// Where the workers of a subject come from: children of a nursery, where it can be one, else processes started anew. For any
+// number of threads.
+class WorkerSource {
+ public:
+  // Starts the first and waits for its description. Throws Error(no_subject) if it does not start.
+  WorkerSource(const WorkerCommand& command, const std::string& wanted);
+
+  [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
+
+  // One that has described itself, for a first life or after another has ended: from then on the next is kept ready, where the
+  // command says so. Throws Error(no_subject) if it does not start.
+  std::unique_ptr<WorkerConnection> first(const std::string& subject);
+  std::unique_ptr<WorkerConnection> next(const std::string& subject);
+
+ private:
+  std::unique_ptr<WorkerConnection> start(const std::string& subject);
+  std::unique_ptr<WorkerConnection> anew(const std::string& subject);
+  std::shared_ptr<Nursery> nursery();
+  void keep_ready(const std::string& subject);
+
+  const WorkerCommand command_;
+  std::vector<Offer> offers_;
+  std::mutex lock_;
+  bool may_be_nursery_;
+  std::shared_ptr<Nursery> nursery_;
+  std::unique_ptr<WorkerConnection> ready_;  // may not have described itself yet
+};
+
+}  // namespace attest
