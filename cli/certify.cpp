@@ -53,6 +53,10 @@ Kind kind_of(const engine::Entry& entry) {
 }
 
 std::string why_not_covered(const engine::Entry& entry) {
+  if (entry.subject_b)
+    return "the entry is of two subjects, each with a contract of its own: `attest check SUBJECT --problem TEXT "
+           "--corpus DIR` "
+           "on the one that is outside its bound stores an entry that can be certified";
   if (entry.seen != VerdictKind::fail)
     return fmt::format(
         "the finding is of kind '{}' and names no wrong number: there is nothing that an interval could prove",

@@ -92,6 +92,11 @@ int export_entry(const Settings& settings, const std::string& path) {
   if (!format || (*format != "python" && *format != "npz" && *format != "issue"))
     throw usage_error(fmt::format("--to {}: this version exports python, npz and issue", format.value_or("(nothing)")));
   const engine::Entry entry = engine::read_entry(path);
+  if (entry.subject_b)
+    throw usage_error(
+        fmt::format("{} is of two subjects, and an export holds one call: `attest check SUBJECT --problem TEXT "
+                    "--corpus DIR` on the one that is outside its bound stores an entry of its own",
+                    path));
   const Inputs inputs = materialise(entry.problem);
   const auto output = settings.text("output");
   if (*format == "npz") {

@@ -19,6 +19,7 @@ examples:
   attest fuzz                                    30 s of random problems against the built-in fused kernel
   attest fuzz ./kernel.so --policy f16 --time 5m
   attest check kernel.py --cases 2000            bounded and deterministic, for CI
+  attest compare ./old.so ./new.so               where two versions differ by more than both may
   attest replay corpus/                          every stored reproducer gives what it expects
   attest export corpus/x/y.json --to python      a script that shows the failure without attest
   attest certify corpus/x/y.json                 its proof once more, in ball arithmetic
@@ -64,6 +65,7 @@ int run(int argc, char** argv) {
   attest::cli::Run verb;
   attest::cli::add_fuzz(app, verb);
   attest::cli::add_check(app, verb);
+  attest::cli::add_compare(app, verb);
   attest::cli::add_replay(app, verb);
   attest::cli::add_shrink(app, verb);
   attest::cli::add_triage(app, verb);

@@ -35,6 +35,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const auto peer = open_peer();
   const auto calibration = read_calibration(settings);
   const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
+  const auto resolve_b = [&](const engine::Entry& entry) { return open_second_of_entry(settings, entry); };
   const engine::ReplayReport report = engine::replay(
       paths, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
@@ -43,7 +44,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
         else if (result.outcome != engine::Replayed::as_expected)
           tell(result, std::cerr);
       },
-      settings.flag("expect-pass"), calibration.get());
+      settings.flag("expect-pass"), calibration.get(), resolve_b);
   const Exit exit = report.exit(allow_missing);
   if (!quiet)
     std::cout << fmt::format(
@@ -73,6 +74,7 @@ void add_replay(CLI::App& app, Run& run) {
   std::vector<Option> options{
       {"subject", "SUBJECT",
        "run every entry on this subject; needed for a plug-in or script that you have not run before"},
+      {"subject-b", "SUBJECT", "of an entry of two subjects (attest compare), the second one likewise"},
       {"expect-pass", "", "every entry must pass, whatever it expects: regressions of a kernel of your own"},
       {"allow-missing", "",
        "entries that nothing could run, the subject not being there or not taking one of them, do not fail the run"},
@@ -80,6 +82,7 @@ void add_replay(CLI::App& app, Run& run) {
       {"json", "FILE", "counts as one JSON object; - is stdout"},
       calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
+  options.push_back(second_python());
   settings->declare(*verb, options);
   verb->callback([=, &run] {
     run = [=] {

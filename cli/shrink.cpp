@@ -11,6 +11,8 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/campaign.hpp"
+#include "engine/compare.hpp"
 #include "engine/failure.hpp"
 #include "engine/instance.hpp"
 #include "report/text.hpp"
@@ -30,10 +32,17 @@ void print(const engine::Entry& entry, std::int64_t before) {
 int shrink_entry(const Settings& settings, const std::string& path) {
   const engine::Entry old = engine::read_entry(path);
   const auto given = settings.text("subject");
-  const auto factory = open_subject_of_entry(settings, old);
-  const auto peer_factory = open_peer();
+  auto factory = open_subject_of_entry(settings, old);
+  auto peer_factory = old.subject_b ? open_second_of_entry(settings, old) : open_peer();
+  const Origin origin = origin_of(*factory), origin_b = origin_of(*peer_factory);
+  const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
+  if (old.subject_b) {
+    engine::Compared both = engine::compared(std::move(factory), std::move(peer_factory), policy);
+    factory = std::move(both.a);
+    peer_factory = std::move(both.b);
+  }
   const auto calibration = read_calibration(settings);
-  engine::Station station(*factory, peer_factory.get(), calibration.get());
+  engine::Station station(*factory, peer_factory.get(), calibration.get(), old.subject_b.has_value());
   const engine::Bench bench = station.bench();
 
   std::vector<std::size_t> laws{engine::law_named(old.property)};
@@ -48,15 +57,17 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   }
   engine::ShrinkBudget budget;
   budget.calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
-  const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
   engine::Entry entry =
       engine::reproduce({old.problem, outcome, old.seed, old.case_number}, bench, given.value_or(old.subject), policy,
                         {factory->info().supports, factory->info().dtypes, {}}, budget, {});
   entry.original = old.original;
   entry.reference = old.reference;
-  const Origin origin = origin_of(*factory);
-  entry.subject_file = origin.file;
-  entry.subject_name = origin.function;
+  engine::CampaignOptions names;
+  names.subject_file = origin.file;
+  names.subject_name = origin.function;
+  if (old.subject_b)
+    names.subject_b = {settings.text("subject-b").value_or(old.subject_b->subject), origin_b.file, origin_b.function};
+  engine::name_subjects(names, entry);
   print(entry, old.problem.multiply_adds());
   // <corpus>/<subject>/<file>: the corpus is two folders up.
   const std::filesystem::path corpus =
@@ -75,9 +86,11 @@ void add_shrink(CLI::App& app, Run& run) {
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
   std::vector<Option> options{{"shrink-budget", "CALLS", "subject calls to spend (10000)"},
                               {"subject", "SUBJECT", "run this subject instead of the one the file names"},
+                              {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
                               {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"},
                               calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
+  options.push_back(second_python());
   settings->declare(*verb, options);
   verb->callback([=, &run] {
     run = [=] {

@@ -62,44 +62,90 @@ ResolveOptions resolve_options(const Settings& settings) {
   return options;
 }
 
+namespace {
+
+std::unique_ptr<SubjectFactory> open_noted(const std::string& text, const ResolveOptions& options) {
+  std::unique_ptr<SubjectFactory> subject = resolve(text, Trust::command_line, options);
+  if (const Origin origin = origin_of(*subject); !origin.file.empty()) note_started(origin.file);
+  return subject;
+}
+
+// Of the second of two subjects.
+ResolveOptions second_options(const Settings& settings) {
+  ResolveOptions options = resolve_options(settings);
+  if (const auto python = settings.text("python-b")) options.python = *python;
+  return options;
+}
+
+// A subject as an entry names it, and the option that names another.
+struct Named {
+  const std::string& subject;
+  const std::filesystem::path& file;
+  const std::string& name;
+  std::string option;
+};
+
+std::string text_of(const Named& named) {
+  if (!named.subject.starts_with("external:")) return named.subject;
+  const auto refusal = [](const std::string& sentence) { return Error(Exit::no_subject, sentence); };
+  const std::string name = named.name.empty() ? named.subject.substr(named.subject.find(':') + 1) : named.name;
+  if (named.file.empty())
+    throw refusal("the entry does not say which file holds its subject " + name + ": name it, " + named.option +
+                  " PATH:" + name);
+  const std::string path = path_from_here(named.file), text = path + ":" + name;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(named.file, error))
+    throw refusal("the subject of the entry is " + name + " in " + path +
+                  ", and there is no such file: name where it is now, " + named.option + " PATH:" + name);
+  if (!was_started(named.file))
+    throw refusal("the subject of the entry is " + name + " in " + path +
+                  ", which you have not run before, and no corpus file starts a program: if you trust it, " +
+                  named.option + " " + report::shell_quoted(text));
+  return text;
+}
+
+std::unique_ptr<SubjectFactory> open_named(const Named& named, const engine::Entry& entry, ResolveOptions options) {
+  const std::string text = text_of(named);
+  options.policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+  return resolve(text, text == named.subject ? Trust::file : Trust::command_line, options);
+}
+
+}  // namespace
+
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder,
                                              const std::optional<Policy>& policy) {
   ResolveOptions options = resolve_options(settings);
   options.log_folder = log_folder;
   if (policy) options.policy = policy;
-  std::unique_ptr<SubjectFactory> subject = resolve(text, Trust::command_line, options);
-  if (const Origin origin = origin_of(*subject); !origin.file.empty()) note_started(origin.file);
-  return subject;
+  return open_noted(text, options);
+}
+
+std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std::string& text,
+                                            const std::filesystem::path& log_folder) {
+  ResolveOptions options = second_options(settings);
+  options.log_folder = log_folder;
+  return open_noted(text, options);
 }
 
 std::string subject_text(const Settings& settings, const engine::Entry& entry) {
   if (const auto given = settings.text("subject")) return *given;
-  if (!entry.subject.starts_with("external:")) return entry.subject;
-  const auto refusal = [](const std::string& sentence) { return Error(Exit::no_subject, sentence); };
-  const std::string name =
-      entry.subject_name.empty() ? entry.subject.substr(entry.subject.find(':') + 1) : entry.subject_name;
-  if (entry.subject_file.empty())
-    throw refusal("the entry does not say which file holds its subject " + name + ": name it, --subject PATH:" + name);
-  const std::string path = path_from_here(entry.subject_file), text = path + ":" + name;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(entry.subject_file, error))
-    throw refusal("the subject of the entry is " + name + " in " + path +
-                  ", and there is no such file: name where it is now, --subject PATH:" + name);
-  if (!was_started(entry.subject_file))
-    throw refusal("the subject of the entry is " + name + " in " + path +
-                  ", which you have not run before, and no corpus file starts a program: if you trust it, --subject " +
-                  report::shell_quoted(text));
-  return text;
+  return text_of({entry.subject, entry.subject_file, entry.subject_name, "--subject"});
 }
 
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry) {
-  const std::string text = subject_text(settings, entry);
-  if (settings.text("subject")) return open_subject(settings, text);
-  ResolveOptions options = resolve_options(settings);
-  options.policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
-  return resolve(text, text == entry.subject ? Trust::file : Trust::command_line, options);
+  if (const auto given = settings.text("subject")) return open_subject(settings, *given);
+  return open_named({entry.subject, entry.subject_file, entry.subject_name, "--subject"}, entry,
+                    resolve_options(settings));
 }
+
+std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, const engine::Entry& entry) {
+  if (const auto given = settings.text("subject-b")) return open_second(settings, *given, {});
+  const engine::SecondSubject& b = entry.subject_b.value();
+  return open_named({b.subject, b.file, b.name, "--subject-b"}, entry, second_options(settings));
+}
+
+Option second_python() { return {"python-b", "EXE", "the interpreter of B, where it is another (as --python)"}; }
 
 std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:explicit", std::nullopt); }
 

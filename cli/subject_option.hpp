@@ -30,11 +30,18 @@ ResolveOptions resolve_options(const Settings& settings);
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder = {},
                                              const std::optional<Policy>& policy = {});
+// The same of the second of two subjects: --python-b goes before --python.
+std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std::string& text,
+                                            const std::filesystem::path& log_folder);
 
 // The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter, or a file
 // that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other external subject.
 std::string subject_text(const Settings& settings, const engine::Entry& entry);
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry);
+// The second subject of an entry of two: that of --subject-b, or else as open_subject_of_entry does; under --python-b.
+std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, const engine::Entry& entry);
+// --python-b, of verbs that start two subjects.
+Option second_python();
 // The built-in explicit kernel, which laws compare others with.
 std::unique_ptr<SubjectFactory> open_peer();
 

@@ -12,6 +12,7 @@ namespace attest::cli {
 using Run = std::function<int()>;
 void add_fuzz(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_shrink(CLI::App& app, Run& run);
 void add_certify(CLI::App& app, Run& run);

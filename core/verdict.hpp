@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace attest {
 
@@ -26,6 +27,14 @@ constexpr bool ends_instance(VerdictKind kind) noexcept {
 enum class Wrong : std::uint8_t { none, finite, nan, infinity, memory };
 std::string_view name(Wrong wrong) noexcept;
 
+// One of two results of an element, beside what its own contract permits.
+struct Side {
+  double got = 0, exact = 0;  // exact: NaN where no number is expected
+  double lo = 0, hi = 0;
+  double ratio = 0;      // |got - exact| over the permitted distance
+  bool outside = false;  // nothing that keeps the contract could have returned it
+};
+
 // The element that shows a failure.
 struct Evidence {
   std::string tensor;                   // "out", "lse", or the input that was changed
@@ -34,7 +43,8 @@ struct Evidence {
   double lo = 0, hi = 0;  // what a correct kernel could have returned; equal where the law is exact
   double ratio = 0;       // |got - expected| over the permitted distance; infinite where nothing is permitted
   Wrong wrong = Wrong::none;
-  std::string note;  // one clause, such as "guard bytes before out"
+  std::string note;         // one clause, such as "guard bytes before out"
+  std::vector<Side> sides;  // of a law of two subjects: A's, whose value is `got`, and B's, whose value is `expected`
 };
 
 // How the elements of a verdict came out.

@@ -106,7 +106,7 @@ std::optional<Verdict> Attempt::failure_of(CaseOutcome& outcome) {
   std::optional<Verdict> failure;
   for (LawVerdict& law : outcome.laws) {
     if (!is_finding(law.verdict.kind)) continue;
-    const FailureKey shown = key_of(properties::properties()[law.law].name, law.verdict);
+    const FailureKey shown = key_of(properties::all_laws()[law.law].name, law.verdict);
     if (proves(shown)) {
       key_ = shown;
       laws_ = {law_named(policy_bound_name)};
@@ -142,7 +142,7 @@ Trialled Attempt::try_poison(const Problem& candidate, const std::vector<Asked>&
   Trialled answer{{}, static_cast<std::int64_t>(all.size()) + 1};  // and the canary
   if (!ill) return answer;
   Verdict verdict = ill->poison();
-  if (key_of(properties::properties()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);
+  if (key_of(properties::all_laws()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);
   return answer;
 }
 

@@ -65,7 +65,7 @@ std::size_t Avoidance::leave_out(std::vector<std::size_t>& laws, const Problem& 
   if (rules.empty() || looks_inside(number)) return 0;
   return std::erase_if(laws, [&](std::size_t law) {
     return std::ranges::any_of(rules, [&](const AvoidRule& rule) {
-      return !rule.problems && applies(rule) && rule.key.property == properties::properties()[law].name &&
+      return !rule.problems && applies(rule) && rule.key.property == properties::all_laws()[law].name &&
              rule.predicate.holds(problem, supports_);
     });
   });

@@ -67,16 +67,12 @@ class Campaign {
             [this](Bench bench, ShrinkTask task, const std::atomic<bool>& stop, const auto& accepted) {
               return shrunk(bench, std::move(task), stop, accepted);
             },
-            shrinking_jobs(options)) {
-    for (int i = 0; i < options.jobs; ++i) stations_.emplace_back(subject, peer, options.calibration.get());
+            shrinking_jobs(options), options.subject_b.has_value()) {
+    for (int i = 0; i < options.jobs; ++i)
+      stations_.emplace_back(subject, peer, options.calibration.get(), options.subject_b.has_value());
     for (const KnownDefect& known : options.known_defects) avoidance_.rules.push_back(known.rule);
     limits_ = {info_.supports, domain_.dtypes(), [this](const Problem& problem) { return admissible(problem); }};
-    summary_.verb = options.verb;
-    summary_.subject = options.subject;
-    summary_.subject_version = info_.version;
-    summary_.policy = options.policy_text;
-    summary_.policy_declared = options.policy || info_.policy_declared;
-    summary_.seed = options.seed;
+    summary_ = begun(options, info_, options.subject_b ? peer->info() : info_);
     if (options.assume) {
       summary_.assume = options.assume->text();
       summary_.given_up = given_up(info_, options.policy, *options.assume);
@@ -87,7 +83,8 @@ class Campaign {
   Summary run() {
     stations_[0].bench();
     if (!options_.folder.empty())
-      folder_ = std::make_unique<CampaignFolder>(options_, info_, summary_, triage_, avoidance_);
+      folder_ = std::make_unique<CampaignFolder>(options_, info_, options_.subject_b ? &peer_->info() : nullptr,
+                                                 summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     summary_.earlier_cases = summary_.cases;
     for (Finding& finding : summary_.findings) finding.known = options_.known.contains(finding.entry.bucket);
@@ -215,7 +212,9 @@ class Campaign {
     const std::size_t law = law_named(property);
     const Bench bench = stations_[0].bench();
     Recorder recorder(bench.subject);
-    const CaseOutcome outcome = check(at.problem, at.contract, {recorder, bench.peer, bench.calibration}, {&law, 1});
+    const CaseOutcome outcome =
+        check(at.problem, at.contract, {recorder, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
+              {&law, 1});
     return {outcome.reported ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
   }
   // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
@@ -372,8 +371,7 @@ class Campaign {
                                  const std::function<void(const ShrinkStep&)>& accepted) const {
     Entry entry = reproduce({task.problem, task.outcome, options_.seed, task.number}, bench, options_.subject,
                             options_.policy, limits_, budget, accepted);
-    entry.subject_file = options_.subject_file;
-    entry.subject_name = options_.subject_name;
+    name_subjects(options_, entry);
     return entry;
   }
   // Runs on a thread of the shrinker.
@@ -389,7 +387,7 @@ class Campaign {
         if (law.law == law_named(policy_bound_name) || is_finding(law.verdict.kind)) laws.push_back(law.law);
       for (const LawVerdict& law : check(result.entry.problem, result.entry.contract, bench, laws).laws)
         if (is_finding(law.verdict.kind))
-          result.shows.push_back(to_text(engine::key_of(properties::properties()[law.law].name, law.verdict)));
+          result.shows.push_back(to_text(engine::key_of(properties::all_laws()[law.law].name, law.verdict)));
     }
     result.task = std::move(task);
     return result;
@@ -418,7 +416,7 @@ class Campaign {
     finding.shows = std::move(result.shows);
     for (const LawVerdict& law : result.task.outcome.laws)
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
-        finding.also.emplace_back(properties::properties()[law.law].name);
+        finding.also.emplace_back(properties::all_laws()[law.law].name);
     finding.known = options_.known.contains(finding.entry.bucket);
     if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
@@ -511,6 +509,31 @@ class Campaign {
 };
 
 }  // namespace
+
+Summary begun(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo& peer) {
+  Summary summary;
+  summary.verb = options.verb;
+  summary.subject = options.subject;
+  summary.subject_version = info.version;
+  summary.policy = options.policy_text;
+  summary.policy_declared = options.policy || info.policy_declared;
+  summary.seed = options.seed;
+  if (options.subject_b) {
+    summary.subject_b = options.subject_b->subject;
+    summary.subject_b_version = peer.version;
+    summary.policy_declared = options.policy || (info.policy_declared && peer.policy_declared);
+  }
+  return summary;
+}
+
+void name_subjects(const CampaignOptions& options, Entry& entry) {
+  entry.subject_file = options.subject_file;
+  entry.subject_name = options.subject_name;
+  if (!options.subject_b) return;
+  entry.subject_b->subject = portable_subject(options.subject_b->subject);
+  entry.subject_b->file = options.subject_b->file;
+  entry.subject_b->name = options.subject_b->name;
+}
 
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer) {

@@ -23,6 +23,13 @@ struct CampaignOptions {
   std::string subject;                 // as on the command line
   std::filesystem::path subject_file;  // the absolute path of the file that holds it, and
   std::string subject_name;            // its name there; empty for what attest brings along
+  // Of two subjects: the second, which is the campaign's peer, said as the first. Its laws are those of LawChoice::Compare.
+  struct Second {
+    std::string subject;
+    std::filesystem::path file;
+    std::string name;
+  };
+  std::optional<Second> subject_b;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> cases;  // problems of the whole stream; a shard draws its share of them
   std::optional<double> seconds;       // neither: until interrupted
@@ -43,6 +50,12 @@ struct CampaignOptions {
   std::filesystem::path corpus;                  // where reproducers go; empty: none is written
   const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the block in flight
 };
+
+// What a summary says of a campaign before anything is drawn. `peer`: of two subjects the second.
+Summary begun(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo& peer);
+
+// Puts the names of the campaign's subjects, and the files that hold them, into an entry that reproduce() made.
+void name_subjects(const CampaignOptions& options, Entry& entry);
 
 struct Progress {
   std::uint64_t cases = 0, executed = 0, failing_cases = 0;

@@ -32,16 +32,24 @@ constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 std::string text_of(const ordered_json& object, int indent = -1) { return json_text(object, indent); }
 
 // What makes two campaigns the same: equal streams of problems, held against equal laws under equal contracts.
-ordered_json identity(const CampaignOptions& options, const SubjectInfo& info) {
-  ordered_json object;
-  object["format"] = folder_format;
-  object["subject"] = options.subject;
+void add_subject(const std::string& subject, const SubjectInfo& info, ordered_json& object) {
+  object["subject"] = subject;
   object["version"] = info.version;
   ordered_json contracts = ordered_json::object();
   for (const Format dtype : info.dtypes) contracts[std::string(name(dtype))] = to_json(info.contract(dtype));
   object["contract"] = std::move(contracts);
   for (const FormContract& own : info.form_contracts)
     for (const Contract& contract : own.contracts) object["form_contracts"].push_back(to_json(contract));
+}
+
+ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b) {
+  ordered_json object;
+  object["format"] = folder_format;
+  add_subject(options.subject, info, object);
+  if (info_b != nullptr) {
+    add_subject(options.subject_b->subject, *info_b, object["subject_b"]);
+    object["bits"] = options.laws.compare == LawChoice::Compare::bits;
+  }
   object["policy"] = options.policy ? to_text(*options.policy) : "";
   object["seed"] = options.seed;
   object["r"] = options.repeat;
@@ -83,8 +91,12 @@ int open_or_throw(const fs::path& file, int flags) {
 
 CampaignOptions campaign_in(const fs::path& folder) {
   const fs::path file = folder / "campaign.json";
+  std::string two;
   try {
     const json object = parse_json(read_file(file, 1 << 20));
+    if (object.contains("subject_b"))
+      two = fmt::format("{} holds a campaign of two subjects: the same `attest compare A B -o {}` goes on with it",
+                        folder.string(), folder.string());
     CampaignOptions options;
     options.folder = folder;
     options.subject = object.at("subject").get<std::string>();
@@ -101,21 +113,22 @@ CampaignOptions campaign_in(const fs::path& folder) {
     const std::size_t slash = shard.find('/');
     if (slash == std::string::npos) throw usage_error("no shard");
     options.shard = {std::stoull(shard.substr(0, slash)), std::stoull(shard.substr(slash + 1))};
-    return options;
+    if (two.empty()) return options;
   } catch (const std::exception&) {
     throw usage_error(file.string() + " is damaged, or of another version of attest: start a new campaign folder");
   }
+  throw usage_error(two);
 }
 
-CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, Summary& summary,
-                               Triage& triage, Avoidance& avoidance)
+CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b,
+                               Summary& summary, Triage& triage, Avoidance& avoidance)
     : folder_(options.folder) {
   require_writable(folder_);
   lock_ = open_or_throw(folder_ / "lock", O_RDWR | O_CREAT);
   try {
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
       throw usage_error(folder_.string() + " is in use by another campaign: wait for it, or name another folder");
-    check_identity(options, info);
+    check_identity(options, info, info_b);
     restore(summary, triage, avoidance);
     restore_findings(summary, triage);
     progress_ = open_or_throw(folder_ / "progress.jsonl", O_WRONLY | O_CREAT | O_APPEND);
@@ -132,9 +145,11 @@ CampaignFolder::~CampaignFolder() {
   for (const int file : {cases_, findings_, progress_, lock_}) ::close(file);
 }
 
-void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info) {
+void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info,
+                                    const SubjectInfo* info_b) {
   const fs::path file = folder_ / "campaign.json";
-  const ordered_json ours = parse_ordered_json(text_of(identity(options, info)));  // as it comes back from a file
+  const ordered_json ours =
+      parse_ordered_json(text_of(identity(options, info, info_b)));  // as it comes back from a file
   if (!fs::exists(file)) return write_file(file, text_of(ours, 2) + "\n");
   ordered_json theirs;
   try {
@@ -142,6 +157,9 @@ void CampaignFolder::check_identity(const CampaignOptions& options, const Subjec
   } catch (const json::exception&) {
     throw usage_error(file.string() + " is damaged: start a new campaign folder");
   }
+  if (theirs.contains("subject_b") && info_b == nullptr)
+    throw usage_error(fmt::format(
+        "{} holds a campaign of two subjects: name another folder, or go on with `attest compare`", folder_.string()));
   for (const auto& [key, value] : ours.items())
     if (!theirs.contains(key) || theirs[key] != value)
       throw usage_error(fmt::format(

@@ -34,8 +34,9 @@ class CampaignFolder {
  public:
   // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`. Throws
   // Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be written.
-  CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, Summary& summary, Triage& triage,
-                 Avoidance& avoidance);
+  // `info_b`: of the second of two subjects; null of one.
+  CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b, Summary& summary,
+                 Triage& triage, Avoidance& avoidance);
   ~CampaignFolder();
   CampaignFolder(const CampaignFolder&) = delete;
   CampaignFolder& operator=(const CampaignFolder&) = delete;
@@ -52,7 +53,7 @@ class CampaignFolder {
   std::vector<PendingFailure> pending() { return std::move(pending_); }
 
  private:
-  void check_identity(const CampaignOptions& options, const SubjectInfo& info);
+  void check_identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b);
   void restore(Summary& summary, Triage& triage, Avoidance& avoidance);
   void restore_findings(Summary& summary, Triage& triage);
   void append(int file, const std::string& line);

@@ -21,7 +21,7 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
     if (is_finding(verdict.kind) && verdict.kind != VerdictKind::poisoned)
-      row.failures.push_back(key_of(properties::properties()[law].name, verdict));
+      row.failures.push_back(key_of(properties::all_laws()[law].name, verdict));
   }
   return row;
 }
@@ -51,7 +51,7 @@ std::vector<const Row*> CaseTable::holding(std::string_view property) const {
 nlohmann::ordered_json to_json(const CaseRow& row) {
   nlohmann::ordered_json line = nlohmann::ordered_json::array({row.number, row.redraws});
   nlohmann::ordered_json held = nlohmann::ordered_json::array();
-  for (std::size_t law = 0; law < properties::properties().size(); ++law)
+  for (std::size_t law = 0; law < properties::all_laws().size(); ++law)
     if (row.held[law]) held.push_back(law);
   line.push_back(std::move(held));
   if (!row.failures.empty()) line.push_back(row.signature);

@@ -20,7 +20,7 @@ struct CaseRow {
   std::uint64_t number = 0;
   std::uint64_t redraws = 0;  // how often it was drawn again to avoid what is understood (avoid.hpp)
   Row traits;
-  std::bitset<most_laws> held;       // laws that gave pass or warn, by position in properties()
+  std::bitset<most_laws> held;       // laws that gave pass or warn, by position in all_laws()
   std::vector<FailureKey> failures;  // of the laws that failed, in their order
   std::string signature;             // by which triage counts it, if it failed
 

@@ -52,15 +52,26 @@ Verdict run_law(const Property& property, Trial& trial) {
   }
 }
 
+// What a base call that failed says of two subjects: an error that both report is no difference.
+Verdict verdict_of_two(Trial& trial, CallResult failed) {
+  if (failed.status == CallStatus::error) try {
+      trial.peer_result();
+    } catch (const CallFailed& other) {
+      if (other.result.status == CallStatus::error) return Verdict::skip("both subjects report an error");
+    }
+  failed.message = properties::subject_prefix + failed.message;
+  return verdict_of(failed);
+}
+
 // A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
-void run_laws(Trial& trial, std::span<const std::size_t> laws, CaseOutcome& outcome) {
-  const auto all = properties::properties();
+void run_laws(Trial& trial, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
+  const auto all = properties::all_laws();
   for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
   try {
     trial.base();
   } catch (const CallFailed& failed) {
-    outcome.laws.front().verdict = verdict_of(failed.result);
-    if (failed.result.status == CallStatus::unsupported)
+    outcome.laws.front().verdict = compares ? verdict_of_two(trial, failed.result) : verdict_of(failed.result);
+    if (outcome.laws.front().verdict.kind == VerdictKind::skip)
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
     return;
   }
@@ -109,13 +120,15 @@ bool CaseOutcome::executed() const noexcept {
 
 FailureKey CaseOutcome::key() const {
   const LawVerdict& law = laws[*reported];
-  return key_of(properties::properties()[law.law].name, law.verdict);
+  return key_of(properties::all_laws()[law.law].name, law.verdict);
 }
 
-bool is_statistical(std::size_t law) { return properties::properties()[law].kind == properties::Kind::statistical; }
+bool is_statistical(std::size_t law) { return properties::all_laws()[law].kind == properties::Kind::statistical; }
+
+bool compares(std::string_view law) noexcept { return law == compare_bound_name || law == compare_bits_name; }
 
 std::size_t law_named(std::string_view name) {
-  const auto all = properties::properties();
+  const auto all = properties::all_laws();
   const auto found = std::ranges::find(all, name, &Property::name);
   if (found == all.end())
     throw usage_error("there is no property '" + std::string(name) + "': `attest list properties` names them");
@@ -131,6 +144,8 @@ void validate(const LawChoice& choice) {
 
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number) {
+  if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name)};
+  if (choice.compare == LawChoice::Compare::bits) return {law_named(compare_bound_name), law_named(compare_bits_name)};
   const auto all = properties::properties();
   std::vector<std::size_t> chosen, others;
   for (std::size_t law = 0; law < all.size(); ++law) {
@@ -159,7 +174,7 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   Trial trial(problem, contract, bench.subject, bench.peer);
   if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
   if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
-  if (!laws.empty()) run_laws(trial, laws, outcome);
+  if (!laws.empty()) run_laws(trial, laws, bench.compares, outcome);
   outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;

@@ -15,16 +15,18 @@
 namespace attest::engine {
 
 // Which laws a case is held against: guards and the policy bound always, and `further` drawn from the others that apply; or,
-// with a glob, exactly the matching ones.
+// with a glob, exactly the matching ones; or those of two subjects alone, with or without that of equal bits.
 struct LawChoice {
+  enum class Compare : std::uint8_t { none, bound, bits };
   std::optional<std::size_t> further = 2;  // nullopt: all
   std::string property_glob;               // empty: none given
+  Compare compare = Compare::none;
 };
 
 // Throws Error(usage) when the glob matches no property.
 void validate(const LawChoice& choice);
 
-// Positions in properties::properties(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
+// Positions in properties::all_laws(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
 // drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their reason.
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number);
@@ -34,8 +36,14 @@ std::size_t law_named(std::string_view name);
 // Whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
 
+// Whether a law is one of two subjects.
+bool compares(std::string_view law) noexcept;
+
 // The property that holds every judged element against the oracle's enclosure.
 inline constexpr std::string_view policy_bound_name = "policy-bound";
+
+// The law that holds two subjects against each other, and the one that asks them for equal bits.
+inline constexpr std::string_view compare_bound_name = "compare-bound", compare_bits_name = "compare-bits";
 
 // The property that holds tier three of a whole result against its threshold.
 inline constexpr std::string_view aggregate_error_name = "aggregate-error";
@@ -44,7 +52,7 @@ inline constexpr std::string_view aggregate_error_name = "aggregate-error";
 inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 
 struct LawVerdict {
-  std::size_t law = 0;  // position in properties::properties()
+  std::size_t law = 0;  // position in properties::all_laws()
   Verdict verdict;
 };
 
@@ -57,11 +65,11 @@ struct Seconds {
 // A check that an instance was asked: the call of a problem, and those that laws made beyond it.
 struct Asked {
   Problem problem;
-  std::vector<std::size_t> laws;  // positions in properties::properties(); empty: the problem's own call alone
+  std::vector<std::size_t> laws;  // positions in properties::all_laws(); empty: the problem's own call alone
 };
 
 struct CaseOutcome {
-  std::vector<LawVerdict> laws;         // in the fixed order of properties()
+  std::vector<LawVerdict> laws;         // in the fixed order of all_laws()
   std::optional<std::size_t> reported;  // position in `laws` of the first finding
   std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
   std::optional<Aggregate> aggregate;  // if tier three was asked, and speaks of the base call
@@ -91,13 +99,15 @@ class Quiet;
 // Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
 // skip). Then the thresholds of the statistical tiers; null: those shipped with attest. Then what is known of the subject's
 // instance; null: nothing, so that no failure can be traced to the calls before it. A Station (instance.hpp) has all four. Where
-// cases run side by side, `quiet` lets one be asked alone.
+// cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a contract of
+// its own, and is watched and started anew as the subject is.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
   const oracle::Calibration* calibration = nullptr;
   Instance* instance = nullptr;
   Quiet* quiet = nullptr;
+  bool compares = false;
 };
 
 // Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:

@@ -190,43 +190,63 @@ class Reader {
              count(object, "elsewhere")}};
   }
 
-  void subject_file(const json& object, const fs::path& folder, Entry& e) {
+  // Which file holds an external subject, and what it is called there.
+  void subject_file(const json& object, const fs::path& folder, const std::string& subject, fs::path& file,
+                    std::string& name) {
     const auto plain = [](const std::string& text) {
       return text.size() <= 4096 && std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
     };
     const fs::path path = string(object, "subject_file");
     if (!plain(path.native()) || path.is_absolute() || !path.has_filename())
       throw usage_error("'subject_file' must be a file, relative to the entry's folder");
-    if (!e.subject.starts_with("external:")) throw usage_error("'subject_file' goes with an external subject alone");
-    e.subject_name = string(object, "subject_name");
-    if (!plain(e.subject_name) || !is_subject_name(e.subject_name))
+    if (!subject.starts_with("external:")) throw usage_error("'subject_file' goes with an external subject alone");
+    name = string(object, "subject_name");
+    if (!plain(name) || !is_subject_name(name))
       throw usage_error("'subject_name' must be a name as it stands behind the colon of PATH:NAME");
-    e.subject_file = fs::absolute(folder / path);
+    file = fs::absolute(folder / path);
+  }
+  std::string subject_of(const json& object) {
+    std::string subject = string(object, "subject");
+    if (portable_subject(subject) != subject)
+      throw usage_error(
+          "the subject '" + subject +
+          "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
+    return subject;
+  }
+  SecondSubject second_subject(const json& object, const fs::path& folder) {
+    if (!object.is_object()) throw usage_error("'subject_b' must be an object");
+    SecondSubject b;
+    b.subject = subject_of(object);
+    b.version = string(object, "subject_version");
+    if (object.contains("subject_file")) subject_file(object, folder, b.subject, b.file, b.name);
+    b.contract = contract(object);
+    return b;
+  }
+  Contract contract(const json& object) {
+    const json& contract = member(object, "contract");
+    if (!contract.is_object()) throw usage_error("'contract' must be an object");
+    return contract_from_json(contract, policy_from_text(string(contract, "policy")));
   }
 
   Entry entry(const json& object) {
     Entry e;
     e.attest_version = string(object, "attest_version");
-    e.subject = string(object, "subject");
-    if (portable_subject(e.subject) != e.subject)
-      throw usage_error(
-          "the subject '" + e.subject +
-          "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
+    e.subject = subject_of(object);
     e.subject_version = string(object, "subject_version");
     const fs::path folder = fs::path(name_).has_parent_path() ? fs::path(name_).parent_path() : fs::path(".");
-    if (object.contains("subject_file")) subject_file(object, folder, e);
+    if (object.contains("subject_file")) subject_file(object, folder, e.subject, e.subject_file, e.subject_name);
     e.problem = problem_from_json(member(object, "problem"), folder.string());
     if (string(object, "text") != to_text(portable_problem(e.problem)))
       throw usage_error("'text' and 'problem' are not the same problem");
-    const json& contract = member(object, "contract");
-    if (!contract.is_object()) throw usage_error("'contract' must be an object");
-    const Policy policy = policy_from_text(string(contract, "policy"));
-    e.contract = contract_from_json(contract, policy);
-    if (policy[Stage::storage] != e.problem.dtype)
+    e.contract = contract(object);
+    if (e.contract.policy[Stage::storage] != e.problem.dtype)
       throw usage_error("the policy's storage format is not the problem's dtype");
     e.policy_given = flag(object, "policy_given");
     e.property = string(object, "property");
     law_named(e.property);
+    if (object.contains("subject_b")) e.subject_b = second_subject(member(object, "subject_b"), folder);
+    if (compares(e.property) != e.subject_b.has_value())
+      throw usage_error("'subject_b' goes with a law of two subjects, and such a law with it");
     e.with = strings(object, "with");
     for (const std::string& name : e.with) law_named(name);
     if (object.contains("after")) e.after = earlier_calls(object);
@@ -265,6 +285,34 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+void write_file_of(const fs::path& file, const std::string& name, ordered_json& object) {
+  if (file.empty() || !is_subject_name(name)) return;
+  // An absolute path is nobody else's business.
+  object["subject_file"] = (file.is_absolute() ? file.filename() : file).string();
+  object["subject_name"] = name;
+}
+
+ordered_json second_to_json(const SecondSubject& b) {
+  ordered_json object{{"subject", b.subject}, {"subject_version", b.version}};
+  write_file_of(b.file, b.name, object);
+  object["contract"] = to_json(b.contract);
+  return object;
+}
+
+// As it stands in a file of `folder`.
+fs::path portable_file(const fs::path& whole, const fs::path& folder) {
+  if (!whole.is_absolute()) return whole;  // as it stands in a file already
+  std::error_code error;
+  const fs::path base = fs::weakly_canonical(fs::absolute(folder), error), file = fs::weakly_canonical(whole, error);
+  const fs::path above = base.relative_path(), found = file.relative_path();
+  const bool near = !error && !above.empty() && *above.begin() == *found.begin();
+  return near ? file.lexically_relative(base) : file.filename();
+}
+
+}  // namespace
+
 Problem portable_problem(Problem problem) {
   problem.values_file = fs::path(problem.values_file).filename().string();
   return problem;
@@ -272,13 +320,8 @@ Problem portable_problem(Problem problem) {
 
 Entry portable_entry(Entry entry, const fs::path& folder) {
   entry.problem = portable_problem(std::move(entry.problem));
-  if (!entry.subject_file.is_absolute()) return entry;  // as it stands in a file already
-  std::error_code error;
-  const fs::path base = fs::weakly_canonical(fs::absolute(folder), error),
-                 file = fs::weakly_canonical(entry.subject_file, error);
-  const fs::path above = base.relative_path(), found = file.relative_path();
-  const bool near = !error && !above.empty() && *above.begin() == *found.begin();
-  entry.subject_file = near ? file.lexically_relative(base) : file.filename();
+  entry.subject_file = portable_file(entry.subject_file, folder);
+  if (entry.subject_b) entry.subject_b->file = portable_file(entry.subject_b->file, folder);
   return entry;
 }
 
@@ -288,15 +331,12 @@ ordered_json to_json(const Entry& e) {
   object["attest_version"] = e.attest_version;
   object["subject"] = e.subject;
   object["subject_version"] = e.subject_version;
-  if (!e.subject_file.empty() && is_subject_name(e.subject_name)) {
-    // An absolute path is nobody else's business.
-    object["subject_file"] = (e.subject_file.is_absolute() ? e.subject_file.filename() : e.subject_file).string();
-    object["subject_name"] = e.subject_name;
-  }
+  write_file_of(e.subject_file, e.subject_name, object);
   object["text"] = to_text(portable_problem(e.problem));
   object["problem"] = to_json(portable_problem(e.problem));
   object["policy_given"] = e.policy_given;
   object["contract"] = to_json(e.contract);
+  if (e.subject_b) object["subject_b"] = second_to_json(*e.subject_b);
   object["property"] = e.property;
   object["with"] = e.with;
   if (!e.after.empty()) object["after"] = to_json(e.after);
@@ -351,6 +391,7 @@ Entry read_entry(const fs::path& file) { return entry_from_file_text(read_file(f
 fs::path entry_path(const Entry& entry) {
   std::string content = entry.property + "\n" + to_text(portable_problem(entry.problem));
   for (const EarlierCall& call : entry.after) content += "\n" + to_text(call.problem);
+  if (entry.subject_b) content += "\n" + entry.subject_b->subject;
   const std::uint64_t hash = digest_of(content);
   return fs::path(file_name_of(entry.subject)) /
          fmt::format("{}-{}.json", file_name_of(entry.bucket.empty() ? entry.property : entry.bucket),

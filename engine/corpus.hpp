@@ -37,6 +37,14 @@ struct Rate {
   int seen = 0, runs = 0;
 };
 
+// The second subject of a comparison, said as that of an entry is.
+struct SecondSubject {
+  std::string subject, version;
+  std::filesystem::path file;
+  std::string name;
+  Contract contract;
+};
+
 // A reproducer kept as data: everything replay needs, and what a reader wants to know.
 struct Entry {
   std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
@@ -46,6 +54,7 @@ struct Entry {
   // not known.
   std::filesystem::path subject_file;
   std::string subject_name;
+  std::optional<SecondSubject> subject_b;  // of a law of two subjects
   Problem problem;
   Contract contract;
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it

@@ -26,6 +26,29 @@ double real_from_json(const json& value, std::string_view name) {
   throw usage_error(std::string(name) + " must be a number or one of \"nan\", \"inf\", \"-inf\"");
 }
 
+namespace {
+
+ordered_json side_to_json(const Side& side) {
+  return {{"got", real_to_json(side.got)}, {"exact", real_to_json(side.exact)}, {"lo", real_to_json(side.lo)},
+          {"hi", real_to_json(side.hi)},   {"ratio", real_to_json(side.ratio)}, {"outside", side.outside}};
+}
+
+std::vector<Side> sides_from_json(const json& list) {
+  const auto refuse = [] { return usage_error("sides of a witness must be two objects, A's and B's"); };
+  if (!list.is_array() || list.size() != 2) throw refuse();
+  std::vector<Side> sides;
+  for (const json& object : list) {
+    if (!object.is_object()) throw refuse();
+    const auto real = [&](const char* key) { return real_from_json(object.value(key, json()), key); };
+    const json outside = object.value("outside", json());
+    if (!outside.is_boolean()) throw refuse();
+    sides.push_back({real("got"), real("exact"), real("lo"), real("hi"), real("ratio"), outside.get<bool>()});
+  }
+  return sides;
+}
+
+}  // namespace
+
 ordered_json to_json(const Evidence& evidence) {
   ordered_json object;
   object["tensor"] = evidence.tensor;
@@ -37,6 +60,7 @@ ordered_json to_json(const Evidence& evidence) {
   object["ratio"] = real_to_json(evidence.ratio);
   object["wrong"] = name(evidence.wrong);
   if (!evidence.note.empty()) object["note"] = evidence.note;
+  for (const Side& side : evidence.sides) object["sides"].push_back(side_to_json(side));
   return object;
 }
 
@@ -61,6 +85,8 @@ Evidence evidence_from_json(const json& object) {
           known = true;
         }
       if (!known) throw usage_error("wrong of a witness is no class of value that this version knows");
+    } else if (key == "sides") {
+      evidence.sides = sides_from_json(value);
     } else if (key == "got") {
       evidence.got = real_from_json(value, key);
     } else if (key == "expected") {

@@ -17,7 +17,8 @@ struct Failure {
 };
 
 // Turns a failure into a reproducer: shrinks it with the laws it needs, on the failure key it has, and computes the bucket of
-// the minimal case. Flaky failures are not shrunk. `policy` is the one given on the command line.
+// the minimal case. Flaky failures are not shrunk. `policy` is the one given on the command line. Of two subjects the entry
+// has the second one's version and contract; its name and file are for the caller to add.
 Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted);

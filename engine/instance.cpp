@@ -21,10 +21,15 @@ std::vector<Asked> Instance::before(Mark mark, std::size_t most) const {
   return calls;
 }
 
+Instance& Instance::peer() {
+  if (!peer_) peer_ = std::make_unique<Instance>();
+  return *peer_;
+}
+
 Bench Station::bench() {
   if (!subject_) subject_ = factory_->open();
   if (!peer_ && peer_factory_) peer_ = peer_factory_->open();
-  return {*subject_, peer_.get(), calibration_, instance_.get()};
+  return {*subject_, peer_.get(), calibration_, instance_.get(), nullptr, compares_};
 }
 
 }  // namespace attest::engine

@@ -47,6 +47,8 @@ class Instance {
     bool none = false;  // a fresh instance answers none of those that were tried
   };
   [[nodiscard]] Canary& canary(Format dtype) { return canaries_[dtype]; }
+  // The same of a peer that is a subject under test too: its canaries alone.
+  [[nodiscard]] Instance& peer();
 
  private:
   std::vector<Asked> ring_;
@@ -54,15 +56,21 @@ class Instance {
   std::map<Format, Canary> canaries_;
   std::set<std::string> settled_;
   int searches_ = 0;
+  std::unique_ptr<Instance> peer_;
 };
 
 // The instances of one thread: that of the subject, that of its peer, and what is known of the first. They are started on
 // first use.
 class Station {
  public:
-  // `peer` and `calibration` may be null; all must outlive it.
-  Station(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration)
-      : factory_(&subject), peer_factory_(peer), calibration_(calibration), instance_(std::make_unique<Instance>()) {}
+  // `peer` and `calibration` may be null; all must outlive it. `compares`: as a bench has it.
+  Station(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
+          bool compares = false)
+      : factory_(&subject),
+        peer_factory_(peer),
+        calibration_(calibration),
+        instance_(std::make_unique<Instance>()),
+        compares_(compares) {}
 
   // Throws Error(no_subject) if one cannot be started.
   Bench bench();
@@ -72,6 +80,7 @@ class Station {
   const oracle::Calibration* calibration_;
   std::unique_ptr<Subject> subject_, peer_;
   std::unique_ptr<Instance> instance_;
+  bool compares_;
 };
 
 }  // namespace attest::engine

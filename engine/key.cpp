@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::size_t longest_class = 48;
 
+// Of two subjects a fault of the one is none of the other.
+std::string side_at_fault(const std::vector<Side>& sides) {
+  if (sides.size() != 2 || (!sides[0].outside && !sides[1].outside)) return {};
+  return std::string("-of-") + (sides[0].outside ? "a" : "") + (sides[1].outside ? "b" : "");
+}
+
 bool is_quote(char c) { return c == '\'' || c == '"' || c == '`'; }
 bool is_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
@@ -34,6 +40,8 @@ std::string message_class(std::string_view message) {
       message.ends_with(')') ? message.substr(std::min(message.rfind(" ("), message.size())) : "";
   if (aside.starts_with(" (at ") || aside.starts_with(" (traceback in ")) message.remove_suffix(aside.size());
   std::string result;
+  for (const std::string_view whose : {"A: ", "B: "})  // of two subjects
+    if (message.starts_with(whose)) result = whose == "A: " ? "a" : "b";
   std::string word;
   bool plain = true;  // the word so far holds letters only
   const auto flush = [&] {
@@ -65,7 +73,7 @@ std::string message_class(std::string_view message) {
 FailureKey key_of(std::string_view property, const Verdict& verdict) {
   FailureKey key{std::string(property), verdict.kind, {}};
   if (verdict.evidence)
-    key.what = class_of(verdict.evidence->wrong);
+    key.what = std::string(class_of(verdict.evidence->wrong)) + side_at_fault(verdict.evidence->sides);
   else
     key.what = message_class(verdict.reason);
   return key;

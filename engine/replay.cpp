@@ -4,8 +4,10 @@
 #include <array>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "engine/bucket.hpp"
+#include "engine/compare.hpp"
 #include "engine/instance.hpp"
 #include "engine/sound.hpp"
 #include "engine/stream.hpp"
@@ -17,19 +19,23 @@ namespace {
 // Subjects stay open from entry to entry, as in a campaign; a subject that does not start is asked for once.
 class Subjects {
  public:
-  Subjects(const Resolve& resolve, const SubjectFactory* peer, const oracle::Calibration* calibration)
-      : resolve_(resolve), peer_(peer), calibration_(calibration) {}
+  Subjects(const Resolve& resolve, const Resolve& resolve_b, const SubjectFactory* peer,
+           const oracle::Calibration* calibration)
+      : resolve_(resolve), resolve_b_(resolve_b), peer_(peer), calibration_(calibration) {}
 
   // Throws Error.
   Bench bench(const Entry& entry) {
-    const std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
-                            (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
+    std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
+                      (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
+    if (const auto& b = entry.subject_b) key += "\n" + b->subject + "\n" + b->file.string() + "\n" + b->name;
     Slot& slot = slots_[key];
     if (slot.error) throw *slot.error;
     try {
       if (!slot.station) {
         slot.factory = resolve_(entry);
-        slot.station.emplace(*slot.factory, peer_, calibration_);
+        if (entry.subject_b) put_beside(entry, slot);
+        slot.station.emplace(*slot.factory, slot.factory_b ? slot.factory_b.get() : peer_, calibration_,
+                             entry.subject_b.has_value());
       }
       return slot.station->bench();
     } catch (const Error& error) {
@@ -40,11 +46,18 @@ class Subjects {
 
  private:
   struct Slot {
-    std::unique_ptr<SubjectFactory> factory;
+    std::unique_ptr<SubjectFactory> factory, factory_b;
     std::optional<Station> station;
     std::optional<Error> error;
   };
-  const Resolve& resolve_;
+  void put_beside(const Entry& entry, Slot& slot) const {
+    if (!resolve_b_) throw Error(Exit::no_subject, "the entry is of two subjects, and one alone can be started here");
+    const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+    Compared both = compared(std::move(slot.factory), resolve_b_(entry), policy);
+    slot.factory = std::move(both.a);
+    slot.factory_b = std::move(both.b);
+  }
+  const Resolve &resolve_, &resolve_b_;
   const SubjectFactory* peer_;
   const oracle::Calibration* calibration_;
   std::map<std::string, Slot> slots_;
@@ -215,8 +228,8 @@ Exit ReplayReport::exit(bool allow_missing) const noexcept {
 
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
                     const std::function<void(const ReplayResult&)>& told, bool expect_pass,
-                    const oracle::Calibration* calibration) {
-  Subjects subjects(resolve, peer, calibration);
+                    const oracle::Calibration* calibration, const Resolve& resolve_b) {
+  Subjects subjects(resolve, resolve_b, peer, calibration);
   ReplayReport report;
   for (const std::filesystem::path& file : corpus_files(paths)) {
     const ReplayResult result = replay_one(file, subjects, expect_pass);

@@ -38,12 +38,13 @@ class Shrinker::Gated final : public Subject {
 };
 
 Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-                   ShrinkWork work, std::size_t workers)
+                   ShrinkWork work, std::size_t workers, bool compares)
     : subject_(subject),
       peer_(peer),
       calibration_(calibration),
       work_(std::move(work)),
-      workers_(std::max<std::size_t>(workers, 1)) {}
+      workers_(std::max<std::size_t>(workers, 1)),
+      compares_(compares) {}
 
 Shrinker::~Shrinker() {
   stop();
@@ -156,11 +157,11 @@ void Shrinker::work(std::size_t worker) {
       if (!subject) subject = std::make_unique<Gated>(*this, worker, waited, subject_.open());
       if (!peer && peer_) peer = peer_->open();
       const std::uint64_t number = task.number;
-      result =
-          work_({*subject, peer.get(), calibration_, &instance}, std::move(task), stop_, [&](const ShrinkStep& step) {
-            const std::lock_guard inner(guard_);
-            progress_.push_back({number, step});
-          });
+      const Bench bench{*subject, peer.get(), calibration_, &instance, nullptr, compares_};
+      result = work_(bench, std::move(task), stop_, [&](const ShrinkStep& step) {
+        const std::lock_guard inner(guard_);
+        progress_.push_back({number, step});
+      });
     } catch (...) {
       result.error = std::current_exception();
     }

@@ -53,7 +53,7 @@ using ShrinkWork = std::function<ShrinkResult(Bench bench, ShrinkTask task, cons
 class Shrinker {
  public:
   Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-           ShrinkWork work, std::size_t workers);
+           ShrinkWork work, std::size_t workers, bool compares = false);
   ~Shrinker();
   Shrinker(const Shrinker&) = delete;
   Shrinker& operator=(const Shrinker&) = delete;
@@ -86,6 +86,7 @@ class Shrinker {
   const oracle::Calibration* calibration_;
   const ShrinkWork work_;
   const std::size_t workers_;
+  const bool compares_;
 
   mutable std::mutex guard_;
   std::condition_variable changed_;

@@ -6,6 +6,7 @@
 #include "core/supports.hpp"
 #include "engine/instance.hpp"
 #include "properties/property.hpp"
+#include "properties/trial.hpp"
 
 namespace attest::engine {
 namespace {
@@ -70,7 +71,7 @@ std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& 
   answered = outcome.executed();
   if (!outcome.reported) return std::nullopt;
   LawVerdict& law = outcome.laws[*outcome.reported];
-  return Ailment{law.law, std::move(law.verdict), problem};
+  return Ailment{law.law, std::move(law.verdict), problem, {}};
 }
 
 // What is wrong for good: a kernel that errs now and then errs on the canary too.
@@ -107,6 +108,34 @@ std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::C
   return first;
 }
 
+// Of one subject, asked by itself.
+std::optional<Ailment> ailment_of_one(Bench bench, const Contract& contract) {
+  Instance::Canary& known = bench.instance->canary(contract.policy[Stage::storage]);
+  if (known.none) return std::nullopt;
+  if (known.problem) return ask_for_good(*known.problem, bench, contract);
+  std::optional<Ailment> wrong = choose(bench, contract, known, false);
+  if (!wrong) return std::nullopt;
+  // Of an instance that is not sound, or of a kernel that is wrong everywhere: a fresh one tells.
+  if (!renew(bench) || choose(bench, contract, known, true)) known.none = true;
+  if (known.none) return std::nullopt;
+  // Of a canary that ends fresh instances too, nobody knows what it says of that one.
+  if (ends_instance(wrong->verdict.kind) && wrong->canary != *known.problem) return std::nullopt;
+  return wrong;
+}
+
+// Each of two subjects by itself.
+Bench the_subject(const Bench& both) { return {both.subject, nullptr, both.calibration, both.instance}; }
+Bench the_peer(const Bench& both) { return {*both.peer, nullptr, both.calibration, &both.instance->peer()}; }
+Contract contract_of_peer(const Bench& both, const Contract& contract) {
+  return both.peer->info().contract(contract.policy[Stage::storage]);
+}
+
+// A call of a problem alone, of each subject that is under test.
+std::span<const std::size_t> own_call(const Bench& bench) {
+  static const std::size_t of_both = law_named(compare_bound_name);
+  return bench.compares ? std::span(&of_both, 1) : canary_laws();
+}
+
 std::string_view what_came(const Verdict& verdict) {
   switch (verdict.kind) {
     case VerdictKind::error:
@@ -134,7 +163,7 @@ std::string_view what_came(const Verdict& verdict) {
 }  // namespace
 
 std::string Ailment::text() const {
-  std::string said = "the next call " + std::string(what_came(verdict));
+  std::string said = whose + "the next call " + std::string(what_came(verdict));
   if (!verdict.reason.empty()) said += ": " + verdict.reason;
   return said + " (`" + to_text(canary) + "`)";
 }
@@ -144,28 +173,29 @@ Verdict Ailment::poison() const { return {VerdictKind::poisoned, text(), {}, {}}
 bool renew(Bench bench) {
   if (!bench.subject.renew()) return false;
   if (bench.instance) bench.instance->started();
-  return true;
+  return !bench.compares || bench.peer->renew();
 }
 
 std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
   Instance none;
   if (!bench.instance) bench.instance = &none;
-  Instance::Canary& known = bench.instance->canary(contract.policy[Stage::storage]);
-  if (known.none) return std::nullopt;
-  if (known.problem) return ask_for_good(*known.problem, bench, contract);
-  std::optional<Ailment> wrong = choose(bench, contract, known, false);
-  if (!wrong) return std::nullopt;
-  // Of an instance that is not sound, or of a kernel that is wrong everywhere: a fresh one tells.
-  if (!renew(bench) || choose(bench, contract, known, true)) known.none = true;
-  if (known.none) return std::nullopt;
-  // Of a canary that ends fresh instances too, nobody knows what it says of that one.
-  if (ends_instance(wrong->verdict.kind) && wrong->canary != *known.problem) return std::nullopt;
-  return wrong;
+  if (!bench.compares) return ailment_of_one(bench, contract);
+  std::optional<Ailment> ill = ailment_of_one(the_subject(bench), contract);
+  const char* whose = properties::subject_prefix;
+  if (!ill) {
+    ill = ailment_of_one(the_peer(bench), contract_of_peer(bench, contract));
+    whose = properties::peer_prefix;
+  }
+  if (ill) ill->whose = whose;
+  return ill;
 }
-
 void warm_up(Bench bench, const Contract& contract) {
   Instance none;
   if (!bench.instance) bench.instance = &none;
+  if (bench.compares) {
+    warm_up(the_peer(bench), contract_of_peer(bench, contract));
+    return warm_up(the_subject(bench), contract);
+  }
   const Format dtype = contract.policy[Stage::storage];
   std::optional<Problem> problem = bench.instance->canary(dtype).problem;
   if (!problem) problem = canary(canary_sizes[0], bench.subject.info().supports, dtype);
@@ -176,7 +206,7 @@ void warm_up(Bench bench, const Contract& contract) {
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {
   for (const Asked& call : calls) {
     const Contract its = contract_of(call.problem, bench.subject.info(), contract);
-    check(call.problem, its, bench, call.laws.empty() ? canary_laws() : std::span(call.laws));
+    check(call.problem, its, bench, call.laws.empty() ? own_call(bench) : std::span(call.laws));
   }
 }
 

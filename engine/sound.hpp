@@ -12,6 +12,7 @@ struct Ailment {
   std::size_t law = 0;  // position in properties::properties()
   Verdict verdict;
   Problem canary;
+  std::string whose;  // where two subjects are held against each other: the prefix of the one that is not sound
 
   // "the next call gives nan `b=1 ...`": equal in its first words where the ailment is.
   [[nodiscard]] std::string text() const;

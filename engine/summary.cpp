@@ -53,7 +53,7 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.lk >= long_keys;
   for (const auto& [law, verdict] : outcome.laws) {
-    const std::string property(properties::properties()[law].name);
+    const std::string property(properties::all_laws()[law].name);
     PropertyCounts& counts = verdicts[property];
     if (verdict.kind == VerdictKind::skip)
       ++counts.skipped[verdict.reason];
@@ -61,10 +61,18 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
       ++counts.vacuous[verdict.reason];
     else
       ++counts.verdicts[verdict.kind];
-    if (property != policy_bound_name) continue;
+    if (property == compare_bound_name && verdict.kind == VerdictKind::warn) {
+      OpenQuestion& question = open[verdict.reason];
+      if (++question.problems == 1) {
+        question.problem = to_text(problem);
+        question.evidence = verdict.evidence.value();
+      }
+    }
+    if (property != policy_bound_name && property != compare_bound_name) continue;
     if (verdict.kind == VerdictKind::skip) ++skipped[verdict.reason];
     if (verdict.kind == VerdictKind::vacuous) ++vacuous[verdict.reason];
-    if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::fail) {
+    const bool warned = verdict.kind == VerdictKind::warn && verdict.counts.judged > 0;
+    if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::fail || warned) {
       ++judged;
       judged_long += is_long;
       elements += verdict.counts.judged;

@@ -53,8 +53,16 @@ struct PropertyCounts {
   [[nodiscard]] std::uint64_t of(VerdictKind kind) const;
 };
 
+// What contracts leave open between two subjects: how many problems show it, and the first of them.
+struct OpenQuestion {
+  std::uint64_t problems = 0;
+  std::string problem;
+  Evidence evidence;
+};
+
 // What a campaign did, in the words of interfaces.md, "Machine-readable".
 struct Summary {
+  std::string subject_b, subject_b_version;            // of two subjects
   std::string verb, subject, subject_version, policy;  // policy: as given, empty if drawn per problem
   bool policy_declared =
       true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
@@ -74,11 +82,12 @@ struct Summary {
   std::vector<Finding> findings;  // one per bucket, in order of case number
   std::vector<Defect> defects;    // what they come down to, in the same order
   std::vector<Avoided> avoided;
-  std::uint64_t redrawn = 0;        // problems drawn in place of others that are understood
-  std::uint64_t laws_left_out = 0;  // laws not asked where they are known to fail
-  std::uint64_t unshrunk = 0;       // failures that were to be shrunk when the campaign ended
-  DriftByPolicy drift;              // what tier three saw, by policy
-  std::uint64_t next_case = 0;      // where a resumed campaign goes on
+  std::uint64_t redrawn = 0;                 // problems drawn in place of others that are understood
+  std::uint64_t laws_left_out = 0;           // laws not asked where they are known to fail
+  std::uint64_t unshrunk = 0;                // failures that were to be shrunk when the campaign ended
+  std::map<std::string, OpenQuestion> open;  // of two subjects, by question
+  DriftByPolicy drift;                       // what tier three saw, by policy
+  std::uint64_t next_case = 0;               // where a resumed campaign goes on
   bool interrupted = false;
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 

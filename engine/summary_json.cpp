@@ -46,6 +46,16 @@ ordered_json seconds_to_json(const Seconds& s) {
           {"oracle", s.oracle}, {"laws", s.laws},     {"shrink", s.shrink}};
 }
 
+ordered_json open_to_json(const std::map<std::string, OpenQuestion>& open) {
+  ordered_json list = ordered_json::array();
+  for (const auto& [question, seen] : open)
+    list.push_back({{"question", question},
+                    {"problems", seen.problems},
+                    {"problem", seen.problem},
+                    {"witness", to_json(seen.evidence)}});
+  return list;
+}
+
 // The counts, under the same names in the report and in a campaign folder.
 void write_counts(const Summary& s, ordered_json& object) {
   object["cases"] = s.cases;
@@ -65,6 +75,7 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["laws_left_out"] = s.laws_left_out;
   object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
+  if (!s.subject_b.empty()) object["open"] = open_to_json(s.open);
   object["slow"] = s.slow;
   object["seconds"] = s.seconds;
   object["seconds_in"] = seconds_to_json(s.seconds_in);
@@ -121,6 +132,10 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["verb"] = s.verb;
   object["subject"] = s.subject;
   object["version"] = s.subject_version;
+  if (!s.subject_b.empty()) {
+    object["subject_b"] = s.subject_b;
+    object["version_b"] = s.subject_b_version;
+  }
   object["policy"] = s.policy;
   object["policy_declared"] = s.policy_declared;
   object["seed"] = s.seed;
@@ -170,6 +185,10 @@ void state_from_json(const json& object, Summary& s) {
   s.laws_left_out = object.at("laws_left_out").get<std::uint64_t>();
   s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
   s.slow = object.value("slow", std::uint64_t{0});
+  for (const json& seen : object.value("open", json::array()))
+    s.open[seen.at("question").get<std::string>()] = {seen.at("problems").get<std::uint64_t>(),
+                                                      seen.at("problem").get<std::string>(),
+                                                      evidence_from_json(seen.at("witness"))};
   s.drift = drift_from_json(object.at("drift"));
   s.seconds = object.at("seconds").get<double>();
   const json& in = object.at("seconds_in");

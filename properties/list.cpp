@@ -48,8 +48,10 @@ Property split_merge();
 Property other_form();
 Property statistical_bound();
 Property aggregate_error();
+Property compare_bound();
+Property compare_bits();
 
-std::span<const Property> properties() noexcept {
+std::span<const Property> all_laws() noexcept {
   // In the order in which a failing case is reported.
   static const Property all[] = {
       guards(),
@@ -95,12 +97,19 @@ std::span<const Property> properties() noexcept {
       other_form(),  // over several problems
       statistical_bound(),
       aggregate_error(),  // as a rule
+      compare_bound(),
+      compare_bits(),  // of two subjects
   };
   return all;
 }
 
+std::span<const Property> properties() noexcept {
+  constexpr std::size_t of_two_subjects = 2;
+  return all_laws().first(all_laws().size() - of_two_subjects);
+}
+
 const Property* find_property(std::string_view name) noexcept {
-  const auto all = properties();
+  const auto all = all_laws();
   const auto found = std::find_if(all.begin(), all.end(), [&](const Property& law) { return law.name == name; });
   return found == all.end() ? nullptr : &*found;
 }

@@ -13,6 +13,11 @@ using Reason = std::optional<std::string>;
 
 inline Reason always(const Problem&, const Contract&, const SubjectInfo&) { return std::nullopt; }
 
+inline Reason has_output(const Problem& p, const Contract&, const SubjectInfo&) {
+  if (p.b * p.hq * p.lq * p.dv == 0) return "no output elements";
+  return std::nullopt;
+}
+
 inline bool claims_deterministic(const Contract& contract) noexcept {
   return contract.deterministic && *contract.deterministic != Deterministic::no;
 }

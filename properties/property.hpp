@@ -37,7 +37,9 @@ struct Property {
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
 // over several problems, statistical ones.
 std::span<const Property> properties() noexcept;
-// nullptr if there is none of that name.
+// The same, and behind them the laws of two subjects: what `attest compare` asks, of the subject and its peer.
+std::span<const Property> all_laws() noexcept;
+// Of all laws; nullptr if there is none of that name.
 const Property* find_property(std::string_view name) noexcept;
 
 }  // namespace attest::properties

@@ -1,5 +1,6 @@
 #include "properties/trial.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -147,6 +148,14 @@ std::int64_t run_supported(Subject& subject, std::span<const attest_attention> c
   return static_cast<std::int64_t>(asked.size());
 }
 
+// Whether these forms are the subject's too, or its own are other ones.
+bool offers(const Supports& supports, std::span<const FormChoice> choices) {
+  return std::ranges::all_of(choices, [&](const FormChoice& choice) {
+    const auto offer = std::ranges::find(supports.forms, choice.name, &FormOffer::name);
+    return offer != supports.forms.end() && std::ranges::count(offer->values, choice.value) != 0;
+  });
+}
+
 Inputs timed_materialise(const Problem& problem, std::int64_t& total) {
   const Stopwatch watch(total);
   return materialise(problem);
@@ -161,6 +170,9 @@ Trial::Trial(const Problem& problem, const Contract& contract, Subject& subject,
       peer_(peer),
       inputs_(timed_materialise(problem_, elapsed_.values)) {}
 
+Trial::Trial(const Problem& problem, Inputs inputs, const Contract& contract, Subject& subject)
+    : problem_(problem), contract_(contract), subject_(subject), peer_(nullptr), inputs_(std::move(inputs)) {}
+
 std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
   std::vector<Result> results(calls.size());
   std::vector<attest_attention> raw(calls.size());
@@ -168,7 +180,7 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
     results[n].out = make_out(*calls[n].problem);
     results[n].lse = make_lse(*calls[n].problem);
     raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
-    if (&subject != &subject_) raw[n].form = nullptr;  // a peer has forms of its own
+    if (&subject != &subject_ && !offers(subject.info().supports, calls[n].problem->forms)) raw[n].form = nullptr;
   }
   Snapshot before(calls);
   const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);
@@ -216,15 +228,29 @@ const Result& Trial::base() {
   return *base_;
 }
 
+void Trial::call_peer() {
+  if (peer_base_) return;
+  const Call one[] = {{&inputs_, &problem_}};
+  peer_base_ = std::move(call(*peer_, one).front());
+}
+
 const Result* Trial::peer_base() {
   if (!peer_) return nullptr;
-  if (!peer_base_) {
-    const Call one[] = {{&inputs_, &problem_}};
-    const std::int64_t subject_time = elapsed_.subject;
-    peer_base_ = std::move(call(*peer_, one).front());
-    elapsed_.subject = subject_time;
-  }
+  const std::int64_t subject_time = elapsed_.subject;
+  call_peer();
+  elapsed_.subject = subject_time;
   return peer_base_->call.status == CallStatus::done ? &*peer_base_ : nullptr;
+}
+
+const Result& Trial::peer_result() {
+  if (!peer_base_) {
+    call_peer();
+    ++subject_calls_;
+  }
+  if (peer_base_->call.status == CallStatus::done) return *peer_base_;
+  CallResult failed = peer_base_->call;
+  failed.message = peer_prefix + failed.message;
+  throw CallFailed(std::move(failed));
 }
 
 oracle::AttentionOracle& Trial::oracle() {

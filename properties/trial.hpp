@@ -22,6 +22,9 @@ struct CallFailed : std::runtime_error {
   CallResult result;
 };
 
+// Whose message it is, where two subjects are held against each other.
+inline constexpr const char *subject_prefix = "A: ", *peer_prefix = "B: ";
+
 // What one call gave.
 struct Result {
   Tensor out, lse;  // lse absent unless the problem asks for it
@@ -43,6 +46,8 @@ class Trial {
   // Materialises the inputs; throws what materialise() throws. `peer`: a second, independent subject that keeps the
   // same contract (the built-in explicit kernel), or nullptr.
   Trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer = nullptr);
+  // The same of inputs that come from elsewhere: a call of the shape and options of `problem`.
+  Trial(const Problem& problem, Inputs inputs, const Contract& contract, Subject& subject);
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
@@ -56,6 +61,12 @@ class Trial {
   const Result& base();
   // The peer on the problem itself, run once; nullptr without a peer or if the peer cannot do it.
   const Result* peer_base();
+
+  // Of a trial of two subjects, where the peer is one under test too: its result on the problem itself, run once. Throws
+  // CallFailed, with peer_prefix before the message, if that call was not done.
+  const Result& peer_result();
+  // What the peer itself promises of the problem.
+  [[nodiscard]] Contract peer_contract() const { return peer_->info().contract(problem_.dtype, problem_.forms); }
 
   // One more call. Throws CallFailed.
   Result run(const Inputs& inputs, const Problem& problem);
@@ -89,6 +100,7 @@ class Trial {
 
  private:
   std::vector<Result> call(Subject& subject, std::span<const Call> calls);
+  void call_peer();
 
   const Problem problem_;
   const Contract contract_;

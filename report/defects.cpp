@@ -116,6 +116,10 @@ std::string finding_lines(const Finding& finding) {
   text += line("in decimal", decimals(entry.problem));
   text += conditions_text(entry, "     ", 11);
   if (entry.evidence) text += line("witness", evidence_line(*entry.evidence));
+  if (entry.evidence && entry.evidence->sides.size() == 2 && entry.evidence->wrong != Wrong::memory) {
+    text += line("A", side_line(entry.evidence->sides[0]));
+    text += line("B", side_line(entry.evidence->sides[1]));
+  }
   text += line("said", entry.reason);
   if (drift) return text;
   text += line("in words", in_words(entry));

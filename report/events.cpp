@@ -26,6 +26,7 @@ class Events : public engine::Observer {
                        {"seed", options.seed},
                        {"jobs", options.jobs},
                        {"policy_declared", info.policy_declared}};
+    if (options.subject_b) event["subject_b"] = options.subject_b->subject;
     write(event);
   }
   void on_progress(const engine::Progress& progress) override {

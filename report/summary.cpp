@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/trial.hpp"
 #include "report/defects.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
@@ -91,18 +92,40 @@ std::string earlier_runs(const Summary& summary) {
          "more\n";
 }
 
+// Of two subjects: who answered how often that it does not take a problem of what both say they take.
+std::string unsupported_by_side(const Summary& summary) {
+  std::uint64_t a = 0, b = 0;
+  const std::string prefix(engine::unsupported_prefix);
+  for (const auto& [reason, count] : summary.skipped) {
+    if (reason.starts_with(prefix + properties::subject_prefix)) a += count;
+    if (reason.starts_with(prefix + properties::peer_prefix)) b += count;
+  }
+  return a + b == 0 ? std::string() : fmt::format("  unsupported: A {}, B {}\n", grouped(a), grouped(b));
+}
+
+// What contracts leave open between two subjects: no finding, and told each with its first problem.
+std::string open_questions(const Summary& summary) {
+  std::string text;
+  for (const auto& [question, seen] : summary.open)
+    text += fmt::format("  open: {} ({} {}), first {} of {}\n", question, grouped(seen.problems),
+                        seen.problems == 1 ? "problem" : "problems", element_name(seen.evidence), seen.problem);
+  return text;
+}
+
 std::string headline(const Summary& summary) {
   const auto fresh = std::ranges::count_if(summary.defects, [](const auto& defect) { return !defect.known; });
   const auto buckets = std::ranges::count_if(summary.findings, [](const auto& finding) { return !finding.known; });
-  std::string verdict = "every property held";
+  const bool two = !summary.subject_b.empty();
+  std::string verdict = two ? "no difference beyond both bounds" : "every property held";
   if (fresh > 0)
-    verdict = fmt::format("{} in {} of failures", counted(static_cast<std::size_t>(fresh), "defect"),
-                          counted(static_cast<std::size_t>(buckets), "bucket"));
+    verdict =
+        fmt::format("{} in {} of failures", counted(static_cast<std::size_t>(fresh), two ? "difference" : "defect"),
+                    counted(static_cast<std::size_t>(buckets), "bucket"));
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
   if (const std::string empty = summary.emptiness(); !empty.empty())
     verdict = summary.findings.empty() ? empty : verdict + "; nothing else was tested";
-  return fmt::format("{}: {}\n", summary.subject, verdict);
+  return fmt::format("{}{}: {}\n", summary.subject, two ? " and " + summary.subject_b : "", verdict);
 }
 
 }  // namespace
@@ -128,6 +151,8 @@ std::string summary_text(const Summary& summary) {
   if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";
+  if (!s.subject_b.empty()) text += unsupported_by_side(s);
+  text += open_questions(s);
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
   if (s.slow > 0)
     text += fmt::format("  slow: {} {} the time limit, and not when asked once more, alone on a fresh instance\n",

@@ -19,6 +19,7 @@ class Terminal : public engine::Observer {
   void on_start(const engine::CampaignOptions& campaign, const SubjectInfo& info) override {
     std::string line = fmt::format("attest {} {}", campaign.verb, campaign.subject);
     if (!info.version.empty()) line += " " + info.version;
+    if (campaign.subject_b) line += " and " + campaign.subject_b->subject;
     line += fmt::format(", seed {}", campaign.seed);
     if (campaign.cases) line += fmt::format(", {} problems", grouped(*campaign.cases));
     if (campaign.seconds) line += fmt::format(", {}", duration(*campaign.seconds));
@@ -26,7 +27,8 @@ class Terminal : public engine::Observer {
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     say(line + "\n");
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
-    if (!info.policy_declared && !campaign.policy) say(std::string(undeclared_policy));
+    if (!info.policy_declared && !campaign.policy)
+      say(std::string(campaign.subject_b ? undeclared_policies : undeclared_policy));
   }
 
   void on_progress(const engine::Progress& progress) override {

@@ -70,9 +70,47 @@ std::string element_name(const Evidence& evidence) {
                                   : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
 }
 
+namespace {
+// "A = 1, B = 0: they differ by 1, ... x what both bounds allow; B is outside its own".
+std::string both_sides(const Evidence& evidence) {
+  const Side &a = evidence.sides[0], &b = evidence.sides[1];
+  std::string line = fmt::format("A = {}, B = {}", number(a.got), number(b.got));
+  if (!a.outside && !b.outside) return line + (evidence.note.empty() ? "" : ": " + evidence.note);
+  if (std::isfinite(a.got) && std::isfinite(b.got)) line += fmt::format(", {:.3g} apart", std::fabs(a.got - b.got));
+  if (std::isfinite(evidence.ratio)) line += fmt::format(", {:.3g} x what both bounds allow", evidence.ratio);
+  return line + fmt::format("; {} its own bound", a.outside && b.outside ? "each is outside"
+                                                  : a.outside            ? "A is outside"
+                                                                         : "B is outside");
+}
+}  // namespace
+
+std::string side_line(const Side& side) {
+  const std::string got = number(side.got);
+  if (!std::isfinite(side.got) || std::isnan(side.exact)) {
+    if (!side.outside) return got + ": within its bound, as the contract permits";
+    const std::string due = std::isnan(side.exact) ? "a NaN or an infinity" : "the number " + number(side.exact);
+    return fmt::format("{}: outside its bound, {} is due", got, due);
+  }
+  const double off = std::fabs(side.got - side.exact);
+  const double radius = side.got > side.exact ? side.hi - side.exact : side.exact - side.lo;
+  if (!side.outside) {
+    const std::string within =
+        fmt::format("{}: within its bound, {:.3g} off the exact {}", got, off, number(side.exact));
+    return std::isfinite(radius) && radius > 0
+               ? fmt::format("{}, with a radius of {:.3g} before it is rounded", within, radius)
+               : within;
+  }
+  if (!(radius > 0) || !std::isfinite(side.ratio))
+    return fmt::format("{}: outside its bound, {:.3g} off the exact {}, which alone is permitted", got, off,
+                       number(side.exact));
+  return fmt::format("{}: outside its bound, {:.3g} off the exact {}, {:.3g} x the radius {:.3g}", got, off,
+                     number(side.exact), side.ratio, radius);
+}
+
 std::string evidence_line(const Evidence& evidence) {
   std::string line = element_name(evidence);
   if (evidence.wrong == Wrong::memory) return line + ": " + evidence.note;
+  if (evidence.sides.size() == 2) return line + ": " + both_sides(evidence);
   line += fmt::format(" = {}, expected {}", number(evidence.got), number(evidence.expected));
   if (evidence.lo != evidence.hi) line += fmt::format(", permitted {} .. {}", number(evidence.lo), number(evidence.hi));
   line += how_far(evidence);
@@ -107,16 +145,22 @@ std::string conditions_text(const engine::Entry& entry, std::string_view indent,
 
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {
   const bool portable = finding.entry.subject == summary.subject;
+  const auto& b = finding.entry.subject_b;
+  const bool portable_b = !b || b->subject == summary.subject_b;
   if (!finding.reproducer.empty())
     return "attest replay " + (portable ? std::string() : "--subject " + shell_quoted(summary.subject) + " ") +
+           (portable_b ? std::string() : "--subject-b " + shell_quoted(summary.subject_b) + " ") +
            shell_quoted(finding.reproducer);
-  std::string line = "attest check " + shell_quoted(summary.subject);
+  const bool two = !summary.subject_b.empty();
+  std::string line = (two ? "attest compare " : "attest check ") + shell_quoted(summary.subject);
+  if (two) line += " " + shell_quoted(summary.subject_b);
   if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
   if (finding.entry.property == engine::drift_name) {
     line += fmt::format(" --property aggregate-error --seed {} --cases {}", summary.seed, summary.next_case);
     return line + (summary.assume.empty() ? "" : " --assume " + shell_quoted(summary.assume));
   }
-  line += " --property " + shell_quoted(finding.entry.property);
+  if (!two) line += " --property " + shell_quoted(finding.entry.property);
+  if (finding.entry.property == engine::compare_bits_name) line += " --bits";
   return line + " --problem " + shell_quoted(to_text(finding.entry.problem));
 }
 

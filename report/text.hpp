@@ -32,6 +32,13 @@ std::string evidence_line(const Evidence& evidence);
 inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
 
+// Of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
+std::string side_line(const Side& side);
+
+// Said aloud wherever one of two subjects has no policy.
+inline constexpr std::string_view undeclared_policies =
+    "A or B declares no policy: it is held to the most generous reading of each dtype (f16-all, bf16-all, f32, f64)\n";
+
 // What it takes to see the failure of an entry, if one call is not enough: the calls that a fresh instance must be asked
 // before, a line each, or how often it shows. Behind `indent`, labels fill `width`.
 std::string conditions_text(const engine::Entry& entry, std::string_view indent, std::size_t width);

@@ -117,10 +117,11 @@ std::string in_words(const Entry& entry) {
     sees = fmt::format("{} {}{}, v = {}", row->open.size() == 1 ? "key" : "keys", runs(row->open),
                        row->open.size() == 1 && p.lk > 1 ? " alone" : "", fmt::join(seen, ", "));
   const std::string with = options(p);
-  return fmt::format("{}, {}{}: row {} sees {}; got {}{}", counted(p.lq, "query", "queries"),
-                     counted(p.lk, "key", "keys"), with.empty() ? "" : ", " + with, row->i, sees,
-                     number(entry.evidence->got),
-                     recognised(entry.evidence->got, v, row->open, entry.evidence->expected));
+  const std::string head = fmt::format("{}, {}{}: row {} sees {}", counted(p.lq, "query", "queries"),
+                                       counted(p.lk, "key", "keys"), with.empty() ? "" : ", " + with, row->i, sees);
+  const double got = entry.evidence->got, expected = entry.evidence->expected;
+  if (entry.subject_b) return fmt::format("{}; A gives {}, B {}", head, number(got), number(expected));
+  return fmt::format("{}; got {}{}", head, number(got), recognised(got, v, row->open, expected));
 }
 
 std::string open_keys(const Entry& entry) {

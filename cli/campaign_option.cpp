@@ -1,0 +1,226 @@
+// Campaigns and single problems, whatever laws they are held against.
+#include "cli/campaign_option.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <iostream>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "engine/bucket.hpp"
+#include "engine/cluster.hpp"
+#include "engine/corpus.hpp"
+#include "engine/failure.hpp"
+#include "engine/file.hpp"
+#include "engine/instance.hpp"
+#include "engine/known.hpp"
+#include "engine/stream.hpp"
+#include "report/observers.hpp"
+#include "report/text.hpp"
+
+namespace attest::cli {
+namespace {
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+engine::Shard read_shard(const Settings& settings) {
+  const auto text = settings.text("shard");
+  if (!text) return {};
+  const auto slash = text->find('/');
+  const auto whole = [](const std::string& digits) -> std::uint64_t {
+    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
+    return std::stoull(digits);
+  };
+  if (slash != std::string::npos) {
+    const engine::Shard shard{whole(text->substr(0, slash)), whole(text->substr(slash + 1))};
+    if (shard.index >= 1 && shard.index <= shard.count) return shard;
+  }
+  throw usage_error(fmt::format("{} {}: it must be I/N with I in 1..N", settings.origin("shard"), *text));
+}
+
+engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed) {
+  engine::ShrinkBudget budget;
+  const auto text = settings.text("shrink-budget");
+  if (!text) return budget;
+  if (const auto seconds = parse_duration(*text)) {
+    if (!seconds_allowed)
+      throw usage_error(settings.origin("shrink-budget") +
+                        ": check counts subject calls only, so that it is deterministic");
+    budget.seconds = seconds;
+    return budget;
+  }
+  budget.calls = static_cast<std::int64_t>(*settings.integer("shrink-budget", 1, 1'000'000'000));
+  return budget;
+}
+
+void read_domain(const Settings& settings, engine::CampaignOptions& options) {
+  if (const auto op = settings.text("op"); op && *op != "attention")
+    throw usage_error(fmt::format("{} {}: this version tests attention only", settings.origin("op"), *op));
+  if (const auto policy = settings.text("policy")) {
+    options.policy = policy_from_text(*policy);
+    options.policy_text = *policy;
+  }
+  if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate);
+  if (const auto known = settings.text("known")) {
+    options.known = engine::known_buckets(*known);
+    options.known_defects = engine::known_defects(*known);
+  }
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+std::string utc_stamp() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Option> campaign_options() {
+  return {
+      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
+      {"op", "OP", "attention (the only one in this version)"},
+      {"seed", "N", "0..2^64-1"},
+      {"cases", "N", "problems to draw"},
+      {"time", "DURATION", "30s, 5m, 2h"},
+      {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
+      {"shard", "I/N", "every N-th problem, starting with the I-th"},
+      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+      {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
+      {"no-avoid", "", "go on drawing what is understood to fail"},
+      {"corpus", "DIR", "where reproducers go"},
+      {"output", "DIR", "campaign folder; goes on where it stopped if it holds this campaign", "o"},
+      {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"},
+      {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
+      {"json", "FILE", "one JSON object at the end; - is stdout"},
+      {"events", "FILE", "JSON lines while it happens; - is stdout"},
+  };
+}
+
+std::string folder_name(std::string_view subject) {
+  std::string name = engine::portable_subject(subject);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == '/'; }, '-');
+  return name;
+}
+
+void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
+                   engine::CampaignOptions& options) {
+  read_domain(settings, options);
+  options.seed = settings.integer("seed", 0, most).value_or(open_ended ? random_seed() : 1);
+  options.cases = settings.integer("cases", 1, most);
+  options.seconds = settings.seconds("time");
+  const bool forever = open_ended && settings.flag("forever");
+  if (forever && (options.cases || options.seconds))
+    throw usage_error("--forever goes with neither --cases nor --time: give one of them");
+  if (!options.cases && !options.seconds && !forever) {
+    if (open_ended)
+      options.seconds = 30;
+    else
+      options.cases = 1000;
+  }
+  options.avoid = !settings.flag("no-avoid");
+  options.jobs = read_jobs(settings);
+  options.shard = read_shard(settings);
+  options.shrink = read_budget(settings, open_ended);
+  options.continue_after_failure = open_ended || settings.flag("continue-after-failure");
+  if (const auto folder = settings.text("output"))
+    options.folder = *folder;
+  else if (open_ended)
+    options.folder = fmt::format("attest-out/{}/{}-{}", folder_name, utc_stamp(), options.seed);
+  if (const auto corpus = settings.text("corpus"))
+    options.corpus = *corpus;
+  else if (!options.folder.empty())
+    options.corpus = options.folder / "corpus";
+}
+
+void read_problem(const Settings& settings, engine::CampaignOptions& options) {
+  for (const char* key : {"assume", "seed", "cases", "time", "shard", "output", "events"})
+    if (settings.text(key) && settings.origin(key).starts_with("--"))
+      throw usage_error(fmt::format(
+          "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));
+  read_domain(settings, options);
+}
+
+Outputs::Outputs(const Settings& settings) {
+  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  if (const auto path = settings.text("events")) events = std::make_unique<OutputFile>(*path, "--events");
+  if (json && events && json->is_stdout() && events->is_stdout())
+    throw usage_error("--json - and --events - cannot share stdout: give one of them a file");
+}
+
+bool Outputs::stdout_taken() const noexcept { return (json && json->is_stdout()) || (events && events->is_stdout()); }
+
+std::unique_ptr<engine::Observer> Outputs::observer() const {
+  std::vector<std::unique_ptr<engine::Observer>> observers;
+  observers.push_back(report::terminal_observer({std::cout, std::cerr, progress_is_live(), stdout_taken()}));
+  if (events) observers.push_back(report::events_observer(events->stream()));
+  return report::tee(std::move(observers));
+}
+
+int finish(const engine::Summary& summary, const Outputs& outputs) {
+  if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  if (outputs.events && !outputs.events->holds_all())
+    throw usage_error("--events: the file could not be written whole; check the space on its disk");
+  if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
+  return static_cast<int>(summary.exit());
+}
+
+int run_problem(const Settings& settings, const std::string& text, const engine::CampaignOptions& options,
+                const SubjectFactory& subject, const SubjectFactory& peer, const Outputs& outputs) {
+  if (const auto corpus = settings.text("corpus")) engine::require_writable(*corpus);
+  const Problem problem = problem_from_text(text);
+  const SubjectInfo& info = subject.info();
+  const Contract contract = engine::contract_for_problem(info, options.policy, problem);
+  const auto laws = engine::choose_laws(options.laws, problem, contract, info, problem.seed, 0);
+  engine::Station station(subject, &peer, options.calibration.get(), options.subject_b.has_value());
+  const engine::Bench bench = station.bench();
+  const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, bench, laws);
+
+  engine::Summary summary = engine::begun(options, info, peer.info());
+  summary.seed = problem.seed;
+  summary.add(problem, outcome);
+  if (const engine::LawVerdict* law = outcome.finding()) {
+    engine::Finding finding;
+    finding.cases_to_first = 1;
+    finding.entry.subject = engine::portable_subject(options.subject);
+    finding.entry.problem = problem;
+    finding.entry.contract = contract;
+    finding.entry.property = outcome.key().property;
+    finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, contract.policy, problem);
+    finding.entry.seen = law->verdict.kind;
+    finding.entry.reason = law->verdict.reason;
+    finding.entry.evidence = law->verdict.evidence;
+    if (const auto corpus = settings.text("corpus")) {
+      finding.entry = engine::reproduce({problem, outcome, problem.seed, {}}, bench, options.subject, options.policy,
+                                        {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
+      engine::name_subjects(options, finding.entry);
+      finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
+    }
+    finding.known = options.known.contains(finding.entry.bucket);
+    summary.findings.push_back(std::move(finding));
+    summary.defects = engine::cluster(summary.findings, {engine::CaseTable(info.supports), {}, {}});
+  }
+  if (!outputs.stdout_taken())
+    std::cout << (summary.policy_declared ? ""
+                  : options.subject_b     ? report::undeclared_policies
+                                          : report::undeclared_policy)
+              << report::summary_text(summary);
+  return finish(summary, outputs);
+}
+
+}  // namespace attest::cli

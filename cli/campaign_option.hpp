@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/outputs.hpp"
+#include "cli/settings.hpp"
+#include "core/subject.hpp"
+#include "engine/campaign.hpp"
+
+namespace attest::cli {
+
+// What every verb that draws problems takes; its laws and its subjects are its own.
+std::vector<Option> campaign_options();
+
+// A folder name from a subject: "fault:scale-twice" gives "fault-scale-twice".
+std::string folder_name(std::string_view subject);
+
+// What they say for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random seed
+// unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
+void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
+                   engine::CampaignOptions& options);
+// The same of a single problem. Throws Error(usage) for an option of random problems.
+void read_problem(const Settings& settings, engine::CampaignOptions& options);
+
+// What --json and --events ask for, opened before the work starts.
+struct Outputs {
+  std::unique_ptr<OutputFile> json, events;
+
+  explicit Outputs(const Settings& settings);
+  [[nodiscard]] bool stdout_taken() const noexcept;
+  [[nodiscard]] std::unique_ptr<engine::Observer> observer() const;
+};
+
+// Writes the reports of a campaign that ended, and says its exit status.
+int finish(const engine::Summary& summary, const Outputs& outputs);
+
+// --problem: one problem, as given, with every law that `options` ask for; shrunk and stored only under --corpus. `options` have
+// the subjects, their names and the policy.
+int run_problem(const Settings& settings, const std::string& text, const engine::CampaignOptions& options,
+                const SubjectFactory& subject, const SubjectFactory& peer, const Outputs& outputs);
+
+}  // namespace attest::cli

@@ -1,0 +1,376 @@
+// Two subjects on one stream: what is a difference, whose it is, what is left open, and what is kept of it.
+#include "engine/compare.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.hpp"
+#include "demanding_subject.hpp"
+#include "engine/bucket.hpp"
+#include "engine/campaign.hpp"
+#include "engine/instance.hpp"
+#include "engine/key.hpp"
+#include "engine/replay.hpp"
+#include "engine/stream.hpp"
+#include "fake_subject.hpp"
+#include "subjects/builtin.hpp"
+#include "temporary_folder.hpp"
+
+namespace attest::engine {
+namespace {
+
+using Owned = std::unique_ptr<SubjectFactory>;
+
+Owned builtin(const std::string& name, const std::optional<Policy>& policy = {}) {
+  return builtin_subject(name, policy);
+}
+
+CampaignOptions options(std::uint64_t cases, const std::string& a = "builtin:fused",
+                        const std::string& b = "external:b") {
+  CampaignOptions options;
+  options.verb = "compare";
+  options.subject = a;
+  options.subject_b = {b, {}, {}};
+  options.laws.compare = LawChoice::Compare::bound;
+  options.cases = cases;
+  options.seed = 11;
+  options.jobs = 2;
+  return options;
+}
+
+Summary run(Owned a, Owned b, const CampaignOptions& options) {
+  const Compared both = compared(std::move(a), std::move(b), options.policy);
+  Observer silent;
+  return run_campaign(*both.a, both.b.get(), options, silent);
+}
+Summary run(const std::string& a, const std::string& b, CampaignOptions asked) {
+  asked.subject = a;
+  asked.subject_b->subject = b;
+  return run(builtin(a, asked.policy), builtin(b, asked.policy), asked);
+}
+
+std::string facts(const Summary& summary) {
+  nlohmann::ordered_json object = to_json(summary, [](const Finding&) { return std::string(); });
+  object.erase("seconds");
+  object.erase("seconds_in");
+  for (auto& finding : object["findings"]) finding.erase("seconds_to_first");
+  return object.dump(1);
+}
+
+// A copy of `inner` that says something else of itself, and answers as `meddle` makes of its answers.
+Owned changed(const SubjectFactory& inner, const std::function<void(SubjectInfo&)>& say,
+              const std::function<CallResult(const attest_attention&, CallResult)>& meddle) {
+  SubjectInfo info = inner.info();
+  say(info);
+  return std::make_unique<test::FakeFactory>(std::move(info), [&inner, meddle]() -> test::Answer {
+    const std::shared_ptr<Subject> subject = inner.open();
+    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run({&call, 1}).front()); };
+  });
+}
+const auto as_it_is = [](const attest_attention&, CallResult result) { return result; };
+
+TEST(Compare, ConformingKernelsDoNotDiffer) {
+  const std::pair<const char*, const char*> pairs[] = {{"builtin:fused", "builtin:explicit"},
+                                                       {"builtin:fused-tile1", "builtin:fused-tile128"},
+                                                       {"builtin:fused-split", "builtin:fused-reversed"},
+                                                       {"builtin:fused-exp2", "builtin:fused-scale-sqrt"},
+                                                       {"builtin:fused-truncating", "builtin:fused-poor-exp"}};
+  for (const auto& [a, b] : pairs)
+    for (const char* policy : {"", "f16", "bf16-all"}) {
+      CampaignOptions asked = options(120);
+      if (*policy) asked.policy = policy_from_text(policy);
+      const Summary summary = run(a, b, asked);
+      EXPECT_TRUE(summary.findings.empty()) << a << " " << b << " " << policy << "\n" << facts(summary);
+      EXPECT_GT(summary.judged, 90u) << a << " " << b << " " << policy;
+      EXPECT_EQ(summary.exit(), Exit::held);
+    }
+}
+
+TEST(Compare, AFaultIsFoundAndItsSideNamed) {
+  std::map<std::string, std::string> parents;
+  for (const ListedSubject& fault : fault_subjects()) parents[fault.name] = fault.parent;
+  for (const std::string fault : {"fault:scale-twice", "fault:causal-off-by-one", "fault:rescale-missing",
+                                  "fault:mask-dropped", "fault:unwritten", "fault:gqa-modulo"}) {
+    ASSERT_TRUE(parents.contains(fault));
+    for (const bool first : {true, false}) {
+      const std::string parent = parents[fault];
+      const Summary summary = first ? run(fault, parent, options(400)) : run(parent, fault, options(400));
+      ASSERT_FALSE(summary.findings.empty()) << fault;
+      EXPECT_EQ(summary.exit(), Exit::found);
+      for (const Finding& finding : summary.findings) {
+        const std::string what = failure_key_of(finding.entry).what;
+        EXPECT_TRUE(what.ends_with(first ? "-of-a" : "-of-b")) << fault << ": " << finding.entry.bucket;
+        EXPECT_EQ(finding.entry.property, compare_bound_name);
+        ASSERT_EQ(finding.entry.evidence->sides.size(), 2u);
+        EXPECT_EQ(finding.entry.evidence->sides[0].outside, first);
+        EXPECT_EQ(finding.entry.evidence->sides[1].outside, !first);
+      }
+    }
+  }
+}
+
+TEST(Compare, WhatIsWrongAlikeIsNoDifference) {
+  for (const std::string fault : {"fault:scale-twice", "fault:row-empty-nan", "fault:unwritten"}) {
+    const Summary summary = run(fault, fault, options(150));
+    EXPECT_TRUE(summary.findings.empty()) << fault << "\n" << facts(summary);
+  }
+}
+
+TEST(Compare, TheReproducerIsMinimal) {
+  const Summary summary = run("builtin:fused", "fault:scale-twice", options(60));
+  ASSERT_FALSE(summary.findings.empty());
+  const Compared both = compared(builtin("builtin:fused"), builtin("fault:scale-twice"), std::nullopt);
+  Station station(*both.a, both.b.get(), nullptr, true);
+  const std::size_t law = law_named(compare_bound_name);
+  const auto differs = [&](const Problem& problem) {
+    const Contract contract = contract_for_problem(both.a->info(), std::nullopt, problem);
+    return check(problem, contract, station.bench(), {&law, 1}).reported.has_value();
+  };
+  for (const Finding& finding : summary.findings) {
+    const Problem& minimal = finding.entry.problem;
+    EXPECT_TRUE(finding.entry.minimal);
+    EXPECT_LE(minimal.multiply_adds(), 4) << to_text(minimal);
+    EXPECT_TRUE(differs(minimal));
+    Problem smaller = minimal;
+    smaller.scale.reset();
+    EXPECT_FALSE(differs(smaller)) << to_text(smaller);
+    if (minimal.lse != LseOutput::none) {
+      smaller = minimal;
+      smaller.lse = LseOutput::none;
+      EXPECT_FALSE(differs(smaller)) << to_text(smaller);
+    } else {
+      smaller = minimal;
+      smaller.lk -= 1;
+      smaller.edits.clear();
+      EXPECT_FALSE(differs(smaller)) << to_text(smaller);
+    }
+  }
+}
+
+TEST(Compare, ThreadsDecideNothing) {
+  std::map<int, std::string> results;
+  for (const int jobs : {1, 2, 8}) {
+    CampaignOptions asked = options(80);
+    asked.jobs = jobs;
+    asked.laws.compare = LawChoice::Compare::bits;
+    results[jobs] = facts(run("builtin:fused", "fault:rescale-missing", asked));
+  }
+  EXPECT_EQ(results[1], results[2]);
+  EXPECT_EQ(results[1], results[8]);
+}
+
+TEST(Compare, BitsAreToldApart) {
+  CampaignOptions asked = options(150);
+  asked.laws.compare = LawChoice::Compare::bits;
+  EXPECT_TRUE(run("builtin:fused", "builtin:fused", asked).findings.empty());
+
+  const Summary bits = run("builtin:fused", "builtin:fused-split", asked);
+  ASSERT_FALSE(bits.findings.empty());
+  for (const Finding& finding : bits.findings) {
+    EXPECT_EQ(finding.entry.property, compare_bits_name);
+    EXPECT_FALSE(finding.entry.evidence->sides[0].outside || finding.entry.evidence->sides[1].outside);
+  }
+  EXPECT_EQ(bits.verdicts.at(std::string(compare_bound_name)).of(VerdictKind::fail), 0u);
+
+  const Summary both = run("builtin:fused", "fault:scale-twice", asked);
+  EXPECT_EQ(both.findings.front().entry.property, compare_bound_name);
+}
+
+// What rows without keys give, and what is promised of them.
+Summary empty_rows(EmptyRow says_a, EmptyRow says_b, bool b_gives_nan) {
+  const auto fused = builtin("builtin:fused"), nan = builtin("fault:row-empty-nan");
+  const auto says = [](EmptyRow rule) { return [rule](SubjectInfo& info) { info.semantics.empty_row = rule; }; };
+  return run(changed(*fused, says(says_a), as_it_is), changed(b_gives_nan ? *nan : *fused, says(says_b), as_it_is),
+             options(400));
+}
+
+TEST(Compare, WhatContractsLeaveOpenIsAWarning) {
+  for (const auto& [a, b] :
+       {std::pair(EmptyRow::unspecified, EmptyRow::unspecified), std::pair(EmptyRow::zero, EmptyRow::unspecified),
+        std::pair(EmptyRow::zero, EmptyRow::nan)}) {
+    const Summary summary = empty_rows(a, b, true);
+    EXPECT_TRUE(summary.findings.empty()) << facts(summary);
+    EXPECT_EQ(summary.exit(), Exit::held);
+    ASSERT_TRUE(summary.open.contains("a row without keys: A gives 0, B gives NaN")) << facts(summary);
+    const OpenQuestion& question = summary.open.at("a row without keys: A gives 0, B gives NaN");
+    EXPECT_GT(question.problems, 3u);
+    EXPECT_EQ(question.evidence.got, 0);
+    EXPECT_TRUE(std::isnan(question.evidence.expected));
+    EXPECT_NO_THROW(static_cast<void>(problem_from_text(question.problem)));
+  }
+  EXPECT_TRUE(empty_rows(EmptyRow::unspecified, EmptyRow::unspecified, false).open.empty());
+}
+
+TEST(Compare, WhatAContractFixesIsADifference) {
+  const Summary summary = empty_rows(EmptyRow::unspecified, EmptyRow::zero, true);
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings)
+    EXPECT_EQ(failure_key_of(finding.entry).what, "nonfinite-of-b") << finding.entry.bucket;
+}
+
+TEST(Compare, ASubjectThatDiesIsAFindingOfItsSide) {
+  const auto fused = builtin("builtin:fused");
+  const auto dies = [](const attest_attention& call, CallResult result) {
+    return call.causal ? CallResult{CallStatus::crash, "the worker was killed by SIGSEGV", 0} : result;
+  };
+  const Summary of_b = run(builtin("builtin:fused"),
+                           changed(
+                               *fused, [](auto&) {}, dies),
+                           options(60));
+  ASSERT_EQ(of_b.findings.size(), 1u) << facts(of_b);
+  EXPECT_EQ(of_b.findings[0].entry.seen, VerdictKind::crash);
+  EXPECT_EQ(of_b.findings[0].entry.reason, "B: the worker was killed by SIGSEGV");
+  EXPECT_LE(of_b.findings[0].entry.problem.multiply_adds(), 2);
+  EXPECT_TRUE(of_b.findings[0].entry.problem.causal);
+  const Summary of_a = run(changed(
+                               *fused, [](auto&) {}, dies),
+                           builtin("builtin:fused"), options(60));
+  ASSERT_EQ(of_a.findings.size(), 1u);
+  EXPECT_EQ(of_a.findings[0].entry.reason, "A: the worker was killed by SIGSEGV");
+  EXPECT_NE(failure_key_of(of_a.findings[0].entry).what, failure_key_of(of_b.findings[0].entry).what);
+}
+
+TEST(Compare, WhatEitherDoesNotTakeIsCountedBySide) {
+  const auto fused = builtin("builtin:fused");
+  const auto takes_no = [](bool (*which)(const attest_attention&)) {
+    return [which](const attest_attention& call, CallResult result) {
+      return which(call) ? CallResult{CallStatus::unsupported, "not here", 0} : result;
+    };
+  };
+  const Summary summary = run(changed(
+                                  *fused, [](auto&) {}, takes_no([](const auto& c) { return c.causal != 0; })),
+                              changed(
+                                  *fused, [](auto&) {}, takes_no([](const auto& c) { return c.softcap != 0; })),
+                              options(100));
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_GT(summary.skipped.at("unsupported: A: not here"), 5u);
+  EXPECT_GT(summary.skipped.at("unsupported: B: not here"), 2u);
+}
+
+TEST(Compare, AnErrorOfBothIsNoDifference) {
+  const auto fused = builtin("builtin:fused");
+  const auto refuses = [](const char* why) {
+    return [why](const attest_attention& call, CallResult result) {
+      return call.causal ? CallResult{CallStatus::error, why, 0} : result;
+    };
+  };
+  const Summary alike = run(changed(
+                                *fused, [](auto&) {}, refuses("no causal")),
+                            changed(
+                                *fused, [](auto&) {}, refuses("causal is not built")),
+                            options(60));
+  EXPECT_TRUE(alike.findings.empty()) << facts(alike);
+  EXPECT_GT(alike.skipped.at("both subjects report an error"), 5u);
+  const Summary one = run(changed(
+                              *fused, [](auto&) {}, refuses("no causal")),
+                          builtin("builtin:fused"), options(60));
+  ASSERT_EQ(one.findings.size(), 1u);
+  EXPECT_EQ(one.findings[0].entry.reason, "A: no causal");
+}
+
+// Each instance of B is fine until it is asked for a causal problem, which it answers rightly.
+TEST(Compare, APoisonedSecondSubjectIsBlamedForTheCallThatPoisons) {
+  const auto fused = builtin("builtin:fused");
+  auto b = std::make_unique<test::FakeFactory>(fused->info(), [&]() -> test::Answer {
+    const std::shared_ptr<Subject> subject = fused->open();
+    return [subject, poisoned = false](const attest_attention& call) mutable {
+      if (poisoned) return CallResult{CallStatus::error, "the context is lost", 0};
+      poisoned = call.causal != 0;
+      return subject->run({&call, 1}).front();
+    };
+  });
+  const Summary summary = run(builtin("builtin:fused"), std::move(b), options(80));
+  ASSERT_FALSE(summary.findings.empty());
+  for (const Finding& finding : summary.findings) {
+    EXPECT_EQ(finding.entry.seen, VerdictKind::poisoned) << finding.entry.bucket;
+    EXPECT_TRUE(finding.entry.reason.starts_with("B: the next call is an error")) << finding.entry.reason;
+    EXPECT_TRUE(finding.entry.problem.causal) << to_text(finding.entry.problem);
+  }
+}
+
+TEST(Compare, ProblemsLieInsideWhatBothTake) {
+  const auto fused = builtin("builtin:fused");
+  int asked_of_both = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    test::Asked a, b;
+    const test::Demands first = test::Demands::draw(2 * seed), second = test::Demands::draw(2 * seed + 1);
+    try {
+      const Summary summary = run(test::demanding(*fused, first, a), test::demanding(*fused, second, b), options(12));
+      EXPECT_TRUE(summary.findings.empty()) << facts(summary);
+      ++asked_of_both;
+    } catch (const Error& nothing_in_common) {
+      EXPECT_EQ(nothing_in_common.exit(), Exit::usage);
+    }
+    EXPECT_EQ(a.outside, 0) << a.first_outside;
+    EXPECT_EQ(b.outside, 0) << b.first_outside;
+  }
+  EXPECT_GT(asked_of_both, 15);
+}
+
+TEST(Compare, SubjectsWithoutADtypeInCommonAreRefused) {
+  const auto fused = builtin("builtin:fused");
+  const auto only = [](Format dtype) {
+    return [dtype](SubjectInfo& info) {
+      info.dtypes = {dtype};
+      info.policies = {policy_from_text(std::string(name(dtype)))};
+      info.arithmetic.clear();
+    };
+  };
+  try {
+    compared(changed(*fused, only(Format::f16), as_it_is), changed(*fused, only(Format::f32), as_it_is), std::nullopt);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::usage);
+    EXPECT_NE(std::string(error.what()).find("no dtype in common"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Compare, EntriesHoldBothSubjectsAndReplay) {
+  const test::TemporaryFolder folder;
+  CampaignOptions asked = options(60);
+  asked.corpus = folder.path();
+  const Summary summary = run("builtin:fused", "fault:scale-twice", asked);
+  ASSERT_FALSE(summary.findings.empty());
+  const Entry entry = read_entry(summary.findings[0].reproducer);
+  ASSERT_TRUE(entry.subject_b);
+  EXPECT_EQ(entry.subject, "builtin:fused");
+  EXPECT_EQ(entry.subject_b->subject, "fault:scale-twice");
+  EXPECT_EQ(entry.evidence->sides.size(), 2u);
+  EXPECT_EQ(to_file_text(entry), to_file_text(entry_from_file_text(to_file_text(entry), "again.json")));
+
+  const auto first = [](const Entry& e) { return builtin(e.subject); };
+  const auto second = [](const Entry& e) { return builtin(e.subject_b->subject); };
+  const auto clean = [](const Entry&) { return builtin("builtin:fused-split"); };
+  const ReplayReport report = replay({folder.path()}, first, nullptr, {}, false, nullptr, second);
+  EXPECT_EQ(report.as_expected, report.entries);
+  const ReplayReport mended = replay({folder.path()}, first, nullptr, {}, false, nullptr, clean);
+  EXPECT_EQ(mended.mended, mended.entries);
+  const ReplayReport alone = replay({folder.path()}, first, nullptr, {});
+  EXPECT_EQ(alone.not_run, alone.entries);
+
+  Entry without = entry;
+  without.subject_b.reset();
+  EXPECT_THROW(entry_from_file_text(to_file_text(without), "without.json"), Error);
+}
+
+TEST(Compare, AFolderGoesOnWithTheSamePairAlone) {
+  const test::TemporaryFolder folder;
+  CampaignOptions asked = options(30);
+  asked.folder = folder.path() / "campaign";
+  run("builtin:fused", "fault:scale-twice", asked);
+  asked.cases = 60;
+  const Summary went_on = run("builtin:fused", "fault:scale-twice", asked);
+  EXPECT_EQ(went_on.earlier_cases, 30u);
+  CampaignOptions at_once = options(60);
+  at_once.subject_b->subject = "fault:scale-twice";
+  EXPECT_EQ(went_on.failing_cases, run("builtin:fused", "fault:scale-twice", at_once).failing_cases);
+  EXPECT_THROW(run("builtin:fused", "fault:scale-missing", asked), Error);
+  asked.laws.compare = LawChoice::Compare::bits;
+  EXPECT_THROW(run("builtin:fused", "fault:scale-twice", asked), Error);
+}
+
+}  // namespace
+}  // namespace attest::engine
