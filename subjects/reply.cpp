@@ -106,6 +106,7 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
         answer.result.status == CallStatus::error ? "an error without a message" : "no reason given";
   answer.logged = field("logged") == true;
   if (answer.result.status != CallStatus::error) return answer;
+  answer.ends = field("ends") == true;
   answer.at = text_of(reply, "at");
   if (const json traceback = field("traceback"); traceback.is_string()) answer.traceback = traceback.get<std::string>();
   return answer;

@@ -29,6 +29,7 @@ struct RunReply {
   CallResult result;
   bool valid = true;        // false: the line is no answer to this call, and the result, an error, says so
   bool logged = false;      // its log says more
+  bool ends = false;        // it ends behind this answer
   std::string at{};         // file and line where an error arose: "kernel.py:12"
   std::string traceback{};  // of an error, lines as the worker wrote them
 };

@@ -273,6 +273,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"segfaults", CallStatus::crash, "killed by SIGSEGV"}),
     [](const auto& one) { return one.param.name; });
 
+TEST_F(Python, ALostDeviceIsTheErrorOfItsCallAlone) {
+  const auto subject = script("kernels.py:loses_its_device")->open();
+  const SmallCall small;
+  const auto results = subject->run(std::vector(4, small.call()));
+  ASSERT_EQ(results.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(results[i].status, i % 2 == 1 ? CallStatus::error : CallStatus::done) << i << results[i].message;
+  EXPECT_TRUE(results[1].message.starts_with("Broken: the device is lost")) << results[1].message;
+}
+
 TEST_F(Python, AMissingLseIsAnError) {
   SmallCall small;
   EXPECT_EQ(run_once("no_lse", small).status, CallStatus::done);

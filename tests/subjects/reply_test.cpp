@@ -49,11 +49,16 @@ TEST(Reply, ReadsWhatTheProtocolSays) {
   EXPECT_EQ(raised.at, "a .py:3");
   EXPECT_EQ(raised.traceback, "T\n  t\n");
   EXPECT_EQ(lost.result.message, "lost");
+  EXPECT_FALSE(lost.ends);
+  EXPECT_TRUE(read_run_reply(
+                  R"({"protocol":1,"message":"run","id":7,"call":2,"status":"error","text":"lost","ends":true})", 7, 2)
+                  .ends);
 }
 
 TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
-  const json good = {{"protocol", 1}, {"message", "run"}, {"id", 7},         {"call", 2},      {"status", "error"},
-                     {"ns", 5},       {"text", "why"},    {"logged", false}, {"at", "a.py:1"}, {"traceback", "T"}};
+  const json good = {{"protocol", 1},     {"message", "run"}, {"id", 7},         {"call", 2},
+                     {"status", "error"}, {"ns", 5},          {"text", "why"},   {"logged", false},
+                     {"ends", false},     {"at", "a.py:1"},   {"traceback", "T"}};
   for (const auto& [key, value] : good.items()) {
     for (const json& kind : kinds) {
       json reply = good;
@@ -63,7 +68,8 @@ TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
       EXPECT_GE(read.result.elapsed_ns, 0) << reply;
       EXPECT_FALSE(read.result.message.empty()) << reply;
       expect_one_line(read.result.message);
-      const bool harmless = key == "ns" || key == "text" || key == "logged" || key == "at" || key == "traceback";
+      const bool harmless =
+          key == "ns" || key == "text" || key == "logged" || key == "ends" || key == "at" || key == "traceback";
       EXPECT_EQ(read.valid, harmless) << reply;
     }
     json absent = good;

@@ -110,6 +110,21 @@ TEST(Worker, ADeathNowAndThenIsCountedAndSurvived) {
   EXPECT_EQ(crashes, 6);  // at the 50th call of each life
 }
 
+TEST(Worker, OneThatSaysThatItEndsIsNotBlamedForIt) {
+  const auto subject = factory("ends-behind-an-error")->open();
+  SmallCall calls[5];
+  std::vector<attest_attention> views;
+  for (const SmallCall& call : calls) views.push_back(call.call());
+  const std::vector<CallResult> results = subject->run(views);
+  ASSERT_EQ(results.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {  // each life fails its second call
+    EXPECT_EQ(results[i].status, i % 2 == 1 ? CallStatus::error : CallStatus::done) << i << ": " << results[i].message;
+    if (i % 2 == 1) {
+      EXPECT_EQ(results[i].message, "the device is lost");
+    }
+  }
+}
+
 TEST(Worker, ACrashIsNoticedAtOnce) {
   const auto subject = factory("dies-leaving-a-child")->open();
   const auto start = std::chrono::steady_clock::now();

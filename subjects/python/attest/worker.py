@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from . import function, mailbox, nursery
-from .protocol import VERSION, Arena, Call, Refused, Unsupported
+from .protocol import VERSION, Arena, Broken, Call, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
@@ -111,8 +111,8 @@ def run_call(subject, make_call):
     try:
         call = make_call()
         start = time.perf_counter_ns()
-        subject.attention(call)
-        return "ok", None, time.perf_counter_ns() - start
+        by_its_own_clock = subject.attention(call)
+        return "ok", None, by_its_own_clock or time.perf_counter_ns() - start
     except Unsupported as reason:
         return "unsupported", {"text": ascii_line(str(reason)) or "no reason given"}, time.perf_counter_ns() - start
     except Refused as reason:
@@ -120,8 +120,9 @@ def run_call(subject, make_call):
     except BaseException as error:  # a kernel that calls sys.exit() is an error like any other
         elapsed = time.perf_counter_ns() - start
         lines = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
-        return "error", {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
-                         "traceback": lines.encode("utf-8", "backslashreplace").decode()}, elapsed  # no half of a pair
+        said = {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
+                "traceback": lines.encode("utf-8", "backslashreplace").decode()}  # no half of a pair
+        return "error", said | ({"ends": True} if isinstance(error, Broken) else {}), elapsed
 
 
 def script_of(subject, message, arena, beside):
@@ -269,6 +270,8 @@ class Server:
     def say_result(self, trip, index, result):
         status, said, elapsed = result
         self.say({"message": "run", "id": trip, "call": index, "status": status, "ns": elapsed, **(said or {})})
+        if said and said.get("ends"):
+            os._exit(1)  # what a broken device's libraries do at exit is nobody's business
 
 
 def main():

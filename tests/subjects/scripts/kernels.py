@@ -4,6 +4,7 @@ import sys
 
 import attest
 import numpy as np
+from attest.protocol import Broken
 
 print("a script may print while it is imported")
 print('{"protocol":1,"message":"describe","subjects":[]}', flush=True)
@@ -128,6 +129,16 @@ def hangs_holding_the_lock(q, k, v, *, scale):
 def segfaults(q, k, v, *, scale):
     import ctypes
     ctypes.string_at(8)
+
+
+@attest.subject
+def loses_its_device(q, k, v, *, scale):
+    """At the second call of each life."""
+    lost = vars(loses_its_device)
+    lost["calls"] = lost.get("calls", 0) + 1
+    if lost["calls"] == 2:
+        raise Broken("the device is lost")
+    return np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
 
 
 @attest.subject(supports={"gqa": True, "dims": {"d": [1, 64, 8], "dv": "=d"}, "align": ["top_left"]})

@@ -63,6 +63,9 @@ def run(request, memory):
         if mode == "dies-leaving-a-child":  # which keeps our stdout open
             subprocess.Popen(["sleep", "60"])
             os.kill(os.getpid(), 9)
+        if mode == "ends-behind-an-error" and calls_seen == 2:
+            say(answer | {"status": "error", "text": "the device is lost", "ends": True})
+            os._exit(1)
         if mode == "hangs":
             time.sleep(3600)
         if mode == "stops-reading":
