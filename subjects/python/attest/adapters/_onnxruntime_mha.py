@@ -24,11 +24,12 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._onnxruntime_call import (
-    DEFAULT_THREADS, PASTS, TYPES, Operator, check, describe, heads_inside, lengths_as_keep, narrowed, past_length,
-    scale_attribute, split,
+from ._masks import lengths_as_keep, narrowed
+from ._onnx_call import (
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, check, describe, heads_inside, past_length, scale_attribute, session,
+    split,
 )
-from ._onnxruntime_session import Node
+from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
 
@@ -38,9 +39,7 @@ class MultiHeadAttention(Operator):
 
     forms = {
         "layout": ["bsnh", "bnsh"],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
-        "build": ["dynamic", "static"],  # static: shapes pinned in the model, a session per shape
-        "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
-        "optimisation": ["all", "none"],  # of the session
+        **SESSIONS,
         "padding": ["shortest", "2d", "3d"],  # key_padding_mask, at least of so many dimensions
         "past": [*PASTS, "all"],
         "scale": ["as_called", "explicit"],
@@ -89,9 +88,8 @@ class MultiHeadAttention(Operator):
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
                   ("past_value", past_v)]
         outputs = ["output"] if past is None else ["output", "present_key", "present_value"]
-        constants = {"none": (), "mask": ("key_padding_mask", "attention_bias"), "kv": ("key", "value")}
         return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    said["build"] == "static", constants[said["constants"]], said["optimisation"] == "all")
+                    **session(said, mask=("key_padding_mask", "attention_bias"), kv=("key", "value")))
 
 
 def masks(call, least):

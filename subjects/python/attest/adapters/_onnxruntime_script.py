@@ -1,84 +1,36 @@
-"""A node as a few lines of Python that run it without attest: what `attest export --to python` pastes."""
+"""A call of ONNX Runtime as a few lines of Python that make it without attest."""
 
-import numpy as np
+from . import _onnx_script as onnx_script
 
-# Which arrays of the call an input may have been made from.
-_SOURCES = {
-    "Q": ["q"], "query": ["q"], "K": ["k"], "key": ["k"], "past_key": ["k"], "V": ["v"], "value": ["v"],
-    "past_value": ["v"], "attn_mask": ["keep", "bias"], "attention_bias": ["bias", "keep"],
-    "key_padding_mask": ["kv_lengths", "keep"], "nonpad_kv_seqlen": ["kv_lengths"],
-}
+# GraphOptimizationLevel of each value of the form `optimisation`.
+LEVELS = {"all": "ORT_ENABLE_ALL", "extended": "ORT_ENABLE_EXTENDED", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DISABLE_ALL"}
 
 
 def source(node, call):
     """Lines that expect the call's arrays in scope by their names and leave [B, H, Lq, Dv] in `got`."""
-    feed = ",\n        ".join(f'"{name}": {_expression(name, array, call)}' for name, array in node.given())
-    attributes = {"domain": node.domain, **node.attributes} if node.domain else node.attributes
-    arguments = "".join(f", {name}={value!r}" for name, value in attributes.items())
-    opsets = ", ".join(f'h.make_opsetid("{domain}", {version})' for domain, version in node.opsets())
-    shape = "a.shape" if node.static else "[None] * a.ndim"
-    stored = ", constants" if node.stored() else ""
-    constants = ""
-    if stored:
-        names = [name for name, _ in node.stored()]
-        constants = ("from onnx import numpy_helper\n"
-                     f"constants = [numpy_helper.from_array(np.ascontiguousarray(feed.pop(n)), n) for n in {names}]\n")
-    level = "" if node.optimised else "options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
-    b, heads, lq, dv = call.out.shape
-    heads_outside = f".reshape({b}, {lq}, {heads}, {dv}).transpose(0, 2, 1, 3)" if node.inputs[0][1].ndim != 4 else ""
+    level = ""
+    if node.optimisation != "all":
+        level = f"options.graph_optimization_level = ort.GraphOptimizationLevel.{LEVELS[node.optimisation]}\n"
     return f"""\
 import onnxruntime as ort
-from onnx import helper as h
-feed = {{{feed}}}
-info = lambda n, a, s: h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(a.dtype), s)
-node = h.make_node("{node.op}", {node.input_names()}, {node.outputs}{arguments})
-outputs = [info(n, q, None) for n in node.output if n]
-{constants}graph = h.make_graph([node], "g", [info(n, a, {shape}) for n, a in feed.items()], outputs{stored})
-model = h.make_model(graph, opset_imports=[{opsets}], ir_version=10)
-options = ort.SessionOptions()
+{onnx_script.model(node, call)}options = ort.SessionOptions()
 options.intra_op_num_threads, options.log_severity_level = {node.threads}, 4  # errors are raised
 {level}try:
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    got = session.run({node.outputs[:1]}, feed)[0]{heads_outside}
+{_in_place(node) if node.shared else f"    got = session.run({node.outputs[:1]}, feed)[0]"}{onnx_script.outside(node, call)}
 except Exception as error:
     raise SystemExit(f"refused: {{str(error).strip()}}")
 """
 
 
-def _expression(name, array, call):
-    """Python that gives `array` bit for bit: from an array of the call where one of the usual forms does, else literal."""
-    for source_name in _SOURCES.get(name, []):
-        tensor = getattr(call, source_name)
-        for text, made in [] if tensor is None else _forms(tensor, array):
-            if made.shape == array.shape and made.astype(array.dtype).tobytes() == array.tobytes():
-                cast = "" if tensor.dtype == array.dtype else f".astype(np.{array.dtype.name})"
-                return source_name + text + cast
-    if not array.any():
-        return f"np.zeros({array.shape}, np.{array.dtype.name})"
-    return f"np.array({_literal(array)}, np.{array.dtype.name})"
-
-
-def _forms(tensor, array):
-    """(Python behind the tensor's name, what it gives) for the ways in which the adapters make an input."""
-    if tensor.ndim < 4:
-        yield "", tensor
-        return
-    length = array.shape[-2] if array.ndim > 1 else 0
-    new = max(tensor.shape[2] - length, 0)
-    for text, part in ("", tensor), (f"[:, :, :{length}]", tensor[:, :, :length]), (f"[:, :, {new}:]", tensor[:, :, new:]):
-        yield text, part
-        if array.ndim == 3 and part.size == array.size:  # heads_inside
-            yield f"{text}.transpose(0, 2, 1, 3).reshape{array.shape}", part.transpose(0, 2, 1, 3).reshape(array.shape)
-    yield "[0, 0]", tensor[0, 0]
-    yield "[0, 0, :1]", tensor[0, 0, :1]
-    yield "[0]", tensor[0]
-    yield "[:1]", tensor[:1]
-    yield "[:, :1]", tensor[:, :1]
-    yield "[:, 0]", tensor[:, 0]
-    yield "[:, 0, 0]", tensor[:, 0, 0]
-
-
-def _literal(array):
-    if array.ndim:
-        return "[" + ", ".join(_literal(part) for part in array) + "]"
-    return str(array) if np.isfinite(array) else f"np.{array}".replace("np.-", "-np.")
+def _in_place(node):
+    """The run, with outputs in the memory of their inputs."""
+    return f"""\
+    values = {{n: ort.OrtValue.ortvalue_from_numpy(np.array(a, order="C")) for n, a in feed.items()}}
+    binding, places = session.io_binding(), {({output: name for name, output in node.shared.items()})}
+    for n, value in values.items():
+        binding.bind_ortvalue_input(n, value)
+    for n in {[name for name in node.outputs if name]}:
+        binding.bind_ortvalue_output(n, values[places[n]]) if n in places else binding.bind_output(n)
+    session.run_with_iobinding(binding)
+    got = binding.get_outputs()[0].numpy()"""

@@ -31,10 +31,10 @@ from attest import Refused, Unsupported
 
 from . import _openvino_script as script
 from ._forms import Formed
+from ._masks import TOP_LEFT, keep_of, narrowed, windowed
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
-TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 _KEPT_MODELS = 64
 _models = OrderedDict()  # least recently used first
 _core = ov.Core()
@@ -168,8 +168,7 @@ def reason(text):
 def said_by_causal(call):
     lq, lk = call.q.shape[2], call.k.shape[2]
     alone = call.keep is None and call.bias is None and call.kv_lengths is None
-    windowed = call.window_left >= 0 or call.window_right >= 0
-    return call.causal and alone and not windowed and (call.align == TOP_LEFT or lq == lk)
+    return call.causal and alone and not windowed(call) and (call.align == TOP_LEFT or lq == lk)
 
 
 def scalar(call):
@@ -191,20 +190,7 @@ def scalar(call):
 def mask_of(call):
     """attention_mask, bool or of the query's type, or None. Batch, heads and queries that are broadcast have length 1;
     the keys are written out."""
-    lq, lk = call.q.shape[2], call.k.shape[2]
-    parts = [] if call.keep is None else [narrowed(call.keep)]
-    if call.kv_lengths is not None:
-        parts.append((np.arange(lk) < call.kv_lengths[:, None])[:, None, None, :])
-    if call.causal or call.window_left >= 0 or call.window_right >= 0:
-        ends = np.array([lk]) if call.kv_lengths is None else call.kv_lengths
-        shift = (ends - lq if call.align == BOTTOM_RIGHT else np.zeros(1, int))[:, None, None, None]
-        column = np.arange(lk) - np.arange(lq)[:, None] - shift
-        parts.append(((column <= 0) | (not call.causal))
-                     & ((column >= -call.window_left) | (call.window_left < 0))
-                     & ((column <= call.window_right) | (call.window_right < 0)))
-    keep = None
-    for part in parts:
-        keep = part if keep is None else keep & part
+    keep = keep_of(call)
     if call.bias is None:
         return keep
     bias = narrowed(call.bias)
@@ -228,9 +214,3 @@ def shaped(mask, call, said):
             raise Unsupported("this mask varies along the batch")
         return mask[0]
     return mask
-
-
-def narrowed(array):
-    """The view with batch, heads and queries that are broadcast (stride 0) cut to length 1."""
-    index = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides[:3])
-    return array[index]

@@ -1,13 +1,14 @@
 """Subjects onnxruntime:NAME: the attention operators of ONNX Runtime, CPUExecutionProvider.
 
-The contracts, with the sentences of the documents they come from, are in _onnxruntime_attention.py and
+The contracts, with the sentences of the documents they come from, are in _onnx_attention.py and
 _onnxruntime_mha.py. `Attention` and `MultiHeadAttention` draw the form of each call; the other names are short for one
 form that stays. Tensors of ONNX Runtime have no strides, so every view is packed before the call.
 """
 
 from functools import partial
 
-from ._onnxruntime_attention import Attention
+from . import _onnxruntime_session as engine
+from ._onnx_attention import Attention
 from ._onnxruntime_mha import MultiHeadAttention
 
 _VARIANTS = {
@@ -25,4 +26,4 @@ _VARIANTS = {
     "MultiHeadAttention-filter-lowest": (MultiHeadAttention, {"filter_value": "lowest"}),
 }
 
-SUBJECTS = {name: partial(kind, name, **how) for name, (kind, how) in _VARIANTS.items()}
+SUBJECTS = {name: partial(kind, f"onnxruntime:{name}", engine, **how) for name, (kind, how) in _VARIANTS.items()}

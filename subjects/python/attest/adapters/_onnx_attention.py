@@ -30,11 +30,12 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._onnxruntime_call import (
-    BOTTOM_RIGHT, DEFAULT_THREADS, PASTS, TYPES, Operator, attribute, check, describe, heads_inside, lengths_as_keep,
-    narrowed, past_length, scale_attribute, split,
+from ._masks import BOTTOM_RIGHT, lengths_as_keep, narrowed
+from ._onnx_call import (
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, attribute, check, describe, heads_inside, past_length, scale_attribute,
+    session, split,
 )
-from ._onnxruntime_session import Node
+from ._onnx_node import Node
 
 ELEMENT = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 
@@ -50,9 +51,7 @@ class Attention(Operator):
     forms = {
         "opset": ["24", "23"],  # 24 adds nonpad_kv_seqlen
         "layout": ["4d", "3d"],  # (B, H, L, D) or (B, L, H*D)
-        "build": ["dynamic", "static"],  # static: shapes pinned in the model, a session per shape
-        "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
-        "optimisation": ["all", "none"],  # of the session
+        **SESSIONS,
         "mask": ["lowest", "broadcast", "full", "1d", "0d", "short"],  # see shaped()
         "mask_type": ["bool", "float"],  # of a keep mask alone
         "past": list(PASTS),  # never all keys: "KV sequence length must be greater than 0"
@@ -98,9 +97,8 @@ class Attention(Operator):
         if said["qk_output"] != "none":
             attributes["qk_matmul_output_mode"] = int(said["qk_output"])
             outputs += [""] * (3 - len(outputs)) + ["qk_matmul_output"]
-        constants = {"none": (), "mask": ("attn_mask",), "kv": ("K", "V")}[said["constants"]]
         return Node("Attention", "", int(said["opset"]), attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    said["build"] == "static", constants, said["optimisation"] == "all")
+                    **session(said, mask=("attn_mask",), kv=("K", "V")))
 
     def keys(self, call, said):
         """(keep, nonpad_kv_seqlen, past length): which keys there are, and where the diagonal is.

@@ -1,16 +1,28 @@
-"""What both ONNX Runtime operators need of a call: checks, attributes, layouts."""
+"""What the operators of ONNX and of ONNX Runtime need of a call: checks, attributes, layouts."""
 
 import numpy as np
 
 from attest import Unsupported
 
-from . import _onnxruntime_script as script
-from . import _onnxruntime_session as session
 from ._forms import Formed
+from ._masks import TOP_LEFT, windowed
 
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
+
+
+# The forms of every model that a session runs.
+SESSIONS = {
+    "build": ["dynamic", "static"],  # static: shapes pinned in the model, a session per shape
+    "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
+    "optimisation": ["all", "none"],  # of the session
+}
+
+
+def session(said, mask, kv):
+    """What those forms make of a graph whose inputs `mask` and `kv` are the masks, and the keys and values."""
+    constants = {"none": (), "mask": mask, "kv": kv}[said["constants"]]
+    return {"static": said["build"] == "static", "constants": constants, "optimisation": said["optimisation"]}
 
 
 def describe(dtypes, supports, contract, forms):
@@ -29,11 +41,11 @@ def scale_attribute(call, form):
     return {"scale": attribute("scale", call.scale, call.dtype)}
 
 
-def check(call, op, dtypes):
-    """Raises Unsupported for what neither operator offers on this execution provider."""
+def check(call, op, dtypes, window=False):
+    """Raises Unsupported for what no operator here offers."""
     if call.dtype not in dtypes:
         raise Unsupported(f"{op} has no {call.dtype} kernel in this build")
-    if call.window_left >= 0 or call.window_right >= 0:
+    if windowed(call) and not window:
         raise Unsupported(f"{op} has no sliding window in this version")
     if call.lse is not None:
         raise Unsupported(f"{op} does not return the log-sum-exp")
@@ -49,20 +61,6 @@ def attribute(name, value, dtype):
     if not abs(stored - value) <= allowed:
         raise Unsupported(f"this {name} is no 32-bit float, which is what the attribute holds")
     return stored
-
-
-def narrowed(array, axes):
-    """The view with those of `axes` that are broadcast (stride 0) cut to length 1."""
-    index = [slice(None)] * array.ndim
-    for axis in axes:
-        if array.strides[axis] == 0:
-            index[axis] = slice(0, 1)
-    return array[tuple(index)]
-
-
-def lengths_as_keep(kv_lengths, lk):
-    """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
-    return (np.arange(lk) < kv_lengths[:, None])[:, None, None, :]
 
 
 def heads_inside(array):
@@ -109,14 +107,16 @@ def split(array, past):
 
 
 class Operator(Formed):
-    """A subject that says each call as one node: a subclass has node(call), which raises Unsupported."""
+    """A subject that says each call as one model: a subclass has node(call), which raises Unsupported. `engine`, a module, runs
+    it: run(node) -> array, source(node, call) -> lines of Python, versions()."""
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"onnxruntime:{name}", **pinned)
-        self.version = session.versions()
+    def __init__(self, name, engine, **pinned):
+        super().__init__(name, **pinned)
+        self.engine = engine
+        self.version = engine.versions()
 
     def attention(self, call):
-        call.out[...] = heads_outside(session.run(self.node(call)), call.out.shape)
+        call.out[...] = heads_outside(self.engine.run(self.node(call)), call.out.shape)
 
     def script(self, call, beside=None):
-        return script.source(self.node(call), call)
+        return self.engine.source(self.node(call), call)
