@@ -19,9 +19,9 @@ SESSIONS = {
 }
 
 
-def session(said, mask, kv):
-    """What those forms make of a graph whose inputs `mask` and `kv` are the masks, and the keys and values."""
-    constants = {"none": (), "mask": mask, "kv": kv}[said["constants"]]
+def session(said, **named):
+    """What those forms make of a graph whose inputs are known by these names."""
+    constants = {"none": (), **named}[said["constants"]]
     return {"static": said["build"] == "static", "constants": constants, "optimisation": said["optimisation"]}
 
 
@@ -61,6 +61,20 @@ def attribute(name, value, dtype):
     if not abs(stored - value) <= allowed:
         raise Unsupported(f"this {name} is no 32-bit float, which is what the attribute holds")
     return stored
+
+
+def token_mask(keep, shape, queries=False):
+    """An int32 mask, 1 where a key takes part, of a keep mask that is the same for all heads: (B, Lk) where it is the same for all
+    queries too, unless `queries`, else (B, Lq, Lk). `shape`: [B, H, Lq, Lk]."""
+    b, _, lq, lk = shape
+    if keep.shape[2] == 1 and not queries:
+        return np.broadcast_to(keep[:, 0, 0], (b, lk)).astype(np.int32)
+    return np.broadcast_to(keep[:, 0], (b, lq, lk)).astype(np.int32)
+
+
+def added(keep, bias, number):
+    """The bias, or zeros, with -inf where `keep` is False."""
+    return np.where(keep, number(0) if bias is None else bias, number(-np.inf))
 
 
 def heads_inside(array):

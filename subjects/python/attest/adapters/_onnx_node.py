@@ -46,8 +46,8 @@ class Graph:
         return [(name, array) for name, array in self.inputs if array is not None]
 
     def fed(self):
-        """(name, array) of each input that a run hands over."""
-        return [(name, array) for name, array in self.given() if name not in self.constants]
+        """(name, packed array) of each input that a run hands over."""
+        return [(name, np.asarray(array, order="C")) for name, array in self.given() if name not in self.constants]
 
     def stored(self):
         """(name, array) of each input that the model holds."""
@@ -79,7 +79,7 @@ class Graph:
             "attention",
             [info(n, a) for n, a in self.fed()],
             [helper.make_tensor_value_info(n, out_type, None) for n in self.outputs if n],
-            [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in self.stored()],
+            [numpy_helper.from_array(np.asarray(a, order="C"), n) for n, a in self.stored()],
         )
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)

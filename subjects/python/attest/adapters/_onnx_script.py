@@ -20,7 +20,7 @@ def model(node, call):
     if stored:
         names = [name for name, _ in node.stored()]
         constants = ("from onnx import numpy_helper\n"
-                     f"constants = [numpy_helper.from_array(np.ascontiguousarray(feed.pop(n)), n) for n in {names}]\n")
+                     f"constants = [numpy_helper.from_array(np.asarray(feed.pop(n), order='C'), n) for n in {names}]\n")
     made = [_made(step) for step in node.steps]
     if len(made) == 1:
         nodes, named, outputs = f"node = {made[0]}", "[node]", "[info(n, q, None) for n in node.output if n]"

@@ -26,8 +26,8 @@ from attest import Unsupported
 
 from ._masks import lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, check, describe, heads_inside, past_length, scale_attribute, session,
-    split,
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, past_length, scale_attribute, session,
+    split, token_mask,
 )
 from ._onnx_node import Node
 
@@ -100,11 +100,10 @@ def masks(call, least):
     alone are a key_padding_mask of one dimension. `least`: "2d" and "3d" write out more than that.
     """
     b, lq, lk = call.q.shape[0], call.q.shape[2], call.k.shape[2]
-    number = TYPES[call.dtype]
     keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
-        bias = np.where(keep, number(0) if bias is None else bias, number(-np.inf))
+        bias = added(keep, bias, TYPES[call.dtype])
         keep = None
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))
@@ -115,6 +114,4 @@ def masks(call, least):
     if lengths is not None:
         real = lengths_as_keep(lengths, lk)
         keep = real if keep is None else keep & real
-    keep = np.broadcast_to(keep, (b, 1, lq if least == "3d" else keep.shape[2], lk))
-    padding = keep[:, 0, 0] if keep.shape[2] == 1 and least != "3d" else keep[:, 0]
-    return padding.astype(np.int32), bias
+    return token_mask(keep, (b, 1, lq, lk), least == "3d"), bias

@@ -6,7 +6,6 @@ calls of any shape, as an application does; the `static` form pins the shapes an
 
 import re
 
-import numpy as np
 import onnx
 import onnxruntime
 
@@ -22,7 +21,7 @@ source = _onnxruntime_script.source
 
 def run(node):
     """The first output of the node. Raises attest.Refused with ONNX Runtime's own reason."""
-    feed = {n: np.ascontiguousarray(a) for n, a in node.fed()}
+    feed = dict(node.fed())
     try:
         session = _sessions.get(node.key(), lambda: _build(node))
         return _run_in_place(session, node, feed) if node.shared else session.run(node.outputs[:1], feed)[0]
@@ -59,8 +58,9 @@ def _reason(text):
     """The sentence of an ONNX Runtime error that says what it objects to: no build paths, no C++ signature."""
     text = " ".join(text.split())
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
-    text = text.rpartition("Status Message: ")[2].rpartition(" was false. ")[2]
-    return f"onnxruntime: {text}"
+    text = text.rpartition("Status Message: ")[2]
+    checked, _, said = text.rpartition(" was false.")
+    return f"onnxruntime: {said.strip() or checked.rpartition(' ')[2] + ' was false.'}"
 
 
 def versions():

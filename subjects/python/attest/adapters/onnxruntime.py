@@ -9,6 +9,10 @@ from functools import partial
 
 from . import _onnxruntime_session as engine
 from ._onnx_attention import Attention
+from ._onnxruntime_contrib_attention import ContribAttention
+from ._onnxruntime_decoder_mha import DecoderMaskedMultiHeadAttention
+from ._onnxruntime_explicit import Explicit
+from ._onnxruntime_gqa import GroupQueryAttention
 from ._onnxruntime_mha import MultiHeadAttention
 
 _VARIANTS = {
@@ -24,6 +28,10 @@ _VARIANTS = {
     "MultiHeadAttention-static": (MultiHeadAttention, {"build": "static"}),
     "MultiHeadAttention-past": (MultiHeadAttention, {"past": "half"}),
     "MultiHeadAttention-filter-lowest": (MultiHeadAttention, {"filter_value": "lowest"}),
+    "GroupQueryAttention": (GroupQueryAttention, {}),
+    "contrib-Attention": (ContribAttention, {}),
+    "DecoderMaskedMultiHeadAttention": (DecoderMaskedMultiHeadAttention, {}),
+    "explicit": (Explicit, {}),
 }
 
 SUBJECTS = {name: partial(kind, f"onnxruntime:{name}", engine, **how) for name, (kind, how) in _VARIANTS.items()}

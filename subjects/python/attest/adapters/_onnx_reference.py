@@ -1,0 +1,37 @@
+"""ONNX's reference evaluator, onnx.reference.ReferenceEvaluator, which computes a model with NumPy.
+
+Document: the docstring of onnx.reference.ReferenceEvaluator in ONNX 1.23, https://onnx.ai/onnx/api/reference.html: "This is a
+pure python implementation of ONNX specifications. Mismatches may remain between the official specifications and the
+implementation here. In the case of such a mismatch, the official spec overrides this implementation." So what an operator means,
+and what a result is held to, is its schema. There is nothing to set: no threads, no optimisation.
+"""
+
+import warnings
+
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from . import _onnx_script
+from ._onnx_node import Kept
+
+_evaluators = Kept(64)
+
+
+def run(node):
+    """The first output."""
+    evaluator = _evaluators.get(node.key(), lambda: ReferenceEvaluator(node.model()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, on what overflows
+        return evaluator.run(node.outputs[:1], dict(node.fed()))[0]
+
+
+def source(node, call):
+    """Lines that expect the call's arrays in scope by their names and leave [B, H, Lq, Dv] in `got`."""
+    return f"""\
+{_onnx_script.model(node, call)}from onnx.reference import ReferenceEvaluator
+got = ReferenceEvaluator(model).run({node.outputs[:1]}, feed)[0]{_onnx_script.outside(node, call)}
+"""
+
+
+def versions():
+    return f"onnx {onnx.__version__}"

@@ -1,0 +1,125 @@
+"""ONNX Runtime's contrib operator com.microsoft.DecoderMaskedMultiHeadAttention, version 1, on the CPUExecutionProvider.
+
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
+- "Multihead attention that supports input sequence length of 1"; "This op supports both Self and Cross Attention";
+- key: "Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads,
+  kv_sequence_length, head_size) for cross attention", and one head_size for values that are past;
+- mask_index: "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)". One query sees what
+  a causal mask, a window or a length leaves it, so these are said with it;
+- mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f": finite, as in
+  MultiHeadAttention (docs/findings.md);
+- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)", but
+  "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention", as the operator answers: a bias is said
+  in self-attention;
+- past_key: "(batch_size, num_heads, past_sequence_length, head_size) for self attention"; "When past_present_share_buffer is set, its
+  shape is (batch_size, num_heads, max_sequence_length, head_size). The keys buffer is re-ordered in such a way that its virtual
+  sub-tensor of shape ... (batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size,
+  num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`". The CPU refuses the first and reads the second as
+  if it were not reordered (docs/findings.md), so `shared` is what it reads and `reordered` what the document says;
+- past_sequence_length: "When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0)"; "If not
+  provided, the beam width will be assumed to be 1";
+- scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)".
+Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
+through inserted casts.
+"""
+
+import numpy as np
+
+from attest import Unsupported
+
+from ._masks import keep_of, narrowed
+from ._onnx_call import (
+    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, scale_attribute, session, token_mask,
+)
+from ._onnx_node import Node
+
+DTYPES = ("f16", "f32")
+UNUSED = 1.0  # what lies in a buffer where no token is
+
+
+class DecoderMaskedMultiHeadAttention(Operator):
+    """com.microsoft DecoderMaskedMultiHeadAttention."""
+
+    forms = {
+        **SESSIONS,
+        # All keys as those of another sequence; the last one new and the others in a buffer, as the kernel reads it or as the
+        # document says; or as a past of its own.
+        "keys": ["cross", "shared", "reordered", "past"],
+        "scale": ["as_called", "explicit"],
+        "beam": ["none", "one"],
+        "qk_output": ["none", "asked"],
+        "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
+    }
+
+    def describe(self):
+        supports = {"gqa": False, "softcap": False, "window": True, "dims": {"lq": [1, 1, 1], "dv": "=d"}}
+        return describe(DTYPES, supports, {}, self.offered())
+
+    def node(self, call):
+        check(call, "DecoderMaskedMultiHeadAttention", DTYPES, window=True)
+        said = self.said(call)
+        (_, heads, lq, d), lk = call.q.shape, call.k.shape[2]
+        if lq != 1:
+            raise Unsupported("DecoderMaskedMultiHeadAttention supports input sequence length of 1")
+        if call.k.shape[1] != heads or call.v.shape[3] != d:
+            raise Unsupported("DecoderMaskedMultiHeadAttention has one num_heads and one head_size")
+        if call.softcap > 0:
+            raise Unsupported("DecoderMaskedMultiHeadAttention has no softcap")
+
+        attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
+        if said["filter_value"] == "lowest":
+            attributes["mask_filter_value"] = float(np.finfo(np.float32).min)
+        mask_index, bias = masks(call)
+        key, value, past_key, past_value, past_length, shared = call.k, call.v, None, None, None, {}
+        if said["keys"] == "cross":
+            if bias is not None:
+                raise Unsupported("DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention")
+        else:
+            key, value = heads_inside(call.k[:, :, -1:]), heads_inside(call.v[:, :, -1:])
+            past_key, past_value = call.k[:, :, :-1], call.v[:, :, :-1]
+        if said["keys"] in ("shared", "reordered"):
+            attributes["past_present_share_buffer"] = 1
+            past_key, past_value = buffer(past_key), buffer(past_value)
+            past_length = np.array([lk - 1], np.int32)
+            shared = {"past_key": "present_key", "past_value": "present_value"}
+        if said["keys"] == "reordered":
+            past_key = reordered(past_key)
+
+        inputs = [("query", heads_inside(call.q)), ("key", key), ("value", value), ("mask_index", mask_index),
+                  ("attention_bias", bias), ("past_key", past_key), ("past_value", past_value),
+                  ("past_sequence_length", past_length),
+                  ("beam_width", np.array([1], np.int32) if said["beam"] == "one" else None)]
+        outputs = ["output"] if past_key is None else ["output", "present_key", "present_value"]
+        if said["qk_output"] == "asked":
+            attributes["output_qk"] = 1
+            outputs += [""] * (3 - len(outputs)) + ["qk"]
+        return Node("DecoderMaskedMultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs,
+                    call.threads or DEFAULT_THREADS, shared=shared,
+                    **session(said, mask=("mask_index", "attention_bias"), kv=("key", "value")))
+
+
+def masks(call):
+    """(mask_index, attention_bias): what is the same for all heads is the former, what is not a bias of -inf."""
+    keep = keep_of(call)
+    bias = None if call.bias is None else narrowed(call.bias, (0, 1))
+    if keep is not None and keep.shape[1] > 1:
+        return None, added(keep, bias, TYPES[call.dtype])
+    if keep is None:
+        return None, bias
+    return token_mask(keep, (call.q.shape[0], 1, 1, call.k.shape[2])), bias
+
+
+def buffer(past):
+    """A buffer of max_sequence_length, half as long again as is needed."""
+    b, heads, length, d = past.shape
+    made = np.full((b, heads, length + 1 + length // 2, d), UNUSED, past.dtype)
+    made[:, :, :length] = past
+    return made
+
+
+def reordered(keys):
+    b, heads, length, d = keys.shape
+    x = 16 // keys.itemsize
+    if d % x:
+        raise Unsupported(f"the keys buffer is reordered in parts of {x}")
+    return keys.reshape(b, heads, length, d // x, x).transpose(0, 1, 3, 2, 4).reshape(keys.shape)

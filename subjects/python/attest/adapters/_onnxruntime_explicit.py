@@ -1,0 +1,155 @@
+"""Attention as a graph of ONNX's standard operators on ONNX Runtime's CPUExecutionProvider, which may rewrite it.
+
+Documents: the operator schemas of ONNX 1.23, opset 21, and "Graph Optimizations in ONNX Runtime". The sentences relied on:
+- MatMul: "Matrix product that behaves like numpy.matmul"; Mul, Div and Add: "Performs element-wise binary multiplication" and so
+  on, "with Numpy-style broadcasting support"; Where: "Return elements, either from X or Y, depending on condition". Each gives its
+  output the type T of its inputs, so every step is one of the tensors' own type;
+- Softmax: "Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)". Of a row of -inf that is 0/0,
+  for which no document has a word: nothing is claimed;
+- Tanh: "Calculates the hyperbolic tangent of the given input tensor element-wise";
+- "ONNX Runtime provides various graph optimizations to improve performance", of the levels Basic, "semantics-preserving graph
+  rewrites which remove redundant nodes and redundant computation", Extended, "complex node fusions", and Layout. None is said
+  to change what is computed, so each is held to the same contract.
+What no operator says is said with a mask. A softcap is Div, Tanh and Mul, before it.
+"""
+
+import numpy as np
+
+from attest import Unsupported
+
+from ._masks import keep_of, narrowed
+from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, session
+from ._onnx_node import Graph, Step
+from ._onnxruntime_script import LEVELS
+
+
+class Explicit(Operator):
+    forms = {
+        **SESSIONS,
+        "optimisation": list(LEVELS),
+        "layout": ["4d", "3d"],  # (B, H, L, D), or (B, L, H*D) with the heads brought out by Reshape and Transpose
+        "scale": ["scores", "queries", "roots", "divide"],  # what is multiplied by it, or by its root; or scores are divided
+        "scalars": ["constant", "input"],  # the scale and the softcap
+        "mask": ["add", "where", "full"],  # of 0 and -inf; Where behind the bias; added, and written out
+        "softmax": ["node", "steps"],  # the operator, or ReduceMax, Sub, Exp, ReduceSum, Div
+    }
+
+    def describe(self):
+        return describe(TYPES, {"gqa": True, "softcap": True, "window": True}, {
+            "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
+            "softcap_before_bias": True,
+        }, self.offered())
+
+    def node(self, call):
+        check(call, "the graph", TYPES, window=True)
+        said = self.said(call)
+        made = Made(call, said["scalars"])
+        q, k, v = made.tensors(said["layout"])
+        scores = made.scores(q, made.transposed(k), said["scale"])
+        if call.softcap > 0:
+            cap = made.number("cap", call.softcap)
+            scores = made.step("Mul", made.step("Tanh", made.step("Div", scores, cap)), cap)
+        weights = made.softmax(made.masked(scores, said["mask"]), said["softmax"])
+        made.out(made.step("MatMul", weights, v), said["layout"])
+        how = session(said, mask=("bias", "keep"), kv=("k", "v"))
+        how["constants"] += tuple(made.constants)
+        return Graph(made.steps, 21, made.inputs, ["out"], call.threads or DEFAULT_THREADS, **how)
+
+
+class Made:
+    """A graph in the making."""
+
+    def __init__(self, call, scalars):
+        self.call, self.scalars = call, scalars
+        self.steps, self.inputs, self.constants = [], [], []
+        self.number_type = TYPES[call.dtype]
+
+    def step(self, op, *inputs, **attributes):
+        """The name of what the operator gives."""
+        self.steps.append(Step(op, list(inputs), [f"{op.lower()}_{len(self.steps)}"], attributes))
+        return self.steps[-1].outputs[0]
+
+    def input(self, name, array):
+        self.inputs.append((name, array))
+        return name
+
+    def constant(self, name, array):
+        self.constants.append(name)
+        return self.input(name, array)
+
+    def number(self, name, value):
+        """A scalar of the tensors' type; Unsupported where one rounding makes it another number."""
+        with np.errstate(over="ignore", under="ignore"):
+            stored = np.array(value, self.number_type)
+        if not abs(float(stored) - value) <= float(np.finfo(self.number_type).eps) / 2 * abs(value):
+            raise Unsupported(f"this {name} is no {self.call.dtype}, the type of the operator's input")
+        return self.constant(name, stored) if self.scalars == "constant" else self.input(name, stored)
+
+    def tensors(self, layout):
+        """q, k and v as [B, Hq, L, D]."""
+        names = []
+        for name, array in ("q", self.call.q), ("k", self.call.k), ("v", self.call.v):
+            heads = array.shape[1]
+            made = self.input(name, array if layout == "4d" else heads_inside(array))
+            if layout == "3d":
+                shape = self.constant(f"{name}_heads", np.array([0, 0, heads, array.shape[3]]))
+                made = self.step("Transpose", self.step("Reshape", made, shape), perm=[0, 2, 1, 3])
+            names.append(self.repeated(made, name, heads, array.shape[3]))
+        return names
+
+    def repeated(self, made, name, heads, width):
+        """Keys or values, each head as often as a group has queries."""
+        queries = self.call.q.shape[1]
+        if heads == queries:
+            return made
+        axis = self.constant(f"{name}_axis", np.array([2]))
+        group = self.constant(f"{name}_group", np.array([1, 1, queries // heads, 1, 1]))
+        shape = self.constant(f"{name}_repeated", np.array([0, queries, -1, width]))
+        return self.step("Reshape", self.step("Expand", self.step("Unsqueeze", made, axis), group), shape)
+
+    def transposed(self, k):
+        return self.step("Transpose", k, perm=[0, 1, 3, 2])
+
+    def scores(self, q, k, form):
+        scale = self.call.scale
+        if form == "roots":
+            if scale < 0:
+                raise Unsupported("a negative scale has no root")
+            root = self.number("root", float(np.sqrt(scale)))
+            return self.step("MatMul", self.step("Mul", q, root), self.step("Mul", k, root))
+        if form == "queries":
+            return self.step("MatMul", self.step("Mul", q, self.number("scale", scale)), k)
+        scores = self.step("MatMul", q, k)
+        if form == "scores":
+            return self.step("Mul", scores, self.number("scale", scale))
+        with np.errstate(all="ignore"):
+            divisor = self.number_type(1) / self.number_type(scale)
+        if scale == 0 or 1 / float(divisor) != scale:
+            raise Unsupported("the reciprocal of this scale is rounded")
+        return self.step("Div", scores, self.number("divisor", float(divisor)))
+
+    def masked(self, scores, form):
+        call = self.call
+        keep, bias = keep_of(call), None if call.bias is None else narrowed(call.bias)
+        if keep is not None and form != "where":
+            bias, keep = added(keep, bias, self.number_type), None
+        if bias is not None:
+            if form == "full":
+                bias = np.broadcast_to(bias, (*call.q.shape[:3], call.k.shape[2]))
+            scores = self.step("Add", scores, self.input("bias", bias))
+        if keep is not None:
+            scores = self.step("Where", self.input("keep", keep), scores, self.constant("closed", np.array(-np.inf, self.number_type)))
+        return scores
+
+    def softmax(self, scores, form):
+        if form == "node":
+            return self.step("Softmax", scores, axis=-1)
+        axes = self.constant("axes", np.array([-1]))
+        weights = self.step("Exp", self.step("Sub", scores, self.step("ReduceMax", scores, axes)))
+        return self.step("Div", weights, self.step("ReduceSum", weights, axes))
+
+    def out(self, heads, layout):
+        if layout == "3d":
+            shape = self.constant("out_shape", np.array([0, 0, -1]))
+            self.step("Reshape", self.step("Transpose", heads, perm=[0, 2, 1, 3]), shape)
+        self.steps[-1].outputs = ["out"]
