@@ -228,6 +228,8 @@ class RunScript(unittest.TestCase):
         self.assertEqual(self.python_of("fuzz", "builtin:fused", "--json", "out.py"), "none")
         self.assertEqual(self.python_of("fuzz", "kernel.py:f"), "none")  # the user's python3 has numpy
         self.assertFalse((self.house / "build/.venv").exists())
+        self.assertEqual(self.python_of("fuzz", "onnx:Attention"), private)  # of the package that onnxruntime has beside it
+        self.assertIn("requirements-onnxruntime.txt", self.pip_calls())
         self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention"), private)
         self.assertEqual(self.call("fuzz", "onnxruntime:Attention")[3], [])
         self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention", "--python", "p"), "none")
@@ -235,8 +237,9 @@ class RunScript(unittest.TestCase):
         entry = self.house / "corpus/entry.json"
         entry.write_text('{"subject": "fault:scale-twice"}')
         self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
-        entry.write_text('{"subject": "onnxruntime:Attention"}')
-        self.assertEqual(self.python_of("replay", str(entry.parent)), private)
+        for subject in "onnxruntime:Attention", "onnx:Attention":
+            entry.write_text(f'{{"subject": "{subject}"}}')
+            self.assertEqual(self.python_of("replay", str(entry.parent)), private)
         entry.write_text('{"subject":"torch:sdpa", "problem": "onnxruntime:"}')
         self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
         self.assertNotIn("torch", self.pip_calls())

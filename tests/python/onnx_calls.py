@@ -14,8 +14,8 @@ def node_of(subject, c):
 
 
 def agree(case, subject, dtype, form=None, known=lambda c: False, refuses=None, **more):
-    """How many problems of the battery the subject says, all of them rightly. `known`: whether a finding stands there; `refuses`: the
-    words of one that is refused."""
+    """How many problems of the battery the subject says, all of them rightly. `known`: whether a finding stands there; `refuses`:
+    the words of one that is refused."""
     judged = 0
     for problem, c in battery(dtype, form=form or {}, **more):
         if known(c):

@@ -3,6 +3,7 @@
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxruntime is not installed there.
 """
 
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -14,9 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 need("onnxruntime", "./run test installs it")
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
+from onnxruntime.capi import onnxruntime_pybind11_state as pybind
 
 from attest import Refused, Unsupported
+from attest.adapters import _onnxruntime_session as session
 from attest.adapters._forms import words
+from attest.adapters._onnx_node import Node
 from attest.adapters.onnxruntime import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far
 from onnx_calls import agree, compare_script, node_of
@@ -75,6 +79,52 @@ class Operators(unittest.TestCase):
                 np.testing.assert_array_equal(x, y)
 
 
+class Quotes(unittest.TestCase):
+    """What an adapter quotes from its operator's document is in the schema, or it is an answer of the operator's own."""
+
+    ANSWERS = {
+        "key sequence length must be 0 for shared KV (no new KV to append)", "head_size must be a multiple of 8",
+        "qk_output is not implemented with sliding_window_cache=1", "4D mask in attention cpu kernel is not supported",
+        "Attention cannot have both past and attention_bias",
+        "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention",
+    }
+
+    def test_the_schema_says_so(self):
+        for name, operator in (GQA, GQA), (PACKED, "Attention"), (DECODER, DECODER):
+            schema = next(x for x in pybind.get_all_operator_schema() if (x.domain, x.name) == ("com.microsoft", operator))
+            said = [schema.doc, *(x.description for x in (*schema.attributes.values(), *schema.inputs, *schema.outputs))]
+            document = " ".join(" ".join(said).split())
+            module = sys.modules[type(SUBJECTS[name]()).__module__]
+            quotes = re.findall(r'"([^"]+)"', " ".join(module.__doc__.split()))
+            self.assertGreater(len(quotes), 8)
+            for part in (part for quote in quotes if quote not in self.ANSWERS for part in quote.split(" ... ")):
+                self.assertIn(part, document, name)
+
+    def test_the_operators_answer_so(self):
+        """Each answer, to what the adapter does not ask."""
+        def answers(words, op, feed, **attributes):
+            inputs = [(name, array) for name, array in feed.items()]
+            node = Node(op, "com.microsoft", 17, {"num_heads": 1, **attributes}, inputs, ["y"], 1)
+            with self.assertRaisesRegex(Refused, re.escape(words)):
+                session.run(node)
+
+        x = lambda *shape: np.zeros(shape, np.float32)
+        i = lambda *values: np.array(values, np.int32)
+        prompt = {"query": x(1, 1, 4), "key": x(1, 1, 4), "value": x(1, 1, 4), "past_key": None, "past_value": None,
+                  "seqlens_k": i(0), "total_sequence_length": i(1)}
+        answers("head_size must be a multiple of 8", GQA, prompt, kv_num_heads=1)
+        cross = {**prompt, "query": x(1, 2, 8), "key": x(1, 1, 8), "value": x(1, 1, 8), "past_key": x(1, 1, 2, 8),
+                 "past_value": x(1, 1, 2, 8), "seqlens_k": i(2), "total_sequence_length": i(3)}
+        answers("key sequence length must be 0 for shared KV (no new KV to append)", GQA, cross, kv_num_heads=1)
+        one = {"input": x(1, 1, 3), "weights": x(3, 3), "bias": x(3)}
+        answers("4D mask in attention cpu kernel is not supported", "Attention", {**one, "mask_index": i([[[1]]])})
+        both = {**one, "mask_index": None, "past": x(2, 1, 1, 1, 1), "attention_bias": x(1, 1, 1, 2)}
+        answers("Attention cannot have both past and attention_bias", "Attention", both)
+        bias = {"query": x(1, 1, 1), "key": x(1, 1, 1, 1), "value": x(1, 1, 1, 1), "mask_index": None,
+                "attention_bias": x(1, 1, 1, 1)}
+        answers("DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention", DECODER, bias)
+
+
 class GroupQueryAttentionEncoding(unittest.TestCase):
     def handed(self, **options):
         return handed(GQA, call(**{"d": 8, **options}))
@@ -82,8 +132,8 @@ class GroupQueryAttentionEncoding(unittest.TestCase):
     def test_a_prompt(self):
         got = self.handed(b=2, hq=4, hkv=2, lq=3, lk=3, causal=True)
         self.assertEqual(got.attributes, {"num_heads": 4, "kv_num_heads": 2})
-        self.assertEqual({n: a.shape for n, a in got.inputs.items()},
-                         {"query": (2, 3, 32), "key": (2, 3, 16), "value": (2, 3, 16), "seqlens_k": (2,), "total_sequence_length": ()})
+        self.assertEqual({n: a.shape for n, a in got.inputs.items()}, {
+            "query": (2, 3, 32), "key": (2, 3, 16), "value": (2, 3, 16), "seqlens_k": (2,), "total_sequence_length": ()})
         np.testing.assert_array_equal(got.inputs["seqlens_k"], [2, 2])
         self.assertEqual(self.handed(lq=3, lk=3).attributes["causal"], 0)
         self.assertEqual(self.handed(lq=3, lk=3, form={"cache": "empty"}).inputs["past_key"].shape, (1, 1, 0, 8))
@@ -135,7 +185,8 @@ class GroupQueryAttentionEncoding(unittest.TestCase):
                 c = call(**shape, d=8, causal=True, align=align, window_left=left, seed=left)
                 self.assertEqual(handed(GQA, c).attributes["local_window_size"], left + 1)
                 self.assertTrue(said(GQA, c), (left, shape))
-        self.assertEqual(self.handed(lq=3, lk=3, window_left=2**63 - 1, window_right=0).attributes["local_window_size"], 2**63 - 1)
+        widest = self.handed(lq=3, lk=3, window_left=2**63 - 1, window_right=0)
+        self.assertEqual(widest.attributes["local_window_size"], 2**63 - 1)
         self.assertNotIn("causal", self.handed(lq=3, lk=3, window_right=0).attributes)
 
     def test_masks_and_packing(self):

@@ -388,7 +388,7 @@ TEST_F(Python, APythonThatIsNotThereIsNamed) {
 
 TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
   int tried = 0;
-  for (const std::string prefix : {"onnxruntime", "torch", "openvino"}) {
+  for (const std::string prefix : {"onnxruntime", "onnx", "torch", "openvino"}) {
     if (!python_can_import(prefix)) continue;
     ++tried;
     std::string listed;
@@ -412,7 +412,10 @@ TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
 
 TEST_F(Python, AnAdapterAnswersACall) {
   int tried = 0;
-  for (const std::string subject : {"onnxruntime:Attention", "torch:sdpa", "torch:mha", "openvino:sdpa"}) {
+  for (const std::string subject :
+       {"onnxruntime:Attention", "onnxruntime:GroupQueryAttention", "onnxruntime:contrib-Attention",
+        "onnxruntime:DecoderMaskedMultiHeadAttention", "onnxruntime:explicit", "onnx:Attention", "torch:sdpa",
+        "torch:mha", "openvino:sdpa"}) {
     if (!python_can_import(subject.substr(0, subject.find(':')))) continue;
     ++tried;
     const SmallCall small(8);

@@ -64,8 +64,8 @@ def attribute(name, value, dtype):
 
 
 def token_mask(keep, shape, queries=False):
-    """An int32 mask, 1 where a key takes part, of a keep mask that is the same for all heads: (B, Lk) where it is the same for all
-    queries too, unless `queries`, else (B, Lq, Lk). `shape`: [B, H, Lq, Lk]."""
+    """An int32 mask, 1 where a key takes part, of a keep mask that is the same for all heads: (B, Lk) where it is the same for
+    all queries too, unless `queries`, else (B, Lq, Lk). `shape`: [B, H, Lq, Lk]."""
     b, _, lq, lk = shape
     if keep.shape[2] == 1 and not queries:
         return np.broadcast_to(keep[:, 0, 0], (b, lk)).astype(np.int32)

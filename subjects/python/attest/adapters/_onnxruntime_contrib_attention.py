@@ -6,16 +6,17 @@ Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators
   v_hidden_size) for input projection", an optional input;
 - "For self attention, kv_sequence_length equals to sequence_length (sequence length of Q)", and there is one input: as many new
   keys as queries. "The total_sequence_length is past_sequence_length + kv_sequence_length";
-- past: "(2, batch_size, num_heads, past_sequence_length, head_size)"; "When there is past state, hidden dimension for Q, K and V
-  shall be the same". "The qkv_hidden_sizes is required only when K and V have different hidden sizes";
+- past: "(2, batch_size, num_heads, past_sequence_length, head_size)"; "When there is past state, hidden dimension for Q, K and
+  V shall be the same". "The qkv_hidden_sizes is required only when K and V have different hidden sizes";
 - unidirectional: "Whether every token can only attend to previous tokens", as in MultiHeadAttention;
 - mask_index: "raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length,
-  total_sequence_length) with value 0 for masked and 1 otherwise"; "When input has right-side padding, mask_index is one dimension
-  with shape (batch_size), where value is actual sequence length excluding padding. When input has left-side padding, mask_index has
-  shape (2 * batch_size), where the values are the exclusive end positions followed by the inclusive start positions". Of
-  "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds: lengths of keys,
-  then where each sample's queries and its keys start. The shape "(batch_size, 1, max_sequence_length, max_sequence_length)" is not
-  asked: "4D mask in attention cpu kernel is not supported", as the operator answers;
+  total_sequence_length) with value 0 for masked and 1 otherwise"; "When input has right-side padding, mask_index is one
+  dimension with shape (batch_size), where value is actual sequence length excluding padding. When input has left-side padding,
+  mask_index has shape (2 * batch_size), where the values are the exclusive end positions followed by the inclusive start
+  positions". Of "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds:
+  lengths of keys, then where each sample's queries and its keys start. The shape
+  "(batch_size, 1, max_sequence_length, max_sequence_length)" is not asked: "4D mask in attention cpu kernel is not supported",
+  as the operator answers;
 - mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f": finite, as in
   MultiHeadAttention (docs/findings.md);
 - attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)",
@@ -121,8 +122,8 @@ def unidirectional(call):
 
 
 def masks(call, form):
-    """(mask_index, attention_bias). Lengths alone are a mask_index of one dimension; a mask that is the same for all heads one of two or
-    three; what differs between heads is an attention_bias of -inf."""
+    """(mask_index, attention_bias). Lengths alone are a mask_index of one dimension; a mask that is the same for all heads one of
+    two or three; what differs between heads is an attention_bias of -inf."""
     b, heads, lq, lk = *call.q.shape[:3], call.k.shape[2]
     keep = None if call.keep is None else narrowed(call.keep)
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))

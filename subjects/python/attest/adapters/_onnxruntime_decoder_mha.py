@@ -4,20 +4,21 @@ Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators
 - "Multihead attention that supports input sequence length of 1"; "This op supports both Self and Cross Attention";
 - key: "Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads,
   kv_sequence_length, head_size) for cross attention", and one head_size for values that are past;
-- mask_index: "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)". One query sees what
-  a causal mask, a window or a length leaves it, so these are said with it;
+- mask_index: "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)". One query sees
+  what a causal mask, a window or a length leaves it, so these are said with it;
 - mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f": finite, as in
   MultiHeadAttention (docs/findings.md);
-- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)", but
-  "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention", as the operator answers: a bias is said
-  in self-attention;
-- past_key: "(batch_size, num_heads, past_sequence_length, head_size) for self attention"; "When past_present_share_buffer is set, its
-  shape is (batch_size, num_heads, max_sequence_length, head_size). The keys buffer is re-ordered in such a way that its virtual
-  sub-tensor of shape ... (batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size,
-  num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`". The CPU refuses the first and reads the second as
-  if it were not reordered (docs/findings.md), so `shared` is what it reads and `reordered` what the document says;
-- past_sequence_length: "When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0)"; "If not
-  provided, the beam width will be assumed to be 1";
+- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length,
+  total_sequence_length)", but "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention", as the
+  operator answers: a bias is said in self-attention;
+- past_key: "(batch_size, num_heads, past_sequence_length, head_size) for self attention"; "When past_present_share_buffer is
+  set, its shape is (batch_size, num_heads, max_sequence_length, head_size). The keys buffer is re-ordered in such a way that
+  its virtual sub-tensor of shape ... (batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become
+  (batch_size, num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`". The CPU refuses the first and
+  reads the second as if it were not reordered (docs/findings.md), so `shared` is what it reads and `reordered` what the
+  document says;
+- past_sequence_length: "When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0)";
+  "If not provided, the beam width will be assumed to be 1";
 - scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)".
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
 through inserted casts.

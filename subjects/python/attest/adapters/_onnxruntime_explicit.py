@@ -1,9 +1,9 @@
 """Attention as a graph of ONNX's standard operators on ONNX Runtime's CPUExecutionProvider, which may rewrite it.
 
 Documents: the operator schemas of ONNX 1.23, opset 21, and "Graph Optimizations in ONNX Runtime". The sentences relied on:
-- MatMul: "Matrix product that behaves like numpy.matmul"; Mul, Div and Add: "Performs element-wise binary multiplication" and so
-  on, "with Numpy-style broadcasting support"; Where: "Return elements, either from X or Y, depending on condition". Each gives its
-  output the type T of its inputs, so every step is one of the tensors' own type;
+- MatMul: "Matrix product that behaves like numpy.matmul"; Mul, Div and Add: "Performs element-wise binary multiplication" and
+  so on, "with Numpy-style broadcasting support"; Where: "Return elements, either from X or Y, depending on condition". Each
+  gives its output the type T of its inputs, so every step is one of the tensors' own type;
 - Softmax: "Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)". Of a row of -inf that is 0/0,
   for which no document has a word: nothing is claimed;
 - Tanh: "Calculates the hyperbolic tangent of the given input tensor element-wise";
@@ -138,7 +138,8 @@ class Made:
                 bias = np.broadcast_to(bias, (*call.q.shape[:3], call.k.shape[2]))
             scores = self.step("Add", scores, self.input("bias", bias))
         if keep is not None:
-            scores = self.step("Where", self.input("keep", keep), scores, self.constant("closed", np.array(-np.inf, self.number_type)))
+            closed = self.constant("closed", np.array(-np.inf, self.number_type))
+            scores = self.step("Where", self.input("keep", keep), scores, closed)
         return scores
 
     def softmax(self, scores, form):

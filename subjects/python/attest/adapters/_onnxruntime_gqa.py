@@ -2,21 +2,23 @@
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
 - causal: "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional attention";
-- seqlens_k: "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)"; total_sequence_length: "Scalar tensor
-  equivalent to the maximum total sequence length (past + new) of the batch. Used for checking inputs and determining prompt vs
-  token generation case". So a prompt has as many new keys as queries, query i is token i, and shorter samples are padded at the
-  right; later the new tokens are the last of each sample's `seqlens_k[b] + 1`, a diagonal at the bottom right. There are no
-  samples without tokens: "Any `S >= 1` is accepted" is said of the new ones;
-- "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires `batch_size ==
-  1`";
-- past_key: "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of length
-  past_sequence_length". That all keys may lie there the operator says itself: "key sequence length must be 0 for shared KV (no
-  new KV to append)";
+- seqlens_k: "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)"; total_sequence_length: "Scalar
+  tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking inputs and determining
+  prompt vs token generation case". So a prompt has as many new keys as queries, query i is token i, and shorter samples are
+  padded at the right; later the new tokens are the last of each sample's `seqlens_k[b] + 1`, a diagonal at the bottom right.
+  There are no samples without tokens: "Any `S >= 1` is accepted" is said of the new ones;
+- "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires `batch_size
+  == 1`";
+- past_key: "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of
+  length past_sequence_length". That all keys may lie there the operator says itself: "key sequence length must be 0 for
+  shared KV (no new KV to append)";
 - local_window_size: "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0", and with
-  sliding_window_cache "the whole window stays resident" in "`L` most recent positions", `min(T, W) <= L(T)`: the window counts the
-  query's own token, and holds one key more than window_left. What `past_key` then holds is given as a formula, `resident` below;
-- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)". Masks
-  go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both at once are not asked;
+  sliding_window_cache "the whole window stays resident" in "`L` most recent positions", `min(T, W) <= L(T)`: the window
+  counts the query's own token, and holds one key more than window_left. What `past_key` then holds is given as a formula,
+  `resident` below;
+- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length,
+  total_sequence_length)". Masks go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both
+  at once are not asked;
 - query: "or packed QKV with shape(batch_size, sequence_length, d) where d is (num_heads * head_size + 2 * kv_num_heads *
   head_size)": one head_size for all; "head_size must be a multiple of 8" is what the operator answers to another;
 - scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)"; softcap: "Softcap value for attention
@@ -107,8 +109,8 @@ class GroupQueryAttention(Operator):
 class Tokens:
     """Which keys of a call are past and which are new.
 
-    lengths: how many tokens each sample has; total: of the batch; past: how many leading keys the longest sample has in its cache;
-    a sample with fewer keys has fewer of them there, and what follows them is not read.
+    lengths: how many tokens each sample has; total: of the batch; past: how many leading keys the longest sample has in its
+    cache; a sample with fewer keys has fewer of them there, and what follows them is not read.
     """
 
     def __init__(self, call, cache):
@@ -151,9 +153,9 @@ class Tokens:
         return buffer
 
     def resident(self, array, window):
-        """A cache of capacity C, two rows more than the window W: "rows `[0, L)` of `present_key` and `present_value` hold the `L`
-        most recent positions in increasing position order", `L(T) = T if T <= C`, else `T - G * ceil((T - C) / G)` with `G = C - W
-        + 1`."""
+        """A cache of capacity C, two rows more than the window W: "rows `[0, L)` of `present_key` and `present_value` hold the
+        `L` most recent positions in increasing position order", `L(T) = T if T <= C`, else `T - G * ceil((T - C) / G)` with
+        `G = C - W + 1`."""
         if window < 1:
             raise Unsupported("sliding_window_cache requires local_window_size > 0")
         if window > 2 * self.lk + 8:

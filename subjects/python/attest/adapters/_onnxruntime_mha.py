@@ -26,8 +26,8 @@ from attest import Unsupported
 
 from ._masks import lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, past_length, scale_attribute, session,
-    split, token_mask,
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, past_length, scale_attribute,
+    session, split, token_mask,
 )
 from ._onnx_node import Node
 
