@@ -27,8 +27,8 @@ from onnx import helper as h
 feed = {"query": q.transpose(0, 2, 1, 3).reshape(1, 1, 8),
         "key": k[:, :, :1].transpose(0, 2, 1, 3).reshape(1, 1, 8),
         "value": v[:, :, 1:].transpose(0, 2, 1, 3).reshape(1, 1, 8),
-        "past_key": np.array([[[[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]]]], np.float32),
-        "past_value": np.array([[[[3.0, 0.0, 4.0, 2.0, -2.0, 4.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]]]], np.float32),
+        "past_key": np.array([[[[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]]]], np.float32),
+        "past_value": np.array([[[[3.0, 0.0, 4.0, 2.0, -2.0, 4.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]]]], np.float32),
         "past_sequence_length": np.array([1], np.int32)}
 info = lambda n, a, s: h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(a.dtype), s)
 node = h.make_node("DecoderMaskedMultiHeadAttention", ['query', 'key', 'value', '', '', 'past_key', 'past_value', 'past_sequence_length'], ['output', 'present_key', 'present_value'], domain='com.microsoft', num_heads=1, past_present_share_buffer=1)

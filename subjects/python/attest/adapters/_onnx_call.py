@@ -89,6 +89,7 @@ def heads_outside(array, shape):
     return array if array.ndim == 4 else array.reshape(b, length, h, dv).transpose(0, 2, 1, 3)
 
 
+UNUSED = 1.0  # what lies in a buffer where no token is
 PASTS = ("needed", "half", "empty")
 
 
@@ -118,6 +119,14 @@ def past_length(call, wanted):
 def split(array, past):
     """(past part or None, new part) of keys or values [B, H, L, D]."""
     return (None, array) if past is None else (array[:, :, :past], array[:, :, past:])
+
+
+def buffer(past, tokens):
+    """[B, H, max_sequence_length, D], half as long again as `tokens` need, that begins with these keys or values."""
+    b, heads, length, d = past.shape
+    made = np.full((b, heads, tokens + tokens // 2 + 1, d), UNUSED, past.dtype)
+    made[:, :, :length] = past
+    return made
 
 
 class Operator(Formed):

@@ -7,7 +7,8 @@ Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators
 - "For self attention, kv_sequence_length equals to sequence_length (sequence length of Q)", and there is one input: as many new
   keys as queries. "The total_sequence_length is past_sequence_length + kv_sequence_length";
 - past: "(2, batch_size, num_heads, past_sequence_length, head_size)"; "When there is past state, hidden dimension for Q, K and
-  V shall be the same". "The qkv_hidden_sizes is required only when K and V have different hidden sizes";
+  V shall be the same". past_present_share_buffer: "Corresponding past and present are same tensor, its size is (2, batch_size,
+  num_heads, max_sequence_length, head_size)". "The qkv_hidden_sizes is required only when K and V have different hidden sizes";
 - unidirectional: "Whether every token can only attend to previous tokens", as in MultiHeadAttention;
 - mask_index: "raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length,
   total_sequence_length) with value 0 for masked and 1 otherwise"; "When input has right-side padding, mask_index is one
@@ -36,7 +37,8 @@ from attest import Unsupported
 
 from ._masks import BOTTOM_RIGHT, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, scale_attribute, session, split, token_mask,
+    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, describe, heads_inside, scale_attribute, session, split,
+    token_mask,
 )
 from ._onnx_node import Node
 
@@ -54,7 +56,7 @@ class ContribAttention(Operator):
         "projection_bias": ["zeros", "none"],
         "hidden_sizes": ["as_needed", "explicit"],
         "mask_index": ["shortest", "2d", "3d", "ends_starts", "cumulative"],  # at least of so many dimensions; (2B); (3B + 2)
-        "past": ["needed", "empty"],
+        "past": ["needed", "empty", "shared"],  # shared: in one buffer with the present
         "scale": ["as_called", "explicit"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
     }
@@ -72,7 +74,7 @@ class ContribAttention(Operator):
             raise Unsupported("Attention has no softcap")
         if lk < lq:
             raise Unsupported("kv_sequence_length equals to sequence_length in self-attention")
-        past = lk - lq if lk > lq or said["past"] == "empty" else None
+        past = lk - lq if lk > lq or said["past"] != "needed" else None
         if past is not None and dv != d:
             raise Unsupported("when there is past state, hidden dimension for Q, K and V shall be the same")
 
@@ -94,7 +96,13 @@ class ContribAttention(Operator):
         inputs = [("input", rows), ("weights", weights), ("bias", bias), ("mask_index", mask_index),
                   ("past", None if past is None else np.stack([past_k, past_v])), ("attention_bias", attention_bias)]
         outputs = ["output"] if past is None else ["output", "present"]
-        return Node("Attention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
+        shared = {}
+        if said["past"] == "shared":
+            attributes["past_present_share_buffer"] = 1
+            inputs[4] = ("past", np.stack([buffer(past_k, lk), buffer(past_v, lk)]))
+            inputs.append(("past_sequence_length", np.array([past], np.int32)))
+            shared = {"past": "present"}
+        return Node("Attention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS, shared=shared,
                     **session(said, mask=("mask_index", "attention_bias"), weights=("weights", "bias")))
 
 

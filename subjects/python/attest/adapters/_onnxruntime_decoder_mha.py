@@ -30,12 +30,12 @@ from attest import Unsupported
 
 from ._masks import keep_of, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, scale_attribute, session, token_mask,
+    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, describe, heads_inside, scale_attribute, session,
+    token_mask,
 )
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
-UNUSED = 1.0  # what lies in a buffer where no token is
 
 
 class DecoderMaskedMultiHeadAttention(Operator):
@@ -80,7 +80,7 @@ class DecoderMaskedMultiHeadAttention(Operator):
             past_key, past_value = call.k[:, :, :-1], call.v[:, :, :-1]
         if said["keys"] in ("shared", "reordered"):
             attributes["past_present_share_buffer"] = 1
-            past_key, past_value = buffer(past_key), buffer(past_value)
+            past_key, past_value = buffer(past_key, lk), buffer(past_value, lk)
             past_length = np.array([lk - 1], np.int32)
             shared = {"past_key": "present_key", "past_value": "present_value"}
         if said["keys"] == "reordered":
@@ -108,14 +108,6 @@ def masks(call):
     if keep is None:
         return None, bias
     return token_mask(keep, (call.q.shape[0], 1, 1, call.k.shape[2])), bias
-
-
-def buffer(past):
-    """A buffer of max_sequence_length, half as long again as is needed."""
-    b, heads, length, d = past.shape
-    made = np.full((b, heads, length + 1 + length // 2, d), UNUSED, past.dtype)
-    made[:, :, :length] = past
-    return made
 
 
 def reordered(keys):

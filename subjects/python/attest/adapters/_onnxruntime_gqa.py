@@ -34,13 +34,13 @@ from attest import Unsupported
 
 from ._masks import TOP_LEFT, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, attribute, check, describe, heads_inside, scale_attribute, session,
+    DEFAULT_THREADS, SESSIONS, TYPES, UNUSED, Operator, added, attribute, buffer, check, describe, heads_inside,
+    scale_attribute, session,
 )
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
 LARGEST_INT = 2**63 - 1  # of an attribute
-UNUSED = 1.0  # what lies in a cache where no token is
 
 
 class GroupQueryAttention(Operator):
@@ -84,7 +84,7 @@ class GroupQueryAttention(Operator):
             attributes["sliding_window_cache"] = 1
             past_key, past_value = (tokens.resident(x, window) for x in (call.k, call.v))
         elif said["cache"] == "shared":
-            past_key, past_value = tokens.buffer(call.k), tokens.buffer(call.v)
+            past_key, past_value = (buffer(x[:, :, :tokens.past], tokens.total) for x in (call.k, call.v))
             shared = {"past_key": "present_key", "past_value": "present_value"}
         elif tokens.past or said["cache"] == "empty":
             past_key, past_value = call.k[:, :, :tokens.past], call.v[:, :, :tokens.past]
@@ -145,12 +145,6 @@ class Tokens:
         if np.all(self.lengths == self.total):
             return array[:, :, self.past:self.total]
         return np.stack([sample[:, n - self.added:n] for sample, n in zip(array, self.lengths)])
-
-    def buffer(self, array):
-        """A cache of max_sequence_length, half as long again as is needed."""
-        buffer = np.full((*array.shape[:2], self.total + self.total // 2 + 1, array.shape[3]), UNUSED, array.dtype)
-        buffer[:, :, :self.past] = array[:, :, :self.past]
-        return buffer
 
     def resident(self, array, window):
         """A cache of capacity C, two rows more than the window W: "rows `[0, L)` of `present_key` and `present_value` hold the
