@@ -134,6 +134,7 @@ class Explicit(unittest.TestCase):
 
     def test_unsupported(self):
         for options in [dict(scale=0.3, form={"scale": "divide"}), dict(scale=0.0, form={"scale": "divide"}),
+                        dict(scale=65536.0, dtype="f16", form={"scale": "divide"}),
                         dict(scale=-1.0, form={"scale": "roots"}), dict(scale=1e300), dict(lse=np.zeros((1, 1, 2)))]:
             with self.assertRaises(Unsupported, msg=options):
                 node_of(EXPLICIT(), call(**options))

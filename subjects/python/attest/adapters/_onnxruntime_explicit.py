@@ -124,7 +124,7 @@ class Made:
             return self.step("Mul", scores, self.number("scale", scale))
         with np.errstate(all="ignore"):
             divisor = self.number_type(1) / self.number_type(scale)
-        if scale == 0 or 1 / float(divisor) != scale:
+        if scale == 0 or divisor == 0 or 1 / float(divisor) != scale:
             raise Unsupported("the reciprocal of this scale is rounded")
         return self.step("Div", scores, self.number("divisor", float(divisor)))
 
