@@ -43,7 +43,7 @@ TEST(SubjectCode, GivesTheBitsThatTheSubjectGives) {
       {"onnxruntime:Attention", "keep=half keep_axes=9 q_layout=transposed v_layout=broadcast_batch"},
       {"onnxruntime:Attention-3d", "lengths=ragged bias=normal"},
       {"onnxruntime:MultiHeadAttention", "lengths=ragged scale=0x1.8p-1 causal=1"},
-      {"onnxruntime:contrib-Attention", "causal=1 align=bottom_right keep=half"},
+      {"onnxruntime:contrib-Attention", "causal=1 align=bottom_right keep=half keep_axes=9"},
       {"onnxruntime:explicit", "lengths=ragged bias=normal form.mask=where form.layout=3d"},
       {"onnx:Attention", "causal=1 align=bottom_right"}};
   for (const auto& [subject, options] : cases) {

@@ -1,8 +1,8 @@
-"""Subjects onnxruntime:NAME: the attention operators of ONNX Runtime, CPUExecutionProvider.
+"""Subjects onnxruntime:NAME: the attention operators of ONNX Runtime, and graphs of standard ones, CPUExecutionProvider.
 
-The contracts, with the sentences of the documents they come from, are in _onnx_attention.py and
-_onnxruntime_mha.py. `Attention` and `MultiHeadAttention` draw the form of each call; the other names are short for one
-form that stays. Tensors of ONNX Runtime have no strides, so every view is packed before the call.
+The contracts, with the sentences of the documents they come from, are at the head of each subject's module. Those with variants
+draw the form of each call, too; the variants are short for one form that stays. Tensors of ONNX Runtime have no strides, so
+every view is packed before the call.
 """
 
 from functools import partial
