@@ -218,7 +218,7 @@ class Settings(Environment):
     def test_a_table_of_every_verb(self):
         verbs = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[-1].split("examples:")[0], re.M)
         self.assertGreaterEqual(set(verbs), {"fuzz", "check", "replay", "shrink", "export", "certify", "stats", "judge", "bound",
-                                             "calibrate", "grade", "list"})
+                                             "calibrate", "compare", "grade", "list"})
         (self.cwd / "attest.toml").write_text("".join(f"[{verb}]\n" for verb in verbs))
         self.assertEqual(self.attest("list", "ops").returncode, 0)
         self.assertEqual(self.attest("check", "builtin:fused", "--cases", 5).returncode, 0)
