@@ -5,6 +5,7 @@ Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is
 
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from need_package import need
@@ -18,7 +19,10 @@ import numpy as np
 import torch
 
 from attest import Refused, Unsupported
+from attest.adapters import _torch_explicit as explicit
+from attest.adapters import _torch_flex as flex
 from attest.adapters import _torch_mha as mha
+from attest.adapters import _torch_nested as nested
 from attest.adapters._forms import words
 from attest.adapters import _torch_call as torch_call
 from attest.adapters._torch_call import TYPES, tensor
@@ -27,6 +31,9 @@ from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, referen
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
+OTHER = ("nested", "explicit", "flex")
+COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
+SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
 
 
@@ -49,13 +56,13 @@ class Agreement(unittest.TestCase):
     """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
 
     def test_battery(self):
-        for name, make in SUBJECTS.items():
-            subject = make()
+        for name, least in SAYS.items():
+            subject = SUBJECTS[name]()
             for dtype in subject.describe()["dtypes"]:
-                self.assertGreaterEqual(self.judged(subject, dtype), 17, (name, dtype))
+                self.assertGreaterEqual(self.judged(subject, dtype), least, (name, dtype))
 
     def test_every_form(self):
-        for name in ("sdpa", "math", "flash", "flash-lse", "mha"):
+        for name in (*SDPA, "mha", *OTHER):
             subject = SUBJECTS[name]()
             for form, entries in subject.forms.items():
                 for value in words(entries):
@@ -80,7 +87,9 @@ class Agreement(unittest.TestCase):
         return judged
 
     def test_a_wrong_corner_is_far(self):
-        for name in SUBJECTS:
+        for name in SAYS:
+            if name == "nested":  # which has no causal mask
+                continue
             c = call(causal=True, lq=2, lk=5, dtype="bf16")
             SUBJECTS[name]().attention(c)
             self.assertFalse(far(c), name)
@@ -91,12 +100,15 @@ class Agreement(unittest.TestCase):
         self.assertTrue(far(call(dtype="bf16")))
 
     def test_lse(self):
-        for dtype, kind, tolerance in (("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("bf16", np.float32, 0.02)):
-            c = call(b=2, hq=2, lq=3, lk=5, dtype=dtype, causal=True, lse=np.full((2, 2, 3), np.nan, kind))
-            SUBJECTS["flash-lse"]().attention(c)
-            score = c.scale * (values(c.q, dtype) @ values(c.k, dtype).swapaxes(2, 3))
-            score[..., np.arange(5) > np.arange(3)[:, None]] = -np.inf
-            self.assertTrue(np.allclose(c.lse, np.log(np.exp(score).sum(-1)), atol=tolerance, rtol=0), dtype)
+        every = [("flash-lse", {}), *(("flex", {"trace": trace, "aux": aux}) for trace in ("none", "dynamo")
+                                      for aux in ("needed", "always", "return_lse"))]
+        for name, form in every:
+            for dtype, kind, tolerance in (("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("bf16", np.float32, 0.02)):
+                c = call(b=2, hq=2, lq=3, lk=5, dtype=dtype, causal=True, lse=np.full((2, 2, 3), np.nan, kind), form=form)
+                SUBJECTS[name]().attention(c)
+                score = c.scale * (values(c.q, dtype) @ values(c.k, dtype).swapaxes(2, 3))
+                score[..., np.arange(5) > np.arange(3)[:, None]] = -np.inf
+                self.assertTrue(np.allclose(c.lse, np.log(np.exp(score).sum(-1)), atol=tolerance, rtol=0), (name, dtype))
 
     def test_lse_of_a_row_without_keys(self):
         bias = np.array([[-np.inf, 0, -np.inf], [-np.inf, 0, 0]], "f")
@@ -149,7 +161,7 @@ class Views(unittest.TestCase):
         self.assertTrue(tensor(np.array([True, False]), "bool").data_ptr())
 
     def test_inputs_are_left_alone(self):
-        for name in SUBJECTS:
+        for name in SAYS:
             c = call(b=2, hq=2, lq=4, lk=4, d=3, dtype="bf16", bias=None)
             c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
             c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
@@ -226,8 +238,13 @@ class Encoding(unittest.TestCase):
             ("mha", call(scale=0.5)),
             ("mha", call(hq=2, hkv=1)),
             ("mha", call(dv=3, d=2)),
-            ("mha", call(d=1025)),
+            ("mha", call(d=2049)),
             ("mha", call(v=np.full((1, 1, 3, 2), np.inf, "f"))),
+            ("nested", call(softcap=1.0)),
+            ("nested", call(causal=True)),
+            ("nested", call(hq=2, hkv=1)),
+            ("nested", call(bias=np.zeros((2, 3), "f"))),
+            ("nested", call(keep=np.ones((2, 3), bool), window_left=1)),
         ]:
             with self.assertRaises(Unsupported, msg=name):
                 SUBJECTS[name]().attention(c)
@@ -246,7 +263,7 @@ class MultiheadAttention(unittest.TestCase):
 
     def test_the_fast_path_is_taken_where_it_can_be_said(self):
         self.assertTrue(self.said(hq=2, lq=3, lk=3).fast)
-        for options in (dict(hq=2, lq=3, lk=2), dict(hq=3, lq=3, lk=3), dict(hq=2, lq=3, lk=3, d=200),
+        for options in (dict(hq=2, lq=3, lk=2), dict(hq=3, lq=3, lk=3), dict(hq=2, lq=3, lk=3, d=257),
                         dict(hq=2, lq=3, lk=3, bias=np.zeros((3, 3), "f"))):
             self.assertFalse(self.said(**options).fast, options)
         self.assertFalse(self.said("mha-slow", hq=2, lq=3, lk=3).fast)
@@ -290,6 +307,33 @@ class MultiheadAttention(unittest.TestCase):
         self.assertFalse(self.said(form={"projection_bias": "none"}).biased)
         with self.assertRaises(Unsupported):
             self.said(b=2, form={"batch": "none"})
+
+    def test_both_masks_in_every_call(self):
+        said = self.said(b=2, kv_lengths=LENGTHS, form={"mask": "both"}).options
+        self.assertEqual(said["key_padding_mask"].int().tolist(), [[0, 1, 1], [0, 0, 0]])
+        self.assertEqual(said["attn_mask"][:, 0].int().tolist(), [[0, 1, 1], [0, 0, 0]])
+        said = self.said(form={"mask": "both"}).options
+        self.assertFalse(said["key_padding_mask"].any() or said["attn_mask"].any())
+
+    def test_the_last_key_is_bias_kv_where_that_says_the_same(self):
+        form = {"last_key": "bias_kv"}
+        said = self.said(hq=2, lk=3, form=form)
+        self.assertEqual((said.inputs[1].shape[1], [t.numel() for t in said.bias_kv]), (2, [4, 4]))
+        bias = np.array([[0, 1, 0], [2, 0, 0]], "f")
+        self.assertEqual(self.said(bias=bias, form=form).options["attn_mask"].tolist(), [[0, 1], [2, 0]])
+        last = np.array([[1, 1, 0]], bool)
+        for options in (dict(b=2), dict(lk=1), dict(causal=True), dict(keep=last), dict(bias=np.ones((2, 3), "f"))):
+            self.assertIsNone(self.said(form=form, **options).bias_kv, options)
+
+    def test_a_nan_is_handed_on_where_its_row_means_no_more(self):
+        k = np.ones((1, 1, 3, 2), "f")
+        k[0, 0, 1, 0] = np.nan
+        c = call(k=k, keep=np.array([[1, 0, 1], [1, 1, 1]], bool))
+        SUBJECTS["mha"]().attention(c)
+        self.assertTrue(np.isnan(c.out[0, 0, 1]).all())
+        for options in (dict(k=np.repeat(k, 2, 1), hq=2), dict(v=k), dict(k=np.where(np.isnan(k), np.float32(np.inf), k))):
+            with self.assertRaises(Unsupported):
+                self.said(**options)
 
     def test_both_masks_have_the_type_of_a_bias(self):
         said = self.said(b=2, kv_lengths=LENGTHS, bias=np.zeros((2, 3), "f")).options
@@ -354,21 +398,98 @@ class MultiheadAttention(unittest.TestCase):
         self.assertEqual(len(mha._layers), mha._KEPT_LAYERS)
 
 
+class Nested(unittest.TestCase):
+    def test_samples_have_keys_of_their_own_number(self):
+        self.assertEqual(SUBJECTS["nested"]().say(call(b=2, kv_lengths=LENGTHS)),
+                         ([(0, (0, 2), [0]), (1, (0, 2), [0, 1, 2])], "list", {}))
+        rows, _, options = SUBJECTS["nested"]().say(
+            call(lq=3, d=4, keep=np.array([[1, 0, 1]], bool), form={"queries": "split", "scale": "explicit"}))
+        self.assertEqual((rows, options), ([(0, (0, 1), [0, 2]), (0, (1, 3), [0, 2])], {"scale": 0.5}))
+
+    def test_padding_is_not_read(self):
+        for made in words(nested.Nested.forms["made"]):
+            c = call(b=2, hq=2, kv_lengths=LENGTHS, form={"made": made})
+            c.k[0, :, 1:] = c.v[0, :, 1:] = np.nan
+            SUBJECTS["nested"]().attention(c)
+            self.assertTrue(np.isfinite(c.out).all(), made)
+
+    def test_each_maker_makes_the_same_rows(self):
+        t = torch.arange(48.0).reshape(2, 2, 3, 4)
+        rows = [(0, [0]), (1, [0, 1, 2])]
+        for made in words(nested.Nested.forms["made"]):
+            got = nested.nested(t, rows, made)
+            self.assertEqual(got.layout, torch.strided if made == "strided" else torch.jagged)
+            for part, (sample, positions) in zip(got.unbind(), rows):
+                self.assertTrue(torch.equal(part, t[sample][:, positions]), made)
+
+
+class Flex(unittest.TestCase):
+    def options(self, **options):
+        c = call(**options)
+        q, k, _, mods, given = SUBJECTS["flex"]().say(c)
+        return flex.attention_options(q, k, mods, given)
+
+    def test_masks_are_a_block_mask(self):
+        options = self.options(b=2, lq=2, lk=3, causal=True, align=BOTTOM_RIGHT, kv_lengths=LENGTHS, form={"block": "16"})
+        self.assertEqual(set(options), {"block_mask"})
+        mask = options["block_mask"]
+        self.assertEqual((mask.BLOCK_SIZE, mask.shape), ((16, 16), (2, 1, 2, 3)))
+        dense = torch.nn.attention.flex_attention.create_mask(mask.mask_mod, 2, 1, 2, 3, device="cpu")
+        self.assertEqual(dense[:, 0].int().tolist(), [[[0, 0, 0], [1, 0, 0]], [[1, 1, 0], [1, 1, 1]]])
+
+    def test_or_a_score_mod(self):
+        options = self.options(causal=True, lq=2, lk=2, softcap=2.0, form={"mask": "score_mod"})
+        self.assertEqual(set(options), {"score_mod"})
+        score = lambda i, j: float(options["score_mod"](torch.tensor(4.0), *map(torch.tensor, (0, 0, i, j))))
+        self.assertAlmostEqual(score(1, 0), 2 * np.tanh(2), places=5)
+        self.assertEqual(score(0, 1), -np.inf)
+
+    def test_a_wide_window_is_no_wider_than_the_problem(self):
+        diagonal = SUBJECTS["flex"]().say(call(lq=2, lk=3, window_left=2**62))[3]["diagonal"]
+        self.assertEqual(diagonal, (5, None, False))
+
+    def test_options(self):
+        self.assertEqual(self.options(d=4, hq=2, hkv=1, scale=0.5, form={"aux": "always", "prescale": "asked"}),
+                         {"scale": 0.5, "enable_gqa": True, "return_aux": (True, False), "kernel_options": {"PRESCALE_QK": True}})
+
+
+class Explicit(unittest.TestCase):
+    def test_float32_in_the_softmax_alone(self):
+        with unittest.mock.patch.object(torch, "softmax", wraps=torch.softmax) as softmax:
+            for form, asked in (("f32", {"dtype": torch.float32}), ("type", {})):
+                SUBJECTS["explicit"]().attention(call(dtype="bf16", form={"softmax": form}))
+                self.assertEqual((softmax.call_args.args[0].dtype, softmax.call_args.kwargs), (torch.bfloat16, asked))
+
+    def test_what_is_offered(self):
+        self.assertEqual(words(SUBJECTS["explicit"]().forms["softmax"]), ["type", "f32"])
+        self.assertIn("shapes", SUBJECTS["explicit-compiled"]().forms)
+
+
 class Scripts(unittest.TestCase):
     """The script of a call gives what the subject gives, bit for bit."""
 
     def test_battery(self):
         threads = torch.get_num_threads()
-        for name, make in SUBJECTS.items():
-            subject = make()
+        for name in SAYS:
+            subject = SUBJECTS[name]()
             for dtype in subject.describe()["dtypes"]:
                 for problem, c in problems(dtype):
                     with self.subTest(name, dtype=dtype, problem=problem):
                         self.compare(subject, c)
         torch.set_num_threads(threads)
 
+    def test_forms(self):
+        for name, options in (("math", {}), ("mha", {}), ("nested", dict(b=2, kv_lengths=LENGTHS)),
+                              ("explicit", dict(hq=2, hkv=1)), ("flex", dict(b=2, kv_lengths=LENGTHS, causal=True, softcap=2.0))):
+            subject = SUBJECTS[name]()
+            for form, entries in subject.forms.items():
+                for value in words(entries):
+                    with self.subTest(name, form=form, value=value):
+                        self.compare(subject, call(lq=3, lk=3, dtype="f16", form={form: value}, **options))
+                        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)  # which a script sets for good
+
     def test_layout(self):
-        for name in ("sdpa", "mha-slow"):
+        for name in ("sdpa", "mha-slow", "flex", "explicit", "nested"):
             c = call(b=2, hq=2, lq=4, lk=4, d=3)
             c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
             c.q = np.pad(c.q.ravel(), (1, 0))[1:].reshape(c.q.shape)
@@ -387,7 +508,7 @@ class Scripts(unittest.TestCase):
 
 class Declarations(unittest.TestCase):
     def test_names_versions_and_descriptions(self):
-        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA})
+        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA, *OTHER, *COMPILED})
         for name, make in SUBJECTS.items():
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")

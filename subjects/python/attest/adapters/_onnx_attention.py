@@ -40,6 +40,19 @@ from ._onnx_node import Node
 ELEMENT = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SHAPE = ("schema of ai.onnx Attention-24",
+          "Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`")
+REFUSED = {
+    "Attention scales Q and K by sqrt(scale): a negative scale has none": (
+        "schema of ai.onnx Attention-24", "scale `Q`, `K` by `sqrt(scale)` before matmul"),
+    "this mask varies along more than it has axes for": _SHAPE,
+    "this mask varies along more than the keys": _SHAPE,
+    "the last key is attended to: no shorter mask says this": (
+        "schema of ai.onnx Attention-24", "will be padded to `total_sequence_length` with negative infinity"),
+}
+
+
 def _softmax_in(precision):
     every = {"f16": f"f16-all,softmax={precision}", "f32": f"f32,softmax={precision}", "f64": f"f64,softmax={precision}"}
     return {"value": precision, "contract": {"policy": every}}

@@ -25,6 +25,32 @@ def session(said, **named):
     return {"static": said["build"] == "static", "constants": constants, "optimisation": said["optimisation"]}
 
 
+# What each Unsupported below rests on: (document, sentence), as tests/python/refusal_documents.py finds it.
+_ATTRIBUTES = [
+    ("attributes of ai.onnx Attention-24", "[is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, "
+                                           "scale FLOAT, softcap FLOAT, softmax_precision INT]"),
+    ("attributes of com.microsoft MultiHeadAttention-1", "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]"),
+]
+_OFFSET = ("schema of ai.onnx Attention-24", "`offset = past_sequence_length` when `past_key` is provided")
+REFUSED = {
+    "{op} has no {call.dtype} kernel in this build": [
+        ("kernels of ai.onnx Attention", "[tensor(float), tensor(float16)]"),
+        ("kernels of com.microsoft MultiHeadAttention", "[tensor(float)]")],
+    "{op} has no sliding window in this version": _ATTRIBUTES,
+    "{op} does not return the log-sum-exp": [
+        ("outputs of ai.onnx Attention-24", "[Y, present_key, present_value, qk_matmul_output]"),
+        ("outputs of com.microsoft MultiHeadAttention-1", "[output, present_key, present_value, qk]")],
+    "{op} takes a bias of the query's type only": [
+        ("schema of ai.onnx Attention-24", "a float mask of the same type as query, key, value that is added to the attention score"),
+        ("inputs of com.microsoft MultiHeadAttention-1", "attention_bias T,")],
+    "this {name} is no 32-bit float, which is what the attribute holds": _ATTRIBUTES,
+    "a past moves the diagonal off the top left": _OFFSET,
+    "a past moves the diagonal by the same length for every sample": (
+        "schema of com.microsoft MultiHeadAttention-1", "(batch_size, num_heads, past_sequence_length, head_size)"),
+    "more queries than keys under a bottom-right diagonal: a past has no negative length": _OFFSET,
+}
+
+
 def describe(dtypes, supports, contract, forms):
     always = {
         "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,

@@ -34,6 +34,20 @@ from ._onnx_node import Node
 DTYPES = ("f16", "f32")
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft MultiHeadAttention-1"
+_ATTRIBUTES = ("attributes of com.microsoft MultiHeadAttention-1",
+               "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]")
+REFUSED = {
+    "MultiHeadAttention has one num_heads for query, key and value": _ATTRIBUTES,
+    "MultiHeadAttention has no softcap": _ATTRIBUTES,
+    "past_value, like a value of four dimensions, has the key's head_size": (
+        _SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size)"),
+    "a key and value of four dimensions take no past": (
+        _SCHEMA, "or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size)"),
+}
+
+
 class MultiHeadAttention(Operator):
     """com.microsoft MultiHeadAttention."""
 

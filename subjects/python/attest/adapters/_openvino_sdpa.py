@@ -40,6 +40,22 @@ _models = OrderedDict()  # least recently used first
 _core = ov.Core()
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_MASK = ("page ScaledDotProductAttention-13", "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]")
+REFUSED = {
+    "ScaledDotProductAttention has no softcap": (
+        "signature of openvino.opset13.scaled_dot_product_attention",
+        "(query, key, value, attention_mask, scale, causal, name)"),
+    "ScaledDotProductAttention has no groups of heads, only one head of keys for all": (
+        "page ScaledDotProductAttention-13",
+        "Each batch dimension should be either constant across the input tensors (query, key, and value)"),
+    "ScaledDotProductAttention takes a mask of the query's type": _MASK,
+    "this scale is no {call.dtype}, the type of the operator's input": (
+        "page ScaledDotProductAttention-13", "a scalar tensor of type T"),
+    "this mask varies along the batch": _MASK,
+}
+
+
 def _hinted(precision):
     every = {dtype: f"*={precision},storage={dtype},output={dtype}" for dtype in TYPES}
     return {"value": precision, "contract": {"policy": every, "flush_to_zero": True}}

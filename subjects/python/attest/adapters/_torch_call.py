@@ -20,13 +20,22 @@ warnings.filterwarnings("ignore")  # on why a backend was not taken, and on broa
 _own_threads = torch.get_num_threads()
 
 
-def describe(supports, contract):
+# What each Unsupported below rests on: (document, sentence), as tests/python/refusal_documents.py finds it.
+REFUSED = {
+    "this backend does not take the call, which the document announces with a warning": (
+        "docstring of torch.nn.functional.scaled_dot_product_attention",
+        "In the event that a fused implementation is not available, a warning will be raised with the reasons why the fused "
+        "implementation cannot run."),
+}
+
+
+def describe(supports, contract, dtypes=tuple(TYPES)):
     always = {
         "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
         "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [], "scale": "any",
         "strides": "any",
     }
-    return {"ops": ["attention"], "dtypes": list(TYPES), "concurrent": False, "supports": {**always, **supports},
+    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
             "contract": contract}
 
 

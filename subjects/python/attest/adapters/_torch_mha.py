@@ -10,12 +10,14 @@ docstring. The sentences relied on:
   is not allowed to attend. For a float mask, the mask values will be added to the attention weight";
 - key_padding_mask: "a True value indicates that the corresponding key value will be ignored";
 - "If both attn_mask and key_padding_mask are supplied, their types should match";
+- add_bias_kv: "If specified, adds bias to the key and value sequences at dim=0": one more key, the same in all samples, which no
+  mask speaks of. add_zero_attn, which adds a key and a value of zeros, is not asked: no problem in 270 ended in these;
 - need_weights: "Set need_weights=False to use the optimized scaled_dot_product_attention".
 Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
 The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
-NaN and infinities spread over a row in them: they are not asked, and where one head or column may rightly give one, the
-others of that query cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by
+NaN and infinities spread over a row in them: they are asked where the row means no more than that, and where one head or column
+may rightly give one, the others of that query cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by
 side, and heads four times as wide pick theirs out; the scale of such a head is half that of the problem, which doubling q
 undoes exactly.
 """
@@ -33,9 +35,29 @@ from ._torch_call import (
     use_threads, version, windowed,
 )
 
-_WIDEST = 1024  # of embed_dim: its projections have 4 * embed_dim^2 elements
-_KEPT_LAYERS = 32
+_MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
+_KEPT_LAYERS, _KEPT_WIDTH = 32, 1024  # of embed_dim
 _layers = OrderedDict()  # least recently used first
+
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_LAYER, _FORWARD = "docstring of torch.nn.MultiheadAttention", "docstring of torch.nn.MultiheadAttention.forward"
+_PROJECTED = (_LAYER, r"\text{head}_i = \text{Attention}(QW_i^Q, KW_i^K, VW_i^V)")
+_ARGUMENTS = ("signature of torch.nn.MultiheadAttention.forward",
+              "(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)")
+REFUSED = {
+    "a NaN that one column may have spreads over all of them in the output projection": (
+        _LAYER, r"\text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O"),
+    "MultiheadAttention has no softcap": _ARGUMENTS,
+    "MultiheadAttention has no scale but the default": _ARGUMENTS,
+    "MultiheadAttention has one num_heads and one head dimension": (
+        _LAYER, "each head will have dimension ``embed_dim // num_heads``"),
+    "MultiheadAttention takes a mask of the query's type": (
+        _FORWARD, "For a float mask, the mask values will be added to the attention weight."),
+    "a NaN or an infinity spreads over its row in the projections": _PROJECTED,
+    "without a batch there is one sample": (_FORWARD, r"for unbatched input"),
+    "projections of more than {_MOST_WEIGHTS} numbers are not made": _PROJECTED,
+}
 
 
 class MultiheadAttention(Formed):
@@ -43,9 +65,10 @@ class MultiheadAttention(Formed):
         "path": ["fast", "slow"],  # the fast path wherever the problem can say it, else, as on the slow one, three tensors
         "weights": ["none", "averaged", "per_head"],  # need_weights=False; True, the default; and average_attn_weights=False
         "batch": ["first", "second", "none"],  # batch_first, and tensors without a batch
-        "mask": ["padding", "mask"],  # a mask of keys alone as key_padding_mask, or as attn_mask
+        "mask": ["padding", "mask", "both"],  # a mask of keys alone as key_padding_mask, or as attn_mask; both in every call
         "mask_type": ["bool", "float"],  # of masks without a bias
         "projection_bias": ["zeros", "none"],
+        "last_key": ["given", "bias_kv"],  # or by add_bias_kv where that can say it
     }
 
     def __init__(self, name, **pinned):
@@ -61,7 +84,7 @@ class MultiheadAttention(Formed):
         y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
         y = heads_outside(y[None] if said.batch == "none" else y.transpose(0, 1) if said.batch == "second" else y, call.out.shape)
         nonfinite = ~y.isfinite().all(3).all(1)  # [B, Lq]
-        if said.heads * said.d > 1 and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
+        if said.heads * said.d > 1 and said.finite and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
             raise Unsupported("a NaN that one column may have spreads over all of them in the output projection")
         tensor(call.out, call.dtype).copy_(y)
 
@@ -75,19 +98,20 @@ class MultiheadAttention(Formed):
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("MultiheadAttention takes a mask of the query's type")
         q, k, v = (tensor(x, call.dtype) for x in (call.q, call.k, call.v))
-        if not all(t.isfinite().all() for t in (q, k, v)):
+        if not all(map(survives_projection, (q, k, v), (q.shape[1], q.shape[1], q.shape[1] * q.shape[3]))):
             raise Unsupported("a NaN or an infinity spreads over its row in the projections")
         form = self.said(call)
         if form["batch"] == "none" and call.q.shape[0] != 1:
             raise Unsupported("without a batch there is one sample")
-        said = self.in_one(call, q, k, v, form) if form["path"] == "fast" else None
-        return said or self.in_three(call, q, k, v, form)
+        bias_kv = form["last_key"] == "bias_kv" and said_by_bias_kv(call, k, v)
+        said = self.in_one(call, q, k, v, form) if form["path"] == "fast" and not bias_kv else None
+        return said or self.in_three(call, q, k, v, form, bias_kv)
 
     def in_one(self, call, q, k, v, form):
         """Query, key and value as one tensor, or None where the problem cannot be said so."""
         b, heads, length, d = q.shape
         width = 4 * heads * d
-        if k.shape[2] != length or heads % 2 or call.bias is not None or width > _WIDEST:
+        if k.shape[2] != length or heads % 2 or call.bias is not None or 4 * width**2 > _MOST_WEIGHTS:
             return None
         if q.abs().max() > torch.finfo(q.dtype).max / 2:
             return None
@@ -95,20 +119,23 @@ class MultiheadAttention(Formed):
         x = batched(x, form["batch"])
         return Said((x, x, x), width, heads, d, self.options(call, form), form, fast=True)
 
-    def in_three(self, call, q, k, v, form):
+    def in_three(self, call, q, k, v, form, bias_kv):
         b, heads, _, d = q.shape
-        if heads * d > _WIDEST:
-            raise Unsupported(f"projections wider than {_WIDEST} are not made")
-        inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k, v))
-        return Said(inputs, heads * d, heads, d, self.options(call, form), form, fast=False)
+        if 4 * (heads * d)**2 > _MOST_WEIGHTS:
+            raise Unsupported(f"projections of more than {_MOST_WEIGHTS} numbers are not made")
+        keys = k.shape[2] - bias_kv
+        inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k[:, :, :keys], v[:, :, :keys]))
+        last = (k[0, :, -1].ravel(), v[0, :, -1].ravel()) if bias_kv else None
+        return Said(inputs, heads * d, heads, d, self.options(call, form, keys), form, False, last)
 
-    def options(self, call, form):
+    def options(self, call, form, keys=None):
+        """`keys`: how many of them, the first ones, the masks speak of; None for all."""
         options = {"none": {"need_weights": False}, "averaged": {}, "per_head": {"average_attn_weights": False}}[form["weights"]]
         padding, mask = masks(call, form)
         if padding is not None:
-            options["key_padding_mask"] = padding[0] if form["batch"] == "none" else padding
+            options["key_padding_mask"] = (padding[0] if form["batch"] == "none" else padding)[..., :keys]
         if mask is not None:
-            options["attn_mask"] = mask
+            options["attn_mask"] = mask[..., :keys]
         if said_by_is_causal(call):
             options["is_causal"] = True  # "a hint that attn_mask is the causal mask"
         return options
@@ -120,29 +147,43 @@ class MultiheadAttention(Formed):
 class Said:
     """One call of a layer: its three inputs, what the layer is, and the options."""
 
-    def __init__(self, inputs, width, heads, d, options, form, fast):
-        self.inputs, self.options = inputs, options
+    def __init__(self, inputs, width, heads, d, options, form, fast, bias_kv=None):
+        self.inputs, self.options, self.bias_kv = inputs, options, bias_kv
         self.width, self.heads, self.d, self.fast = width, heads, d, fast
         self.batch, self.biased = form["batch"], form["projection_bias"] == "zeros"
         self.dtype = inputs[0].dtype
+        self.finite = all(t.isfinite().all() for t in inputs)
 
 
 def layer(said):
-    """The layer whose projections pass heads through; a few are kept."""
-    key = (said.width, said.heads, said.d, said.fast, said.dtype, said.batch == "second", said.biased)
-    if key in _layers:
-        _layers.move_to_end(key)
-        return _layers[key]
+    """The layer whose projections pass heads through; a few that are not too wide are kept."""
+    if said.width > _KEPT_WIDTH:
+        return filled(new_layer(said), said)
+    key = (said.width, said.heads, said.d, said.fast, said.dtype, said.batch == "second", said.biased, said.bias_kv is None)
+    if key not in _layers:
+        _layers[key] = new_layer(said)
+        if len(_layers) > _KEPT_LAYERS:
+            _layers.popitem(last=False)
+    _layers.move_to_end(key)
+    return filled(_layers[key], said)
+
+
+def filled(layer, said):
+    if said.bias_kv is not None:
+        layer.bias_k.copy_(said.bias_kv[0])
+        layer.bias_v.copy_(said.bias_kv[1])
+    return layer
+
+
+def new_layer(said):
     made = torch.nn.MultiheadAttention(
-        said.width, said.heads, bias=said.biased, batch_first=said.batch != "second", dtype=said.dtype).eval()
+        said.width, said.heads, bias=said.biased, add_bias_kv=said.bias_kv is not None, batch_first=said.batch != "second",
+        dtype=said.dtype).eval()
     for weight, chosen in zip((*made.in_proj_weight.chunk(3), made.out_proj.weight), projections(said)):
         weight.copy_(chosen)
     if said.biased:
         made.in_proj_bias.zero_()
         made.out_proj.bias.zero_()
-    _layers[key] = made
-    if len(_layers) > _KEPT_LAYERS:
-        _layers.popitem(last=False)
     return made
 
 
@@ -162,6 +203,21 @@ def projections(said):
     return weights
 
 
+def survives_projection(t, spread):
+    """Whether the numbers of t [B, H, L, D] that are not finite come to the same when they fill the row, as they do in a product
+    with the projection: all finite; or NaN alone, where whoever meets one of the row's `spread` numbers meets them all."""
+    return bool(t.isfinite().all()) or (spread == 1 and not t.isinf().any())
+
+
+def said_by_bias_kv(call, k, v):
+    """Whether the last key is the same in all samples and open to every row, without a bias."""
+    if k.shape[2] < 2 or not open_keys(call)[..., -1].all():
+        return False
+    if call.bias is not None and tensor(call.bias, call.dtype)[..., -1].any():
+        return False
+    return all(torch.equal(t[:, :, -1], t[:1, :, -1].expand_as(t[:, :, -1])) for t in (k, v))
+
+
 def batched(t, form):
     """(B, L, E) as the layer is to get it."""
     return t[0] if form == "none" else t.transpose(0, 1) if form == "second" else t
@@ -171,7 +227,8 @@ def masks(call, form):
     """(key_padding_mask, attn_mask), True where a key is left out; or, where there is a bias, both added.
 
     Key lengths, and a keep mask that is the same for all heads and queries, are a key_padding_mask, unless the form says "mask";
-    everything else is an attn_mask, of two dimensions if it is the same for all samples and heads.
+    everything else is an attn_mask, of two dimensions if it is the same for all samples and heads. "both": as either, and so is no
+    mask at all.
     """
     keep = None if call.keep is None else narrowed(tensor(call.keep, "bool"))
     lengths = None if call.kv_lengths is None else lengths_as_keep(call)
@@ -181,8 +238,11 @@ def masks(call, form):
     else:
         padding = lengths
     attend = moving if keep is None else keep if moving is None else keep & moving
-    if form["mask"] == "mask" and padding is not None:
-        attend, padding = (padding if attend is None else attend & padding), None
+    if form["mask"] == "both" and padding is None:
+        padding = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
+    if form["mask"] != "padding" and padding is not None:
+        attend = padding if attend is None else attend & padding
+        padding = padding if form["mask"] == "both" else None
 
     b, heads, lq, lk = *call.q.shape[:3], call.k.shape[2]
     if padding is not None:

@@ -3,6 +3,8 @@
 The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
 """
 
+import inspect
+
 import numpy as np
 import torch
 
@@ -29,7 +31,7 @@ except RuntimeError as error:
 """
 
 
-def sdpa(inputs, call, backend):
+def sdpa(inputs, call, backend, settings=""):
     names = {name: _argument(value, call) for name, value in inputs.items()}
     arguments = ", ".join(f"{name}={text}" for name, text in names.items())
     function = f"got = torch.nn.functional.scaled_dot_product_attention({arguments})"
@@ -38,7 +40,7 @@ def sdpa(inputs, call, backend):
     else:
         body = f"    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend.name}):\n        {function}\n"
     shaped = "" if inputs["query"].dim() == 4 else f".reshape{tuple(call.out.shape)}"
-    return _script(call, "try:\n" + body + _CATCH + f"got = got.double().numpy(){shaped}\n")
+    return _script(call, settings + "try:\n" + body + _CATCH + f"got = got.double().numpy(){shaped}\n")
 
 
 def flash_lse(inputs, call):
@@ -49,9 +51,12 @@ def flash_lse(inputs, call):
 
 def mha(said, call):
     b, heads, lq, d = call.out.shape
-    inside = lambda name: f"{_argument_named(name, call)}.transpose(1, 2).reshape({b}, -1, {heads * d})"
+    cut = "" if said.bias_kv is None else "[:, :, :-1]"  # the last key is the layer's own
+    inside = lambda name: (f"{_argument_named(name, call)}{cut if name != 'q' else ''}"
+                           f".transpose(1, 2).reshape({b}, -1, {heads * d})")
     batched = {"first": "", "second": ".transpose(0, 1)", "none": "[0]"}[said.batch]
     bias = "" if said.biased else "bias=False, "
+    bias += "" if said.bias_kv is None else "add_bias_kv=True, "
     body = (f"mha = torch.nn.MultiheadAttention({said.width}, {heads}, {bias}batch_first={said.batch != 'second'}, "
             f"dtype={said.dtype}).eval()\n")
     if said.fast:
@@ -73,12 +78,54 @@ def mha(said, call):
     else:
         body += ("    for w in (w_q, w_k, w_v, mha.out_proj.weight):\n"
                  f"        w.copy_(torch.eye({said.width}))\n")
+    if said.bias_kv is not None:
+        body += (f"    mha.bias_k.copy_({_literal(said.bias_kv[0])})\n"
+                 f"    mha.bias_v.copy_({_literal(said.bias_kv[1])})\n")
     options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
     body += (f"    try:\n        got = mha(*inputs{options})[0]\n    "
              + _CATCH.replace("\n    raise", "\n        raise")
              + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
              + f"got = got[:, :, :{heads * d}].reshape({b}, {lq}, {heads}, {d}).transpose(1, 2).double().numpy()\n")
     return _script(call, body)
+
+
+def nested(functions, rows, made, options, call):
+    given = "".join(f", {name}={value!r}" for name, value in options.items())
+    body = ("from torch.nn.functional import scaled_dot_product_attention\n\n\n"
+            + "\n\n".join(map(inspect.getsource, functions))
+            + f"\n\nrows = {rows}  # (sample, its queries from and to, its keys)\ntry:\n"
+            + f"    parts = attention({_all_named('qkv', call)}, rows, {made!r}{given})\n" + _CATCH
+            + f"got = torch.empty({tuple(call.out.shape)}, dtype=torch.float64)\n"
+              "for (sample, (first, last), _), part in zip(rows, parts):\n"
+              "    got[sample, :, first:last] = part\ngot = got.numpy()\n")
+    return _script(call, body)
+
+
+def explicit(function, arguments, dynamic, call):
+    given = ",\n                    ".join(f"{name}={_argument(value, call)}" for name, value in arguments.items())
+    compiled = "" if dynamic is None else f"attention = torch.compile(attention, dynamic={dynamic}, fullgraph=True)\n"
+    return _script(call, "import math\n\n\n" + inspect.getsource(function) + "\n\n" + compiled
+                   + f"try:\n    got = attention({given})\n" + _CATCH + "got = got.double().numpy()\n")
+
+
+def flex(functions, mods, options, call, untraced=False, dynamic=None):
+    options = {**options, "return_aux": "flex.AuxRequest(lse=True)"} if "return_aux" in options else options
+    given = "".join(f", {name}={value if name == 'return_aux' else repr(value)}" for name, value in options.items())
+    parts = ",\n            ".join(f"{name}={_argument(value, call)}" for name, value in mods.items())
+    flex_attention = "flex.flex_attention"
+    if dynamic is not None:
+        flex_attention = f"torch.compile({flex_attention}, dynamic={dynamic}, fullgraph=True)"
+    return _script(call, "from torch.nn.attention import flex_attention as flex\n"
+                   + ("flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True\n" if untraced else "") + "\n\n"
+                   + "\n\n".join(map(inspect.getsource, functions))
+                   + f"\n\nq, k, v = {_all_named('qkv', call)}\nmods = dict({parts})\n"
+                   + f"options = attention_options(q, k, mods, dict({given[2:]}))\n"
+                   + f"try:\n    got = {flex_attention}(q, k, v, **options)\n" + _CATCH
+                   + "got = (got[0] if isinstance(got, tuple) else got).double().numpy()\n")
+
+
+def _all_named(names, call):
+    return ", ".join(_argument_named(name, call) for name in names)
 
 
 def _script(call, body):

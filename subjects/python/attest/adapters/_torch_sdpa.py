@@ -14,6 +14,11 @@ text as the function's docstring. The sentences relied on:
 - precision: "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or
   torch.bfloat16". Of the others nothing is said: "the output of this function may be different depending on what
   backend kernel is chosen";
+  https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html says so too, "the default behavior now involves upcasting
+  FP16/BF16 inputs to FP32. Computations are performed in FP32/TF32", and names what turns it off: "reduced-precision reductions ...
+  can be enabled with the following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)", under which nothing
+  is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with intermediate accumulations
+  (reduction) in single-precision", is no promise;
 - dropout_p is left at its default, 0.
 Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
 anything on batches ("(A@B)[0] ... is not guaranteed to be bitwise identical to A[0]@B[0]", notes/numerical_accuracy),
@@ -33,6 +38,22 @@ from ._torch_call import (
 )
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
+_REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE}
+
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_DOCSTRING = "docstring of torch.nn.functional.scaled_dot_product_attention"
+REFUSED = {
+    "scaled_dot_product_attention has no softcap": (
+        _DOCSTRING, "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
+                    "enable_gqa=False)"),
+    "scaled_dot_product_attention documents float masks of the query's type alone": (
+        _DOCSTRING, "A float mask of the same type as query, key, value that is added to the attention score."),
+    "the operator wants as many heads of keys as of queries, and Dv = D": [
+        (_DOCSTRING, "Each of the fused kernels has specific input limitations."),
+        (_DOCSTRING, "key = key.repeat_interleave(query.size(-3)//key.size(-3), -3)")],
+    "without a batch there is one sample": (_DOCSTRING, "Any number of other batch dimensions (optional)"),
+}
 
 
 class Sdpa(Formed):
@@ -98,9 +119,22 @@ class Sdpa(Formed):
 class Math(Sdpa):
     """The backend that the document calls "a PyTorch implementation defined in C++ matching the above formulation"."""
 
+    forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # of 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
                 "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}}
+
+    def attention(self, call):
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(self.said(call)["reduction"] == "reduced")
+        try:
+            super().attention(call)
+        finally:
+            torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)
+
+    def script(self, call, beside=None):
+        reduced = self.said(call)["reduction"] == "reduced"
+        return script.sdpa(self.inputs(call), call, self.backend,
+                           "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)\n" if reduced else "")
 
 
 class Flash(Sdpa):

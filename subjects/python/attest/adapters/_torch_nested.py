@@ -1,0 +1,112 @@
+"""torch.nn.functional.scaled_dot_product_attention of nested tensors on the CPU: samples with keys of their own number.
+
+Documents: https://docs.pytorch.org/docs/2.15/nested.html, the docstrings of torch.nested and that of
+scaled_dot_product_attention, on which _torch_sdpa.py says more. The sentences relied on:
+- "nested tensors support important attention operators Scaled Dot Product Attention (SDPA) and FlexAttention"; "The API for
+  calling operations on a nested tensor is no different from that of a regular torch.Tensor";
+- "Traditionally, such data has been handled by padding sequences to that of the max length within a batch, performing
+  computation on the padded form, and subsequently masking to remove padding. This is inefficient and error-prone, and nested
+  tensors exist to address these problems": key lengths, and a mask of keys alone, become samples with fewer keys;
+- "Layout can be one of torch.strided or torch.jagged"; torch.nested.narrow: "jagged layout narrow() will create a non-contiguous
+  view of your original strided tensor", for which "Operation support ... is somewhat more limited, so if you run into support
+  gaps, it's always possible to convert to a contiguous NJT using contiguous()": its view lies over the problem's own padding;
+- "GQA does not support Nested tensors", scaled_dot_product_attention says, and the code of the jagged layout "Masks are not
+  yet supported!" and "Nested tensors for query / key are not supported when is_causal=True."
+Nothing is said on samples without keys, precision, determinism, NaN: nothing is claimed.
+Nested tensors are copies ("Tensors within the list are always copied"), so layouts of the problem are packed before the call.
+"""
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from attest import Unsupported
+
+from . import _torch_script as script
+from ._forms import Formed
+from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SOURCE = "source of torch.nested._internal.sdpa"
+_NO_MASK = "nested tensors take no masks: no keys of some queries or heads alone can be left out, and no bias is added"
+REFUSED = {
+    "scaled_dot_product_attention has no softcap": (
+        "docstring of torch.nn.functional.scaled_dot_product_attention",
+        "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)"),
+    _NO_MASK: (_SOURCE, "Masks are not yet supported!"),
+    "nested tensors take no causal mask": (_SOURCE, "Nested tensors for query / key are not supported when is_causal=True."),
+    "nested tensors have as many heads of keys as of queries": (
+        "docstring of torch.nn.functional.scaled_dot_product_attention", "GQA does not support Nested tensors."),
+}
+
+
+class Nested(Formed):
+    forms = {
+        "made": ["list", "values", "narrow", "strided"],  # see nested()
+        "queries": ["whole", "split"],  # split: each sample as two, of one query and of the others, with the same keys
+        "scale": ["as_called", "explicit"],
+    }
+
+    def __init__(self, name, **pinned):
+        super().__init__(f"torch:{name}", **pinned)
+        self.version = version()
+
+    def describe(self):
+        return describe({"causal": False, "window": False, "bias": False, "gqa": False, "forms": self.offered()}, NO_PROMISE)
+
+    def attention(self, call):
+        use_threads(call)
+        rows, made, options = self.say(call)
+        q, k, v = (tensor(view, call.dtype) for view in (call.q, call.k, call.v))
+        got = ask(lambda: attention(q, k, v, rows, made, **options))
+        out = tensor(call.out, call.dtype)
+        for (sample, (first, last), _), row in zip(rows, got):
+            out[sample, :, first:last] = row
+
+    def say(self, call):
+        """(rows, how their tensors are made, options): each row (sample, its queries from and to, its keys)."""
+        if call.softcap > 0:
+            raise Unsupported("scaled_dot_product_attention has no softcap")
+        if call.causal:
+            raise Unsupported("nested tensors take no causal mask")
+        if call.k.shape[1] != call.q.shape[1]:
+            raise Unsupported("nested tensors have as many heads of keys as of queries")
+        said = self.said(call)
+        keep = keep_of(call, None if call.keep is None else narrowed(tensor(call.keep, "bool")))
+        b, _, lq, _ = call.q.shape
+        if keep is None:
+            keep = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
+        if call.bias is not None or keep.shape[1] != 1 or keep.shape[2] != 1:
+            raise Unsupported(_NO_MASK)
+        split = said["queries"] == "split" and lq > 1
+        rows = [(sample, queries, open_keys.nonzero()[:, 0].tolist())
+                for sample, open_keys in enumerate(keep.expand(b, 1, 1, -1)[:, 0, 0])
+                for queries in ([(0, 1), (1, lq)] if split else [(0, lq)])]
+        options = {} if call.scale_is_default and said["scale"] == "as_called" else {"scale": call.scale}
+        return rows, said["made"], options
+
+    def script(self, call, beside=None):
+        return script.nested([nested, attention], *self.say(call), call)
+
+
+def nested(t, rows, made):
+    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values and
+    offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided layout."""
+    parts = [t[sample][:, positions].transpose(0, 1) for sample, positions in rows]
+    lengths = [len(positions) for _, positions in rows]
+    padded = [sample for sample, _ in rows] == list(range(len(t))) and all(p == list(range(len(p))) for _, p in rows)
+    if made == "strided":
+        return torch.nested.as_nested_tensor([part.transpose(0, 1) for part in parts], layout=torch.strided)
+    if made == "narrow" and padded:
+        x = torch.nested.narrow(t.transpose(1, 2).contiguous(), 1, 0, torch.tensor(lengths), layout=torch.jagged).contiguous()
+    elif made == "values":
+        x = torch.nested.nested_tensor_from_jagged(torch.cat(parts), torch.tensor([0, *lengths]).cumsum(0))
+    else:
+        x = torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+    return x.transpose(1, 2)
+
+
+def attention(q, k, v, rows, made, **options):
+    """The output [H, queries, Dv] of each row (sample, its queries from and to, its keys)."""
+    queries = nested(q, [(sample, list(range(*span))) for sample, span, _ in rows], made)
+    keys, values = (nested(t, [(sample, keys) for sample, _, keys in rows], made) for t in (k, v))
+    return scaled_dot_product_attention(queries, keys, values, **options).unbind()

@@ -1,0 +1,114 @@
+"""The documents that the adapters' tables REFUSED name, as they are installed: what test_refusals.py looks a sentence up in.
+
+docstring of NAME, source of MODULE       of a Python object by its dotted name
+signature of NAME                         NAME(its parameters), so that a list of parameters can be quoted as a whole
+schema of DOMAIN OP-VERSION               of an ONNX operator: its text and those of its inputs, outputs and attributes
+attributes, inputs, outputs of the same   [names with their types]
+kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]
+page NAME                                 a page that is not installed: the adapter's head has to quote it
+"""
+
+import importlib
+import inspect
+
+_KINDS = {}
+
+
+def text(document, head):
+    """The document's text; `head`: the docstring of the module whose table names it. KeyError for an unknown kind."""
+    kind, _, name = document.partition(" ")
+    return _KINDS[kind](head if kind == "page" else name.removeprefix("of "))
+
+
+def plain(words):
+    """Without the line breaks and the marks of a markup."""
+    return " ".join(words.replace("`", "").replace("**", "").split())
+
+
+def known(document):
+    return document.partition(" ")[0] in _KINDS
+
+
+def _kind(function):
+    _KINDS[function.__name__[1:]] = function
+
+
+def _named(name):
+    """The object of a dotted name."""
+    module, rest = name, []
+    while True:
+        try:
+            found = importlib.import_module(module)
+            break
+        except ModuleNotFoundError:
+            module, _, last = module.rpartition(".")
+            rest.insert(0, last)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+@_kind
+def _docstring(name):
+    return _named(name).__doc__
+
+
+@_kind
+def _source(name):
+    return inspect.getsource(_named(name)).replace('"\n', "").replace('                "', "")
+
+
+@_kind
+def _signature(name):
+    return f"{name}({', '.join(inspect.signature(_named(name)).parameters)})"
+
+
+@_kind
+def _page(head):
+    return head
+
+
+def _operator(name):
+    domain, _, versioned = name.partition(" ")
+    op, _, version = versioned.partition("-")
+    if domain == "ai.onnx":
+        import onnx
+
+        return onnx.defs.get_schema(op, int(version), "")
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    return next(s for s in get_all_operator_schema() if (s.domain, s.name, s.since_version) == (domain, op, int(version)))
+
+
+@_kind
+def _schema(name):
+    schema = _operator(name)
+    parts = [*schema.inputs, *schema.outputs, *schema.attributes.values()]
+    return "\n".join([schema.doc, *(f"{part.name}: {part.description}" for part in parts)])
+
+
+@_kind
+def _attributes(name):
+    attributes = _operator(name).attributes
+    return str([f"{key} {attributes[key].type.name}" for key in sorted(attributes)]).replace("'", "")
+
+
+@_kind
+def _inputs(name):
+    return str([f"{part.name} {getattr(part, 'type_str', None) or part.typeStr}" for part in _operator(name).inputs]).replace("'", "")
+
+
+@_kind
+def _outputs(name):
+    return str([part.name for part in _operator(name).outputs]).replace("'", "")
+
+
+@_kind
+def _kernels(name):
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    domain, _, op = name.partition(" ")
+    types = {kind for kernel in get_all_opkernel_def()
+             if (kernel.domain or "ai.onnx", kernel.op_name, kernel.provider) == (domain, op, "CPUExecutionProvider")
+             for key, kinds in kernel.type_constraints.items() if key in ("T", "T1") for kind in kinds}
+    return str(sorted(types)).replace("'", "")

@@ -1,0 +1,112 @@
+"""Every Unsupported that an adapter raises rests on a sentence of its library's documents.
+
+An adapter that raises attest.Unsupported("reason") has a table in the same file,
+
+    REFUSED = {"reason": ("document", "sentence"), ...}     or a list of such pairs
+
+with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is.
+
+Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks the
+sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
+"""
+
+import ast
+import sys
+import unittest
+from pathlib import Path
+
+import refusal_documents as documents
+from need_package import need
+
+ADAPTERS = Path(__file__).resolve().parents[2] / "subjects" / "python" / "attest" / "adapters"
+
+
+class Module:
+    """An adapter's source: the reasons that it raises, its table and its head."""
+
+    def __init__(self, path):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.name = path.name
+        self.head = ast.get_docstring(tree) or ""
+        self.constants = {}
+        for node in tree.body:
+            if isinstance(node, ast.Assign):
+                target, value = node.targets[0], node.value
+                pairs = zip(target.elts, value.elts) if isinstance(target, ast.Tuple) else [(target, value)]
+                self.constants.update({getattr(name, "id", ""): said for name, said in pairs})
+        table = self.constants.get("REFUSED", ast.Dict([], []))
+        self.refused = {text: rests for key, value in zip(table.keys, table.values)
+                        for text, rests in zip(self.texts(key), [self.pairs(value)])}
+        self.raised = {text: node.lineno for node in ast.walk(tree)
+                       if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Unsupported"
+                       for text in self.texts(node.args[0])}
+
+    def texts(self, node):
+        """What a string expression may say."""
+        if isinstance(node, ast.Name):
+            return self.texts(self.constants[node.id])
+        if isinstance(node, ast.IfExp):
+            return self.texts(node.body) + self.texts(node.orelse)
+        if isinstance(node, ast.JoinedStr):
+            return ["".join(part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+                            for part in node.values)]
+        return [ast.literal_eval(node)]
+
+    def pairs(self, node):
+        """(document, sentence) of each pair of an entry."""
+        node = self.constants[node.id] if isinstance(node, ast.Name) else node
+        entries = node.elts if isinstance(node, ast.List) else [node]
+        return [tuple(self.texts(part)[0] for part in entry.elts) for entry in entries]
+
+
+def modules(prefix=""):
+    """Of all adapters, or of those of one package."""
+    names = (f"{prefix}.py", f"_{prefix}_") if prefix else ("",)
+    return [Module(path) for path in sorted(ADAPTERS.glob("*.py")) if path.name.startswith(names)]
+
+
+class Tables(unittest.TestCase):
+    def test_every_refusal_has_an_entry_and_every_entry_a_refusal(self):
+        for module in modules():
+            with self.subTest(module.name):
+                for reason, line in module.raised.items():
+                    self.assertIn(reason, module.refused, f"{module.name}:{line} rests on nothing: say in REFUSED what it rests on")
+                self.assertLessEqual(set(module.refused), set(module.raised), "entries that nothing raises")
+
+    def test_every_entry_names_a_document_and_a_sentence(self):
+        for module in modules():
+            for reason, rests in module.refused.items():
+                self.assertTrue(rests, reason)
+                for document, sentence in rests:
+                    self.assertTrue(documents.known(document), f"{module.name}: {reason}: no document is called {document!r}")
+                    self.assertGreaterEqual(len(sentence), 10, f"{module.name}: {reason}")
+
+    def test_there_is_something_to_hold(self):
+        self.assertGreater(sum(len(module.raised) for module in modules()), 30)
+
+
+class Documents(unittest.TestCase):
+    def test_every_sentence_stands_in_its_document(self):
+        sys.path.insert(0, str(ADAPTERS.parents[1]))
+        held = 0
+        for module in modules(PACKAGE):
+            for reason, rests in module.refused.items():
+                for document, sentence in rests:
+                    with self.subTest(module.name, reason=reason, document=document):
+                        self.assertIn(documents.plain(sentence), documents.plain(documents.text(document, module.head)))
+                        held += 1
+        self.assertGreater(held, 0)
+
+    def test_a_sentence_that_nobody_wrote_is_not_there(self):
+        for module in modules(PACKAGE):
+            for (document, _), *_ in module.refused.values():
+                self.assertNotIn("attention takes no prisoners", documents.plain(documents.text(document, module.head)))
+
+
+if __name__ == "__main__":
+    PACKAGE = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+    if PACKAGE:
+        sys.argv.insert(1, PACKAGE)  # for the interpreter that need() may start
+        need(PACKAGE, f"it is never part of ./run test, ./run fuzz {PACKAGE}: installs it")
+        sys.argv.pop(1)
+    unittest.main(defaultTest="Documents" if PACKAGE else "Tables")
