@@ -26,10 +26,10 @@ print('expected', expected[at])
 print('a kernel that keeps the policy f16-all returns something in [0.9936285832218869, 1.0063714167781133]')
 
 import torch
-torch.set_num_threads(1)
+torch.set_num_threads(2)
 try:
     got = torch.nn.functional.scaled_dot_product_attention(query=torch.tensor(q, dtype=torch.float16), key=torch.tensor(k, dtype=torch.float16), value=torch.tensor(v, dtype=torch.float16), is_causal=True, scale=-1.0)
-except RuntimeError as error:
+except (IndexError, RuntimeError, ValueError) as error:
     raise SystemExit(f"refused: {error}")
 got = got.double().numpy()
 print('got     ', got[at])

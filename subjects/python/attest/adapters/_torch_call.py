@@ -120,7 +120,7 @@ def ask(function):
     """function(), with PyTorch's refusal as attest.Refused; Unsupported where a backend that was asked for cannot run."""
     try:
         return function()
-    except RuntimeError as error:
+    except (IndexError, RuntimeError, ValueError) as error:
         text = str(error).split("\n")[0].strip()
         if "No available kernel" in text:
             raise Unsupported("this backend does not take the call, which the document announces with a warning") from None

@@ -26,7 +26,7 @@ def laid(array, dtype, strides, offset):
 """
 
 _CATCH = """\
-except RuntimeError as error:
+except (IndexError, RuntimeError, ValueError) as error:
     raise SystemExit(f"refused: {error}")
 """
 
