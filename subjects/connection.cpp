@@ -47,8 +47,8 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
       fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{})",
                   protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count());
   if (command_.ways.mailbox)
-    request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})", MailboxLayout::version,
-                           Process::mailbox_file, MailboxLayout::bytes);
+    request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})",
+                           MailboxLayout::version, Process::mailbox_file, MailboxLayout::bytes);
   if (may_be_nursery) request += R"(,"nursery":true)";
   request += "}\n";
   begun_ = process_->send(request, described_by_);
@@ -60,8 +60,8 @@ void WorkerConnection::await_description() {
   if (state == Process::Received::line) state = process_->born(described_by_);
   if (state == Process::Received::line) state = process_->receive(line_, described_by_);
   if (state == Process::Received::closed)
-    throw fail(
-        fmt::format("could not be started: its worker {} before it described itself{}", process_->end(), more_in_log()));
+    throw fail(fmt::format("could not be started: its worker {} before it described itself{}", process_->end(),
+                           more_in_log()));
   if (state == Process::Received::timeout)
     throw fail(fmt::format("could not be started: its worker took longer than {} to load it{}",
                            seconds(command_.limits.start), more_in_log()));

@@ -78,8 +78,8 @@ class WorkerConnection {
   bool is_nursery_ = false;
   bool has_mailbox_ = false;      // the worker looks there
   bool trip_in_mailbox_ = false;  // the trip under way was asked there
-  Process::Received begun_{};  // what became of the first message
-  bool usable_ = false;        // once it has described itself, and while the two ends agree where they are
+  Process::Received begun_{};     // what became of the first message
+  bool usable_ = false;           // once it has described itself, and while the two ends agree where they are
 };
 
 }  // namespace attest

@@ -42,7 +42,8 @@ bool Nursery::is_possible() {
 
 void Nursery::bear(int socket, Process::Shared memory) {
   const std::lock_guard guard(lock_);
-  process_->send(message("life", ""), std::array{socket, memory.arena, memory.mailbox}, Process::Clock::now() + patience);
+  process_->send(message("life", ""), std::array{socket, memory.arena, memory.mailbox},
+                 Process::Clock::now() + patience);
 }
 
 std::optional<Ended> Nursery::reap(pid_t child) {
@@ -56,6 +57,11 @@ std::optional<Ended> Nursery::reap(pid_t child) {
   if (!says(reply, "reaped") || number_in(reply, "pid") != child || number_in(reply, "status") < 0) return std::nullopt;
   return Ended{static_cast<int>(number_in(reply, "status")),
                static_cast<std::uint64_t>(std::max<std::int64_t>(number_in(reply, "held"), 0))};
+}
+
+void Nursery::bury(pid_t child) {
+  const std::lock_guard guard(lock_);
+  process_->send(message("bury", fmt::format(R"(,"pid":{})", child)), Process::Clock::now() + patience);
 }
 
 pid_t Nursery::child_from(std::string_view line) {

@@ -26,6 +26,8 @@ class Nursery {
   void bear(int socket, Process::Shared memory);
   // How a child went that has ended; nullopt if the nursery is gone.
   std::optional<Ended> reap(pid_t child);
+  // The same of a child that was killed, where nobody wants to know.
+  void bury(pid_t child);
 
  private:
   std::mutex lock_;

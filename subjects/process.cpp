@@ -129,7 +129,12 @@ Process::Received Process::born(Clock::time_point deadline) {
 }
 
 Process::~Process() {
-  end();
+  if (nursery_ && child_ > 0) {
+    ::kill(-child_, SIGKILL);
+    nursery_->bury(child_);
+  } else {
+    end();
+  }
   ::close(socket_);
   if (child_file_ >= 0) ::close(child_file_);
 }

@@ -91,8 +91,8 @@ std::string python_of(const ResolveOptions& options) {
 
 std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& target,
                                        const std::string& name, std::string_view text, const ResolveOptions& options) {
-  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder), options.limits, target,
-                        {options.ways.mailbox, false}};
+  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder),
+                        options.limits,  target, {options.ways.mailbox, false}};
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
@@ -161,7 +161,8 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
   const std::optional<Target> script = adapter ? std::nullopt : split(text, ".py");
   if (!adapter && !script) return std::nullopt;
   const std::string target = adapter ? std::string(text) : script->path;
-  WorkerCommand command{python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}, options.ways};
+  WorkerCommand command{
+      python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}, options.ways};
   if (adapter) return PythonTarget{std::move(command), std::string(text.substr(text.find(':') + 1))};
   command.file = target;
   return PythonTarget{std::move(command), script->name};

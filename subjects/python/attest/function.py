@@ -21,24 +21,26 @@ OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", 
 
 
 def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None, documents=None,
-            device=None):
+            device=None, fork=True):
     """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
     out, or (out, lse) if it takes `lse` and is asked for it. Arrays are numpy's, or torch's if q is annotated with a
     torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
-    what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. Returns the
-    function unchanged. `device`, by torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there.
+    what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. `device`, by
+    torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there. fork=False: what is imported here does
+    not survive a fork, and each process imports it anew. Returns the function unchanged.
     """
     def register(f):
         REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {},
-                                        device))
+                                        device, fork))
         return f
     return register if function is None else register(function)
 
 
 class FunctionSubject:
-    def __init__(self, function, name, version, dtypes, contract, supports, documents, device=None):
+    def __init__(self, function, name, version, dtypes, contract, supports, documents, device=None, fork=True):
+        self.fork = fork
         self.name, self.version = name, str(version)
         self.function, self.device = function, device
         self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]

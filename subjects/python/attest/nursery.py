@@ -93,6 +93,8 @@ def tend(control):
                     return begin_life(nursery, *its)
                 for file in its:
                     os.close(file)
+            elif request["message"] == "bury":
+                reap(request["pid"])
             elif request["message"] == "reap":
                 control.sendall(line(message="reaped", **reap(request["pid"])))
 

@@ -1,6 +1,8 @@
 """Subjects that behave and that do not; one name each."""
 import os
+import signal
 import sys
+import time
 
 import attest
 import numpy as np
@@ -53,6 +55,31 @@ def reshapes_what_it_gets(q, k, v, *, scale):
 def processor_seconds(q, k, v, *, scale):
     """That this process has used so far."""
     return np.full((*q.shape[:3], v.shape[3]), sum(os.times()[:2]), q.dtype)
+
+
+calls = 0
+
+
+@attest.subject
+def life(q, k, v, *, scale):
+    """The process, its parent, its group, and the calls that it has had; a scale of 2 ends it, one of 3 its parent."""
+    global calls
+    calls += 1
+    if scale == 2:
+        os._exit(7)
+    if scale == 3:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(3600)
+    out = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    out[0, 0, 0, :4] = [os.getpid(), os.getppid(), os.getpgid(0), calls]
+    return out
+
+
+@attest.subject
+def products(q, k, v, *, scale):
+    """Large ones, by as many threads as the library takes."""
+    a = np.ones((600, 600), np.float32)
+    return np.full((*q.shape[:3], v.shape[3]), (a @ a)[5, 5], q.dtype)
 
 
 @attest.subject
