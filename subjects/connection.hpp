@@ -41,6 +41,9 @@ class WorkerConnection {
 
   [[nodiscard]] bool usable() const noexcept { return usable_; }
 
+  // Of one that is not usable any more: whether it may have ended for no other reason than the end of its nursery.
+  [[nodiscard]] bool is_orphan() const noexcept { return process_->is_orphan(); }
+
   // Runs calls of one subject in one trip, in order. Fewer results than calls: the last one is a crash, a timeout or an
   // answer that is none, and this connection is no longer usable.
   std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls);

@@ -42,17 +42,24 @@ bool Nursery::is_possible() {
 
 void Nursery::bear(int socket, Process::Shared memory) {
   const std::lock_guard guard(lock_);
-  process_->send(message("life", ""), std::array{socket, memory.arena, memory.mailbox},
-                 Process::Clock::now() + patience);
+  const std::array files{socket, memory.arena, memory.mailbox};
+  if (process_->send(message("life", ""), files, Process::Clock::now() + patience) != Process::Received::line)
+    gone_ = true;
+}
+
+bool Nursery::tell(const std::string& message) {
+  if (process_->send(message, Process::Clock::now() + patience) != Process::Received::line) gone_ = true;
+  return !gone_;
 }
 
 std::optional<Ended> Nursery::reap(pid_t child) {
   const std::lock_guard guard(lock_);
-  const auto deadline = Process::Clock::now() + patience;
   std::string line;
-  if (process_->send(message("reap", fmt::format(R"(,"pid":{})", child)), deadline) != Process::Received::line ||
-      process_->receive(line, deadline) != Process::Received::line)
+  if (!tell(message("reap", fmt::format(R"(,"pid":{})", child)))) return std::nullopt;
+  if (process_->receive(line, Process::Clock::now() + patience) != Process::Received::line) {
+    gone_ = true;
     return std::nullopt;
+  }
   const nlohmann::json reply = parse_foreign(line);
   if (!says(reply, "reaped") || number_in(reply, "pid") != child || number_in(reply, "status") < 0) return std::nullopt;
   return Ended{static_cast<int>(number_in(reply, "status")),
@@ -61,7 +68,7 @@ std::optional<Ended> Nursery::reap(pid_t child) {
 
 void Nursery::bury(pid_t child) {
   const std::lock_guard guard(lock_);
-  process_->send(message("bury", fmt::format(R"(,"pid":{})", child)), Process::Clock::now() + patience);
+  tell(message("bury", fmt::format(R"(,"pid":{})", child)));
 }
 
 pid_t Nursery::child_from(std::string_view line) {

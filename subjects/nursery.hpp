@@ -1,9 +1,11 @@
 #pragma once
 #include <sys/types.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "subjects/process.hpp"
@@ -22,6 +24,9 @@ class Nursery {
   // The number of a child, from the line that it says first; 0 if that is none.
   static pid_t child_from(std::string_view line);
 
+  // Whether it has ended, or is about to: its children end with it.
+  [[nodiscard]] bool is_gone() const { return gone_ || process_->has_ended_by({}); }
+
   // Asks for a child that serves `socket`, and does not wait for it.
   void bear(int socket, Process::Shared memory);
   // How a child went that has ended; nullopt if the nursery is gone.
@@ -30,8 +35,11 @@ class Nursery {
   void bury(pid_t child);
 
  private:
+  bool tell(const std::string& message);
+
   std::mutex lock_;
   std::unique_ptr<Process> process_;
+  std::atomic<bool> gone_ = false;
 };
 
 }  // namespace attest

@@ -130,7 +130,7 @@ Process::Received Process::born(Clock::time_point deadline) {
 
 Process::~Process() {
   if (nursery_ && child_ > 0) {
-    ::kill(-child_, SIGKILL);
+    kill_group(has_ended_by({}));
     nursery_->bury(child_);
   } else {
     end();
@@ -226,8 +226,11 @@ bool Process::has_ended_by(Clock::time_point deadline) const {
   if (child_ < 0) return true;
   if (nursery_) {
     pollfd file{child_file_, POLLIN, 0};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    return ::poll(&file, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) > 0;
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      const int ready = ::poll(&file, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+      if (ready >= 0 || errno != EINTR) return ready > 0;
+    }
   }
   for (;;) {
     siginfo_t how{};
@@ -236,6 +239,11 @@ bool Process::has_ended_by(Clock::time_point deadline) const {
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+}
+
+// A child that ended after its nursery is nobody's, and its number may be another's by now.
+void Process::kill_group(bool has_ended) const {
+  if (!has_ended || !nursery_ || !nursery_->is_gone()) ::kill(-child_, SIGKILL);
 }
 
 void Process::hang_up() { ::shutdown(socket_, SHUT_WR); }
@@ -247,9 +255,10 @@ std::string Process::end() {
   const ssize_t rest = ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
   const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
   const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
-  ::kill(-child_, SIGKILL);
+  kill_group(by_itself);
   const std::optional<Ended> ended = nursery_ ? nursery_->reap(child_) : reap(child_);
   child_ = -1;
+  is_orphan_ = !ended;
   if (!by_itself) return closed ? "closed its output" : "was stopped";
   if (!ended) return "ended, and so did the process that it was forked from";
   const int status = ended->status;

@@ -60,13 +60,17 @@ class Process {
   bool has_ended_by(Clock::time_point deadline) const;
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
+  // Whether end() found that its nursery is gone, and so may have ended it.
+  [[nodiscard]] bool is_orphan() const noexcept { return is_orphan_; }
 
  private:
   void watch(pid_t child);
+  void kill_group(bool has_ended) const;
   Received wait_for(short events, Clock::time_point deadline);
 
   std::shared_ptr<Nursery> nursery_;  // whose child it is; null: ours
   pid_t child_ = -1;
+  bool is_orphan_ = false;
   std::uint64_t most_memory_;
   Clock::time_point looked_{};  // when its memory was last looked at
   int child_file_ = -1;         // pidfd, -1 where the system has none

@@ -39,6 +39,7 @@ class WorkerSubject : public Subject {
     if (++trips_ % trips_between_looks == 0) keep_log_small(command_.log);
     if (leaving_ && leaving_->has_left()) leaving_.reset();
     std::vector<CallResult> results;
+    bool orphaned = false;
     while (results.size() < calls.size()) {
       if (!connection_)
         if (const std::string failure = start_again(); !failure.empty()) {
@@ -47,6 +48,11 @@ class WorkerSubject : public Subject {
         }
       const auto more = connection_->run(subject_, calls.subspan(results.size()));
       results.insert(results.end(), more.begin(), more.end());
+      if (!connection_->usable() && connection_->is_orphan() &&
+          !orphaned) {  // no fault of the call's, unless it is again
+        orphaned = true;
+        results.pop_back();
+      }
       if (!connection_->usable()) connection_.reset();
     }
     return results;

@@ -22,6 +22,10 @@ std::unique_ptr<WorkerConnection> WorkerSource::first(const std::string& subject
 std::unique_ptr<WorkerConnection> WorkerSource::next(const std::string& subject) {
   std::unique_lock guard(lock_);
   std::unique_ptr<WorkerConnection> worker = std::move(ready_);
+  if (nursery_ && nursery_->is_gone()) {
+    nursery_.reset();
+    worker.reset();
+  }
   guard.unlock();
   if (worker) try {
       worker->await_description();

@@ -56,7 +56,14 @@ void expect_crash(Subject& subject, double scale, const std::string& message) {
   EXPECT_EQ(result.message, message);
 }
 
-bool is_there(pid_t process) { return ::kill(process, 0) == 0; }
+// Not counting what only nobody has asked for its status.
+bool is_there(pid_t process) {
+  std::stringstream text;
+  text << std::ifstream("/proc/" + std::to_string(process) + "/stat").rdbuf();
+  const std::string stat = text.str();
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.substr(name_end, 3) != ") Z";
+}
 
 void expect_gone(pid_t process) {
   for (int i = 0; i < 200 && is_there(process); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -115,6 +122,21 @@ TEST(Nursery, IsReplacedWhenItEnds) {
     const Life after = life_of(*subject);
     EXPECT_NE(after.parent, before.parent);
     EXPECT_EQ(after.calls, 1);
+  }
+}
+
+TEST(Nursery, ItsEndIsNoFaultOfACall) {
+  const auto factory = script("kernels.py:life");
+  const auto one = factory->open(), other = factory->open();
+  for (int i = 0; i < 3; ++i) {
+    const Life left = life_of(*one), right = life_of(*other);
+    for (const pid_t parent : {left.parent, right.parent}) ::kill(parent, SIGKILL);
+    expect_gone(left.process);
+    for (Subject* subject : {one.get(), other.get()}) {
+      const Life after = life_of(*subject);
+      EXPECT_EQ(after.calls, 1);
+      EXPECT_NE(after.parent, left.parent);
+    }
   }
 }
 
