@@ -52,13 +52,19 @@ Verdict run_law(const Property& property, Trial& trial) {
   }
 }
 
+bool peer_reports_an_error(Trial& trial) {
+  try {
+    trial.peer_result();
+  } catch (const CallFailed& failed) {
+    return failed.result.status == CallStatus::error;
+  }
+  return false;
+}
+
 // What a base call that failed says of two subjects: an error that both report is no difference.
 Verdict verdict_of_two(Trial& trial, CallResult failed) {
-  if (failed.status == CallStatus::error) try {
-      trial.peer_result();
-    } catch (const CallFailed& other) {
-      if (other.result.status == CallStatus::error) return Verdict::skip("both subjects report an error");
-    }
+  if (failed.status == CallStatus::error && peer_reports_an_error(trial))
+    return Verdict::skip("both subjects report an error");
   failed.message = properties::subject_prefix + failed.message;
   return verdict_of(failed);
 }

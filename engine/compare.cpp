@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/contract_numbers.hpp"
 #include "core/error.hpp"
 
 namespace attest::engine {
@@ -124,7 +125,15 @@ Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFact
                                   of_b.name, listed(of_a.dtypes), listed(of_b.dtypes)));
   const Supports supports = common(of_a.supports, of_b.supports);
   require_some(of_a, of_b, supports);
+  if (policy) {
+    const Format storage = (*policy)[Stage::storage];
+    if (std::ranges::count(dtypes, storage) == 0)
+      throw usage_error(
+          fmt::format("--policy stores {}, which {} and {} do not both offer", name(storage), of_a.name, of_b.name));
+  }
   SubjectInfo info_a = narrowed(of_a, supports, dtypes, policy), info_b = narrowed(of_b, supports, dtypes, policy);
+  if (policy)
+    for (const SubjectInfo* info : {&info_a, &info_b}) check_numbers(info->contract((*policy)[Stage::storage]));
   info_a.policy_declared = info_a.policy_declared && info_b.policy_declared;  // said aloud of either
   return {std::make_unique<NarrowedFactory>(std::move(a), std::move(info_a)),
           std::make_unique<NarrowedFactory>(std::move(b), std::move(info_b))};

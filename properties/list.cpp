@@ -104,7 +104,7 @@ std::span<const Property> all_laws() noexcept {
 }
 
 std::span<const Property> properties() noexcept {
-  constexpr std::size_t of_two_subjects = 2;
+  constexpr std::size_t of_two_subjects = 2;  // the last ones above
   return all_laws().first(all_laws().size() - of_two_subjects);
 }
 

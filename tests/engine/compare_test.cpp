@@ -326,6 +326,12 @@ TEST(Compare, SubjectsWithoutADtypeInCommonAreRefused) {
     EXPECT_EQ(error.exit(), Exit::usage);
     EXPECT_NE(std::string(error.what()).find("no dtype in common"), std::string::npos) << error.what();
   }
+  try {
+    compared(builtin("builtin:fused"), changed(*fused, only(Format::f32), as_it_is), policy_from_text("f16"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("do not both offer"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Compare, EntriesHoldBothSubjectsAndReplay) {
