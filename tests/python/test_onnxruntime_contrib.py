@@ -22,7 +22,7 @@ from attest.adapters import _onnxruntime_session as session
 from attest.adapters._forms import words
 from attest.adapters._onnx_node import Node
 from attest.adapters.onnxruntime import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far
+from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far, open_keys
 from onnx_calls import agree, compare_script, node_of
 
 GQA, PACKED, DECODER = "GroupQueryAttention", "contrib-Attention", "DecoderMaskedMultiHeadAttention"
@@ -85,7 +85,8 @@ class Quotes(unittest.TestCase):
 
     ANSWERS = {
         "key sequence length must be 0 for shared KV (no new KV to append)", "head_size must be a multiple of 8",
-        "qk_output is not implemented with sliding_window_cache=1", "4D mask in attention cpu kernel is not supported",
+        "too small for sequence_length", "qk_output is not implemented with sliding_window_cache=1",
+        "4D mask in attention cpu kernel is not supported",
         "Attention cannot have both past and attention_bias",
         "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention",
     }
@@ -117,6 +118,8 @@ class Quotes(unittest.TestCase):
         cross = {**prompt, "query": x(1, 2, 8), "key": x(1, 1, 8), "value": x(1, 1, 8), "past_key": x(1, 1, 2, 8),
                  "past_value": x(1, 1, 2, 8), "seqlens_k": i(2), "total_sequence_length": i(3)}
         answers("key sequence length must be 0 for shared KV (no new KV to append)", GQA, cross, kv_num_heads=1)
+        cache = {**cross, "key": x(1, 2, 8), "value": x(1, 2, 8), "seqlens_k": i(0), "total_sequence_length": i(2)}
+        answers("too small for sequence_length", GQA, cache, kv_num_heads=1, local_window_size=2, sliding_window_cache=1)
         one = {"input": x(1, 1, 3), "weights": x(3, 3), "bias": x(3)}
         answers("4D mask in attention cpu kernel is not supported", "Attention", {**one, "mask_index": i([[[1]]])})
         both = {**one, "mask_index": None, "past": x(2, 1, 1, 1, 1), "attention_bias": x(1, 1, 1, 2)}
@@ -139,13 +142,27 @@ class GroupQueryAttentionEncoding(unittest.TestCase):
         self.assertEqual(self.handed(lq=3, lk=3).attributes["causal"], 0)
         self.assertEqual(self.handed(lq=3, lk=3, form={"cache": "empty"}).inputs["past_key"].shape, (1, 1, 0, 8))
 
-    def test_a_padded_prompt_keeps_its_padding_and_starts_at_the_top_left(self):
-        got = self.handed(b=2, lq=5, lk=5, causal=True, kv_lengths=LENGTHS)
+    def test_the_padding_of_a_prompt_is_where_queries_see_no_key(self):
+        c = call(b=2, lq=5, lk=6, d=8, causal=True, align=BOTTOM_RIGHT, kv_lengths=LENGTHS)
+        got = handed(GQA, c)
         np.testing.assert_array_equal(got.inputs["seqlens_k"], [2, 4])
         self.assertEqual((got.inputs["key"].shape[1], int(got.inputs["total_sequence_length"])), (5, 5))
         self.assertNotIn("past_key", got.inputs)
-        with self.assertRaises(Unsupported):
-            self.handed(b=2, lq=5, lk=5, causal=True, align=BOTTOM_RIGHT, kv_lengths=LENGTHS)
+        np.testing.assert_array_equal(got.inputs["query"][0, :3], c.q[0, 0, 2:])
+        np.testing.assert_array_equal(got.inputs["query"][1], c.q[1, 0])
+        problems = {}, {"window_left": 2}, {"softcap": 1.0, "window_left": 1}, {"bias": np.arange(30).reshape(1, 1, 5, 6) / 7}
+        for options in problems:
+            for form in {}, {"cache": "shared"}, {"qkv": "packed"}:
+                c = call(b=2, hq=2, lq=5, lk=6, d=8, causal=True, align=BOTTOM_RIGHT, kv_lengths=LENGTHS, form=form, **options)
+                if "bias" in options:
+                    c.bias = c.bias.astype(np.float32)
+                SUBJECTS[GQA]().attention(c)
+                c.out[~open_keys(c).any(-1)] = 0  # nothing is promised
+                self.assertFalse(far(c), options)
+                compare_script(self, SUBJECTS[GQA](), c)
+        for options in dict(causal=True), dict(), dict(causal=True, align=BOTTOM_RIGHT, window_left=1, form={"cache": "window"}):
+            with self.assertRaises(Unsupported):  # of the padding's own output nothing is said
+                self.handed(b=2, lq=5, lk=5, kv_lengths=LENGTHS, **options)
 
     def test_token_generation_takes_the_last_token_of_each_sample(self):
         c = call(b=2, lq=1, lk=6, d=8, causal=True, align=BOTTOM_RIGHT, kv_lengths=LENGTHS)
@@ -181,7 +198,7 @@ class GroupQueryAttentionEncoding(unittest.TestCase):
 
     def test_windows_count_the_query_itself(self):
         for left in (0, 1, 3, 4, 7):
-            for shape in dict(lq=5, lk=5), dict(lq=1, lk=5), dict(b=2, lq=5, lk=5, kv_lengths=LENGTHS):
+            for shape in dict(lq=5, lk=5), dict(lq=1, lk=5), dict(b=2, lq=1, lk=5, kv_lengths=LENGTHS):
                 align = TOP_LEFT if shape["lq"] == 5 else BOTTOM_RIGHT
                 c = call(**shape, d=8, causal=True, align=align, window_left=left, seed=left)
                 self.assertEqual(handed(GQA, c).attributes["local_window_size"], left + 1)

@@ -155,6 +155,11 @@ def buffer(past, tokens):
     return made
 
 
+def rolled(array, rows):
+    """[B, H, L, ...] with the rows of each sample moved by as many as `rows` says, around the end."""
+    return np.stack([np.roll(sample, n, 1) for sample, n in zip(array, rows)])
+
+
 class Operator(Formed):
     """A subject that says each call as one model: a subclass has node(call), which raises Unsupported. `engine`, a module, runs
     it: run(node) -> array, source(node, call) -> lines of Python, versions()."""
@@ -165,7 +170,9 @@ class Operator(Formed):
         self.version = engine.versions()
 
     def attention(self, call):
-        call.out[...] = heads_outside(self.engine.run(self.node(call)), call.out.shape)
+        node = self.node(call)
+        out = heads_outside(self.engine.run(node), call.out.shape)
+        call.out[...] = rolled(out, node.ahead) if node.ahead else out
 
     def script(self, call, beside=None):
         return self.engine.source(self.node(call), call)

@@ -40,6 +40,7 @@ class Graph:
     constants: tuple = ()  # names of inputs that are part of the model
     optimisation: str = "all"  # how far the session may rewrite the graph: all, extended, basic, none
     shared: dict = field(default_factory=dict)  # inputs whose memory an output is written to: {input: output}
+    ahead: tuple = ()  # by how many rows each sample's queries lie ahead of those of the call, if they do
 
     def given(self):
         """(name, array) of each input that is not left out."""

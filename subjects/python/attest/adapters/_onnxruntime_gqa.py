@@ -4,9 +4,11 @@ Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators
 - causal: "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional attention";
 - seqlens_k: "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)"; total_sequence_length: "Scalar
   tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking inputs and determining
-  prompt vs token generation case". So a prompt has as many new keys as queries, query i is token i, and shorter samples are
-  padded at the right; later the new tokens are the last of each sample's `seqlens_k[b] + 1`, a diagonal at the bottom right.
-  There are no samples without tokens: "Any `S >= 1` is accepted" is said of the new ones;
+  prompt vs token generation case". So a prompt has as many new keys as queries, query i is token i, and what follows the
+  `seqlens_k[b] + 1` tokens of a shorter sample is padding, of whose output nothing is said: it goes where the problem has no
+  key for a query, and any other prompt with shorter samples is not asked. Later the new tokens are the last of each sample's,
+  a diagonal at the bottom right. There are no samples without tokens: "Any `S >= 1` is accepted" is said of the new ones, and
+  with sliding_window_cache no total is "too small for sequence_length", as the operator answers;
 - "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires `batch_size
   == 1`";
 - past_key: "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of
@@ -32,10 +34,10 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import TOP_LEFT, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, TOP_LEFT, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, TYPES, UNUSED, Operator, added, attribute, buffer, check, describe, heads_inside,
-    scale_attribute, session,
+    rolled, scale_attribute, session,
 )
 from ._onnx_node import Node
 
@@ -73,7 +75,7 @@ class GroupQueryAttention(Operator):
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
 
         tokens = Tokens(call, said["cache"])
-        query, key, value = heads_inside(call.q), heads_inside(tokens.new(call.k)), heads_inside(tokens.new(call.v))
+        query, key, value = (heads_inside(x) for x in (tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)))
         if said["qkv"] == "packed":
             if key.shape[1] != query.shape[1]:
                 raise Unsupported("packed QKV has as many keys as queries")
@@ -93,7 +95,7 @@ class GroupQueryAttention(Operator):
                   ("seqlens_k", (tokens.lengths - 1).astype(np.int32)),
                   ("total_sequence_length", np.array(tokens.total, np.int32)),
                   ("cos_cache", None), ("sin_cache", None), ("position_ids", None),
-                  ("attention_bias", bias_of(call, tokens.total))]
+                  ("attention_bias", bias_of(call, tokens))]
         outputs = ["output"]
         if past_key is not None or said["present"] == "asked":
             outputs += ["present_key", "present_value"]
@@ -103,14 +105,16 @@ class GroupQueryAttention(Operator):
             attributes["qk_output"] = int(said["qk_output"])
             outputs += [""] * (3 - len(outputs)) + ["output_qk"]
         return Node("GroupQueryAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    shared=shared, **session(said, mask=("attention_bias",), kv=("key", "value")))
+                    shared=shared, ahead=tokens.ahead, **session(said, mask=("attention_bias",), kv=("key", "value")))
 
 
 class Tokens:
-    """Which keys of a call are past and which are new.
+    """Which keys of a call are past and which are new, and in which row each query is.
 
     lengths: how many tokens each sample has; total: of the batch; past: how many leading keys the longest sample has in its
-    cache; a sample with fewer keys has fewer of them there, and what follows them is not read.
+    cache; a sample with fewer keys has fewer of them there, and what follows them is not read. ahead: by how many rows each
+    sample's queries move up in a padded prompt: under a diagonal at the bottom right the last query is a sample's last token,
+    and the first ones, where it has fewer tokens than there are queries, see no key and take the places of its padding.
     """
 
     def __init__(self, call, cache):
@@ -122,9 +126,14 @@ class Tokens:
             raise Unsupported("a sample has at least one new token")
         positions = call.causal or windowed(call)
         whole = bool(np.all(self.lengths == lq))
-        prompt = lq == lk and cache != "all" and (whole or not positions or call.align == TOP_LEFT)
-        if prompt:
+        padded = positions and call.align == BOTTOM_RIGHT
+        self.ahead = ()
+        if self.lengths.max() <= lq <= lk and cache != "all" and (whole or padded):
             self.total, self.added, self.past = lq, lq, 0
+            if not whole:
+                if cache == "window":
+                    raise Unsupported("with sliding_window_cache no total_sequence_length is shorter than the step")
+                self.ahead = tuple((lq - self.lengths).tolist())
             return
         if positions and call.align == TOP_LEFT and not whole:
             raise Unsupported("new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right")
@@ -137,6 +146,10 @@ class Tokens:
         self.past = self.total - self.added
         if lq > 1 and b > 1 and self.past:
             raise Unsupported("sequence_length > 1 requires batch_size == 1 when past context is present")
+
+    def queries(self, array):
+        """What has a row for each query, [B, H, Lq, ...], in the operator's order."""
+        return rolled(array, [-n for n in self.ahead]) if self.ahead else array
 
     def new(self, array):
         """The new keys or values: the last of each sample, or, in a prompt, all with its padding."""
@@ -177,11 +190,13 @@ def diagonal(call):
     return {"local_window_size": min(call.window_left + 1, LARGEST_INT)}
 
 
-def bias_of(call, total):
+def bias_of(call, tokens):
     """attention_bias over the first `total` keys, or None: of 0 and -inf where a mask is said with it."""
     if call.keep is None and call.bias is None:
         return None
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if call.keep is not None:
         bias = added(narrowed(call.keep, (0, 1)), bias, TYPES[call.dtype])
-    return bias[..., :total]
+    if tokens.ahead:
+        bias = tokens.queries(np.broadcast_to(bias, (len(call.q), *bias.shape[1:])))
+    return bias[..., :tokens.total]

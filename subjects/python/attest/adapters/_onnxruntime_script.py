@@ -2,6 +2,7 @@
 
 from . import _onnx_script as onnx_script
 
+NEWLINE = "\n"
 # GraphOptimizationLevel of each value of the form `optimisation`.
 LEVELS = {"all": "ORT_ENABLE_ALL", "extended": "ORT_ENABLE_EXTENDED", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DISABLE_ALL"}
 
@@ -20,7 +21,7 @@ options.intra_op_num_threads, options.log_severity_level = {node.threads}, 4  # 
 {_in_place(node) if node.shared else f"    got = session.run({node.outputs[:1]}, feed)[0]"}{onnx_script.outside(node, call)}
 except Exception as error:
     raise SystemExit(f"refused: {{str(error).strip()}}")
-"""
+{f"got = np.stack([np.roll(sample, n, 1) for sample, n in zip(got, {node.ahead})]){NEWLINE}" if node.ahead else ""}"""
 
 
 def _in_place(node):
