@@ -27,8 +27,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 
 def nested(t, rows, made):
-    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values and
-    offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided layout."""
+    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values
+    and offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided
+    layout."""
     parts = [t[sample][:, positions].transpose(0, 1) for sample, positions in rows]
     lengths = [len(positions) for _, positions in rows]
     padded = [sample for sample, _ in rows] == list(range(len(t))) and all(p == list(range(len(p))) for _, p in rows)

@@ -95,7 +95,8 @@ def _attributes(name):
 
 @_kind
 def _inputs(name):
-    return str([f"{part.name} {getattr(part, 'type_str', None) or part.typeStr}" for part in _operator(name).inputs]).replace("'", "")
+    inputs = _operator(name).inputs
+    return str([f"{part.name} {getattr(part, 'type_str', None) or part.typeStr}" for part in inputs]).replace("'", "")
 
 
 @_kind

@@ -6,8 +6,8 @@ An adapter that raises attest.Unsupported("reason") has a table in the same file
 
 with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is.
 
-Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks the
-sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
+Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks
+the sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
 """
 
 import ast
@@ -70,7 +70,7 @@ class Tables(unittest.TestCase):
         for module in modules():
             with self.subTest(module.name):
                 for reason, line in module.raised.items():
-                    self.assertIn(reason, module.refused, f"{module.name}:{line} rests on nothing: say in REFUSED what it rests on")
+                    self.assertIn(reason, module.refused, f"{module.name}:{line} rests on nothing: say in REFUSED on what")
                 self.assertLessEqual(set(module.refused), set(module.raised), "entries that nothing raises")
 
     def test_every_entry_names_a_document_and_a_sentence(self):

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 from attest import Refused, Unsupported
-from attest.adapters import _torch_explicit as explicit
 from attest.adapters import _torch_flex as flex
 from attest.adapters import _torch_mha as mha
 from attest.adapters import _torch_nested as nested
@@ -31,7 +30,7 @@ from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, referen
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
-OTHER = ("nested", "explicit", "flex")
+OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
@@ -58,11 +57,11 @@ class Agreement(unittest.TestCase):
     def test_battery(self):
         for name, least in SAYS.items():
             subject = SUBJECTS[name]()
-            for dtype in subject.describe()["dtypes"]:
+            for dtype in ["f32"] if name == "flex-traced" else subject.describe()["dtypes"]:  # half a second a trace
                 self.assertGreaterEqual(self.judged(subject, dtype), least, (name, dtype))
 
     def test_every_form(self):
-        for name in (*SDPA, "mha", *OTHER):
+        for name in (*SDPA, "mha", "nested", "explicit", "flex"):
             subject = SUBJECTS[name]()
             for form, entries in subject.forms.items():
                 for value in words(entries):
@@ -100,7 +99,7 @@ class Agreement(unittest.TestCase):
         self.assertTrue(far(call(dtype="bf16")))
 
     def test_lse(self):
-        every = [("flash-lse", {}), *(("flex", {"trace": trace, "aux": aux}) for trace in ("none", "dynamo")
+        every = [("flash-lse", {}), *((name, {"aux": aux}) for name in ("flex", "flex-traced")
                                       for aux in ("needed", "always", "return_lse"))]
         for name, form in every:
             for dtype, kind, tolerance in (("f32", np.float32, 1e-5), ("f64", np.float64, 1e-12), ("bf16", np.float32, 0.02)):
@@ -472,7 +471,7 @@ class Scripts(unittest.TestCase):
         threads = torch.get_num_threads()
         for name in SAYS:
             subject = SUBJECTS[name]()
-            for dtype in subject.describe()["dtypes"]:
+            for dtype in [] if name == "flex-traced" else subject.describe()["dtypes"]:  # but for one line, that of flex
                 for problem, c in problems(dtype):
                     with self.subTest(name, dtype=dtype, problem=problem):
                         self.compare(subject, c)
@@ -480,7 +479,8 @@ class Scripts(unittest.TestCase):
 
     def test_forms(self):
         for name, options in (("math", {}), ("mha", {}), ("nested", dict(b=2, kv_lengths=LENGTHS)),
-                              ("explicit", dict(hq=2, hkv=1)), ("flex", dict(b=2, kv_lengths=LENGTHS, causal=True, softcap=2.0))):
+                              ("explicit", dict(hq=2, hkv=1)), ("flex", dict(b=2, kv_lengths=LENGTHS, causal=True, softcap=2.0)),
+                              ("flex-traced", {})):
             subject = SUBJECTS[name]()
             for form, entries in subject.forms.items():
                 for value in words(entries):
@@ -513,7 +513,8 @@ class Declarations(unittest.TestCase):
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
-            self.assertEqual(subject.describe()["dtypes"], ["f32", "f64", "bf16", "f16"])
+            types = ["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64", "bf16", "f16"]
+            self.assertEqual(subject.describe()["dtypes"], types)
 
     def test_only_the_math_backend_promises_a_policy_for_16_bits(self):
         for name, make in SUBJECTS.items():

@@ -29,7 +29,8 @@ def session(said, **named):
 _ATTRIBUTES = [
     ("attributes of ai.onnx Attention-24", "[is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, "
                                            "scale FLOAT, softcap FLOAT, softmax_precision INT]"),
-    ("attributes of com.microsoft MultiHeadAttention-1", "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]"),
+    ("attributes of com.microsoft MultiHeadAttention-1",
+     "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]"),
 ]
 _OFFSET = ("schema of ai.onnx Attention-24", "`offset = past_sequence_length` when `past_key` is provided")
 REFUSED = {
@@ -41,7 +42,8 @@ REFUSED = {
         ("outputs of ai.onnx Attention-24", "[Y, present_key, present_value, qk_matmul_output]"),
         ("outputs of com.microsoft MultiHeadAttention-1", "[output, present_key, present_value, qk]")],
     "{op} takes a bias of the query's type only": [
-        ("schema of ai.onnx Attention-24", "a float mask of the same type as query, key, value that is added to the attention score"),
+        ("schema of ai.onnx Attention-24",
+         "a float mask of the same type as query, key, value that is added to the attention score"),
         ("inputs of com.microsoft MultiHeadAttention-1", "attention_bias T,")],
     "this {name} is no 32-bit float, which is what the attribute holds": _ATTRIBUTES,
     "a past moves the diagonal off the top left": _OFFSET,

@@ -1,10 +1,10 @@
 """Functions under torch.compile, on the CPU: Inductor writes C++ for them, which takes seconds a function and kind of shape.
 
 Document: https://docs.pytorch.org/docs/2.15/generated/torch.compile.html, the docstring of torch.compile: dynamic "When this is
-True, we will up-front attempt to generate a kernel that is as dynamic as possible to avoid recompilations when sizes change"; "When
-this is False, we will NEVER generate dynamic kernels, we will always specialize"; "By default (None), we automatically detect if
-dynamism has occurred and compile a more dynamic kernel upon recompile". The default is one or the other of the first two,
-by the calls before it: these are asked, so that what a call gives does not hang on the calls before it.
+True, we will up-front attempt to generate a kernel that is as dynamic as possible to avoid recompilations when sizes change";
+"When this is False, we will NEVER generate dynamic kernels, we will always specialize"; "By default (None), we automatically
+detect if dynamism has occurred and compile a more dynamic kernel upon recompile". The default is one or the other of the first
+two, by the calls before it: these are asked, so that what a call gives does not hang on the calls before it.
 """
 
 from functools import lru_cache
@@ -31,8 +31,8 @@ def compiled(function, shapes):
 
 
 def ask_compiled(function, shapes, *arguments, **options):
-    """The function's result as compiled code gives it. PyTorch keeps a few kernels a function and then runs it uncompiled, or, with
-    fullgraph, says so: then all are forgotten."""
+    """The function's result as compiled code gives it. PyTorch keeps a few kernels a function and then runs it uncompiled, or,
+    with fullgraph, says so: then all are forgotten."""
     try:
         return ask(lambda: compiled(function, shapes)(*arguments, **options))
     except torch._dynamo.exc.FailOnRecompileLimitHit:

@@ -1,9 +1,9 @@
 """Attention written out in PyTorch's own operators on the CPU, as its users write it: eager, and under torch.compile.
 
-Documents: the docstrings of torch.matmul, torch.nn.functional.softmax and torch.where, the page of scaled_dot_product_attention with
-its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. The sentences relied on:
-- softmax: dtype "If specified, the input tensor is casted to dtype before the operation is performed. This is useful for preventing
-  data type overflows": the form softmax=f32 promises float32 there, and no more;
+Documents: the docstrings of torch.matmul, torch.nn.functional.softmax and torch.where, the page of scaled_dot_product_attention
+with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. The sentences relied on:
+- softmax: dtype "If specified, the input tensor is casted to dtype before the operation is performed. This is useful for
+  preventing data type overflows": the form softmax=f32 promises float32 there, and no more;
 - matmul: "Matrix product of two tensors", in the type of its arguments; its precision is not stated, and
   https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html states none for 16-bit types on the CPU.
 torch.compile promises the function's result, and nothing on its precision: its pattern matcher may make
@@ -16,7 +16,7 @@ import math
 import torch
 
 from . import _torch_script as script
-from ._forms import Formed
+from ._forms import Formed, words
 from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
 from ._torch_compile import SHAPES, ask_compiled, need_compiler
 
@@ -59,9 +59,9 @@ class Explicit(Formed):
 
 
 class ExplicitCompiled(Explicit):
-    """The same under torch.compile, whose kernels are for one shape or for many."""
+    """The same under torch.compile, whose kernels are for one shape or for many, and which promises no format of a step."""
 
-    forms = {**Explicit.forms, "shapes": list(SHAPES)}
+    forms = {**Explicit.forms, "softmax": words(Explicit.forms["softmax"]), "shapes": list(SHAPES)}
 
     def __init__(self, name, **pinned):
         super().__init__(name, **pinned)

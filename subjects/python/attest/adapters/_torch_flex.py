@@ -2,17 +2,17 @@
 
 Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. The sentences
 relied on:
-- "computes the scaled dot product attention between query, key, and value tensors with a user-defined attention score modification
-  function. The attention score modification function will be applied after the attention scores have been calculated"; scale
-  "Scaling factor applied prior to softmax": a softcap and then a bias are a score_mod of the scaled score;
+- "computes the scaled dot product attention between query, key, and value tensors with a user-defined attention score
+  modification function. The attention score modification function will be applied after the attention scores have been
+  calculated"; scale "Scaling factor applied prior to softmax": a softcap and then a bias are a score_mod of the scaled score;
 - create_block_mask: mask_mod "returns a boolean tensor indicating which attention connections are allowed (True) or masked out
-  (False)"; BLOCK_SIZE "Block size for the block mask"; and_masks "Returns a mask_mod that's the intersection of provided mask_mods":
-  causal masks of both corners, windows, key lengths and keep masks are such functions;
+  (False)"; BLOCK_SIZE "Block size for the block mask"; and_masks "Returns a mask_mod that's the intersection of provided
+  mask_mods": causal masks of both corners, windows, key lengths and keep masks are such functions;
 - enable_gqa "enables Grouped Query Attention (GQA) and broadcasts key/value heads to query heads";
 - return_aux "Use AuxRequest(lse=True, max_scores=True)"; return_lse "Whether to return the logsumexp of the attention scores ...
-  Deprecated"; the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only supports
-  inference and `return_lse` is not supported yet." and "`torch.float` , `torch.float16` and `torch.bfloat16` are supported in
-  FlexAttention for CPU device.", so the compiled subject has neither a log-sum-exp nor float64;
+  Deprecated"; the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only
+  supports inference and `return_lse` is not supported yet." and "`torch.float` , `torch.float16` and `torch.bfloat16` are
+  supported in FlexAttention for CPU device.", so the compiled subject has neither a log-sum-exp nor float64;
 - "flex_attention called without torch.compile() - this will use an unfused implementation that materializes the full scores
   matrix", which torch._dynamo traces, unless _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG is set "to debug your score_mod/mask_mod";
 - kernel_options "are passed to the underlying Triton kernels": PRESCALE_QK "may have more numerical error".
@@ -31,8 +31,9 @@ _BLOCKS = {"default": None, "16": 16, "uneven": (64, 32)}
 
 
 class Flex(Formed):
+    """Called with _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG set: the same operator as in a traced call, in a tenth of the time."""
+
     forms = {
-        "trace": ["none", "dynamo"],  # none: _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG is set
         "mask": ["block_mask", "score_mod"],  # masks as a mask_mod, or as a score_mod that gives -inf
         "block": list(_BLOCKS),  # BLOCK_SIZE
         "scale": ["as_called", "explicit"],
@@ -42,6 +43,7 @@ class Flex(Formed):
     }
     supports = {"lse": True}
     dtypes = tuple(TYPES)
+    debug = True
 
     def __init__(self, name, **pinned):
         super().__init__(f"torch:{name}", **pinned)
@@ -60,8 +62,8 @@ class Flex(Formed):
             torch.from_numpy(call.lse).copy_(lse.lse if isinstance(lse, flex.AuxOutput) else lse)
 
     def run(self, call, q, k, v, **options):
-        flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = self.said(call)["trace"] == "none"
-        if self.said(call)["trace"] == "dynamo":  # of calls before this one, which make dimensions and numbers symbols (torch-flex-2)
+        flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = self.debug
+        if not self.debug:  # the traces of calls before this one, which make dimensions and numbers symbols (torch-flex-2)
             torch._dynamo.reset()
         return ask(lambda: flex.flex_attention(q, k, v, **options))
 
@@ -94,13 +96,19 @@ class Flex(Formed):
 
     def script(self, call, beside=None):
         return script.flex([mask_mods, score_mods, attention_options], *self.say(call)[3:], call,
-                           untraced=self.said(call)["trace"] == "none")
+                           debug=self.debug)
+
+
+class FlexTraced(Flex):
+    """A plain call."""
+
+    debug = False
 
 
 class FlexCompiled(Flex):
     """The same under torch.compile."""
 
-    forms = {name: Flex.forms[name] for name in ("mask", "block", "scale", "gqa", "prescale")} | {"shapes": list(SHAPES)}
+    forms = {name: values for name, values in Flex.forms.items() if name != "aux"} | {"shapes": list(SHAPES)}
     supports = {"lse": False}
     dtypes = ("f32", "bf16", "f16")
 

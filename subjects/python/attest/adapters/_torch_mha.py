@@ -17,9 +17,9 @@ Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
 The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
 NaN and infinities spread over a row in them: they are asked where the row means no more than that, and where one head or column
-may rightly give one, the others of that query cannot be told. On the fast path one tensor must be query, key and value: it holds q, k and v side by
-side, and heads four times as wide pick theirs out; the scale of such a head is half that of the problem, which doubling q
-undoes exactly.
+may rightly give one, the others of that query cannot be told. On the fast path one tensor must be query, key and value: it holds
+q, k and v side by side, and heads four times as wide pick theirs out; the scale of such a head is half that of the problem,
+which doubling q undoes exactly.
 """
 
 from collections import OrderedDict
@@ -227,8 +227,8 @@ def masks(call, form):
     """(key_padding_mask, attn_mask), True where a key is left out; or, where there is a bias, both added.
 
     Key lengths, and a keep mask that is the same for all heads and queries, are a key_padding_mask, unless the form says "mask";
-    everything else is an attn_mask, of two dimensions if it is the same for all samples and heads. "both": as either, and so is no
-    mask at all.
+    everything else is an attn_mask, of two dimensions if it is the same for all samples and heads. "both": as either, and so is
+    no mask at all.
     """
     keep = None if call.keep is None else narrowed(tensor(call.keep, "bool"))
     lengths = None if call.kv_lengths is None else lengths_as_keep(call)

@@ -31,7 +31,8 @@ _NO_MASK = "nested tensors take no masks: no keys of some queries or heads alone
 REFUSED = {
     "scaled_dot_product_attention has no softcap": (
         "docstring of torch.nn.functional.scaled_dot_product_attention",
-        "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)"),
+        "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
+        "enable_gqa=False)"),
     _NO_MASK: (_SOURCE, "Masks are not yet supported!"),
     "nested tensors take no causal mask": (_SOURCE, "Nested tensors for query / key are not supported when is_causal=True."),
     "nested tensors have as many heads of keys as of queries": (
@@ -89,8 +90,9 @@ class Nested(Formed):
 
 
 def nested(t, rows, made):
-    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values and
-    offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided layout."""
+    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values
+    and offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided
+    layout."""
     parts = [t[sample][:, positions].transpose(0, 1) for sample, positions in rows]
     lengths = [len(positions) for _, positions in rows]
     padded = [sample for sample, _ in rows] == list(range(len(t))) and all(p == list(range(len(p))) for _, p in rows)

@@ -108,7 +108,7 @@ def explicit(function, arguments, dynamic, call):
                    + f"try:\n    got = attention({given})\n" + _CATCH + "got = got.double().numpy()\n")
 
 
-def flex(functions, mods, options, call, untraced=False, dynamic=None):
+def flex(functions, mods, options, call, debug=False, dynamic=None):
     options = {**options, "return_aux": "flex.AuxRequest(lse=True)"} if "return_aux" in options else options
     given = "".join(f", {name}={value if name == 'return_aux' else repr(value)}" for name, value in options.items())
     parts = ",\n            ".join(f"{name}={_argument(value, call)}" for name, value in mods.items())
@@ -116,7 +116,7 @@ def flex(functions, mods, options, call, untraced=False, dynamic=None):
     if dynamic is not None:
         flex_attention = f"torch.compile({flex_attention}, dynamic={dynamic}, fullgraph=True)"
     return _script(call, "from torch.nn.attention import flex_attention as flex\n"
-                   + ("flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True\n" if untraced else "") + "\n\n"
+                   + ("flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True\n" if debug else "") + "\n\n"
                    + "\n\n".join(map(inspect.getsource, functions))
                    + f"\n\nq, k, v = {_all_named('qkv', call)}\nmods = dict({parts})\n"
                    + f"options = attention_options(q, k, mods, dict({given[2:]}))\n"

@@ -15,10 +15,10 @@ text as the function's docstring. The sentences relied on:
   torch.bfloat16". Of the others nothing is said: "the output of this function may be different depending on what
   backend kernel is chosen";
   https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html says so too, "the default behavior now involves upcasting
-  FP16/BF16 inputs to FP32. Computations are performed in FP32/TF32", and names what turns it off: "reduced-precision reductions ...
-  can be enabled with the following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)", under which nothing
-  is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with intermediate accumulations
-  (reduction) in single-precision", is no promise;
+  FP16/BF16 inputs to FP32. Computations are performed in FP32/TF32", and names what turns it off: "reduced-precision reductions
+  ... can be enabled with the following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)", under which
+  nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with intermediate
+  accumulations (reduction) in single-precision", is no promise;
 - dropout_p is left at its default, 0.
 Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
 anything on batches ("(A@B)[0] ... is not guaranteed to be bitwise identical to A[0]@B[0]", notes/numerical_accuracy),

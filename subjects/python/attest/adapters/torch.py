@@ -1,13 +1,13 @@
 """Subjects torch:NAME: the attention of PyTorch on the CPU.
 
-The contracts, with the sentences of the documents they come from, are in _torch_NAME.py. Tensors are
-views of the arena where the operator takes any strides: same strides, same address modulo 256, nothing is copied.
+The contracts, with the sentences of the documents they come from, are in _torch_NAME.py. Tensors are views of the
+arena where the operator takes any strides: same strides, same address modulo 256, nothing is copied.
 """
 
 from functools import partial
 
 from ._torch_explicit import Explicit, ExplicitCompiled
-from ._torch_flex import Flex, FlexCompiled
+from ._torch_flex import Flex, FlexCompiled, FlexTraced
 from ._torch_mha import MultiheadAttention
 from ._torch_nested import Nested
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
@@ -21,6 +21,7 @@ _VARIANTS = {
     "explicit": (Explicit, {}),
     "explicit-compiled": (ExplicitCompiled, {}),
     "flex": (Flex, {}),
+    "flex-traced": (FlexTraced, {}),
     "flex-compiled": (FlexCompiled, {}),
     "mha": (MultiheadAttention, {}),
     "mha-slow": (MultiheadAttention, {"path": "slow"}),
