@@ -133,7 +133,7 @@ def masks(call, form):
     """(mask_index, attention_bias). Lengths alone are a mask_index of one dimension; a mask that is the same for all heads one of
     two or three; what differs between heads is an attention_bias of -inf."""
     b, heads, lq, lk = *call.q.shape[:3], call.k.shape[2]
-    keep = None if call.keep is None else narrowed(call.keep)
+    keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if (call.causal or windowed(call)) and not unidirectional(call):
         keep = diagonal_as_keep(call) if keep is None else keep & diagonal_as_keep(call)

@@ -101,7 +101,7 @@ class DecoderMaskedMultiHeadAttention(Operator):
 
 def masks(call):
     """(mask_index, attention_bias): what is the same for all heads is the former, what is not a bias of -inf."""
-    keep = keep_of(call)
+    keep = keep_of(call, None if call.keep is None else narrowed(call.keep, (0, 1, 2)))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
         return None, added(keep, bias, TYPES[call.dtype])

@@ -130,7 +130,9 @@ class Made:
 
     def masked(self, scores, form):
         call = self.call
-        keep, bias = keep_of(call), None if call.bias is None else narrowed(call.bias)
+        cut = (0, 1, 2)
+        keep = keep_of(call, None if call.keep is None else narrowed(call.keep, cut))
+        bias = None if call.bias is None else narrowed(call.bias, cut)
         if keep is not None and form != "where":
             bias, keep = added(keep, bias, self.number_type), None
         if bias is not None:

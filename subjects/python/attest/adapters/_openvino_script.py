@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ._arguments import cut_of, literal
+
 _SOURCES = {"query": "q", "key": "k", "value": "v"}
 
 
@@ -47,16 +49,5 @@ def _expression(name, array, node, call):
     numbers = node.dtype == "bf16" and array.dtype != np.bool_
     if name in _SOURCES:
         return f"bits({_SOURCES[name]})" if numbers else _SOURCES[name]
-    for named in ("keep", "bias"):
-        tensor = getattr(call, named)
-        if tensor is None or tensor.dtype != array.dtype or array.ndim != 4:
-            continue
-        cut = tuple(slice(0, n) for n in array.shape)
-        if tensor[cut].shape == array.shape and np.ascontiguousarray(tensor[cut]).tobytes() == array.tobytes():
-            text = f"{named}[{', '.join(':1' if n < m else ':' for n, m in zip(array.shape, tensor.shape))}]"
-            return f"bits({text})" if numbers else text
-    if array.size == 0:
-        return f"np.zeros({array.shape}, np.{array.dtype.name})"
-    values = (array.astype(np.uint32) << 16).view(np.float32) if numbers else array
-    text = str(values.tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
-    return f"bits({text})" if numbers else f"np.array({text}, np.{array.dtype.name})"
+    text = cut_of(array, call) or literal(array, node.dtype if numbers else array.dtype.name)
+    return f"bits({text})" if numbers else text

@@ -31,7 +31,7 @@ from attest import Refused, Unsupported
 
 from . import _openvino_script as script
 from ._forms import Formed
-from ._masks import TOP_LEFT, keep_of, narrowed, windowed
+from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
@@ -103,7 +103,7 @@ class ScaledDotProductAttention(Formed):
             raise Unsupported("ScaledDotProductAttention takes a mask of the query's type")
         said = self.said(call)
         inputs = {"query": call.q, "key": call.k, "value": call.v}
-        causal = said["causal"] == "flag" and said_by_causal(call)
+        causal = said["causal"] == "flag" and causal_alone(call) and starts_top_left(call)
         mask = None if causal else mask_of(call)
         if mask is not None:
             inputs["attention_mask"] = shaped(mask, call, said)
@@ -181,12 +181,6 @@ def reason(text):
     return " ".join(said) or " ".join(text.split())
 
 
-def said_by_causal(call):
-    lq, lk = call.q.shape[2], call.k.shape[2]
-    alone = call.keep is None and call.bias is None and call.kv_lengths is None
-    return call.causal and alone and not windowed(call) and (call.align == TOP_LEFT or lq == lk)
-
-
 def scalar(call):
     """The scale in the type of the query; Unsupported where one rounding makes it another number."""
     with np.errstate(over="ignore", under="ignore"):
@@ -206,21 +200,18 @@ def scalar(call):
 def mask_of(call):
     """attention_mask, bool or of the query's type, or None. Batch, heads and queries that are broadcast have length 1;
     the keys are written out."""
-    keep = keep_of(call)
+    cut = (0, 1, 2)
+    keep = keep_of(call, None if call.keep is None else narrowed(call.keep, cut))
     if call.bias is None:
         return keep
-    bias = narrowed(call.bias)
-    if keep is None:
-        return bias
-    lowest = np.uint16(0xFF80) if call.dtype == "bf16" else bias.dtype.type(-np.inf)
-    return np.where(keep, bias, lowest)
+    bias = narrowed(call.bias, cut)
+    return bias if keep is None else added(keep, call.dtype, bias)
 
 
 def shaped(mask, call, said):
     """A mask of four dimensions, broadcast ones of length 1, in the type and the shape that the forms name."""
     if mask.dtype == np.bool_ and said["mask_type"] == "float":
-        lowest = np.uint16(0xFF80) if call.dtype == "bf16" else call.q.dtype.type(-np.inf)
-        mask = np.where(mask, call.q.dtype.type(0), lowest)
+        mask = added(mask, call.dtype)
     if said["mask"] == "full":
         return np.broadcast_to(mask, (*call.q.shape[:3], call.k.shape[2]))
     while mask.ndim < 4:
