@@ -54,7 +54,8 @@ class RunScript(unittest.TestCase):
             (self.house / room).mkdir(parents=True)
         for name in ("core/a.cpp", "CMakeLists.txt", "CMakePresets.json"):
             (self.house / name).touch()
-        for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in ("onnxruntime", "torch", "openvino"))):
+        for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in (
+                "onnxruntime", "torch", "openvino", "jax", "keras", "keras-tensorflow", "keras-torch", "paddle", "mlx"))):
             (self.house / "subjects/python" / name).write_text(f"numpy==1\n{name[13:-4]}==1\n")
         shutil.copy(self.run_path, self.house / "run")
         for tool in TOOLS:
@@ -258,6 +259,15 @@ class RunScript(unittest.TestCase):
         self.assertEqual(self.call("fuzz", "torch:math")[2], "")
         self.assertIn("80 MB to download", self.call("fuzz", "openvino:sdpa")[2])
         self.assertIn("requirements-openvino.txt", self.pip_calls())
+        self.assertIn("JAX is not in build/.venv yet", self.call("fuzz", "keras:numpy")[2])
+        self.assertRegex(self.pip_calls(), r"requirements-keras.txt\n")
+
+    def test_a_backend_of_keras_is_a_package_of_its_own(self):
+        self.assertIn("TensorFlow is not", self.call("fuzz", "keras:tensorflow")[2])
+        entry = self.house / "corpus/entry.json"
+        entry.write_text('{\n  "subject": "keras:torch",\n')
+        self.call("replay", str(entry))
+        self.assertRegex(self.pip_calls(), r"requirements-keras-tensorflow.txt\n(.*\n)*.*requirements-keras-torch.txt\n")
 
     def test_torch_is_no_part_of_the_tests(self):
         self.call("test")

@@ -31,7 +31,7 @@ def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **o
     made = dict(
         q=draw(b, hq, lq, d), k=draw(b, hkv, lk, d), v=draw(b, hkv, lk, dv), bias=None, keep=None, kv_lengths=None,
         out=stored(np.full((b, hq, lq, dv), np.nan), dtype), lse=None, dtype=dtype, bias_dtype=None, softcap=0.0,
-        scale=1 / np.sqrt(d), scale_is_default=True, causal=False, align=TOP_LEFT, window_left=-1, window_right=-1,
+        scale=float(1 / np.sqrt(d)), scale_is_default=True, causal=False, align=TOP_LEFT, window_left=-1, window_right=-1,
         threads=1, form={},
     )
     made.update(options)

@@ -1,0 +1,78 @@
+"""What the adapters of jax, keras, paddle and mlx share: a function that is handed arrays, in place of views of the arena.
+
+Their tensors are made from NumPy arrays and have no strides to say, so a view is packed where the library packs it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attest import Refused
+
+from ._arguments import unlaid, unlaid_text
+from ._forms import Formed
+
+STORED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "bool": "bool"}
+
+
+class Asked(NamedTuple):
+    """One call in the words of the library."""
+
+    arguments: dict  # name -> Argument
+    options: dict  # name -> a number, a tuple, a word
+    layout: str  # of the output
+
+
+class ArraySdpa(Formed):
+    """A subclass has `library`, `version`, `dtypes`, `supports`, `contract`; `asked(call)`, which says a call;
+    `run(asked, said)`, which returns the output of the library; `array(output)`, its NumPy array; and, for scripts,
+    `head(asked, said)`, `called(arguments, asked, said)` and `made(argument)`, lines and expressions of Python."""
+
+    supports = {}
+    contract = {}
+
+    def __init__(self, name, **pinned):
+        super().__init__(f"{self.library}:{name}", **pinned)
+
+    def describe(self):
+        always = {
+            "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
+            "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [],
+            "scale": "any", "strides": "any", "dims": {"dv": "=d"}, "forms": self.offered(),
+        }
+        return {"ops": ["attention"], "dtypes": list(self.dtypes), "concurrent": False,
+                "supports": always | self.supports, "contract": self.promised(self.contract)}
+
+    def attention(self, call):
+        asked = self.asked(call)
+        self.leave(call.out, self.ask(asked, self.said(call)), asked.layout, call.dtype)
+
+    def ask(self, asked, said):
+        """The output, with the library's refusal as attest.Refused."""
+        try:
+            return self.run(asked, said)
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise Refused(f"{self.library}: {type(error).__name__}: {self.reason(lines)}") from error
+
+    def reason(self, lines):
+        """Which of the lines of an error tells what is refused."""
+        return lines[0] if lines else "no reason given"
+
+    def leave(self, out, output, layout, dtype):
+        """Writes the output as it came. Its type and shape are part of it."""
+        array = self.array(output)
+        if array.dtype.name != STORED[dtype]:
+            raise TypeError(f"{self.library} returned {array.dtype.name} for {STORED[dtype]}")
+        array = unlaid(array, layout)
+        if array.shape != out.shape:
+            raise TypeError(f"{self.library} returned the shape {array.shape} for {out.shape}")
+        out[...] = array.view(np.uint16) if dtype == "bf16" else array
+
+    def script(self, call, beside=None):
+        asked, said = self.asked(call), self.said(call)
+        texts = [f"{name}={self.made(argument)}" for name, argument in asked.arguments.items()]
+        texts += [f"{name}={value!r}" for name, value in asked.options.items()]
+        return (f"{self.head(asked, said)}try:\n    got = {self.called(', '.join(texts), asked, said)}\n"
+                'except Exception as error:\n    raise SystemExit(f"refused: {error}")\n'
+                f"got = got{unlaid_text(asked.layout)}\n")

@@ -1,0 +1,184 @@
+"""jax.nn.dot_product_attention by its public face.
+
+Document: the function's docstring in jax 0.10.2, the text of
+https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. The sentences relied on:
+- "query array; shape (BTNH|TNH)", "key array: shape (BSKH|SKH)", "value array, should have the same shape as the key
+  array"; "grouped query attention ... is performed if N is a multiple of K";
+- masks: "It is a boolean mask where True indicates the element should take part in attention. For an additive mask, users
+  should pass it to bias. The shape must be 4D and be broadcastable to (BNTS|NTS)", and the same shape for "bias array to be
+  added to logits". So a mask has length 1 or full length along each of its axes, and any of four types is a bias;
+- scale: "scale for the logits. If None, the scale will be set to 1 divided by the square root of query's head dimension";
+- "is_causal: If true, causal attention will be applied". Which diagonal that is where T is not S is not said: the flag is
+  asked where the problem has it at the top left, a mask elsewhere;
+- lengths: "int32 array of sequence lengths for query; shape (B)", "... for key and value; shape (B)". Query lengths that are
+  shorter than the queries are not asked: nothing is said on the rows past them;
+- windows: "this specifies the (left_window_size, right_window_size) for each token. E.g., if local_window_size == (3, 2) and
+  the sequence is [0, 1, 2, 3, 4, 5, c, 7, 8, 9], token c can attend to [3, 4, 5, c, 7, 8]. If a single int is given, it will
+  be interpreted as a symmetric window". No word stands for an open side: as many keys as there are do;
+- "return_residual: Whether to return the logsumexp tensor ... The residual is the shape of BTN|TN". Its type is the key's, and
+  attest's log-sum-exp is float32 or float64: jax:sdpa-residual asks for it, of these;
+- implementation: "Supported strings are xla, cudnn ... It defaults to None, which currently falls back to xla". It is pinned.
+Nothing is said on precision, empty rows, NaN, determinism, batches: nothing is claimed. float64 takes jax_enable_x64, as
+everything of jax does. The log-sum-exp of a row without keys is some large negative number there, where nothing is promised;
+attest's word for such a row, -inf, is written by this adapter.
+"""
+
+from contextlib import nullcontext
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attest import Unsupported
+
+from ._arguments import given, laid, unlaid
+from ._array_sdpa import ArraySdpa, Asked, STORED
+from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
+
+_STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
+_KEPT_CALLS = 200  # XLA compiles each shape anew, and keeps megabytes of it
+
+
+class Jax(ArraySdpa):
+    """A function of JAX arrays. A subclass has `function`, and `source`, what a script calls it by."""
+
+    library = "jax"
+    version = f"jax {jax.__version__}"
+    dtypes = ("f32", "f64", "bf16", "f16")
+    # XLA computes with subnormals of the processor taken for zero, and nothing promises otherwise.
+    contract = {"flush_to_zero": True}
+    static = ()
+    calls = 0
+
+    def __init__(self, name, **pinned):
+        super().__init__(name, **pinned)
+        self.compiled = jax.jit(self.function, static_argnames=self.static)
+
+    def run(self, asked, said):
+        Jax.calls += 1
+        if Jax.calls % _KEPT_CALLS == 0:
+            jax.clear_caches()
+        function = self.compiled if said["compiled"] == "jit" else self.function
+        with jax.enable_x64(True) if wide(asked, said) else nullcontext():
+            arguments = {name: tensor(argument) for name, argument in asked.arguments.items()}
+            return jax.block_until_ready(function(**arguments, **asked.options))
+
+    def array(self, output):
+        return np.asarray(output)
+
+    def made(self, argument):
+        return f"jnp.asarray({argument.text}, jnp.{STORED[argument.dtype]})"
+
+    def head(self, asked, said):
+        x64 = 'jax.config.update("jax_enable_x64", True)\n' if wide(asked, said) else ""
+        return "import jax, jax.numpy as jnp\n" + x64
+
+    def called(self, arguments, asked, said):
+        static = f", static_argnames={self.static}" if self.static else ""
+        function = f"jax.jit({self.source}{static})" if said["compiled"] == "jit" else self.source
+        residual = "[0]" if asked.options.get("return_residual") else ""
+        return f"np.asarray({function}({arguments}){residual}, np.float64)"
+
+
+class Sdpa(Jax):
+    forms = {
+        "compiled": ["jit", "eager"],
+        "rank": ["btnh", "tnh"],
+        "mask": ["narrowed", "full"],  # length 1 along the axes where it is broadcast, or written out
+        "mask_type": ["bool", "bias"],
+        "causal": ["flag", "mask"],
+        "window": ["tuple", "int", "mask"],  # int: where both sides are equal
+        "lengths": ["as_needed", "mask", "full"],  # full: of queries and keys, also where they are whole
+        "scale": ["as_called", "explicit"],
+        "x64": ["as_needed", "enabled"],
+    }
+    supports = {"bias_dtypes": ["same", "f32"]}
+    function = staticmethod(jax.nn.dot_product_attention)
+    source = "jax.nn.dot_product_attention"
+    static = _STATIC
+
+    def __init__(self, name, implementation=None, **pinned):
+        super().__init__(name, **pinned)
+        self.implementation = implementation
+
+    def asked(self, call):
+        if call.softcap > 0:
+            raise Unsupported("jax.nn.dot_product_attention has no softcap")
+        said = self.said(call)
+        if said["rank"] == "tnh" and call.q.shape[0] != 1:
+            raise Unsupported("without a batch there is one sample")
+        layout = {"btnh": "blhd", "tnh": "lhd"}[said["rank"]]
+        arguments = {name: laid(call, view, layout) for name, view in (("query", "q"), ("key", "k"), ("value", "v"))}
+        arguments |= masks_of(call, said) | lengths_of(call, said)
+        options = {"implementation": self.implementation}
+        if said["causal"] == "flag" and call.causal and starts_top_left(call):
+            options["is_causal"] = True
+        if said["window"] != "mask" and windowed(call) and starts_top_left(call):
+            options["local_window_size"] = window(call, said)
+        if not call.scale_is_default or said["scale"] == "explicit":
+            options["scale"] = call.scale
+        return Asked(arguments, options, layout)
+
+
+class Residual(Sdpa):
+    """The same with return_residual, the log-sum-exp."""
+
+    dtypes = ("f32", "f64")
+    supports = Sdpa.supports | {"lse": True}
+
+    def attention(self, call):
+        if call.lse is not None and call.lse.dtype.name != STORED[call.dtype]:
+            raise Unsupported("the residual has the type of the key, and this log-sum-exp has another")
+        asked = self.asked(call)
+        out, residual = self.ask(asked, self.said(call))
+        self.leave(call.out, out, asked.layout, call.dtype)
+        if call.lse is not None:
+            residual = unlaid(self.array(residual)[..., None], asked.layout)[..., 0]
+            call.lse[...] = np.where(open_keys(call).any(-1), residual, -np.inf)
+
+    def asked(self, call):
+        asked = super().asked(call)
+        return asked._replace(options=asked.options | {"return_residual": True})
+
+
+def tensor(argument):
+    array = argument.array
+    return jnp.asarray(array.view(jnp.bfloat16) if argument.dtype == "bf16" else array)
+
+
+def wide(asked, said):
+    return said.get("x64") == "enabled" or any(argument.dtype == "f64" for argument in asked.arguments.values())
+
+
+def masks_of(call, said):
+    """mask and bias: what the flags and the lengths do not say."""
+    top_left = starts_top_left(call)
+    keep = keep_of(call, None if call.keep is None else narrowed(call.keep), lengths=said["lengths"] == "mask",
+                   causal=said["causal"] == "mask" or not top_left, window=said["window"] == "mask" or not top_left)
+    bias, dtype = (None, call.dtype) if call.bias is None else (narrowed(call.bias), call.bias_dtype)
+    if keep is not None and said["mask_type"] == "bias":
+        keep, bias = None, added_to(call, keep, dtype, bias)
+    masks = {}
+    if keep is not None:
+        masks["mask"] = given(shaped(keep, call, said["mask"]), "bool", call)
+    if bias is not None:
+        masks["bias"] = given(shaped(bias, call, said["mask"]), dtype, call)
+    return masks
+
+
+def lengths_of(call, said):
+    b, lq, lk = call.q.shape[0], call.q.shape[2], call.k.shape[2]
+    lengths = {}
+    if said["lengths"] == "full":
+        lengths["query_seq_lengths"] = given(np.full(b, lq, np.int32), "i32", call)
+    if said["lengths"] == "full" or said["lengths"] == "as_needed" and call.kv_lengths is not None:
+        keys = np.full(b, lk, np.int32) if call.kv_lengths is None else call.kv_lengths
+        lengths["key_value_seq_lengths"] = given(keys, "i32", call)
+    return lengths
+
+
+def window(call, said):
+    """local_window_size: as wide as the problem says, and as all keys where that has no end."""
+    widest = max(call.q.shape[2], call.k.shape[2])
+    left, right = (widest if side < 0 else side for side in (call.window_left, call.window_right))
+    return left if left == right and said["window"] == "int" else (left, right)

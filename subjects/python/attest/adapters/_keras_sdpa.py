@@ -1,0 +1,87 @@
+"""keras.ops.dot_product_attention by its public face.
+
+Document: the function's docstring in keras 3.15.1, the text of https://keras.io/api/ops/nn/#dot_product_attention-function, one
+for all backends. The sentences relied on:
+- "The query array with the shape of (B, T, N, H)", "The key array with the shape of (B, S, K, H). When K equals N, multi-headed
+  attention (MHA) is performed. Otherwise, grouped query attention (GQA) is performed if N is a multiple of K. and multi-query
+  attention (MQA) is performed if K==1 (a special case of GQA)", "The value array with the same shape of key";
+- masks: "Optional bias array to be added to logits. The shape must be broadcastable to (B, N, T, S)"; "Optional mask array used
+  to filter out logits. It is a boolean mask where True indicates the element should take part in attention. For an additive
+  mask, users should pass it to bias. The shape must be broadcastable to (B, N, T, S)". So any rank and any axes of length 1;
+- scale: "Optional scale for the logits. If None, the scale will be set to 1.0 / sqrt(H)";
+- "is_causal: Whether to apply causal mask". Which diagonal that is where T is not S is not said: the flag is asked where the
+  problem has it at the top left, a mask elsewhere.
+attn_logits_soft_cap "is only supported in JAX TPU backend", and flash_attention is left at its default. Nothing is said on
+precision, empty rows, NaN, determinism, batches: nothing is claimed.
+float64 is offered on TensorFlow alone: elsewhere keras.backend.result_type "attempts to match the result of jnp.result_type" and
+makes float32 of it, so that no operation has a result of that type.
+"""
+
+import keras
+import ml_dtypes
+
+from attest import Unsupported
+
+from ._arguments import given, laid
+from ._array_sdpa import ArraySdpa, Asked, STORED
+from ._masks import added_to, keep_of, narrowed, shaped, starts_top_left
+
+
+class Sdpa(ArraySdpa):
+    library = "keras"
+    forms = {
+        "mask": ["narrowed", "full", "lowest"],  # length 1 where it is broadcast, written out, of the lowest rank
+        "mask_type": ["bool", "bias"],
+        "causal": ["flag", "mask"],
+        "scale": ["as_called", "explicit"],
+    }
+    # Processors and XLA take subnormals for zero here and there, and nothing promises otherwise.
+    contract = {"flush_to_zero": True}
+
+    def __init__(self, backend, **pinned):
+        super().__init__(backend, **pinned)
+        self.backend = backend
+        self.dtypes = ("f32", "bf16", "f16") + (("f64",) if backend == "tensorflow" else ())
+        if keras.config.backend() != backend:
+            raise RuntimeError(f"this process has Keras on {keras.config.backend()} already, and there is one backend a process")
+        self.version = f"keras {keras.__version__}, {backend} {__import__(backend).__version__}"
+
+    def asked(self, call):
+        if call.softcap > 0:
+            raise Unsupported("attn_logits_soft_cap is only supported in JAX TPU backend")
+        said = self.said(call)
+        arguments = {name: laid(call, view, "blhd") for name, view in (("query", "q"), ("key", "k"), ("value", "v"))}
+        flag = said["causal"] == "flag" and call.causal and starts_top_left(call)
+        keep = keep_of(call, None if call.keep is None else narrowed(call.keep), causal=not flag)
+        bias = None if call.bias is None else narrowed(call.bias)
+        if keep is not None and said["mask_type"] == "bias":
+            keep, bias = None, added_to(call, keep, call.dtype, bias)
+        if bias is not None:
+            arguments["bias"] = given(shaped(bias, call, said["mask"]), call.dtype, call)
+        if keep is not None:
+            arguments["mask"] = given(shaped(keep, call, said["mask"]), "bool", call)
+        options = {"is_causal": True} if flag else {}
+        if not call.scale_is_default or said["scale"] == "explicit":
+            options["scale"] = call.scale
+        return Asked(arguments, options, "blhd")
+
+    def run(self, asked, said):
+        return keras.ops.dot_product_attention(**{name: tensor(a) for name, a in asked.arguments.items()}, **asked.options)
+
+    def array(self, output):
+        array = keras.ops.convert_to_numpy(output)
+        return array.astype(ml_dtypes.bfloat16) if keras.backend.standardize_dtype(output.dtype) == "bfloat16" else array
+
+    def made(self, argument):
+        return f'keras.ops.convert_to_tensor({argument.text}, "{STORED[argument.dtype]}")'
+
+    def head(self, asked, said):
+        return f'import os\nos.environ["KERAS_BACKEND"] = "{self.backend}"\nimport keras\n'
+
+    def called(self, arguments, asked, said):
+        return f"np.asarray(keras.ops.convert_to_numpy(keras.ops.dot_product_attention({arguments})), np.float64)"
+
+
+def tensor(argument):
+    array = argument.array.view(ml_dtypes.bfloat16) if argument.dtype == "bf16" else argument.array
+    return keras.ops.convert_to_tensor(array, STORED[argument.dtype])

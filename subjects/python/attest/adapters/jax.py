@@ -1,0 +1,16 @@
+"""Subjects jax:NAME: the attention of JAX on the CPU.
+
+The contract, with the sentences of the document it comes from, is in _jax_sdpa.py; _jax_explicit.py is attention in the
+steps of jax.numpy, which XLA fuses.
+"""
+
+from functools import partial
+
+from ._jax_explicit import Explicit
+from ._jax_sdpa import Residual, Sdpa
+
+SUBJECTS = {
+    "sdpa": partial(Sdpa, "sdpa", implementation="xla"),
+    "sdpa-residual": partial(Residual, "sdpa-residual", implementation="xla"),
+    "explicit": partial(Explicit, "explicit"),
+}
