@@ -2,7 +2,6 @@
 
 from . import _onnx_script as onnx_script
 
-NEWLINE = "\n"
 # GraphOptimizationLevel of each value of the form `optimisation`.
 LEVELS = {"all": "ORT_ENABLE_ALL", "extended": "ORT_ENABLE_EXTENDED", "basic": "ORT_ENABLE_BASIC", "none": "ORT_DISABLE_ALL"}
 
@@ -12,6 +11,7 @@ def source(node, call):
     level = ""
     if node.optimisation != "all":
         level = f"options.graph_optimization_level = ort.GraphOptimizationLevel.{LEVELS[node.optimisation]}\n"
+    rolled = f"got = np.stack([np.roll(sample, n, 1) for sample, n in zip(got, {node.ahead})])\n" if node.ahead else ""
     return f"""\
 import onnxruntime as ort
 {onnx_script.model(node, call)}options = ort.SessionOptions()
@@ -21,7 +21,7 @@ options.intra_op_num_threads, options.log_severity_level = {node.threads}, 4  # 
 {_in_place(node) if node.shared else f"    got = session.run({node.outputs[:1]}, feed)[0]"}{onnx_script.outside(node, call)}
 except Exception as error:
     raise SystemExit(f"refused: {{str(error).strip()}}")
-{f"got = np.stack([np.roll(sample, n, 1) for sample, n in zip(got, {node.ahead})]){NEWLINE}" if node.ahead else ""}"""
+{rolled}"""
 
 
 def _in_place(node):
