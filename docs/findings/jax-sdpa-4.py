@@ -1,6 +1,6 @@
 # jax:sdpa fails policy-bound, version jax 0.10.2
 # law: RN(lo) <= out <= RN(hi), RN(lo) <= lse <= RN(hi)
-# seen: out[0,0,0,0] = 0, expected 0.5, permitted 0.49999740965243394 .. 0.500002590347566 (1.93e+05 x the permitted distance)
+# seen: out[0,0,0,0] = 0, expected 0.5, permitted 0.49999687320954384 .. 0.5000031267904561 (1.6e+05 x the permitted distance)
 # problem: op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 window_left=2147483647 values=constant:1 q_form=zero k_form=zero seed=0 edit=v[0,0,0,0]:0x0p+0
 import numpy as np
 
@@ -23,7 +23,7 @@ with np.errstate(invalid='ignore'):  # a row with every score at -inf has no def
 
 at = (0, 0, 0, 0)
 print('expected', expected[at])
-print('a kernel that keeps the policy f32 returns something in [0.49999740965243394, 0.500002590347566]')
+print('a kernel that keeps the policy f32 returns something in [0.49999687320954384, 0.5000031267904561]')
 
 import jax, jax.numpy as jnp
 try:

@@ -1,6 +1,6 @@
 # paddle:sdpa fails policy-bound, version paddlepaddle 3.3.1
 # law: RN(lo) <= out <= RN(hi), RN(lo) <= lse <= RN(hi)
-# seen: out[0,0,0,0] = 0.7310585975646973, expected 0.5, permitted 0.49999740965243394 .. 0.500002590347566 (8.92e+04 x the permitted distance)
+# seen: out[0,0,0,0] = 0.7310585975646973, expected 0.5, permitted 0.49999687320954384 .. 0.5000031267904561 (7.39e+04 x the permitted distance)
 # problem: op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x0p+0 values=constant:1 seed=0 edit=k[0,0,0,0]:0x0p+0;v[0,0,0,0]:0x0p+0
 import numpy as np
 
@@ -20,7 +20,7 @@ with np.errstate(invalid='ignore'):  # a row with every score at -inf has no def
 
 at = (0, 0, 0, 0)
 print('expected', expected[at])
-print('a kernel that keeps the policy f32 returns something in [0.49999740965243394, 0.500002590347566]')
+print('a kernel that keeps the policy f32 returns something in [0.49999687320954384, 0.5000031267904561]')
 
 import paddle, paddle.compat.nn.functional
 paddle.set_device("cpu")

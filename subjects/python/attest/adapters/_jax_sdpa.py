@@ -45,8 +45,8 @@ class Jax(ArraySdpa):
     library = "jax"
     version = f"jax {jax.__version__}"
     dtypes = ("f32", "f64", "bf16", "f16")
-    # XLA computes with subnormals of the processor taken for zero, and nothing promises otherwise.
-    contract = {"flush_to_zero": True}
+    # XLA computes with subnormals taken for zero, and nothing promises otherwise.
+    contract = ArraySdpa.contract | {"flush_to_zero": True}
     static = ()
     calls = 0
 

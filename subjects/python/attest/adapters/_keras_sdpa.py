@@ -27,6 +27,14 @@ from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._masks import added_to, keep_of, narrowed, shaped, starts_top_left
 
 
+# XLA and TensorFlow compute with subnormals taken for zero, the processor's products of bfloat16 on PyTorch do, whose exp for
+# float32 is off by 20 ulp (_torch_call.py); nothing promises otherwise.
+_NO_PROMISE = {
+    "numpy": {}, "jax": {"flush_to_zero": True}, "tensorflow": {"flush_to_zero": True},
+    "torch": {"exp_ulp": {"f32": 20}, "flush_to_zero": {"bf16": True}},
+}
+
+
 class Sdpa(ArraySdpa):
     library = "keras"
     forms = {
@@ -35,12 +43,11 @@ class Sdpa(ArraySdpa):
         "causal": ["flag", "mask"],
         "scale": ["as_called", "explicit"],
     }
-    # Processors and XLA take subnormals for zero here and there, and nothing promises otherwise.
-    contract = {"flush_to_zero": True}
 
     def __init__(self, backend, **pinned):
         super().__init__(backend, **pinned)
         self.backend = backend
+        self.contract = ArraySdpa.contract | _NO_PROMISE[backend]
         self.dtypes = ("f32", "bf16", "f16") + (("f64",) if backend == "tensorflow" else ())
         if keras.config.backend() != backend:
             raise RuntimeError(f"this process has Keras on {keras.config.backend()} already, and there is one backend a process")

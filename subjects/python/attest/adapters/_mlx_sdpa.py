@@ -44,7 +44,10 @@ class Sdpa(ArraySdpa):
         "causal": ["word", "mask"],  # "causal"
     }
     supports = {"bias_dtypes": ["same", "f32", "f16", "bf16"]}
-    contract = {"policy": {"f32": "f32", "f64": "f64,softmax=f32", "f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32"}}
+    contract = {
+        "policy": {"f32": "f32", "f64": "f64,softmax=f32", "f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32"},
+        "exp_ulp": dict.fromkeys(dtypes, ArraySdpa.contract["exp_ulp"]["f32"]),
+    }
 
     def asked(self, call):
         if call.softcap > 0:
