@@ -92,7 +92,8 @@ std::string text_of(const Named& named) {
   if (named.file.empty())
     throw refusal("the entry does not say which file holds its subject " + name + ": name it, " + named.option +
                   " PATH:" + name);
-  const std::string path = path_from_here(named.file), text = path + ":" + name;
+  const std::string path = path_from_here(named.file);
+  std::string text = path + ":" + name;
   std::error_code error;
   if (!std::filesystem::is_regular_file(named.file, error))
     throw refusal("the subject of the entry is " + name + " in " + path +

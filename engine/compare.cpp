@@ -57,6 +57,7 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<std::size_t>&
 SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vector<Format>& dtypes,
                      const std::optional<Policy>& policy) {
   std::vector<std::size_t> places;
+  places.reserve(dtypes.size());
   for (const Format dtype : dtypes)
     places.push_back(static_cast<std::size_t>(std::ranges::find(info.dtypes, dtype) - info.dtypes.begin()));
   info.dtypes = dtypes;

@@ -135,7 +135,7 @@ Verdict compare_saved(SavedCall call, const Contract& saved, Subject& subject, c
                       bool bits) {
   if (!subject.info().supports.lse) call.lse = {};
   Comparison comparison(std::move(call), saved, its, saved_first, bits);
-  const Verdict seen = comparison.once(subject);
+  Verdict seen = comparison.once(subject);
   if (!is_finding(seen.kind) || !subject.renew()) return seen;
   Verdict again = comparison.once(subject);
   return is_finding(again.kind) ? std::move(again) : flaky_verdict(seen, "a fresh instance does not show it");

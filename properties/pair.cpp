@@ -14,10 +14,8 @@
 namespace attest::properties {
 namespace {
 
-using oracle::Enclosure;
 using oracle::Expect;
 using oracle::Outcome;
-using oracle::Rounding;
 
 bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
