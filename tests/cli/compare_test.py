@@ -35,8 +35,11 @@ def mine(q, k, v, *, scale, causal=None):
 
 
 class Drawn(Cli):
+    campaigns = 0
+
     def summary(self, *words, status, **how):
-        done = self.attest("compare", *words, "--json", "-", **how)
+        self.campaigns += 1  # two of one second and seed would share a folder
+        done = self.attest("compare", *words, "-o", f"campaign-{self.campaigns}", "--json", "-", **how)
         self.assertEqual(done.returncode, status, done.stderr + done.stdout)
         return json.loads(done.stdout)
 
