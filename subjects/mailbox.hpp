@@ -19,12 +19,12 @@ namespace attest {
 // both with a full fence in between, so that one of them sees the other.
 struct MailboxLayout {
   static constexpr int version = 1;
-  static constexpr std::size_t asked = 64;           // u64 of attest: the trip
-  static constexpr std::size_t answered = 128;       // u64 of the worker: the trip * 65536 + how many of its calls
-  static constexpr std::size_t attest_waits = 192;   // u64 of attest: 1 while it sleeps
-  static constexpr std::size_t worker_waits = 256;   // u64 of the worker
-  static constexpr std::size_t message = 4096;       // of the trip (packed_call.hpp)
-  static constexpr std::size_t records = 64 * 1024;  // one a call
+  static constexpr std::size_t asked = 64;          // u64 of attest: the trip
+  static constexpr std::size_t answered = 128;      // u64 of the worker: the trip * 65536 + how many of its calls
+  static constexpr std::size_t attest_waits = 192;  // u64 of attest: 1 while it sleeps
+  static constexpr std::size_t worker_waits = 256;  // u64 of the worker
+  static constexpr std::size_t message = 4096;      // of the trip (packed_call.hpp)
+  static constexpr std::size_t records = 65536;     // one a call
   static constexpr std::size_t most_calls = 256;
   static constexpr std::size_t bytes = records + most_calls * 16;
   static constexpr std::size_t longest_message = records - message;
