@@ -172,7 +172,7 @@ class Device(unittest.TestCase):
                 c = call(b=2, hq=2, lq=3, lk=4, d=5, dtype=dtype)
                 c.k = c.k.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2)
                 in_an_arena(c, 1)
-                source = moved.script(c, ".").replace("sys.argv[0]", repr(__file__))
+                source = moved.script(c, Path(__file__).parent).replace("sys.argv[0]", repr(__file__))
                 moved.attention(c)
                 want = c.out if dtype != "bf16" else (c.out.astype(np.uint32) << 16).view(np.float32)
                 np.testing.assert_array_equal(script_output(source, c), want)
