@@ -1,15 +1,20 @@
-"""The documents that the adapters' tables REFUSED name, as they are installed: what test_refusals.py looks a sentence up in.
+"""The documents that the adapters' tables REFUSED and DOCUMENTS name, as they are installed, for test_refusals.py to look
+sentences up in.
 
 docstring of NAME, source of MODULE       of a Python object by its dotted name
 signature of NAME                         NAME(its parameters), so that a list of parameters can be quoted as a whole
-schema of DOMAIN OP-VERSION               of an ONNX operator: its text and those of its inputs, outputs and attributes
+schema of DOMAIN OP-VERSION               of an ONNX operator: its text and those of its inputs, outputs, attributes and types
 attributes, inputs, outputs of the same   [names with their types]
 kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]
+errors of MODULE                          what a compiled module can print: the words in which a library refuses
 page NAME                                 a page that is not installed: the adapter's head has to quote it
 """
 
+import functools
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 _KINDS = {}
 
@@ -64,6 +69,13 @@ def _signature(name):
 
 
 @_kind
+@functools.cache
+def _errors(name):
+    printed = re.findall(rb"[\t\x20-\x7e]{8,}", Path(importlib.import_module(name).__file__).read_bytes())
+    return b"\n".join(printed).decode("ascii")
+
+
+@_kind
 def _page(head):
     return head
 
@@ -84,7 +96,8 @@ def _operator(name):
 def _schema(name):
     schema = _operator(name)
     parts = [*schema.inputs, *schema.outputs, *schema.attributes.values()]
-    return "\n".join([schema.doc, *(f"{part.name}: {part.description}" for part in parts)])
+    types = [types.description for types in getattr(schema, "type_constraints", [])]  # ONNX Runtime's show none
+    return "\n".join([schema.doc, *(f"{part.name}: {part.description}" for part in parts), *types])
 
 
 @_kind

@@ -1,16 +1,18 @@
-"""Every Unsupported that an adapter raises rests on a sentence of its library's documents.
+"""Every Unsupported that an adapter raises rests on a sentence of its library's documents, and what it quotes stands there.
 
 An adapter that raises attest.Unsupported("reason") has a table in the same file,
 
     REFUSED = {"reason": ("document", "sentence"), ...}     or a list of such pairs
 
-with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is.
+with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is. What
+describe tells as `documents` are such pairs, too, in the subject's attribute of that name.
 
 Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks
 the sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
 """
 
 import ast
+import importlib
 import sys
 import unittest
 from pathlib import Path
@@ -19,6 +21,7 @@ import refusal_documents as documents
 from need_package import need
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "subjects" / "python" / "attest" / "adapters"
+sys.path.insert(0, str(ADAPTERS.parents[1]))
 
 
 class Module:
@@ -55,13 +58,19 @@ class Module:
     def pairs(self, node):
         """(document, sentence) of each pair of an entry."""
         node = self.constants[node.id] if isinstance(node, ast.Name) else node
-        entries = node.elts if isinstance(node, ast.List) else [node]
-        return [tuple(self.texts(part)[0] for part in entry.elts) for entry in entries]
+        if isinstance(node, ast.List):
+            return [pair for entry in node.elts for pair in self.pairs(entry)]
+        return [tuple(self.texts(part)[0] for part in node.elts)]
 
 
-def modules(prefix=""):
+def families(package):
+    """The adapters whose documents are installed with the package."""
+    return ("onnxruntime", "onnx") if package == "onnxruntime" else (package,)
+
+
+def modules(package=None):
     """Of all adapters, or of those of one package."""
-    names = (f"{prefix}.py", f"_{prefix}_") if prefix else ("",)
+    names = tuple(name for family in families(package) for name in (f"{family}.py", f"_{family}_")) if package else ("",)
     return [Module(path) for path in sorted(ADAPTERS.glob("*.py")) if path.name.startswith(names)]
 
 
@@ -87,7 +96,6 @@ class Tables(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def test_every_sentence_stands_in_its_document(self):
-        sys.path.insert(0, str(ADAPTERS.parents[1]))
         held = 0
         for module in modules(PACKAGE):
             for reason, rests in module.refused.items():
@@ -96,6 +104,32 @@ class Documents(unittest.TestCase):
                         self.assertIn(documents.plain(sentence), documents.plain(documents.text(document, module.head)))
                         held += 1
         self.assertGreater(held, 0)
+
+    def test_what_describe_quotes_stands_in_its_document(self):
+        for family in families(PACKAGE):
+            for name, make in importlib.import_module(f"attest.adapters.{family}").SUBJECTS.items():
+                subject = make()
+                told = subject.describe().get("documents", {})
+                for about, pairs in getattr(subject, "documents", {}).items():
+                    with self.subTest(f"{family}:{name}", about=about):
+                        self.hold(subject, about, pairs if isinstance(pairs, list) else [pairs], told)
+
+    def hold(self, subject, about, pairs, told):
+        from attest.adapters._forms import words  # needs NumPy
+
+        for document, sentence in pairs:
+            if not document.startswith("page "):
+                self.assertIn(documents.plain(sentence), documents.plain(documents.text(document, "")))
+        if about.startswith("form."):
+            form, _, value = about.removeprefix("form.").partition("=")
+            self.assertIn(value or subject.first[form], words(subject.forms[form]))
+            if form not in subject.offered():
+                self.assertNotIn(about, told)
+                return
+        self.assertEqual(len(told[about]), len(pairs))
+        for text, (_, sentence) in zip(told[about], pairs):
+            self.assertTrue(text.endswith(f': "{sentence}"'), text)
+            self.assertLessEqual(len(text.encode()), 400)  # docs/plugin.md
 
     def test_a_sentence_that_nobody_wrote_is_not_there(self):
         for module in modules(PACKAGE):

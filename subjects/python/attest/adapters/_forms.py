@@ -11,6 +11,7 @@ class Formed:
     has all others at their first: what a name such as Attention-3d is short for."""
 
     forms = {}
+    documents = {}  # (document, sentence), or a list of such, by what they are about
 
     def __init__(self, name, **pinned):
         self.name = name
@@ -30,6 +31,13 @@ class Formed:
                 if isinstance(entry, dict) and entry["value"] == value:
                     contract = contract | entry["contract"]
         return contract
+
+    def quoted(self, cited):
+        """describe's `documents`: cited(document, sentence) of each, but for what is said of forms that are not offered."""
+        offered = {f"form.{form}{end}" for form, values in self.offered().items()
+                   for end in ("", *(f"={value}" for value in words(values)))}
+        return {about: [cited(*pair) for pair in (pairs if isinstance(pairs, list) else [pairs])]
+                for about, pairs in self.documents.items() if about in offered or not about.startswith("form.")}
 
     def said(self, call):
         """The value in effect of each form."""

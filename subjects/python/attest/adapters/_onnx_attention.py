@@ -1,26 +1,13 @@
 """The ONNX standard operator Attention on ONNX Runtime's CPUExecutionProvider.
 
-Document: "Attention", versions 23 and 24, in the operator schemas of ONNX 1.23. The sentences relied on:
-- diagonal: "query `i` attends key `j` iff `j <= i + offset`"; "`offset = past_sequence_length` when `past_key` is
-  provided; `offset = nonpad_kv_seqlen - q_sequence_length` (per batch) when an external cache is indicated by
-  `nonpad_kv_seqlen` without `past_key`; `offset = 0` when neither is provided";
-- empty rows: "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a zero
-  output row, not `NaN`" (an erratum of ONNX 1.23, "no opset bump", so it holds for models already written);
-- masks: "a boolean mask where a value of `True` indicates that the element should take part in attention, or a float
-  mask of the same type as query, key, value that is added to the attention score"; "Shape must be broadcastable to
-  `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`"; a boolean mask's "disallowed positions
-  contribute `-inf` to the bias, while a float `attn_mask` is added to the attention scores rather than disabling
-  positions";
+Document: "Attention", versions 23 and 24, in the operator schemas of ONNX 1.23. DOCUMENTS has the sentences relied on. How they
+are read:
+- empty rows: the erratum that makes them zero has no opset bump, so it holds for models already written;
 - softcap: the pattern is MatMul, softcap, Add, Softmax, so before the mask;
-- precision: the function body gives every step the type of Q, and "If softmax precision is not provided, the same
-  precision as the input of softmax (Q and K) is used";
-  With softmax_precision, "the floating-point precision used in softmax computation", the body casts to it before Softmax and
-  back behind it;
-- scale: "scale `Q`, `K` by `sqrt(scale)` before matmul": a negative scale is outside the operator, zero is inside.
-  scale and softcap are 32-bit attributes;
-- a mask's "last dimension can also be shorter than `total_sequence_length` and will be padded to
-  `total_sequence_length` with negative infinity": of length 1 it could mean either, and is not asked;
-- nonpad_kv_seqlen "should not be used together with `past_key` and `past_value` inputs".
+- precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
+  behind it;
+- a negative scale has no root and is outside the operator, zero is inside. scale and softcap are 32-bit attributes;
+- a last dimension of length 1 could be a short mask or a broadcast one, and is not asked.
 Nothing is said on determinism, on batches, on NaN: nothing is claimed. Version 25 adds windows, which onnxruntime
 1.31 refuses ("Unrecognized attribute: left_window_size"). bfloat16 is in the type list, but without a kernel here;
 double has no kernel either and runs as the function body.
@@ -32,7 +19,7 @@ from attest import Unsupported
 
 from ._masks import BOTTOM_RIGHT, lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, attribute, check, describe, heads_inside, past_length, scale_attribute,
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, attribute, check, heads_inside, past_length, scale_attribute,
     session, split,
 )
 from ._onnx_node import Node
@@ -41,15 +28,58 @@ ELEMENT = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
-_SHAPE = ("schema of ai.onnx Attention-24",
-          "Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`")
+_SCHEMA = "schema of ai.onnx Attention-24"
+_ROOTS = (_SCHEMA, "scale `Q`, `K` by `sqrt(scale)` before matmul.")
+_SHAPE = (_SCHEMA, "Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`")
+_SHORTER = (_SCHEMA, "The last dimension can also be shorter than `total_sequence_length` and will be padded to "
+                     "`total_sequence_length` with negative infinity.")
 REFUSED = {
-    "Attention scales Q and K by sqrt(scale): a negative scale has none": (
-        "schema of ai.onnx Attention-24", "scale `Q`, `K` by `sqrt(scale)` before matmul"),
+    "Attention scales Q and K by sqrt(scale): a negative scale has none": _ROOTS,
     "this mask varies along more than it has axes for": _SHAPE,
     "this mask varies along more than the keys": _SHAPE,
-    "the last key is attended to: no shorter mask says this": (
-        "schema of ai.onnx Attention-24", "will be padded to `total_sequence_length` with negative infinity"),
+    "the last key is attended to: no shorter mask says this": _SHORTER,
+}
+DOCUMENTS = {
+    "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
+                        "query `i` attends key `j` iff `j <= i + offset`"),
+    "align": (_SCHEMA, "`offset = past_sequence_length` when `past_key` is provided; `offset = nonpad_kv_seqlen - "
+                       "q_sequence_length` (per batch) when an external cache is indicated by `nonpad_kv_seqlen` without "
+                       "`past_key`; `offset = 0` when neither is provided"),
+    "gqa": (_SCHEMA, "`q_num_heads > kv_num_heads`, `q_num_heads % kv_num_heads == 0`"),
+    "bias": [(_SCHEMA, "a float mask of the same type as query, key, value that is added to the attention score."), _SHAPE],
+    "keep": [
+        (_SCHEMA, "A boolean mask where a value of `True` indicates that the element should take part in attention"),
+        (_SCHEMA, "a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), "
+                  "while a float `attn_mask` is added to the attention scores rather than disabling positions"),
+        _SHAPE,
+    ],
+    "kv_lengths": (_SCHEMA, "A vector of integers of shape `(batch_size,)` that indicates the number of valid (ie, non-padding) "
+                            "tokens in each sample. A padding mask can be derived from this. This should not be used together "
+                            "with `past_key` and `past_value` inputs"),
+    "softcap": (_SCHEMA, "Softcap value for attention weights."),
+    "softcap_before_bias": (
+        _SCHEMA, "If set to `1`, qk_matmul_output is the output after the softcap operation (before mask addition)."),
+    "scale": [(_SCHEMA, "Scaling factor applied to $Q*K^T$."), _ROOTS],
+    "empty_row": (_SCHEMA, "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a "
+                           "zero output row, not `NaN`"),
+    "policy": (_SCHEMA, "If softmax precision is not provided, the same precision as the input of softmax (Q and K) is used."),
+    "form.opset": (_SCHEMA, "Errata (in-place behavioral correction, no opset bump)"),
+    "form.layout": (
+        _SCHEMA, "4D tensor with shape `(batch_size, q_num_heads, q_sequence_length, head_size)` or 3D tensor with shape "
+                 "`(batch_size, q_sequence_length, q_hidden_size)`."),
+    "form.mask=short": _SHORTER,
+    "form.mask_type": (_SCHEMA, "Two types of masks are supported: a boolean mask"),
+    "form.past": (
+        _SCHEMA, "The Attention op performs a Concat operation on the past and incoming key and value to form the present key "
+                 "and value, respectively."),
+    "form.scale": (_SCHEMA, "Default value is `1/sqrt(head_size)`."),
+    "form.qk_output": (_SCHEMA, "If set to `0`, qk_matmul_output is the output of qk matmul."),
+    "form.qk_output=1": (_SCHEMA, "If set to `1`, qk_matmul_output is the output after the softcap operation"),
+    "form.qk_output=2": (
+        _SCHEMA, "If set to `2`, qk_matmul_output includes the attention mask and softcap (if provided) applied to the output of "
+                 "qk matmul."),
+    "form.qk_output=3": (_SCHEMA, "If set to `3`, qk_matmul_output is the output after the softmax operation."),
+    "form.softmax_precision": (_SCHEMA, "The floating-point precision used in softmax computation."),
 }
 
 
@@ -61,6 +91,7 @@ def _softmax_in(precision):
 class Attention(Operator):
     """ai.onnx Attention."""
 
+    documents = DOCUMENTS
     forms = {
         "opset": ["24", "23"],  # 24 adds nonpad_kv_seqlen
         "layout": ["4d", "3d"],  # (B, H, L, D) or (B, L, H*D)
@@ -77,11 +108,11 @@ class Attention(Operator):
         supports = {"gqa": True, "softcap": True}
         if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
-        return describe(TYPES, supports, {
+        return self.described(TYPES, supports, {
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "empty_row": "zero",
             "softcap_before_bias": True,
-        }, self.offered())
+        })
 
     def node(self, call):
         check(call, "Attention", TYPES)

@@ -6,6 +6,7 @@ from attest import Unsupported
 
 from ._forms import Formed
 from ._masks import TOP_LEFT, windowed
+from ._onnx_documents import cited
 
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
@@ -29,37 +30,48 @@ def session(said, **named):
 _ATTRIBUTES = [
     ("attributes of ai.onnx Attention-24", "[is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, "
                                            "scale FLOAT, softcap FLOAT, softmax_precision INT]"),
-    ("attributes of com.microsoft MultiHeadAttention-1",
-     "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]"),
+    ("attributes of com.microsoft MultiHeadAttention-1", "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional "
+                                                         "INT]"),
+]
+_NUMBERS = [
+    ("attributes of ai.onnx Attention-24", "scale FLOAT, softcap FLOAT,"),
+    ("attributes of com.microsoft MultiHeadAttention-1", "scale FLOAT,"),
+    ("attributes of com.microsoft GroupQueryAttention-1", "scale FLOAT, sliding_window_cache INT, smooth_softmax INT, softcap "
+                                                          "FLOAT,"),
+    ("attributes of com.microsoft Attention-1", "scale FLOAT,"),
+    ("attributes of com.microsoft DecoderMaskedMultiHeadAttention-1", "scale FLOAT]"),
 ]
 _OFFSET = ("schema of ai.onnx Attention-24", "`offset = past_sequence_length` when `past_key` is provided")
 REFUSED = {
     "{op} has no {call.dtype} kernel in this build": [
         ("kernels of ai.onnx Attention", "[tensor(float), tensor(float16)]"),
-        ("kernels of com.microsoft MultiHeadAttention", "[tensor(float)]")],
+        ("kernels of com.microsoft MultiHeadAttention", "[tensor(float)]"),
+        ("kernels of com.microsoft GroupQueryAttention", "[tensor(float), tensor(float16)]"),
+        ("kernels of com.microsoft Attention", "[tensor(float)]"),
+        ("kernels of com.microsoft DecoderMaskedMultiHeadAttention", "[tensor(float)]"),
+        ("kernels of ai.onnx Softmax", "[tensor(double), tensor(float)]")],
     "{op} has no sliding window in this version": _ATTRIBUTES,
     "{op} does not return the log-sum-exp": [
         ("outputs of ai.onnx Attention-24", "[Y, present_key, present_value, qk_matmul_output]"),
-        ("outputs of com.microsoft MultiHeadAttention-1", "[output, present_key, present_value, qk]")],
+        ("outputs of com.microsoft MultiHeadAttention-1", "[output, present_key, present_value, qk]"),
+        ("outputs of com.microsoft GroupQueryAttention-1", "[output, present_key, present_value, output_qk]"),
+        ("outputs of com.microsoft Attention-1", "[output, present]"),
+        ("outputs of com.microsoft DecoderMaskedMultiHeadAttention-1", "[output, present_key, present_value, qk]"),
+        ("schema of ai.onnx Softmax-13", "contains the Softmax values of the corresponding input.")],
     "{op} takes a bias of the query's type only": [
-        ("schema of ai.onnx Attention-24",
-         "a float mask of the same type as query, key, value that is added to the attention score"),
-        ("inputs of com.microsoft MultiHeadAttention-1", "attention_bias T,")],
-    "this {name} is no 32-bit float, which is what the attribute holds": _ATTRIBUTES,
+        ("schema of ai.onnx Attention-24", "a float mask of the same type as query, key, value that is added to the attention "
+                                           "score"),
+        ("inputs of com.microsoft MultiHeadAttention-1", "attention_bias T,"),
+        ("inputs of com.microsoft GroupQueryAttention-1", "attention_bias T,"),
+        ("inputs of com.microsoft Attention-1", "attention_bias T,"),
+        ("inputs of com.microsoft DecoderMaskedMultiHeadAttention-1", "attention_bias T,"),
+        ("inputs of ai.onnx Add-14", "[A T, B T]")],
+    "this {name} is no 32-bit float, which is what the attribute holds": _NUMBERS,
     "a past moves the diagonal off the top left": _OFFSET,
     "a past moves the diagonal by the same length for every sample": (
         "schema of com.microsoft MultiHeadAttention-1", "(batch_size, num_heads, past_sequence_length, head_size)"),
     "more queries than keys under a bottom-right diagonal: a past has no negative length": _OFFSET,
 }
-
-
-def describe(dtypes, supports, contract, forms):
-    always = {
-        "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
-        "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
-    }
-    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False,
-            "supports": {**always, "forms": forms, **supports}, "contract": contract}
 
 
 def scale_attribute(call, form):
@@ -170,6 +182,15 @@ class Operator(Formed):
         super().__init__(name, **pinned)
         self.engine = engine
         self.version = engine.versions()
+
+    def described(self, dtypes, supports, contract):
+        always = {
+            "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
+            "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
+        }
+        return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False,
+                "supports": {**always, "forms": self.offered(), **supports}, "contract": contract,
+                "documents": self.quoted(cited)}
 
     def attention(self, call):
         node = self.node(call)

@@ -1,9 +1,8 @@
 """ONNX's reference evaluator, onnx.reference.ReferenceEvaluator, which computes a model with NumPy.
 
-Document: the docstring of onnx.reference.ReferenceEvaluator in ONNX 1.23, https://onnx.ai/onnx/api/reference.html: "This is a
-pure python implementation of ONNX specifications. Mismatches may remain between the official specifications and the
-implementation here. In the case of such a mismatch, the official spec overrides this implementation." So what an operator means,
-and what a result is held to, is its schema. There is nothing to set: no threads, no optimisation.
+Document: the docstring of onnx.reference.ReferenceEvaluator in ONNX 1.23, https://onnx.ai/onnx/api/reference.html: the official
+specification overrides the implementation (onnx.py quotes it). So what an operator means, and what a result is held to, is its
+schema. There is nothing to set: no threads, no optimisation.
 """
 
 import warnings

@@ -1,28 +1,12 @@
 """ONNX Runtime's contrib operator com.microsoft.Attention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
-- "The weights for input projection of Q, K and V are merged. The data is stacked on the second dimension. Its shape is
-  (input_hidden_size, hidden_size + hidden_size + v_hidden_size)"; bias: "Bias tensor with shape (hidden_size + hidden_size +
-  v_hidden_size) for input projection", an optional input;
-- "For self attention, kv_sequence_length equals to sequence_length (sequence length of Q)", and there is one input: as many new
-  keys as queries. "The total_sequence_length is past_sequence_length + kv_sequence_length";
-- past: "(2, batch_size, num_heads, past_sequence_length, head_size)"; "When there is past state, hidden dimension for Q, K and
-  V shall be the same". past_present_share_buffer: "Corresponding past and present are same tensor, its size is (2, batch_size,
-  num_heads, max_sequence_length, head_size)". "The qkv_hidden_sizes is required only when K and V have different hidden sizes";
-- unidirectional: "Whether every token can only attend to previous tokens", as in MultiHeadAttention;
-- mask_index: "raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length,
-  total_sequence_length) with value 0 for masked and 1 otherwise"; "When input has right-side padding, mask_index is one
-  dimension with shape (batch_size), where value is actual sequence length excluding padding. When input has left-side padding,
-  mask_index has shape (2 * batch_size), where the values are the exclusive end positions followed by the inclusive start
-  positions". Of "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds:
-  lengths of keys, then where each sample's queries and its keys start. The shape
-  "(batch_size, 1, max_sequence_length, max_sequence_length)" is not asked: "4D mask in attention cpu kernel is not supported",
-  as the operator answers;
-- mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f": finite, as in
-  MultiHeadAttention (docs/findings.md);
-- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)",
-  but "Attention cannot have both past and attention_bias", as the operator answers;
-- scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)".
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- the weights of the projections are merged and there is one input: as many new keys as queries;
+- unidirectional and mask_filter_value: as in MultiHeadAttention;
+- mask_index: of "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds:
+  lengths of keys, then where each sample's queries and its keys start. The mask of four dimensions is not asked: "4D mask in
+  attention cpu kernel is not supported", as the operator answers.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
 through inserted casts; bfloat16 is refused.
 
@@ -37,8 +21,11 @@ from attest import Unsupported
 
 from ._masks import BOTTOM_RIGHT, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, describe, heads_inside, scale_attribute, session, split,
+    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, heads_inside, scale_attribute, session, split,
     token_mask,
+)
+from ._onnx_documents import (
+    ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, SHARED_BUFFER, UNIDIRECTIONAL,
 )
 from ._onnx_node import Node
 
@@ -46,9 +33,64 @@ DTYPES = ("f16", "f32")
 _WIDEST = 1024  # of the projections, which have _WIDEST^2 elements, and rows of as many tokens
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft Attention-1"
+_ATTRIBUTES = ("attributes of com.microsoft Attention-1",
+               "[do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, qkv_hidden_sizes INTS, "
+               "rotary_embedding_dim INT, scale FLOAT, unidirectional INT]")
+_MERGED = (_SCHEMA, "The weights for input projection of Q, K and V are merged. The data is stacked on the second dimension.")
+_WIDTHS = (_SCHEMA, "When there is past state, hidden dimension for Q, K and V shall be the same.")
+_RIGHT = (_SCHEMA, "When input has right-side padding, mask_index is one dimension with shape (batch_size), where value is "
+                   "actual sequence length excluding padding.")
+_LEFT = (_SCHEMA, "When input has left-side padding, mask_index has shape (2 * batch_size), where the values are the exclusive "
+                  "end positions followed by the inclusive start positions.")
+REFUSED = {
+    "Attention has one num_heads for query, key and value": _ATTRIBUTES,
+    "Attention has no softcap": _ATTRIBUTES,
+    "kv_sequence_length equals to sequence_length in self-attention": (
+        _SCHEMA, "For self attention, kv_sequence_length equals to sequence_length (sequence length of Q)."),
+    "when there is past state, hidden dimension for Q, K and V shall be the same": _WIDTHS,
+    "Attention cannot have both past and attention_bias": (
+        "errors of onnxruntime.capi.onnxruntime_pybind11_state", "Attention cannot have both past and attention_bias"),
+    "a NaN or an infinity spreads over its row in the projections": _MERGED,
+    "projections wider than {_WIDEST} are not made": _MERGED,
+    "this mask differs between queries": [_RIGHT, _LEFT],
+    "this mask is no range of keys": [_RIGHT, _LEFT],
+}
+DOCUMENTS = {
+    "causal": (_SCHEMA, UNIDIRECTIONAL),
+    "align": (_SCHEMA, "The total_sequence_length is past_sequence_length + kv_sequence_length."),
+    "bias": (_SCHEMA, ATTENTION_BIAS),
+    "keep": [
+        (_SCHEMA, "raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length, "
+                  "total_sequence_length) with value 0 for masked and 1 otherwise"),
+        (_SCHEMA, FILTER_VALUE)],
+    "kv_lengths": [_RIGHT, (_SCHEMA, FILTER_VALUE)],
+    "scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.projection": _MERGED,
+    "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),
+    "form.hidden_sizes": (_SCHEMA, "The qkv_hidden_sizes is required only when K and V have different hidden sizes."),
+    "form.mask_index": (
+        _SCHEMA, "Attention mask with shape (batch_size, 1, max_sequence_length, max_sequence_length), (batch_size, "
+                 "total_sequence_length) or (batch_size, sequence_length, total_sequence_length), or index with shape "
+                 "(batch_size) or (2 * batch_size) or (3 * batch_size + 2)"),
+    "form.mask_index=ends_starts": _LEFT,
+    "form.past": [
+        (_SCHEMA, "past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size)"),
+        _WIDTHS],
+    "form.past=shared": [
+        (_SCHEMA, "Corresponding past and present are same tensor, its size is (2, batch_size, num_heads, max_sequence_length, "
+                  "head_size)"),
+        (_SCHEMA, SHARED_BUFFER)],
+    "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.filter_value": (_SCHEMA, FILTER_VALUE),
+}
+
+
 class ContribAttention(Operator):
     """com.microsoft Attention."""
 
+    documents = DOCUMENTS
     forms = {
         **SESSIONS,
         "constants": ["none", "mask", "weights"],
@@ -62,7 +104,7 @@ class ContribAttention(Operator):
     }
 
     def describe(self):
-        return describe(DTYPES, {"gqa": False, "softcap": False, "window": True}, {}, self.offered())
+        return self.described(DTYPES, {"gqa": False, "softcap": False, "window": True}, {})
 
     def node(self, call):
         check(call, "Attention", DTYPES, window=True)

@@ -1,25 +1,12 @@
 """ONNX Runtime's contrib operator com.microsoft.DecoderMaskedMultiHeadAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
-- "Multihead attention that supports input sequence length of 1"; "This op supports both Self and Cross Attention";
-- key: "Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads,
-  kv_sequence_length, head_size) for cross attention", and one head_size for values that are past;
-- mask_index: "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)". One query sees
-  what a causal mask, a window or a length leaves it, so these are said with it;
-- mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f": finite, as in
-  MultiHeadAttention (docs/findings.md);
-- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length,
-  total_sequence_length)", but "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention", as the
-  operator answers: a bias is said in self-attention;
-- past_key: "(batch_size, num_heads, past_sequence_length, head_size) for self attention"; "When past_present_share_buffer is
-  set, its shape is (batch_size, num_heads, max_sequence_length, head_size). The keys buffer is re-ordered in such a way that
-  its virtual sub-tensor of shape ... (batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become
-  (batch_size, num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`". The CPU refuses the first and
-  reads the second as if it were not reordered (docs/findings.md), so `shared` is what it reads and `reordered` what the
-  document says;
-- past_sequence_length: "When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0)";
-  "If not provided, the beam width will be assumed to be 1";
-- scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)".
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- one query sees what a causal mask, a window or a length leaves it, so these are said with mask_index;
+- mask_filter_value: finite, as in MultiHeadAttention (docs/findings.md);
+- attention_bias: a bias is said in self-attention;
+- past_key: the CPU refuses one without a shared buffer and reads the buffer as if it were not reordered (docs/findings.md), so
+  `shared` is what it reads and `reordered` what the document says.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
 through inserted casts.
 """
@@ -30,17 +17,65 @@ from attest import Unsupported
 
 from ._masks import keep_of, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, describe, heads_inside, scale_attribute, session,
+    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, heads_inside, scale_attribute, session,
     token_mask,
 )
+from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, SHARED_BUFFER
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft DecoderMaskedMultiHeadAttention-1"
+_ATTRIBUTES = ("attributes of com.microsoft DecoderMaskedMultiHeadAttention-1",
+               "[mask_filter_value FLOAT, num_heads INT, output_qk INT, past_present_share_buffer INT, scale FLOAT]")
+_ONE = (_SCHEMA, "Multihead attention that supports input sequence length of 1.")
+_KEY = (_SCHEMA, "Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads, "
+                 "kv_sequence_length, head_size) for cross attention")
+_REORDERED = (_SCHEMA, "(batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size, "
+                       "num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`.")
+REFUSED = {
+    "DecoderMaskedMultiHeadAttention supports input sequence length of 1": _ONE,
+    "DecoderMaskedMultiHeadAttention has one num_heads and one head_size": [
+        _ATTRIBUTES,
+        (_SCHEMA, "past_value with shape (batch_size, num_heads, kv_sequence_length, head_size) for cross attention"),
+        (_SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention")],
+    "DecoderMaskedMultiHeadAttention has no softcap": _ATTRIBUTES,
+    "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention": (
+        "errors of onnxruntime.capi.onnxruntime_pybind11_state",
+        "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention"),
+    "the keys buffer is reordered in parts of {x}": _REORDERED,
+}
+DOCUMENTS = {
+    "attention": [_ONE, (_SCHEMA, "This op supports both Self and Cross Attention")],
+    "bias": (_SCHEMA, ATTENTION_BIAS),
+    "keep": [
+        (_SCHEMA, "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)"),
+        (_SCHEMA, FILTER_VALUE)],
+    "kv_lengths": (_SCHEMA, FILTER_VALUE),
+    "scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.keys": _KEY,
+    "form.keys=shared": [
+        (_SCHEMA, "When past_present_share_buffer is set, its shape is (batch_size, num_heads, max_sequence_length, head_size)."),
+        (_SCHEMA, SHARED_BUFFER)],
+    "form.keys=reordered": [
+        (_SCHEMA, "The keys buffer is re-ordered in such a way that its virtual sub-tensor of shape (batch_size, num_heads, "
+                  "max_sequence_length, head_size)"),
+        _REORDERED],
+    "form.keys=past": (
+        _SCHEMA, "past state for key with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention"),
+    "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.beam": (_SCHEMA, "If not provided, the beam width will be assumed to be 1."),
+    "form.qk_output": (_SCHEMA, "Need output the cross attention MatMul(Q, K)"),
+    "form.filter_value": (_SCHEMA, FILTER_VALUE),
+}
+
+
 class DecoderMaskedMultiHeadAttention(Operator):
     """com.microsoft DecoderMaskedMultiHeadAttention."""
 
+    documents = DOCUMENTS
     forms = {
         **SESSIONS,
         # All keys as those of another sequence; the last one new and the others in a buffer, as the kernel reads it or as the
@@ -54,7 +89,7 @@ class DecoderMaskedMultiHeadAttention(Operator):
 
     def describe(self):
         supports = {"gqa": False, "softcap": False, "window": True, "dims": {"lq": [1, 1, 1], "dv": "=d"}}
-        return describe(DTYPES, supports, {}, self.offered())
+        return self.described(DTYPES, supports, {})
 
     def node(self, call):
         check(call, "DecoderMaskedMultiHeadAttention", DTYPES, window=True)

@@ -1,15 +1,11 @@
 """Attention as a graph of ONNX's standard operators on ONNX Runtime's CPUExecutionProvider, which may rewrite it.
 
-Documents: the operator schemas of ONNX 1.23, opset 21, and "Graph Optimizations in ONNX Runtime". The sentences relied on:
-- MatMul: "Matrix product that behaves like numpy.matmul"; Mul, Div and Add: "Performs element-wise binary multiplication" and
-  so on, "with Numpy-style broadcasting support"; Where: "Return elements, either from X or Y, depending on condition". Each
-  gives its output the type T of its inputs, so every step is one of the tensors' own type;
-- Softmax: "Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)". Of a row of -inf that is 0/0,
-  for which no document has a word: nothing is claimed;
-- Tanh: "Calculates the hyperbolic tangent of the given input tensor element-wise";
-- "ONNX Runtime provides various graph optimizations to improve performance", of the levels Basic, "semantics-preserving graph
-  rewrites which remove redundant nodes and redundant computation", Extended, "complex node fusions", and Layout. None is said
-  to change what is computed, so each is held to the same contract.
+Documents: the operator schemas of ONNX 1.23, opset 21, and the page "Graph Optimizations in ONNX Runtime",
+https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. DOCUMENTS has the sentences relied on. How
+they are read:
+- each operator gives its output the type T of its inputs, so every step is one of the tensors' own type;
+- Softmax of a row of -inf is 0/0, for which no document has a word: nothing is claimed;
+- no level of optimisation is said to change what is computed, so each is held to the same contract.
 What no operator says is said with a mask. A softcap is Div, Tanh and Mul, before it.
 """
 
@@ -18,12 +14,43 @@ import numpy as np
 from attest import Unsupported
 
 from ._masks import keep_of, narrowed
-from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, session
+from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, check, heads_inside, session
 from ._onnx_node import Graph, Step
 from ._onnxruntime_script import LEVELS
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_ADDED = ("schema of ai.onnx Add-14", "Performs element-wise binary addition (with Numpy-style broadcasting support).")
+_MULTIPLIED = ("schema of ai.onnx Mul-14", "Performs element-wise binary multiplication (with Numpy-style broadcasting support).")
+_DIVIDED = ("schema of ai.onnx Div-14", "Performs element-wise binary division (with Numpy-style broadcasting support).")
+REFUSED = {
+    "this {name} is no {self.call.dtype}, the type of the operator's input": [
+        ("inputs of ai.onnx Mul-14", "[A T, B T]"), ("inputs of ai.onnx Div-14", "[A T, B T]")],
+    "a negative scale has no root": ("schema of ai.onnx Sqrt-13", "If x is negative, then it will return NaN."),
+    "the reciprocal of this scale is rounded": _DIVIDED,
+}
+_PAGE = "page Graph Optimizations in ONNX Runtime"
+DOCUMENTS = {
+    "attention": [
+        ("schema of ai.onnx MatMul-13", "Matrix product that behaves like [numpy.matmul]"),
+        ("schema of ai.onnx Softmax-13", "Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)")],
+    "bias": _ADDED,
+    "keep": _ADDED,
+    "softcap": ("schema of ai.onnx Tanh-13", "Calculates the hyperbolic tangent of the given input tensor element-wise."),
+    "scale": _MULTIPLIED,
+    "form.scale=divide": _DIVIDED,
+    "form.mask=where": ("schema of ai.onnx Where-16", "Return elements, either from X or Y, depending on condition."),
+    "policy": [
+        ("schema of ai.onnx Mul-14", "Constrain input and output types to all numeric tensors."),
+        ("schema of ai.onnx Softmax-13", "Constrain input and output types to float tensors.")],
+    "form.optimisation": (_PAGE, "ONNX Runtime provides various graph optimizations to improve performance."),
+    "form.optimisation=basic": (
+        _PAGE, "These are semantics-preserving graph rewrites which remove redundant nodes and redundant computation."),
+}
+
+
 class Explicit(Operator):
+    documents = DOCUMENTS
     forms = {
         **SESSIONS,
         "optimisation": list(LEVELS),
@@ -35,10 +62,10 @@ class Explicit(Operator):
     }
 
     def describe(self):
-        return describe(TYPES, {"gqa": True, "softcap": True, "window": True}, {
+        return self.described(TYPES, {"gqa": True, "softcap": True, "window": True}, {
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "softcap_before_bias": True,
-        }, self.offered())
+        })
 
     def node(self, call):
         check(call, "the graph", TYPES, window=True)

@@ -1,31 +1,17 @@
 """ONNX Runtime's contrib operator com.microsoft.GroupQueryAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
-- causal: "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional attention";
-- seqlens_k: "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)"; total_sequence_length: "Scalar
-  tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking inputs and determining
-  prompt vs token generation case". So a prompt has as many new keys as queries, query i is token i, and what follows the
-  `seqlens_k[b] + 1` tokens of a shorter sample is padding, of whose output nothing is said: it goes where the problem has no
-  key for a query, and any other prompt with shorter samples is not asked. Later the new tokens are the last of each sample's,
-  a diagonal at the bottom right. There are no samples without tokens: "Any `S >= 1` is accepted" is said of the new ones, and
-  with sliding_window_cache no total is "too small for sequence_length", as the operator answers;
-- "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires `batch_size
-  == 1`";
-- past_key: "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of
-  length past_sequence_length". That all keys may lie there the operator says itself: "key sequence length must be 0 for
-  shared KV (no new KV to append)";
-- local_window_size: "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0", and with
-  sliding_window_cache "the whole window stays resident" in "`L` most recent positions", `min(T, W) <= L(T)`: the window
-  counts the query's own token, and holds one key more than window_left. What `past_key` then holds is given as a formula,
-  `resident` below;
-- attention_bias: "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length,
-  total_sequence_length)". Masks go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both
-  at once are not asked;
-- query: "or packed QKV with shape(batch_size, sequence_length, d) where d is (num_heads * head_size + 2 * kv_num_heads *
-  head_size)": one head_size for all; "head_size must be a multiple of 8" is what the operator answers to another;
-- scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)"; softcap: "Softcap value for attention
-  weights. Default value is 0"; qk_output: "Output values of QK matrix multiplication before (1) or after (2) softmax
-  normalization", but "qk_output is not implemented with sliding_window_cache=1", as the operator answers.
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- seqlens_k and total_sequence_length count past and new: a prompt has as many new keys as queries, query i is token i, and what
+  follows the `seqlens_k[b] + 1` tokens of a shorter sample is padding, of whose output nothing is said: it goes where the problem
+  has no key for a query, and any other prompt with shorter samples is not asked. Later the new tokens are the last of each
+  sample's, a diagonal at the bottom right. There are no samples without tokens;
+- past_key: that all keys may lie there the operator says itself, in its words on "shared KV";
+- local_window_size: with sliding_window_cache the whole window stays resident among the L most recent positions, min(T, W) <=
+  L(T): the window counts the query's own token, and holds one key more than window_left. What past_key then holds is given as a
+  formula, `resident` below;
+- attention_bias: masks go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both at once are
+  not asked.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16. Rotary
 embedding, smooth softmax, norms of q and k and quantised caches compute something else and are left alone.
 """
@@ -36,18 +22,82 @@ from attest import Unsupported
 
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, UNUSED, Operator, added, attribute, buffer, check, describe, heads_inside,
-    rolled, scale_attribute, session,
+    DEFAULT_THREADS, SESSIONS, TYPES, UNUSED, Operator, added, attribute, buffer, check, heads_inside, rolled, scale_attribute,
+    session,
 )
+from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
 LARGEST_INT = 2**63 - 1  # of an attribute
 
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft GroupQueryAttention-1"
+_ERRORS = "errors of onnxruntime.capi.onnxruntime_pybind11_state"
+_PACKED = (_SCHEMA, "packed QKV with shape(batch_size, sequence_length, d) where d is (num_heads * head_size + 2 * kv_num_heads "
+                    "* head_size).")
+_SOFTCAP = (_SCHEMA, "Softcap value for attention weights. Default value is 0.")
+_TOTAL = (_SCHEMA, "Scalar tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking "
+                   "inputs and determining prompt vs token generation case.")
+_WINDOW = (_SCHEMA, "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0.")
+_CAPACITY = (_SCHEMA, "Requires local_window_size > 0 and a cache capacity of at least local_window_size")
+REFUSED = {
+    "GroupQueryAttention has one head_size, a multiple of 8": [_PACKED, (_ERRORS, "head_size must be a multiple of 8.")],
+    "the document does not say whether the softcap comes before or after attention_bias": _SOFTCAP,
+    "packed QKV has as many keys as queries": _PACKED,
+    "qk_output is not implemented with sliding_window_cache=1": (
+        _ERRORS, "GroupQueryAttention (CPU): qk_output is not implemented with sliding_window_cache=1."),
+    "a sample has at least one token": [
+        (_SCHEMA, "Equivalent to (total_sequence_lengths - 1)."), (_ERRORS, "is out of range [0,")],
+    "new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right": _TOTAL,
+    "total_sequence_lengths are of past and new tokens: no fewer than there are queries": [
+        _TOTAL, (_ERRORS, "query and key must have the same sequence length when past_key is not provided."),
+        (_ERRORS, "is too small for sequence_length")],
+    "past context is needed": (
+        _ERRORS, "query and key must have the same sequence length when past_key is provided, or key sequence length must be 0 "
+                 "for shared KV (no new KV to append)."),
+    "sequence_length > 1 requires batch_size == 1 when past context is present": (
+        _SCHEMA, "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires "
+                 "`batch_size == 1`."),
+    "sliding_window_cache requires local_window_size > 0": _CAPACITY,
+    "with sliding_window_cache no total_sequence_length is shorter than the step": (_ERRORS, "is too small for sequence_length"),
+    "no cache is made for a window so much longer than the keys": _CAPACITY,
+    "local_window_size is a left window, of causal attention": _WINDOW,
+    "local_window_size must be -1 when causal is 0": _WINDOW,
+}
+DOCUMENTS = {
+    "causal": (_SCHEMA, "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional "
+                        "attention."),
+    "align": _TOTAL,
+    "gqa": [(_SCHEMA, "Number of attention heads for q"), (_SCHEMA, "Number of attention heads for k and v")],
+    "bias": (_SCHEMA, ATTENTION_BIAS),
+    "keep": (_SCHEMA, ATTENTION_BIAS),
+    "kv_lengths": (_SCHEMA, "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)."),
+    "window": [_WINDOW, (_SCHEMA, "the whole window stays resident, and eviction reclaims `G` positions at once")],
+    "softcap": _SOFTCAP,
+    "scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.qkv": _PACKED,
+    "form.cache": (
+        _SCHEMA, "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of "
+                 "length past_sequence_length."),
+    "form.cache=window": [
+        (_SCHEMA, "After a step, rows `[0, L)` of `present_key` and `present_value` hold the `L` most recent positions in "
+                  "increasing position order, so row `i` holds absolute position `T - L + i`."),
+        (_SCHEMA, "L(T) = T - G * ceil((T - C) / G)"),
+        (_SCHEMA, "The last dimension is indexed by absolute key position and stays total_sequence_length when "
+                  "sliding_window_cache is 1")],
+    "form.qk_output": (
+        _SCHEMA, "Output values of QK matrix multiplication before (1) or after (2) softmax normalization. Default value is 0 "
+                 "(don't output)."),
+    "form.scale": (_SCHEMA, CUSTOM_SCALE),
+}
+
+
 class GroupQueryAttention(Operator):
     """com.microsoft GroupQueryAttention."""
 
+    documents = DOCUMENTS
     forms = {
         **SESSIONS,
         "qkv": ["separate", "packed"],  # three inputs, or one
@@ -60,7 +110,7 @@ class GroupQueryAttention(Operator):
 
     def describe(self):
         supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}}
-        return describe(DTYPES, supports, {}, self.offered())
+        return self.described(DTYPES, supports, {})
 
     def node(self, call):
         check(call, "GroupQueryAttention", DTYPES, window=True)
@@ -123,7 +173,7 @@ class Tokens:
         self.lk = lk
         self.lengths = np.full(b, lk) if call.kv_lengths is None else call.kv_lengths.astype(int)
         if self.lengths.min() < 1:
-            raise Unsupported("a sample has at least one new token")
+            raise Unsupported("a sample has at least one token")
         positions = call.causal or windowed(call)
         whole = bool(np.all(self.lengths == lq))
         padded = positions and call.align == BOTTOM_RIGHT
@@ -160,15 +210,12 @@ class Tokens:
         return np.stack([sample[:, n - self.added:n] for sample, n in zip(array, self.lengths)])
 
     def resident(self, array, window):
-        """A cache of capacity C, two rows more than the window W: "rows `[0, L)` of `present_key` and `present_value` hold the
-        `L` most recent positions in increasing position order", `L(T) = T if T <= C`, else `T - G * ceil((T - C) / G)` with
-        `G = C - W + 1`."""
+        """A cache of capacity C, two rows more than the window W, as T tokens leave it: DOCUMENTS has the number of rows, with
+        G = C - W + 1."""
         if window < 1:
             raise Unsupported("sliding_window_cache requires local_window_size > 0")
         if window > 2 * self.lk + 8:
             raise Unsupported("no cache is made for a window so much longer than the keys")
-        if self.added == 0:
-            raise Unsupported("the layout of the cache is that of the tokens before the step")
         capacity, step = window + 2, 3
         cache = np.full((*array.shape[:2], capacity, array.shape[3]), UNUSED, array.dtype)
         for sample, keys, n in zip(cache, array, self.lengths):

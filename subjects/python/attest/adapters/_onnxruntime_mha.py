@@ -1,21 +1,12 @@
 """ONNX Runtime's contrib operator com.microsoft.MultiHeadAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. The sentences relied on:
-- unidirectional: "Whether every token can only attend to previous tokens": without a past, query i is token i; after
-  a past of P tokens it is token P + i;
-- key_padding_mask: "value 0 means padding or 1 otherwise. When key has right-side padding, its shape could be
-  (batch_size): it is actual length of each key sequence excluding paddings"; or "(batch_size, sequence_length,
-  total_sequence_length)";
-- mask_filter_value: "The value to be filled in the attention mask. Default value is -10000.0f". So a masked score is
-  finite, where a problem of attest means -inf: a documented difference (docs/findings.md);
-- attention_bias: "bias added to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length,
-  total_sequence_length)";
-- scale: "Custom scale will be used if specified. Default value is 1/sqrt(head_size)";
-- past_key, past_value: "(batch_size, num_heads, past_sequence_length, head_size)", so no past unless Dv = D.
-- key: "(batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, kv_sequence_length, num_heads, 2,
-  head_size), or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size)". What is packed is not asked: "Packed
-  KV not implemented for CPU";
-- bias: "(hidden_size + hidden_size + v_hidden_size) from input projection": one of zeros says nothing new.
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS has the sentences relied on.
+How they are read:
+- unidirectional: without a past, query i is token i; after a past of P tokens it is token P + i;
+- mask_filter_value: a masked score is finite, where a problem of attest means -inf: a documented difference (docs/findings.md);
+- past_key and past_value have one head_size, so no past unless Dv = D;
+- key: what is packed is not asked: "Packed KV not implemented for CPU";
+- bias of the projections: one of zeros says nothing new.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. One num_heads serves query, key and value.
 There is a float32 kernel; float16 runs on it through inserted casts; bfloat16 is refused.
 """
@@ -26,9 +17,10 @@ from attest import Unsupported
 
 from ._masks import lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, describe, heads_inside, past_length, scale_attribute,
+    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, heads_inside, past_length, scale_attribute,
     session, split, token_mask,
 )
+from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
@@ -38,19 +30,42 @@ DTYPES = ("f16", "f32")
 _SCHEMA = "schema of com.microsoft MultiHeadAttention-1"
 _ATTRIBUTES = ("attributes of com.microsoft MultiHeadAttention-1",
                "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]")
+_PAST = (_SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size)")
+_KEY = (_SCHEMA, "Key with shape (batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, "
+                 "kv_sequence_length, num_heads, 2, head_size), or past_key with shape (batch_size, num_heads, "
+                 "kv_sequence_length, head_size)")
 REFUSED = {
     "MultiHeadAttention has one num_heads for query, key and value": _ATTRIBUTES,
     "MultiHeadAttention has no softcap": _ATTRIBUTES,
-    "past_value, like a value of four dimensions, has the key's head_size": (
-        _SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size)"),
-    "a key and value of four dimensions take no past": (
-        _SCHEMA, "or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size)"),
+    "past_value, like a value of four dimensions, has the key's head_size": _PAST,
+    "a key and value of four dimensions take no past": _KEY,
+}
+DOCUMENTS = {
+    "causal": (_SCHEMA, UNIDIRECTIONAL),
+    "bias": (_SCHEMA, "bias added to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)"),
+    "keep": [
+        (_SCHEMA, "When its shape is (batch_size, kv_sequence_length), value 0 means padding or 1 otherwise."),
+        (_SCHEMA, FILTER_VALUE)],
+    "kv_lengths": [
+        (_SCHEMA, "When key has right-side padding, its shape could be (batch_size): it is actual length of each key sequence "
+                  "excluding paddings."),
+        (_SCHEMA, FILTER_VALUE)],
+    "scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.layout": _KEY,
+    "form.padding": (
+        _SCHEMA, "Key padding mask with shape (batch_size), (3 * batch_size + 2), (batch_size, kv_sequence_length), (batch_size, "
+                 "total_sequence_length), or (batch_size, sequence_length, total_sequence_length)"),
+    "form.past": _PAST,
+    "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),
+    "form.filter_value": (_SCHEMA, FILTER_VALUE),
 }
 
 
 class MultiHeadAttention(Operator):
     """com.microsoft MultiHeadAttention."""
 
+    documents = DOCUMENTS
     forms = {
         "layout": ["bsnh", "bnsh"],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
         **SESSIONS,
@@ -67,7 +82,7 @@ class MultiHeadAttention(Operator):
             supports["align"] = ["bottom_right"]
         if self.pinned.get("past") == "half" or self.pinned.get("layout") == "bnsh":
             supports["dims"] = {"dv": "=d"}
-        return describe(DTYPES, supports, {}, self.offered())
+        return self.described(DTYPES, supports, {})
 
     def node(self, call):
         check(call, "MultiHeadAttention", DTYPES)

@@ -1,6 +1,6 @@
 """Subjects onnx:NAME: operators of ONNX as its own reference evaluator computes them.
 
-The contract, with the sentences of the document it comes from, is in _onnx_attention.py: what onnxruntime:Attention is held to.
+The contract, with the sentences that it comes from, is in _onnx_attention.py: what onnxruntime:Attention is held to.
 """
 
 from functools import partial
@@ -13,6 +13,11 @@ from ._onnx_call import SESSIONS
 class ReferenceAttention(Attention):
     """No session runs the model: it has none of their forms but the constants."""
 
+    documents = Attention.documents | {
+        "attention": ("docstring of onnx.reference.ReferenceEvaluator",
+                      "Mismatches may remain between the official specifications and the implementation here. In the case of "
+                      "such a mismatch, the official spec overrides this implementation."),
+    }
     forms = {form: values[:1] if form in SESSIONS and form != "constants" else values for form, values in Attention.forms.items()}
 
     def offered(self):
