@@ -96,7 +96,7 @@ def _operator(name):
 def _schema(name):
     schema = _operator(name)
     parts = [*schema.inputs, *schema.outputs, *schema.attributes.values()]
-    types = [types.description for types in getattr(schema, "type_constraints", [])]  # ONNX Runtime's show none
+    types = [constraint.description for constraint in schema.type_constraints]
     return "\n".join([schema.doc, *(f"{part.name}: {part.description}" for part in parts), *types])
 
 

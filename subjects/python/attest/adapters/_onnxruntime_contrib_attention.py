@@ -66,6 +66,7 @@ DOCUMENTS = {
                   "total_sequence_length) with value 0 for masked and 1 otherwise"),
         (_SCHEMA, FILTER_VALUE)],
     "kv_lengths": [_RIGHT, (_SCHEMA, FILTER_VALUE)],
+    "window": (_SCHEMA, FILTER_VALUE),
     "scale": (_SCHEMA, CUSTOM_SCALE),
     "form.projection": _MERGED,
     "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),

@@ -54,6 +54,8 @@ DOCUMENTS = {
         (_SCHEMA, "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)"),
         (_SCHEMA, FILTER_VALUE)],
     "kv_lengths": (_SCHEMA, FILTER_VALUE),
+    "causal": (_SCHEMA, FILTER_VALUE),
+    "window": (_SCHEMA, FILTER_VALUE),
     "scale": (_SCHEMA, CUSTOM_SCALE),
     "form.keys": _KEY,
     "form.keys=shared": [
