@@ -197,17 +197,18 @@ std::optional<Policy> policy_for_dtype(const json& value, const std::string& key
 
 void read_policies(const json& contract, SubjectInfo& info) {
   const auto declared = contract.find("policy");
-  info.policy_declared = declared != contract.end();
-  if (info.policy_declared && declared->is_object())
+  const bool declares = declared != contract.end();
+  info.policy_declared = declares;
+  if (declares && declared->is_object())
     for (const auto& [dtype, text] : declared->items())
       if (!format_from_name(dtype) || !std::count(info.dtypes.begin(), info.dtypes.end(), *format_from_name(dtype)))
         throw usage_error("'contract.policy' speaks of dtype '" + dtype + "', which the subject does not offer");
   for (const Format dtype : info.dtypes) {
     const std::string dtype_name(name(dtype));
     std::optional<Policy> policy;
-    if (info.policy_declared && !declared->is_object()) {
+    if (declares && !declared->is_object()) {
       policy = policy_for_dtype(*declared, "contract.policy", dtype);
-    } else if (info.policy_declared && declared->contains(dtype_name)) {
+    } else if (declares && declared->contains(dtype_name)) {
       policy = policy_for_dtype(declared->at(dtype_name), "contract.policy." + dtype_name, dtype);
       if (!policy) reject("contract.policy." + dtype_name, "a policy that stores " + dtype_name);
     }

@@ -56,6 +56,15 @@ TEST(Describe, FormsAndWhatTheyPromise) {
   EXPECT_EQ(contract("form.build=static form.hint=f16").empty_row, EmptyRow::zero);
 }
 
+TEST(Describe, ADtypeWithoutAPolicyTakesNoneFromTheOthers) {
+  const SubjectInfo info =
+      read_more(R"("contract":{"policy":{"f16":"f16,softmax=f32","f64":"f64,softmax=f32"}})", R"(["f16","f32","f64"])");
+  EXPECT_FALSE(info.policy_declared);
+  EXPECT_EQ(info.contract(Format::f16).policy[Stage::softmax], Format::f32);
+  EXPECT_EQ(info.contract(Format::f32).policy, Policy(Format::f32));
+  EXPECT_EQ(info.contract(Format::f64).policy[Stage::softmax], Format::f32);
+}
+
 TEST(Describe, SentencesAndWhatTheyAreAbout) {
   const SubjectInfo info = read_more(
       R"("supports":{"forms":{"mask":["full","1d","0d"]}},
