@@ -48,13 +48,16 @@ std::vector<Quote> quotes_on_form(std::span<const Quote> quotes, const std::stri
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises) {
   std::vector<Quote> found;
+  const auto add = [&](const Quote& quote) {
+    if (std::ranges::find(found, quote.text, &Quote::text) == found.end()) found.push_back(quote);
+  };
   for (const Quote& quote : quotes) {
     const auto* const option = std::ranges::find(options, quote.about, &Option::name);
     if (option != options.end() ? option->set(problem) : std::ranges::find(promises, quote.about) != promises.end())
-      found.push_back(quote);
+      add(quote);
   }
   for (const FormChoice& form : problem.forms)
-    for (Quote& quote : quotes_on_form(quotes, form.name, form.value)) found.push_back(std::move(quote));
+    std::ranges::for_each(quotes_on_form(quotes, form.name, form.value), add);
   return found;
 }
 

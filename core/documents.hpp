@@ -20,7 +20,7 @@ inline constexpr std::size_t most_quotes = 256, longest_quote = 400;
 bool is_quotable(std::string_view about) noexcept;
 
 // Those that bear on a problem: on the operation, the options that it sets, the forms that it chooses, and on `promises`, keys of
-// the contract.
+// the contract; a sentence that is about several of them once.
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises);
 

@@ -69,7 +69,7 @@ TEST(Describe, SentencesAndWhatTheyAreAbout) {
   const SubjectInfo info = read_more(
       R"("supports":{"forms":{"mask":["full","1d","0d"]}},
          "documents":{"causal":"Manual 3: \"j <= i\"","scale":["one","two"],"form.mask=1d":"ranks","form.mask":"shapes",
-                      "empty_row":"zeros","deterministic":"the same bits"})");
+                      "empty_row":"zeros","deterministic":"the same bits","bias":"ranks","softcap":"ranks"})");
   const auto about = [&](const char* problem, std::vector<std::string_view> promises = {}) {
     std::vector<std::string> found;
     for (const Quote& quote : quotes_on(info.documents, problem_from_text(problem), promises))
@@ -83,6 +83,7 @@ TEST(Describe, SentencesAndWhatTheyAreAbout) {
   EXPECT_EQ(about("lk=1 form.mask=1d"), Found{"ranks"});
   EXPECT_EQ(about("lk=1 form.mask=0d"), Found{"shapes"});
   EXPECT_EQ(about("lk=1", {"empty_row"}), Found{"zeros"});
+  EXPECT_EQ(about("lk=1 bias=zero softcap=2 form.mask=1d"), Found{"ranks"});
 }
 
 TEST(Describe, ReadsTheInterfacesExample) {
