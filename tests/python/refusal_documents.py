@@ -8,11 +8,14 @@ attributes, inputs, outputs of the same   [names with their types]
 kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]
 errors of MODULE                          what a compiled module can print: the words in which a library refuses
 page NAME                                 a page that is not installed: the adapter's head has to quote it
+arithmetic                                what +, - and * make of infinities, zeros and NaN, as this processor does it
 """
 
 import functools
 import importlib
 import inspect
+import math
+import operator
 import re
 from pathlib import Path
 
@@ -78,6 +81,13 @@ def _errors(name):
 @_kind
 def _page(head):
     return head
+
+
+@_kind
+def _arithmetic(_):
+    numbers = (math.inf, -math.inf, 0.0, 1.0, math.nan)
+    signs = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+    return "\n".join(f"{a} {sign} {b} = {does(a, b)}" for sign, does in signs.items() for a in numbers for b in numbers)
 
 
 def _operator(name):

@@ -38,6 +38,18 @@ from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_l
 _STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
 _KEPT_CALLS = 200  # XLA compiles each shape anew, and keeps megabytes of it
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_DOCSTRING = "docstring of jax.nn.dot_product_attention"
+REFUSED = {
+    "jax.nn.dot_product_attention has no softcap": (
+        "signature of jax.nn.dot_product_attention",
+        "(query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size, "
+        "implementation, return_residual)"),
+    "without a batch there is one sample": (_DOCSTRING, "query array; shape :code:`(BTNH|TNH)`"),
+    "the residual has the type of the key, and this log-sum-exp has another": (
+        "source of jax._src.nn.functions", "logsumexp(padded_logits, axis=-1).astype(key.dtype)"),
+}
+
 
 class Jax(ArraySdpa):
     """A function of JAX arrays. A subclass has `function`, and `source`, what a script calls it by."""

@@ -26,6 +26,12 @@ from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._masks import added_to, keep_of, narrowed, shaped, starts_top_left
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_DOCSTRING = "docstring of keras.ops.dot_product_attention"
+REFUSED = {
+    "attn_logits_soft_cap is only supported in JAX TPU backend": (_DOCSTRING, "This is only supported in JAX TPU backend."),
+}
+
 
 # XLA and TensorFlow compute with subnormals taken for zero, the processor's products of bfloat16 on PyTorch do, whose exp for
 # float32 is off by 20 ulp (_torch_call.py); nothing promises otherwise.

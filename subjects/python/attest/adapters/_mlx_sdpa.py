@@ -33,6 +33,16 @@ from ._masks import BOTTOM_RIGHT, causal_alone, one_mask, shaped
 TYPES = {dtype: getattr(mx, name.replace("bool", "bool_")) for dtype, name in STORED.items()}
 _PROMOTE = {"f32": ("f32", "f16", "bf16"), "f64": ("f64", "f32", "f16", "bf16"), "f16": ("f16",), "bf16": ("bf16",)}
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_DOCSTRING = "docstring of mlx.core.fast.scaled_dot_product_attention"
+REFUSED = {
+    "scaled_dot_product_attention has no softcap": (
+        _DOCSTRING, "scaled_dot_product_attention(q: array, k: array, v: array, *, scale: float,  mask: None | str | array = None, "
+                    "sinks: array | None = None, force_fused: bool = False, stream: StreamOrDevice = None) -> array"),
+    "an additive mask's type must promote to the promoted type of q, k, and v": (
+        _DOCSTRING, "If an additive mask is given its type must promote to the promoted type of ``q``, ``k``, and ``v``."),
+}
+
 
 class Sdpa(ArraySdpa):
     library = "mlx"

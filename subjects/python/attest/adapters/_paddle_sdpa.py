@@ -37,6 +37,20 @@ _LAYOUTS = {("functional", "4d"): "blhd", ("functional", "3d"): "lhd", ("compat"
 
 paddle.set_device("cpu")
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_DOCSTRING = "docstring of paddle.nn.functional.scaled_dot_product_attention"
+_COMPAT = "docstring of paddle.compat.nn.functional.scaled_dot_product_attention"
+REFUSED = {
+    "scaled_dot_product_attention has no softcap": [
+        ("signature of paddle.nn.functional.scaled_dot_product_attention",
+         "(query, key, value, attn_mask, dropout_p, is_causal, training, backend, scale, enable_gqa, name)"),
+        ("signature of paddle.compat.nn.functional.scaled_dot_product_attention",
+         "(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)")],
+    "without a batch there is one sample": [
+        (_DOCSTRING, "3-D tensor with shape: [seq_len_key, num_heads, head_dim]."),
+        (_COMPAT, "3-D tensor with shape: [num_heads, seq_len, head_dim].")],
+}
+
 
 class Sdpa(ArraySdpa):
     library = "paddle"
