@@ -44,7 +44,7 @@ struct Evidence {
   double ratio = 0;       // |got - expected| over the permitted distance; infinite where nothing is permitted
   Wrong wrong = Wrong::none;
   std::string note;         // one clause, such as "guard bytes before out"
-  std::vector<Side> sides;  // of a law of two subjects: A's, whose value is `got`, and B's, whose value is `expected`
+  std::vector<Side> sides{};  // of a law of two subjects: A's, whose value is `got`, and B's, whose value is `expected`
 };
 
 // How the elements of a verdict came out.
