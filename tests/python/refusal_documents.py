@@ -29,8 +29,8 @@ def text(document, head):
 
 
 def plain(words):
-    """Without the line breaks and the marks of a markup."""
-    return " ".join(words.replace("`", "").replace("**", "").split())
+    """Without the line breaks and the marks of a markup, :math:`...` and such among them."""
+    return " ".join(re.sub(":[a-z]+:`", "`", words).replace("`", "").replace("**", "").split())
 
 
 def known(document):
@@ -118,8 +118,8 @@ def _attributes(name):
 
 @_kind
 def _inputs(name):
-    inputs = _operator(name).inputs
-    return str([f"{part.name} {getattr(part, 'type_str', None) or part.typeStr}" for part in inputs]).replace("'", "")
+    types = [f"{part.name} {getattr(part, 'type_str', None) or part.typeStr}" for part in _operator(name).inputs]
+    return str(types).replace("'", "")
 
 
 @_kind

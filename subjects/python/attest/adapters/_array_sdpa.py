@@ -10,6 +10,7 @@ import numpy as np
 from attest import Refused
 
 from ._arguments import unlaid, unlaid_text
+from ._documents import citing
 from ._forms import Formed
 
 STORED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "bool": "bool"}
@@ -24,9 +25,9 @@ class Asked(NamedTuple):
 
 
 class ArraySdpa(Formed):
-    """A subclass has `library`, `version`, `dtypes`, `supports`, `contract`; `asked(call)`, which says a call;
-    `run(asked, said)`, which returns the output of the library; `array(output)`, its NumPy array; and, for scripts,
-    `head(asked, said)`, `called(arguments, asked, said)` and `made(argument)`, lines and expressions of Python."""
+    """A subclass has `library`, `version`, `release`, whose documents were read, `dtypes`, `supports`, `contract`; `asked(call)`,
+    which says a call; `run(asked, said)`, which returns the output of the library; `array(output)`, its NumPy array; and, for
+    scripts, `head(asked, said)`, `called(arguments, asked, said)` and `made(argument)`, lines and expressions of Python."""
 
     supports = {}
     # No document says how far off exp may be in float32. NumPy's release notes (1.17) do of its own, "a max ulp error of
@@ -43,7 +44,8 @@ class ArraySdpa(Formed):
             "scale": "any", "strides": "any", "dims": {"dv": "=d"}, "forms": self.offered(),
         }
         return {"ops": ["attention"], "dtypes": list(self.dtypes), "concurrent": False,
-                "supports": always | self.supports, "contract": self.promised(self.contract)}
+                "supports": always | self.supports, "contract": self.promised(self.contract),
+                "documents": self.quoted(citing(self.release))}
 
     def attention(self, call):
         asked = self.asked(call)

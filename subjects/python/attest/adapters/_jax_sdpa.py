@@ -1,23 +1,15 @@
 """jax.nn.dot_product_attention by its public face.
 
 Document: the function's docstring in jax 0.10.2, the text of
-https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. The sentences relied on:
-- "query array; shape (BTNH|TNH)", "key array: shape (BSKH|SKH)", "value array, should have the same shape as the key
-  array"; "grouped query attention ... is performed if N is a multiple of K";
-- masks: "It is a boolean mask where True indicates the element should take part in attention. For an additive mask, users
-  should pass it to bias. The shape must be 4D and be broadcastable to (BNTS|NTS)", and the same shape for "bias array to be
-  added to logits". So a mask has length 1 or full length along each of its axes, and any of four types is a bias;
-- scale: "scale for the logits. If None, the scale will be set to 1 divided by the square root of query's head dimension";
-- "is_causal: If true, causal attention will be applied". Which diagonal that is where T is not S is not said: the flag is
-  asked where the problem has it at the top left, a mask elsewhere;
-- lengths: "int32 array of sequence lengths for query; shape (B)", "... for key and value; shape (B)". Query lengths that are
-  shorter than the queries are not asked: nothing is said on the rows past them;
-- windows: "this specifies the (left_window_size, right_window_size) for each token. E.g., if local_window_size == (3, 2) and
-  the sequence is [0, 1, 2, 3, 4, 5, c, 7, 8, 9], token c can attend to [3, 4, 5, c, 7, 8]. If a single int is given, it will
-  be interpreted as a symmetric window". No word stands for an open side: as many keys as there are do;
-- "return_residual: Whether to return the logsumexp tensor ... The residual is the shape of BTN|TN". Its type is the key's, and
-  attest's log-sum-exp is float32 or float64: jax:sdpa-residual asks for it, of these;
-- implementation: "Supported strings are xla, cudnn ... It defaults to None, which currently falls back to xla". It is pinned.
+https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. DOCUMENTS and REFUSED have the sentences relied on.
+How they are read:
+- masks and bias: they have length 1 or full length along each of their axes, and any of four types is a bias;
+- is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
+  mask elsewhere;
+- query lengths that are shorter than the queries are not asked: nothing is said on the rows past them;
+- windows: no word stands for an open side: as many keys as there are do;
+- return_residual: its type is the key's, and attest's log-sum-exp is float32 or float64: jax:sdpa-residual asks for it, of these;
+- implementation: it is pinned to what it falls back to.
 Nothing is said on precision, empty rows, NaN, determinism, batches: nothing is claimed. float64 takes jax_enable_x64, as
 everything of jax does. The log-sum-exp of a row without keys is some large negative number there, where nothing is promised;
 attest's word for such a row, -inf, is written by this adapter.
@@ -40,14 +32,52 @@ _KEPT_CALLS = 200  # XLA compiles each shape anew, and keeps megabytes of it
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _DOCSTRING = "docstring of jax.nn.dot_product_attention"
+_RANKS = (_DOCSTRING, "query array; shape (BTNH|TNH)")
 REFUSED = {
     "jax.nn.dot_product_attention has no softcap": (
         "signature of jax.nn.dot_product_attention",
         "(query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size, "
         "implementation, return_residual)"),
-    "without a batch there is one sample": (_DOCSTRING, "query array; shape :code:`(BTNH|TNH)`"),
+    "without a batch there is one sample": _RANKS,
     "the residual has the type of the key, and this log-sum-exp has another": (
         "source of jax._src.nn.functions", "logsumexp(padded_logits, axis=-1).astype(key.dtype)"),
+}
+_MASK = (_DOCSTRING, "It is a boolean mask where True indicates the element should take part in attention.")
+_SHAPE = (_DOCSTRING, "The shape must be 4D and be broadcastable to (BNTS|NTS).")
+_CAUSAL = (_DOCSTRING, "If true, causal attention will be applied.")
+_WINDOW = (
+    _DOCSTRING, "If set, this specifies the (left_window_size, right_window_size) for each token. E.g., if local_window_size == "
+                "(3, 2) and the sequence is [0, 1, 2, 3, 4, 5, c, 7, 8, 9], token c can attend to [3, 4, 5, c, 7, 8].")
+_SCALE = (
+    _DOCSTRING, "If None, the scale will be set to 1 divided by the square root of query's head dimension (i.e. H).")
+COMPILED = ("docstring of jax.jit", "Sets up fun for just-in-time compilation with XLA.")
+DOCUMENTS = {
+    "attention": [
+        (_DOCSTRING, r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left( \frac{QK^T}{\sqrt{d}} + B \right) V"),
+        (_DOCSTRING, "value array, should have the same shape as the key array.")],
+    "gqa": (
+        _DOCSTRING, "Otherwise, grouped query attention (GQA https://arxiv.org/abs/2305.13245) is performed if N is a multiple "
+                    "of K, and multi-query attention (MQA https://arxiv.org/abs/1911.02150) is performed if K == 1"),
+    "bias": [(_DOCSTRING, "optional, bias array to be added to logits;"), _SHAPE],
+    "keep": [_MASK, _SHAPE],
+    "causal": _CAUSAL,
+    "kv_lengths": (_DOCSTRING, "int32 array of sequence lengths for key and value; shape (B)"),
+    "window": _WINDOW,
+    "scale": _SCALE,
+    "lse": [
+        (_DOCSTRING, "Whether to return the logsumexp tensor of shape BTN or BNT to users."),
+        (_DOCSTRING, "The residual is the shape of BTN|TN.")],
+    "form.compiled=jit": COMPILED,
+    "form.rank": _RANKS,
+    "form.mask": _SHAPE,
+    "form.mask_type=bool": _MASK,
+    "form.mask_type=bias": (_DOCSTRING, "For an additive mask, users should pass it to bias."),
+    "form.causal=flag": _CAUSAL,
+    "form.window": _WINDOW,
+    "form.window=int": (
+        _DOCSTRING, "If a single int is given, it will be interpreted as a symmetric window (window_size, window_size)."),
+    "form.lengths=full": (_DOCSTRING, "int32 array of sequence lengths for query; shape (B)"),
+    "form.scale": _SCALE,
 }
 
 
@@ -56,6 +86,7 @@ class Jax(ArraySdpa):
 
     library = "jax"
     version = f"jax {jax.__version__}"
+    release = "jax 0.10.2"
     dtypes = ("f32", "f64", "bf16", "f16")
     # XLA computes with subnormals taken for zero, and nothing promises otherwise.
     contract = ArraySdpa.contract | {"flush_to_zero": True}
@@ -93,6 +124,7 @@ class Jax(ArraySdpa):
 
 
 class Sdpa(Jax):
+    documents = DOCUMENTS
     forms = {
         "compiled": ["jit", "eager"],
         "rank": ["btnh", "tnh"],

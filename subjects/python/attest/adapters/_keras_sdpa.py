@@ -1,20 +1,13 @@
 """keras.ops.dot_product_attention by its public face.
 
 Document: the function's docstring in keras 3.15.1, the text of https://keras.io/api/ops/nn/#dot_product_attention-function, one
-for all backends. The sentences relied on:
-- "The query array with the shape of (B, T, N, H)", "The key array with the shape of (B, S, K, H). When K equals N, multi-headed
-  attention (MHA) is performed. Otherwise, grouped query attention (GQA) is performed if N is a multiple of K. and multi-query
-  attention (MQA) is performed if K==1 (a special case of GQA)", "The value array with the same shape of key";
-- masks: "Optional bias array to be added to logits. The shape must be broadcastable to (B, N, T, S)"; "Optional mask array used
-  to filter out logits. It is a boolean mask where True indicates the element should take part in attention. For an additive
-  mask, users should pass it to bias. The shape must be broadcastable to (B, N, T, S)". So any rank and any axes of length 1;
-- scale: "Optional scale for the logits. If None, the scale will be set to 1.0 / sqrt(H)";
-- "is_causal: Whether to apply causal mask". Which diagonal that is where T is not S is not said: the flag is asked where the
-  problem has it at the top left, a mask elsewhere.
-attn_logits_soft_cap "is only supported in JAX TPU backend", and flash_attention is left at its default. Nothing is said on
-precision, empty rows, NaN, determinism, batches: nothing is claimed.
-float64 is offered on TensorFlow alone: elsewhere keras.backend.result_type "attempts to match the result of jnp.result_type" and
-makes float32 of it, so that no operation has a result of that type.
+for all backends. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- masks and bias are of any rank, and have length 1 along any of their axes;
+- is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
+  mask elsewhere.
+flash_attention is left at its default. Nothing is said on precision, empty rows, NaN, determinism, batches: nothing is claimed.
+float64 is offered on TensorFlow alone: elsewhere keras.backend.result_type, which attempts to match jnp.result_type, makes
+float32 of it, so that no operation has a result of that type.
 """
 
 import keras
@@ -31,6 +24,32 @@ _DOCSTRING = "docstring of keras.ops.dot_product_attention"
 REFUSED = {
     "attn_logits_soft_cap is only supported in JAX TPU backend": (_DOCSTRING, "This is only supported in JAX TPU backend."),
 }
+_MASK = (_DOCSTRING, "It is a boolean mask where True indicates the element should take part in attention.")
+_SHAPE = (_DOCSTRING, "The shape must be broadcastable to (B, N, T, S).")
+_CAUSAL = (_DOCSTRING, "Whether to apply causal mask.")
+_SCALE = (_DOCSTRING, "If None, the scale will be set to 1.0 / sqrt(H).")
+DOCUMENTS = {
+    "attention": [
+        (_DOCSTRING, "attention(Q, K, V) = softmax(Q * K / sqrt(d)) * V."),
+        (_DOCSTRING, "The query array with the shape of (B, T, N, H)."),
+        (_DOCSTRING, "The value array with the same shape of key.")],
+    "dtypes": ("docstring of keras.backend.result_type", "This function attempts to match the result of jnp.result_type."),
+    "gqa": (
+        _DOCSTRING, "The key array with the shape of (B, S, K, H). When K equals N, multi-headed attention (MHA) is performed. "
+                    "Otherwise, grouped query attention (GQA) is performed if N is a multiple of K. and multi-query attention "
+                    "(MQA) is performed if K==1 (a special case of GQA)."),
+    "bias": [(_DOCSTRING, "Optional bias array to be added to logits."), _SHAPE],
+    "keep": [_MASK, _SHAPE],
+    "causal": _CAUSAL,
+    "kv_lengths": _MASK,
+    "window": _MASK,
+    "scale": _SCALE,
+    "form.mask": _SHAPE,
+    "form.mask_type=bool": _MASK,
+    "form.mask_type=bias": (_DOCSTRING, "For an additive mask, users should pass it to bias."),
+    "form.causal=flag": _CAUSAL,
+    "form.scale": _SCALE,
+}
 
 
 # XLA and TensorFlow compute with subnormals taken for zero, the processor's products of bfloat16 on PyTorch do, whose exp for
@@ -43,6 +62,8 @@ _NO_PROMISE = {
 
 class Sdpa(ArraySdpa):
     library = "keras"
+    release = "keras 3.15.1"
+    documents = DOCUMENTS
     forms = {
         "mask": ["narrowed", "full", "lowest"],  # length 1 where it is broadcast, written out, of the lowest rank
         "mask_type": ["bool", "bias"],
