@@ -7,6 +7,9 @@ import torch
 
 from attest import Refused, Unsupported
 
+from ._documents import citing
+
+RELEASE = "torch 2.15"  # whose documents were read
 TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 
@@ -29,14 +32,14 @@ REFUSED = {
 }
 
 
-def describe(supports, contract, dtypes=tuple(TYPES)):
+def describe(subject, supports, contract, dtypes=tuple(TYPES)):
     always = {
         "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
         "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [], "scale": "any",
-        "strides": "any",
+        "strides": "any", "forms": subject.offered(),
     }
     return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": contract}
+            "contract": contract, "documents": subject.quoted(citing(RELEASE))}
 
 
 def tensor(view, dtype):

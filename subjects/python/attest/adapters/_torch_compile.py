@@ -1,10 +1,8 @@
 """Functions under torch.compile, on the CPU: Inductor writes C++ for them, which takes seconds a function and kind of shape.
 
-Document: https://docs.pytorch.org/docs/2.15/generated/torch.compile.html, the docstring of torch.compile: dynamic "When this is
-True, we will up-front attempt to generate a kernel that is as dynamic as possible to avoid recompilations when sizes change";
-"When this is False, we will NEVER generate dynamic kernels, we will always specialize"; "By default (None), we automatically
-detect if dynamism has occurred and compile a more dynamic kernel upon recompile". The default is one or the other of the first
-two, by the calls before it: these are asked, so that what a call gives does not hang on the calls before it.
+Document: https://docs.pytorch.org/docs/2.15/generated/torch.compile.html, the docstring of torch.compile, in COMPILED. The
+default of dynamic is one or the other of the two values there, by the calls before it: these are asked, so that what a call gives
+does not hang on the calls before it.
 """
 
 from functools import lru_cache
@@ -16,6 +14,15 @@ from attest import Refused
 from ._torch_call import ask
 
 SHAPES = {"static": False, "dynamic": True}
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+COMPILED = {
+    "form.shapes=static": (
+        "docstring of torch.compile", "When this is False, we will NEVER generate dynamic kernels, we will always specialize."),
+    "form.shapes=dynamic": (
+        "docstring of torch.compile", "When this is True, we will up-front attempt to generate a kernel that is as dynamic as "
+                                      "possible to avoid recompilations when sizes change."),
+}
 
 
 def need_compiler():

@@ -1,10 +1,10 @@
 """Attention written out in PyTorch's own operators on the CPU, as its users write it: eager, and under torch.compile.
 
 Documents: the docstrings of torch.matmul, torch.nn.functional.softmax and torch.where, the page of scaled_dot_product_attention
-with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. The sentences relied on:
-- softmax: dtype "If specified, the input tensor is casted to dtype before the operation is performed. This is useful for
-  preventing data type overflows": the form softmax=f32 promises float32 there, and no more;
-- matmul: "Matrix product of two tensors", in the type of its arguments; its precision is not stated, and
+with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. DOCUMENTS has the sentences
+relied on. How they are read:
+- softmax: the form softmax=f32 promises float32 there, and no more;
+- matmul is in the type of its arguments; its precision is not stated, and
   https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html states none for 16-bit types on the CPU.
 torch.compile promises the function's result, and nothing on its precision: its pattern matcher may make
 scaled_dot_product_attention of what is written here, which is what the compiled subject is for.
@@ -18,12 +18,26 @@ import torch
 from . import _torch_script as script
 from ._forms import Formed, words
 from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
-from ._torch_compile import SHAPES, ask_compiled, need_compiler
+from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SOFTMAX = "docstring of torch.nn.functional.softmax"
+_WHERE = ("docstring of torch.where", "Return a tensor of elements selected from either input or other, depending on condition.")
+DOCUMENTS = {
+    "attention": [
+        ("docstring of torch.matmul", "Matrix product of two tensors."),
+        (_SOFTMAX, r"\text{Softmax}(x_{i}) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}")],
+    "form.mask=where": _WHERE,
+    "form.softmax=f32": (
+        _SOFTMAX, "If specified, the input tensor is casted to dtype before the operation is performed. This is useful for "
+                  "preventing data type overflows."),
+}
+
 
 class Explicit(Formed):
+    documents = DOCUMENTS
     forms = {
         "scale": ["scores", "query", "divided"],  # what is multiplied; divided: the scores by sqrt(D), where that is the scale
         "mask": ["where", "masked_fill", "added"],  # of booleans
@@ -36,7 +50,7 @@ class Explicit(Formed):
         self.version = version()
 
     def describe(self):
-        return describe({"softcap": True, "forms": self.offered()}, NO_PROMISE)
+        return describe(self, {"softcap": True}, NO_PROMISE)
 
     def attention(self, call):
         use_threads(call)
@@ -61,6 +75,7 @@ class Explicit(Formed):
 class ExplicitCompiled(Explicit):
     """The same under torch.compile, whose kernels are for one shape or for many, and which promises no format of a step."""
 
+    documents = DOCUMENTS | COMPILED
     forms = {**Explicit.forms, "softmax": words(Explicit.forms["softmax"]), "shapes": list(SHAPES)}
 
     def __init__(self, name, **pinned):

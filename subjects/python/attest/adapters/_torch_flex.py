@@ -1,21 +1,15 @@
 """torch.nn.attention.flex_attention.flex_attention on the CPU: eager, and under torch.compile, which is how it is meant to run.
 
-Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. The sentences
-relied on:
-- "computes the scaled dot product attention between query, key, and value tensors with a user-defined attention score
-  modification function. The attention score modification function will be applied after the attention scores have been
-  calculated"; scale "Scaling factor applied prior to softmax": a softcap and then a bias are a score_mod of the scaled score;
-- create_block_mask: mask_mod "returns a boolean tensor indicating which attention connections are allowed (True) or masked out
-  (False)"; BLOCK_SIZE "Block size for the block mask"; and_masks "Returns a mask_mod that's the intersection of provided
-  mask_mods": causal masks of both corners, windows, key lengths and keep masks are such functions;
-- enable_gqa "enables Grouped Query Attention (GQA) and broadcasts key/value heads to query heads";
-- return_aux "Use AuxRequest(lse=True, max_scores=True)"; return_lse "Whether to return the logsumexp of the attention scores ...
-  Deprecated"; the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only
+Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. DOCUMENTS has the
+sentences relied on. How they are read:
+- a softcap and then a bias are a score_mod of the scaled score; causal masks of both corners, windows, key lengths and keep masks
+  are mask_mods, all of them in one by and_masks;
+- the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only
   supports inference and `return_lse` is not supported yet." and "`torch.float` , `torch.float16` and `torch.bfloat16` are
   supported in FlexAttention for CPU device.", so the compiled subject has neither a log-sum-exp nor float64;
 - "flex_attention called without torch.compile() - this will use an unfused implementation that materializes the full scores
   matrix", which torch._dynamo traces, unless _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG is set "to debug your score_mod/mask_mod";
-- kernel_options "are passed to the underlying Triton kernels": PRESCALE_QK "may have more numerical error".
+- kernel_options are passed on, PRESCALE_QK of them.
 Nothing is said on rows without keys, precision, determinism, NaN: nothing is claimed. "a prototype feature".
 """
 
@@ -25,7 +19,45 @@ from torch.nn.attention import flex_attention as flex
 from . import _torch_script as script
 from ._forms import Formed
 from ._torch_call import BOTTOM_RIGHT, NO_PROMISE, TYPES, ask, describe, tensor, use_threads, version
-from ._torch_compile import SHAPES, ask_compiled, need_compiler
+from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_MODULE = "torch.nn.attention.flex_attention"
+_DOCSTRING, _BLOCK_MASK = f"docstring of {_MODULE}.flex_attention", f"docstring of {_MODULE}.create_block_mask"
+_SCORE = [
+    (_DOCSTRING, "This function computes the scaled dot product attention between query, key, and value tensors with a "
+                 "user-defined attention score modification function."),
+    (_DOCSTRING, "The attention score modification function will be applied after the attention scores have been calculated "
+                 "between the query and key tensors.")]
+_MASK = (_BLOCK_MASK, "It should return a boolean tensor indicating which attention connections are allowed (True) or masked out "
+                      "(False).")
+_MASKS = [_MASK, (f"docstring of {_MODULE}.and_masks", "Returns a mask_mod that's the intersection of provided mask_mods")]
+_SCALE = (
+    _DOCSTRING, r"Scaling factor applied prior to softmax. If none, the default value is set to \frac{1}{\sqrt{E}}.")
+_GQA = (_DOCSTRING, "If set to True, enables Grouped Query Attention (GQA) and broadcasts key/value heads to query heads.")
+_AUX = (_DOCSTRING, "Use AuxRequest(lse=True, max_scores=True) to request both auxiliary outputs.")
+DOCUMENTS = {
+    "attention": _SCORE[0],
+    "softcap": _SCORE,
+    "bias": _SCORE,
+    "keep": _MASKS,
+    "kv_lengths": _MASKS,
+    "window": _MASKS,
+    "causal": _MASKS,
+    "scale": _SCALE,
+    "gqa": _GQA,
+    "lse": _AUX,
+    "form.mask=block_mask": _MASK,
+    "form.mask=score_mod": _SCORE,
+    "form.block": (_BLOCK_MASK, "Block size for the block mask."),
+    "form.scale": _SCALE,
+    "form.gqa": _GQA,
+    "form.aux=always": _AUX,
+    "form.aux=return_lse": (_DOCSTRING, "Whether to return the logsumexp of the attention scores. Default is False. Deprecated:"),
+    "form.prescale": (
+        f"source of {_MODULE}", "Whether to pre-scale QK by 1/sqrt(d) and change of base. This is slightly faster but may have "
+                                "more numerical error."),
+}
 
 _BLOCKS = {"default": None, "16": 16, "uneven": (64, 32)}
 
@@ -33,6 +65,7 @@ _BLOCKS = {"default": None, "16": 16, "uneven": (64, 32)}
 class Flex(Formed):
     """Called with _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG set: the same operator as in a traced call, in a tenth of the time."""
 
+    documents = DOCUMENTS
     forms = {
         "mask": ["block_mask", "score_mod"],  # masks as a mask_mod, or as a score_mod that gives -inf
         "block": list(_BLOCKS),  # BLOCK_SIZE
@@ -50,7 +83,7 @@ class Flex(Formed):
         self.version = version()
 
     def describe(self):
-        return describe({"softcap": True, **self.supports, "forms": self.offered()}, NO_PROMISE, self.dtypes)
+        return describe(self, {"softcap": True, **self.supports}, NO_PROMISE, self.dtypes)
 
     def attention(self, call):
         use_threads(call)
@@ -108,6 +141,7 @@ class FlexTraced(Flex):
 class FlexCompiled(Flex):
     """The same under torch.compile."""
 
+    documents = DOCUMENTS | COMPILED
     forms = {name: values for name, values in Flex.forms.items() if name != "aux"} | {"shapes": list(SHAPES)}
     supports = {"lse": False}
     dtypes = ("f32", "bf16", "f16")

@@ -1,18 +1,11 @@
 """torch.nn.MultiheadAttention on the CPU, its projections set to pass the problem's heads through unchanged.
 
-Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html, the same text as the class's
-docstring. The sentences relied on:
-- "MultiHead(Q, K, V) = Concat(head_1,...,head_h) W^O where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)"; "each head
-  will have dimension embed_dim // num_heads". Attention is that of "Attention Is All You Need": scale 1/sqrt(head);
-- "MHA will use fastpath inference ... iff: self attention is being computed (i.e., query, key, and value are the same
-  tensor); inputs are batched (3D) with batch_first==True", autograd off, eval(), and more that holds here;
-- attn_mask: "(L, S) or (N*num_heads, L, S)"; "For a binary mask, a True value indicates that the corresponding position
-  is not allowed to attend. For a float mask, the mask values will be added to the attention weight";
-- key_padding_mask: "a True value indicates that the corresponding key value will be ignored";
-- "If both attn_mask and key_padding_mask are supplied, their types should match";
-- add_bias_kv: "If specified, adds bias to the key and value sequences at dim=0": one more key, the same in all samples, which no
-  mask speaks of. add_zero_attn, which adds a key and a value of zeros, is not asked: no problem in 270 ended in these;
-- need_weights: "Set need_weights=False to use the optimized scaled_dot_product_attention".
+Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html, the same text as the class's docstring.
+DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- attention is that of "Attention Is All You Need": scale 1/sqrt(head);
+- the fast path: autograd is off, eval() called, and the rest of its list holds here;
+- add_bias_kv is one more key, the same in all samples, which no mask speaks of. add_zero_attn, which adds a key and a value of
+  zeros, is not asked: no problem in 270 ended in these.
 Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
 The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
@@ -45,22 +38,54 @@ _LAYER, _FORWARD = "docstring of torch.nn.MultiheadAttention", "docstring of tor
 _PROJECTED = (_LAYER, r"\text{head}_i = \text{Attention}(QW_i^Q, KW_i^K, VW_i^V)")
 _ARGUMENTS = ("signature of torch.nn.MultiheadAttention.forward",
               "(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)")
+_JOINED = (_LAYER, r"\text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O")
+_BIAS = (_FORWARD, "For a float mask, the mask values will be added to the attention weight.")
+_BATCHES = (_FORWARD, "(L, E_q) for unbatched input, (L, N, E_q) when batch_first=False or (N, L, E_q) when batch_first=True")
 REFUSED = {
-    "a NaN that one column may have spreads over all of them in the output projection": (
-        _LAYER, r"\text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O"),
+    "a NaN that one column may have spreads over all of them in the output projection": _JOINED,
     "MultiheadAttention has no softcap": _ARGUMENTS,
     "MultiheadAttention has no scale but the default": _ARGUMENTS,
     "MultiheadAttention has one num_heads and one head dimension": (
         _LAYER, "each head will have dimension ``embed_dim // num_heads``"),
-    "MultiheadAttention takes a mask of the query's type": (
-        _FORWARD, "For a float mask, the mask values will be added to the attention weight."),
+    "MultiheadAttention takes a mask of the query's type": _BIAS,
     "a NaN or an infinity spreads over its row in the projections": _PROJECTED,
-    "without a batch there is one sample": (_FORWARD, r"for unbatched input"),
+    "without a batch there is one sample": _BATCHES,
     "projections of more than {_MOST_WEIGHTS} numbers are not made": _PROJECTED,
+}
+_MASK = (
+    _FORWARD, "For a binary mask, a True value indicates that the corresponding position is not allowed to attend.")
+_SHAPE = (_FORWARD, r"Must be of shape (L, S) or (N\cdot\text{num\_heads}, L, S)")
+_PADDING = (
+    _FORWARD, "For a binary mask, a True value indicates that the corresponding key value will be ignored for the purpose of "
+              "attention.")
+_WEIGHTS = (
+    _FORWARD, "Set need_weights=False to use the optimized scaled_dot_product_attention and achieve the best performance for "
+              "MHA.")
+DOCUMENTS = {
+    "attention": [_PROJECTED, _JOINED],
+    "bias": [_BIAS, _SHAPE],
+    "keep": [_MASK, _SHAPE],
+    "kv_lengths": _PADDING,
+    "window": _MASK,
+    "causal": [_MASK, (_FORWARD, "is_causal provides a hint that attn_mask is the causal mask.")],
+    "form.path=fast": [
+        (_LAYER, "self attention is being computed (i.e., query, key, and value are the same tensor)."),
+        (_LAYER, "inputs are batched (3D) with batch_first==True")],
+    "form.weights": _WEIGHTS,
+    "form.weights=per_head": (_FORWARD, "Otherwise, attn_weights are provided separately per head."),
+    "form.batch": _BATCHES,
+    "form.mask=padding": _PADDING,
+    "form.mask=mask": [_MASK, _SHAPE],
+    "form.mask=both": (_FORWARD, "If both attn_mask and key_padding_mask are supplied, their types should match."),
+    "form.mask_type=bool": _MASK,
+    "form.mask_type=float": _BIAS,
+    "form.projection_bias": (_LAYER, "If specified, adds bias to input / output projection layers."),
+    "form.last_key=bias_kv": (_LAYER, "If specified, adds bias to the key and value sequences at dim=0."),
 }
 
 
 class MultiheadAttention(Formed):
+    documents = DOCUMENTS
     forms = {
         "path": ["fast", "slow"],  # the fast path wherever the problem can say it, else, as on the slow one, three tensors
         "weights": ["none", "averaged", "per_head"],  # need_weights=False; True, the default; and average_attn_weights=False
@@ -76,7 +101,7 @@ class MultiheadAttention(Formed):
         self.version = version()
 
     def describe(self):
-        return describe({"gqa": False, "scale": "default", "dims": {"dv": "=d"}, "forms": self.offered()}, NO_PROMISE)
+        return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE)
 
     def attention(self, call):
         use_threads(call)

@@ -1,19 +1,13 @@
 """torch.nn.functional.scaled_dot_product_attention of nested tensors on the CPU: samples with keys of their own number.
 
 Documents: https://docs.pytorch.org/docs/2.15/nested.html, the docstrings of torch.nested and that of
-scaled_dot_product_attention, on which _torch_sdpa.py says more. The sentences relied on:
-- "nested tensors support important attention operators Scaled Dot Product Attention (SDPA) and FlexAttention"; "The API for
-  calling operations on a nested tensor is no different from that of a regular torch.Tensor";
-- "Traditionally, such data has been handled by padding sequences to that of the max length within a batch, performing
-  computation on the padded form, and subsequently masking to remove padding. This is inefficient and error-prone, and nested
-  tensors exist to address these problems": key lengths, and a mask of keys alone, become samples with fewer keys;
-- "Layout can be one of torch.strided or torch.jagged"; torch.nested.narrow: "jagged layout narrow() will create a non-contiguous
-  view of your original strided tensor", for which "Operation support ... is somewhat more limited, so if you run into support
-  gaps, it's always possible to convert to a contiguous NJT using contiguous()": its view lies over the problem's own padding;
-- "GQA does not support Nested tensors", scaled_dot_product_attention says, and the code of the jagged layout "Masks are not
-  yet supported!" and "Nested tensors for query / key are not supported when is_causal=True."
+scaled_dot_product_attention, on which _torch_sdpa.py says more. DOCUMENTS and REFUSED have the sentences relied on. How they are
+read:
+- key lengths, and a mask of keys alone, become samples with fewer keys;
+- torch.nested.narrow gives a non-contiguous view, for which "Operation support ... is somewhat more limited, so if you run into
+  support gaps, it's always possible to convert to a contiguous NJT using contiguous()": it lies over the problem's own padding.
 Nothing is said on samples without keys, precision, determinism, NaN: nothing is claimed.
-Nested tensors are copies ("Tensors within the list are always copied"), so layouts of the problem are packed before the call.
+Nested tensors are copies, so layouts of the problem are packed before the call.
 """
 
 import torch
@@ -24,6 +18,7 @@ from attest import Unsupported
 from . import _torch_script as script
 from ._forms import Formed
 from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
+from ._torch_sdpa import SCALE
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _SOURCE = "source of torch.nested._internal.sdpa"
@@ -38,9 +33,33 @@ REFUSED = {
     "nested tensors have as many heads of keys as of queries": (
         "docstring of torch.nn.functional.scaled_dot_product_attention", "GQA does not support Nested tensors."),
 }
+_PAGE = "page nested"
+_INSTEAD = (
+    _PAGE, "This is inefficient and error-prone, and nested tensors exist to address these problems.")
+DOCUMENTS = {
+    "attention": (
+        _PAGE, "The API for calling operations on a nested tensor is no different from that of a regular torch.Tensor"),
+    "keep": _INSTEAD,
+    "kv_lengths": _INSTEAD,
+    "scale": SCALE,
+    "form.made=list": (
+        "docstring of torch.nested.as_nested_tensor",
+        "If a tensor list is provided, tensors in the list are always copied during construction of the nested tensor."),
+    "form.made=values": (
+        "docstring of torch.nested.nested_tensor_from_jagged",
+        "Constructs a jagged layout nested tensor from the given jagged components."),
+    "form.made=narrow": (
+        "docstring of torch.nested.narrow", "jagged layout narrow() will create a non-contiguous view of your original strided "
+                                            "tensor."),
+    "form.made=strided": (
+        "docstring of torch.nested.nested_tensor", "Only strided and jagged layouts are supported. Default: if None, the strided "
+                                                   "layout."),
+    "form.scale": SCALE,
+}
 
 
 class Nested(Formed):
+    documents = DOCUMENTS
     forms = {
         "made": ["list", "values", "narrow", "strided"],  # see nested()
         "queries": ["whole", "split"],  # split: each sample as two, of one query and of the others, with the same keys
@@ -52,7 +71,7 @@ class Nested(Formed):
         self.version = version()
 
     def describe(self):
-        return describe({"causal": False, "window": False, "bias": False, "gqa": False, "forms": self.offered()}, NO_PROMISE)
+        return describe(self, {"causal": False, "window": False, "bias": False, "gqa": False}, NO_PROMISE)
 
     def attention(self, call):
         use_threads(call)

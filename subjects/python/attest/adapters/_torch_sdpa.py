@@ -1,28 +1,17 @@
 """torch.nn.functional.scaled_dot_product_attention on the CPU, by its public face.
 
-Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scaled_dot_product_attention.html, the same
-text as the function's docstring. The sentences relied on:
-- scale: "Scaling factor applied prior to softmax. If None, the default value is set to 1/sqrt(E)";
-- diagonal: "The attention masking has the form of the upper left causal bias due to the alignment (see
-  torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix"; "An error is thrown if both attn_mask and
-  is_causal are set". So a causal mask that is anything else goes in as attn_mask;
-- masks: "shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S)"; "A boolean mask
-  where a value of True indicates that the element *should* take part in attention"; "A float mask of the same type as
-  query, key, value that is added to the attention score". Windows and key lengths are such masks. The code that the
-  document gives as equivalent fills in float("-inf");
-- heads: enable_gqa, "key.repeat_interleave(query.size(-3)//key.size(-3), -3)"; "experimental";
-- precision: "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or
-  torch.bfloat16". Of the others nothing is said: "the output of this function may be different depending on what
-  backend kernel is chosen";
-  https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html says so too, "the default behavior now involves upcasting
-  FP16/BF16 inputs to FP32. Computations are performed in FP32/TF32", and names what turns it off: "reduced-precision reductions
-  ... can be enabled with the following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)", under which
-  nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with intermediate
-  accumulations (reduction) in single-precision", is no promise;
+Documents: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scaled_dot_product_attention.html, the same text as
+the function's docstring, and https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html. DOCUMENTS and REFUSED have the
+sentences relied on. How they are read:
+- diagonal: a causal mask that does not start at the top left, or is beside another mask, goes in as attn_mask;
+- masks: windows and key lengths are such masks. The code that the document gives as equivalent fills in float("-inf");
+- precision: the math backend promises float32. Of the others nothing is said: "the output of this function may be different
+  depending on what backend kernel is chosen". numerical_accuracy says so of the math backend too, and names what turns it off,
+  under which nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with
+  intermediate accumulations (reduction) in single-precision", is no promise;
 - dropout_p is left at its default, 0.
 Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
-anything on batches ("(A@B)[0] ... is not guaranteed to be bitwise identical to A[0]@B[0]", notes/numerical_accuracy),
-on equal bits of a repeated call on the CPU, on NaN.
+anything on batches, on equal bits of a repeated call on the CPU, on NaN.
 """
 
 import torch
@@ -43,22 +32,62 @@ _REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _DOCSTRING = "docstring of torch.nn.functional.scaled_dot_product_attention"
+_BIAS = (_DOCSTRING, "A float mask of the same type as query, key, value that is added to the attention score.")
+_REPEATED = (_DOCSTRING, "key = key.repeat_interleave(query.size(-3)//key.size(-3), -3)")
+_BATCHES = (_DOCSTRING, r"N: \text{Batch size} ... : \text{Any number of other batch dimensions (optional)}")
 REFUSED = {
     "scaled_dot_product_attention has no softcap": (
         _DOCSTRING, "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
                     "enable_gqa=False)"),
-    "scaled_dot_product_attention documents float masks of the query's type alone": (
-        _DOCSTRING, "A float mask of the same type as query, key, value that is added to the attention score."),
+    "scaled_dot_product_attention documents float masks of the query's type alone": _BIAS,
     "the operator wants as many heads of keys as of queries, and Dv = D": [
         (_DOCSTRING, "Each of the fused kernels has specific input limitations."),
-        (_DOCSTRING, "key = key.repeat_interleave(query.size(-3)//key.size(-3), -3)")],
-    "without a batch there is one sample": (_DOCSTRING, "Any number of other batch dimensions (optional)"),
+        _REPEATED],
+    "without a batch there is one sample": _BATCHES,
 }
+_PAGE = "page notes/numerical_accuracy"
+_EQUIVALENT = (_DOCSTRING, "attn_weight = query @ key.transpose(-2, -1) * scale_factor attn_weight += attn_bias attn_weight = "
+                           "torch.softmax(attn_weight, dim=-1)")
+_SHAPE = (
+    _DOCSTRING, "Attention mask; shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S).")
+_MASK = (_DOCSTRING, "A boolean mask where a value of True indicates that the element *should* take part in attention.")
+_CAUSAL = [
+    (_DOCSTRING, "If set to true, the attention masking is a lower triangular matrix when the mask is a square matrix."),
+    (_DOCSTRING, "The attention masking has the form of the upper left causal bias due to the alignment (see "
+                 "torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix."),
+    (_DOCSTRING, "An error is thrown if both attn_mask and is_causal are set.")]
+SCALE = (
+    _DOCSTRING, r"Scaling factor applied prior to softmax. If None, the default value is set to \frac{1}{\sqrt{E}}.")
+_GQA = (_DOCSTRING, "If set to True, Grouped Query Attention (GQA) is enabled, by default it is set to False.")
+DOCUMENTS = {
+    "attention": _EQUIVALENT,
+    "bias": [_BIAS, _SHAPE],
+    "keep": [_MASK, _SHAPE],
+    "kv_lengths": _MASK,
+    "window": _MASK,
+    "causal": _CAUSAL,
+    "scale": SCALE,
+    "gqa": [_GQA, _REPEATED, (_DOCSTRING, "Grouped Query Attention (GQA) is an experimental feature.")],
+    "batch_invariant": (
+        _PAGE, "Then (A@B)[0] (the first element of the batched result) is not guaranteed to be bitwise identical to A[0]@B[0] "
+               "(the matrix product of the first elements of the input batches) even though mathematically it's an identical "
+               "computation."),
+    "form.rank": _BATCHES,
+    "form.mask": _SHAPE,
+    "form.mask_type=bool": _MASK,
+    "form.mask_type=float": _BIAS,
+    "form.causal=flag": _CAUSAL,
+    "form.scale": SCALE,
+    "form.gqa": _GQA,
+}
+_UPCAST = (
+    _DOCSTRING, "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or torch.bfloat16.")
 
 
 class Sdpa(Formed):
     """Default dispatch: PyTorch chooses the backend."""
 
+    documents = DOCUMENTS
     forms = {
         "rank": ["4d", "3d", "5d"],  # (N, ..., Hq, L, E): with a batch, without one, with two
         "mask": ["given", "narrowed", "lowest"],  # see shaped()
@@ -76,7 +105,7 @@ class Sdpa(Formed):
         self.version = version()
 
     def describe(self):
-        return describe({**self.supports, "forms": self.offered()}, self.contract)
+        return describe(self, self.supports, self.contract)
 
     def attention(self, call):
         use_threads(call)
@@ -119,6 +148,17 @@ class Sdpa(Formed):
 class Math(Sdpa):
     """The backend that the document calls "a PyTorch implementation defined in C++ matching the above formulation"."""
 
+    documents = {
+        **DOCUMENTS,
+        "policy": [
+            _UPCAST,
+            (_PAGE, "Computations are performed in FP32/TF32, and the final FP32 results are then downcasted back to "
+                    "FP16/BF16.")],
+        "form.reduction=f32": _UPCAST,
+        "form.reduction=reduced": (
+            _PAGE, "For scenarios where reduced-precision reductions are preferred for speed, they can be enabled with the "
+                   "following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"),
+    }
     forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # of 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
