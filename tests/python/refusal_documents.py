@@ -7,7 +7,7 @@ schema of DOMAIN OP-VERSION               of an ONNX operator: its text and thos
 attributes, inputs, outputs of the same   [names with their types]
 kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]
 errors of MODULE                          what a compiled module can print: the words in which a library refuses
-page NAME                                 a page that is not installed: the adapter's head has to quote it
+page NAME                                 a page that is not installed: the adapter's head has to have its name and address
 arithmetic                                what +, - and * make of infinities, zeros and NaN, as this processor does it
 """
 

@@ -118,7 +118,11 @@ class Documents(unittest.TestCase):
             for reason, rests in module.refused.items():
                 for document, sentence in rests:
                     with self.subTest(module.name, reason=reason, document=document):
-                        self.assertIn(documents.plain(sentence), documents.plain(documents.text(document, module.head)))
+                        if document.startswith("page "):
+                            self.assertIn(document.removeprefix("page "), module.head)
+                            self.assertIn("https://", module.head)
+                        else:
+                            self.assertIn(documents.plain(sentence), documents.plain(documents.text(document, module.head)))
                         held += 1
         self.assertGreater(held, 0)
 

@@ -2,22 +2,15 @@
 
 Documents: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html
 and https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html, the
-pages of the release before the one that is pinned, which cites them. The sentences relied on:
-- "provides functionality according to the following pseudo-code": scale * q k^T, then the mask added, then Softmax;
-  scale "used by default" 1/sqrt(query.shape[-1]);
-- causal: "numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)", so the diagonal starts at the top left;
-  "attention_mask is ignored if causal is set to True", so a causal mask that is anything else goes in as a mask;
-- attention_mask: "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]"; in the
-  pseudo-code False becomes -inf and a float mask is added;
-- scale: "a scalar tensor of type T"; T: "any supported floating-point type";
-- dimensions: "Each batch dimension should be either constant across the input tensors (query, key, and value) ... or
-  they should be broadcastable to the same value": one head of keys for all queries, but no groups;
-- precision: "In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type";
-  inference_precision "allows you to specify the exact precision the user wants" and "the value provided is not
-  guaranteed to be used by Runtime (mainly in cases where the current device does not have the required hardware
-  capabilities)". So float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under the hint bf16
-  every step between tensors of any type may be bfloat16, float16 ones included. The hint f16 is not asked: where there are
-  instructions for bfloat16 alone the device takes these, and no policy says both.
+pages of the release before the one that is pinned, which cites them. DOCUMENTS and REFUSED have the sentences relied on. How they
+are read:
+- the pseudo-code: scale * q k^T, then the mask added, then Softmax; scale is 1/sqrt(query.shape[-1]) by default; in it False
+  becomes -inf and a float mask is added;
+- causal: the diagonal starts at the top left; a causal mask that is anything else goes in as a mask;
+- dimensions: one head of keys for all queries, but no groups;
+- precision: float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under the hint bf16 every step between
+  tensors of any type may be bfloat16, float16 ones included. The hint f16 is not asked: where there are instructions for bfloat16
+  alone the device takes these, and no policy says both.
 Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
 """
 
@@ -30,6 +23,7 @@ from openvino import opset13
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
+from ._documents import citing
 from ._forms import Formed
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 
@@ -41,18 +35,48 @@ _core = ov.Core()
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
-_MASK = ("page ScaledDotProductAttention-13", "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]")
+_PAGE, _PRECISION = "page ScaledDotProductAttention-13", "page precision-control"
+_MASK = (_PAGE, "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]")
+_BATCHES = (_PAGE, "Each batch dimension should be either constant across the input tensors (query, key, and value), indicating "
+                   "that they have the same batch size, or they should be broadcastable to the same value.")
+_SCALE = (_PAGE, "a scalar tensor of type T, an alternative scale factor instead of 1/sqrt(query.shape[-1]) used by default in "
+                 "the pseudo-code above.")
 REFUSED = {
     "ScaledDotProductAttention has no softcap": (
         "signature of openvino.opset13.scaled_dot_product_attention",
         "(query, key, value, attention_mask, scale, causal, name)"),
-    "ScaledDotProductAttention has no groups of heads, only one head of keys for all": (
-        "page ScaledDotProductAttention-13",
-        "Each batch dimension should be either constant across the input tensors (query, key, and value)"),
+    "ScaledDotProductAttention has no groups of heads, only one head of keys for all": _BATCHES,
     "ScaledDotProductAttention takes a mask of the query's type": _MASK,
-    "this scale is no {call.dtype}, the type of the operator's input": (
-        "page ScaledDotProductAttention-13", "a scalar tensor of type T"),
+    "this scale is no {call.dtype}, the type of the operator's input": _SCALE,
     "this mask varies along the batch": _MASK,
+}
+_CAUSAL = [
+    (_PAGE, "numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)"),
+    (_PAGE, "attention_mask is ignored if causal is set to True.")]
+_ACCURACY = (
+    _PRECISION, "In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type")
+DOCUMENTS = {
+    "attention": (
+        _PAGE, "ScaledDotProductAttention provides functionality according to the following pseudo-code using other operations "
+               "from OpenVINO opset and numpy:"),
+    "dtypes": (_PAGE, "any supported floating-point type"),
+    "bias": _MASK,
+    "keep": _MASK,
+    "kv_lengths": _MASK,
+    "window": _MASK,
+    "causal": _CAUSAL,
+    "gqa": _BATCHES,
+    "scale": _SCALE,
+    "policy": _ACCURACY,
+    "form.mask": _MASK,
+    "form.mask_type": _MASK,
+    "form.causal=flag": _CAUSAL,
+    "form.scale": _SCALE,
+    "form.precision=accuracy": _ACCURACY,
+    "form.precision=bf16": [
+        (_PRECISION, "allows you to specify the exact precision the user wants"),
+        (_PRECISION, "the value provided is not guaranteed to be used by Runtime (mainly in cases where the current device does "
+                     "not have the required hardware capabilities)")],
 }
 
 
@@ -62,6 +86,7 @@ def _hinted(precision):
 
 
 class ScaledDotProductAttention(Formed):
+    documents = DOCUMENTS
     forms = {
         "build": ["dynamic", "static"],  # static: shapes pinned in the model, one a shape
         "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
@@ -87,7 +112,7 @@ class ScaledDotProductAttention(Formed):
                 "lse": False, "stages": [], "scale": "any", "strides": "any",
                 "forms": self.offered(),
             },
-            "contract": contract,
+            "contract": contract, "documents": self.quoted(citing("openvino 2025")),
         }
 
     def attention(self, call):
