@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""docs/findings/: each defect with a reproducer has a draft for its library's tracker, and each draft is of its reproducer.
+Usage: findings_test.py [unittest argument...]"""
+import json
+import re
+import unittest
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FOLDER = DOCS / "findings"
+
+
+def classes():
+    """{id: what the page says after "Class:"}"""
+    page = (DOCS / "findings.md").read_text(encoding="utf-8")
+    return {name: found.group(1) for name, text in re.findall(r"(?ms)^### (\S+)\n(.*?)(?=^### |\Z)", page)
+            if (found := re.search(r"^Class: (.*)", text, re.M))}
+
+
+class Drafts(unittest.TestCase):
+    def test_each_defect_with_a_reproducer_has_one(self):
+        said = classes()
+        for file in FOLDER.glob("*.json"):
+            with self.subTest(file.stem):
+                self.assertIn(file.stem, said, "docs/findings.md does not tell of it")
+                self.assertEqual(said[file.stem].startswith("defect"), file.with_suffix(".md").is_file(), said[file.stem])
+
+    def test_each_is_of_its_reproducer_and_quotes_a_document(self):
+        drafts = sorted(FOLDER.glob("*.md"))
+        self.assertGreater(len(drafts), 10)
+        for draft in drafts:
+            with self.subTest(draft.stem):
+                text = draft.read_text(encoding="utf-8")
+                entry = json.loads(draft.with_suffix(".json").read_text(encoding="utf-8"))
+                self.assertIn(f"# problem: {entry['text']}", text)
+                self.assertIn(f"- {entry['subject_version']}\n", text)
+                self.assertRegex(text, r"(?m)^> .*\"", "no sentence is quoted")
+                self.assertNotIn("Quote here", text)
+                for section in ("What happens", "What is expected", "To reproduce", "Environment"):
+                    self.assertIn(f"\n## {section}\n", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
