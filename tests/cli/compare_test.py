@@ -160,7 +160,8 @@ class Versions(Cli):
         broken = self.cwd / "no-such-python"
         self.refused("compare", "old.py", "new.py", "--python", PYTHON, "--python-b", broken, "--cases", 3, status=4,
                      says=["no-such-python"])
-        done = self.attest("compare", "old.py", "builtin:fused", "--python", PYTHON, "--python-b", broken, "--cases", 3)
+        done = self.attest("compare", "old.py", "builtin:fused", "--python", PYTHON, "--python-b", broken, "--seed", 1,
+                           "--cases", 20)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_regression_is_stored_and_replayed_by_name(self):
