@@ -112,11 +112,6 @@ def token_mask(keep, shape, queries=False):
     return np.broadcast_to(keep[:, 0], (b, lq, lk)).astype(np.int32)
 
 
-def added(keep, bias, number):
-    """The bias, or zeros, with -inf where `keep` is False."""
-    return np.where(keep, number(0) if bias is None else bias, number(-np.inf))
-
-
 def heads_inside(array):
     """[B, H, L, D] in the three-dimensional layout (B, L, H*D)."""
     b, h, length, d = array.shape

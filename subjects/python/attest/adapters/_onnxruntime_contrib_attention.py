@@ -19,9 +19,9 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import BOTTOM_RIGHT, diagonal_as_keep, lengths_as_keep, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, added, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, Operator, added, buffer, check, heads_inside, scale_attribute, session, split,
+    DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
     token_mask,
 )
 from ._onnx_documents import (
@@ -181,7 +181,7 @@ def masks(call, form):
     if (call.causal or windowed(call)) and not unidirectional(call):
         keep = diagonal_as_keep(call) if keep is None else keep & diagonal_as_keep(call)
     if keep is not None and keep.shape[1] > 1:
-        bias, keep = added(keep, bias, TYPES[call.dtype]), None
+        bias, keep = added(keep, call.dtype, bias), None
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import BOTTOM_RIGHT, TOP_LEFT, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, TOP_LEFT, added, narrowed, windowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, TYPES, UNUSED, Operator, added, attribute, buffer, check, heads_inside, rolled, scale_attribute,
+    DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
     session,
 )
 from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE
@@ -243,7 +243,7 @@ def bias_of(call, tokens):
         return None
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if call.keep is not None:
-        bias = added(narrowed(call.keep, (0, 1)), bias, TYPES[call.dtype])
+        bias = added(narrowed(call.keep, (0, 1)), call.dtype, bias)
     if tokens.ahead:
         bias = tokens.queries(np.broadcast_to(bias, (len(call.q), *bias.shape[1:])))
     return bias[..., :tokens.total]

@@ -15,9 +15,9 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import lengths_as_keep, narrowed
+from ._masks import added, lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, added, check, heads_inside, past_length, scale_attribute,
+    DEFAULT_THREADS, PASTS, SESSIONS, Operator, check, heads_inside, past_length, scale_attribute,
     session, split, token_mask,
 )
 from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
@@ -132,7 +132,7 @@ def masks(call, least):
     keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
-        bias = added(keep, bias, TYPES[call.dtype])
+        bias = added(keep, call.dtype, bias)
         keep = None
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))

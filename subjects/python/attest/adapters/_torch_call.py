@@ -7,11 +7,12 @@ import torch
 
 from attest import Refused, Unsupported
 
+from . import _masks
 from ._documents import citing
+from ._masks import causal_alone, starts_top_left, windowed
 
 RELEASE = "torch 2.15"  # whose documents were read
 TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
-TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 
 # "A faster version of exp with ULP=20" (ATen/cpu/vec/vec512/vec512_float.h, exp_u20, in the headers that torch 2.15
 # installs): what the fused kernels call for float32. In 16-bit softmax formats that is less than one ulp. The processor's
@@ -57,38 +58,17 @@ def narrowed(array, axes=(0, 1, 2, 3)):
 
 def said_by_is_causal(call):
     """Whether the causal mask is one that starts at the top left, alone: what is_causal means."""
-    lq, lk = call.q.shape[2], call.k.shape[2]
-    alone = call.keep is None and call.bias is None and call.kv_lengths is None and not windowed(call)
-    return call.causal and alone and (call.align == TOP_LEFT or lq == lk)
-
-
-def windowed(call):
-    return call.window_left >= 0 or call.window_right >= 0
+    return causal_alone(call) and starts_top_left(call)
 
 
 def lengths_as_keep(call):
     """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
-    lengths = torch.from_numpy(call.kv_lengths)
-    return (torch.arange(call.k.shape[2]) < lengths[:, None])[:, None, None, :]
+    return torch.from_numpy(_masks.lengths_as_keep(call.kv_lengths, call.k.shape[2]))
 
 
 def diagonal_as_keep(call):
     """bool [1 or B, 1, Lq, Lk]: the keys that the causal mask and the windows leave to each query."""
-    lq, lk = call.q.shape[2], call.k.shape[2]
-    column = torch.arange(lk) - torch.arange(lq)[:, None]
-    if call.align == BOTTOM_RIGHT:
-        ends = torch.tensor([lk]) if call.kv_lengths is None else torch.from_numpy(call.kv_lengths)
-        column = column - (ends - lq)[:, None, None]
-    else:
-        column = column[None]
-    keep = torch.ones_like(column, dtype=torch.bool)
-    if call.causal:
-        keep &= column <= 0
-    if call.window_left >= 0:
-        keep &= column >= -call.window_left
-    if call.window_right >= 0:
-        keep &= column <= call.window_right
-    return keep[:, None]
+    return torch.from_numpy(_masks.diagonal_as_keep(call))
 
 
 def keep_of(call, keep):

@@ -18,7 +18,8 @@ from torch.nn.attention import flex_attention as flex
 
 from . import _torch_script as script
 from ._forms import Formed
-from ._torch_call import BOTTOM_RIGHT, NO_PROMISE, TYPES, ask, describe, tensor, use_threads, version
+from ._masks import BOTTOM_RIGHT
+from ._torch_call import NO_PROMISE, TYPES, ask, describe, tensor, use_threads, version
 from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.

@@ -23,9 +23,10 @@ from attest import Unsupported
 
 from . import _torch_script as script
 from ._forms import Formed
+from ._masks import windowed
 from ._torch_call import (
     NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
-    use_threads, version, windowed,
+    use_threads, version,
 )
 
 _MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
