@@ -37,8 +37,8 @@ struct Evidences {
 //   that they would not by chance; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
 // - both are errors in the same words, and their predicates have a condition in common; or
-// - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a minimal problem of the first is all set in
-//   one of the second; or
+// - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a
+//   minimal problem of the first is all set in one of the second; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
 // One that failed less than five times brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
