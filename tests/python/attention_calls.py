@@ -6,6 +6,8 @@ import numpy as np
 
 TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 TYPES = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64}  # bf16: its bits
+TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse")
+POISON = 0xFF
 ROUNDOFF = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
 
 
@@ -120,6 +122,22 @@ def battery(dtype, **more):
         if rows:  # the query dimension written out: where it is not, onnxruntime refuses the mask (ort-attention-1)
             c.keep = np.ascontiguousarray(c.keep)
         yield problem, c
+
+
+def in_an_arena(c, shift=0):
+    """The tensors of a call in one memory as attest lays them out: 256 poisoned bytes around each, `shift` elements off a multiple of
+    256. Returns that memory."""
+    given = {name: getattr(c, name) for name in TENSORS if getattr(c, name) is not None}
+    reach = lambda view: sum((n - 1) * s for n, s in zip(view.shape, view.strides)) + view.itemsize if view.size else 0
+    rooms = {name: (reach(view) + 3 * 256 + 255) // 256 * 256 for name, view in given.items()}
+    memory = np.full(sum(rooms.values()) + 256, POISON, np.uint8)
+    at = -memory.ctypes.data % 256
+    for name, view in given.items():
+        here = np.ndarray(view.shape, view.dtype, memory, at + 256 + shift * view.itemsize, view.strides)
+        here[...] = view
+        setattr(c, name, here)
+        at += rooms[name]
+    return memory
 
 
 def script_output(code, c):

@@ -14,31 +14,13 @@ sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import torch
 
-from attention_calls import BOTTOM_RIGHT, call, far, script_output, stored
+from attention_calls import BOTTOM_RIGHT, POISON, call, far, in_an_arena, script_output, stored
 from attest import subject
 from attest.device import DeviceArrays, OutOfOrder
 from attest.function import REGISTRY
 from attest.protocol import Broken
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse")
-POISON = 0xFF
-
-
-def in_an_arena(c, shift=0):
-    """The tensors of a call in one memory as attest lays them out: 256 poisoned bytes around each, `shift` elements off a multiple of
-    256. Returns that memory."""
-    given = {name: getattr(c, name) for name in TENSORS if getattr(c, name) is not None}
-    reach = lambda view: sum((n - 1) * s for n, s in zip(view.shape, view.strides)) + view.itemsize if view.size else 0
-    rooms = {name: (reach(view) + 3 * 256 + 255) // 256 * 256 for name, view in given.items()}
-    memory = np.full(sum(rooms.values()) + 256, POISON, np.uint8)
-    at = -memory.ctypes.data % 256
-    for name, view in given.items():
-        here = np.ndarray(view.shape, view.dtype, memory, at + 256 + shift * view.itemsize, view.strides)
-        here[...] = view
-        setattr(c, name, here)
-        at += rooms[name]
-    return memory
 
 
 def attention(q, k, v, *, scale, causal=False, align="top_left", bias=None, keep=None, kv_lengths=None, lse=False):

@@ -53,6 +53,7 @@ class TorchArrays(HostArrays):
     def __init__(self):
         import torch
         self.torch = torch
+        self.device = torch.device("cpu")
         self.names = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
 
     def enter(self, view, dtype):

@@ -44,14 +44,14 @@ class MovedCall:
     """One call on the device: all of its tensors, with what lies between and around them."""
 
     def __init__(self, arrays, call):
-        self.arrays, self.torch = arrays, arrays.torch
+        self.arrays, self.torch, self.device = arrays, arrays.torch, arrays.device
         spans = [span(tensor) for tensor in tensors_of(call)]
         self.first = (min(first for first, _ in spans) - GUARD) // GUARD * GUARD
         size = max(last for _, last in spans) + GUARD - self.first
         self.here = np.frombuffer((ctypes.c_ubyte * size).from_address(self.first), np.uint8)
         staged = arrays.staged(size)[0]
         staged.numpy()[:] = self.here
-        room = self.torch.empty(size + GUARD, dtype=self.torch.uint8, device=arrays.device)
+        room = self.torch.empty(size + GUARD, dtype=self.torch.uint8, device=self.device)
         self.memory = room[-room.data_ptr() % GUARD:][:size]
         self.guarded(lambda: self.memory.copy_(staged, non_blocking=True))
         self.times = None
@@ -107,9 +107,14 @@ class MovedCall:
         try:
             return step()
         except RuntimeError as error:
-            if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
+            if breaks_the_device(error):
                 raise Broken(str(error)) from error
             raise
+
+
+def breaks_the_device(error):
+    """Whether an error leaves the device unusable to this process."""
+    return type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error)
 
 
 def tensors_of(call):

@@ -65,10 +65,11 @@ def load_script(path):
 
 
 def load_adapter(prefix, name):
-    if not (Path(__file__).parent / "adapters" / f"{prefix}.py").is_file():
+    module = prefix.replace("-", "_")
+    if not (Path(__file__).parent / "adapters" / f"{module}.py").is_file():
         raise LoadError(f"there is no adapter {prefix!r}")
     try:
-        table = importlib.import_module(f"attest.adapters.{prefix}").SUBJECTS
+        table = importlib.import_module(f"attest.adapters.{module}").SUBJECTS
         if name not in table:
             raise LoadError(f"the adapter {prefix} has no {name!r}; it has {', '.join(table)}")
         return {name: table[name]()}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attest import Refused
+from attest import Refused, Unsupported
 
 from ._arguments import unlaid, unlaid_text
 from ._documents import citing
@@ -29,13 +29,14 @@ class ArraySdpa(Formed):
     which says a call; `run(asked, said)`, which returns the output of the library; `array(output)`, its NumPy array; and, for
     scripts, `head(asked, said)`, `called(arguments, asked, said)` and `made(argument)`, lines and expressions of Python."""
 
+    adapter = None  # where it is not called by the library's name
     supports = {}
     # No document says how far off exp may be in float32. NumPy's release notes (1.17) do of its own, "a max ulp error of
     # 2.52"; those of TensorFlow and PaddlePaddle were seen to be off by 1.3.
     contract = {"exp_ulp": {"f32": 4}}
 
     def __init__(self, name, **pinned):
-        super().__init__(f"{self.library}:{name}", **pinned)
+        super().__init__(f"{self.adapter or self.library}:{name}", **pinned)
 
     def describe(self):
         always = {
@@ -55,6 +56,8 @@ class ArraySdpa(Formed):
         """The output, with the library's refusal as attest.Refused."""
         try:
             return self.run(asked, said)
+        except Unsupported:
+            raise
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise Refused(f"{self.library}: {type(error).__name__}: {self.reason(lines)}") from error

@@ -2,13 +2,15 @@
 
 import warnings
 
-import numpy as np
 import torch
 
 from attest import Refused, Unsupported
+from attest.arrays import TorchArrays
+from attest.device import DeviceArrays, breaks_the_device
 
 from . import _masks
 from ._documents import citing
+from ._forms import Formed
 from ._masks import causal_alone, starts_top_left, windowed
 
 RELEASE = "torch 2.15"  # whose documents were read
@@ -22,6 +24,8 @@ NO_PROMISE = {"exp_ulp": {"f32": 20}, "flush_to_zero": {"bf16": True}}
 torch.set_grad_enabled(False)
 warnings.filterwarnings("ignore")  # on why a backend was not taken, and on broadcast arrays; what matters is raised
 _own_threads = torch.get_num_threads()
+HOST = TorchArrays()
+tensor = HOST.enter  # (view, dtype): a tensor on the same memory
 
 
 # What each Unsupported below rests on: (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -43,11 +47,27 @@ def describe(subject, supports, contract, dtypes=tuple(TYPES)):
             "contract": contract, "documents": subject.quoted(citing(RELEASE))}
 
 
-def tensor(view, dtype):
-    """The array as a tensor on the same memory. bf16 bits come as uint16, which torch sees as int16."""
-    if dtype == "bf16":
-        return torch.from_numpy(view.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(view)
+class Subject(Formed):
+    """PyTorch on the CPU, on the call's own memory, or on `device`, by torch's names, on a copy with the same strides. A subclass
+    has answer(call, place) -> (out, log-sum-exp or None), place.enter(view, dtype) being a tensor of the call there."""
+
+    def __init__(self, name, device=None, **pinned):
+        super().__init__(f"torch-{device}:{name}" if device else f"torch:{name}", **pinned)
+        self.arrays = DeviceArrays(device) if device else HOST
+        self.device = device
+        self.version = version()
+
+    def attention(self, call):
+        use_threads(call)
+        place = self.arrays.begin(call)
+        out, lse = place.run(self.answer, call, place)
+        out, dtype = place.leave(out.reshape(call.out.shape))
+        if dtype != call.dtype:
+            raise TypeError(f"{self.name} gave {dtype} for {call.dtype}")
+        results = [(out, place.target(call.out, call.dtype))]
+        if call.lse is not None:
+            results.append((place.leave(lse)[0], place.target(call.lse, {4: "f32", 8: "f64"}[call.lse.itemsize])))
+        return place.end(results)
 
 
 def narrowed(array, axes=(0, 1, 2, 3)):
@@ -61,23 +81,24 @@ def said_by_is_causal(call):
     return causal_alone(call) and starts_top_left(call)
 
 
-def lengths_as_keep(call):
+def lengths_as_keep(call, device=None):
     """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
-    return torch.from_numpy(_masks.lengths_as_keep(call.kv_lengths, call.k.shape[2]))
+    return torch.from_numpy(_masks.lengths_as_keep(call.kv_lengths, call.k.shape[2])).to(device)
 
 
-def diagonal_as_keep(call):
+def diagonal_as_keep(call, device=None):
     """bool [1 or B, 1, Lq, Lk]: the keys that the causal mask and the windows leave to each query."""
-    return torch.from_numpy(_masks.diagonal_as_keep(call))
+    return torch.from_numpy(_masks.diagonal_as_keep(call)).to(device)
 
 
-def keep_of(call, keep):
-    """What lets keys take part, as one bool tensor, or None: `keep` and all that is not said in another way."""
+def keep_of(call, keep, device=None):
+    """What lets keys take part, as one bool tensor on the device, or None: `keep`, which is there, and all that is not said in
+    another way."""
     parts = [] if keep is None else [keep]
     if call.kv_lengths is not None:
-        parts.append(lengths_as_keep(call))
+        parts.append(lengths_as_keep(call, device))
     if call.causal or windowed(call):
-        parts.append(diagonal_as_keep(call))
+        parts.append(diagonal_as_keep(call, device))
     for part in parts[1:]:
         parts[0] = parts[0] & part
     return parts[0] if parts else None
@@ -104,6 +125,8 @@ def ask(function):
     try:
         return function()
     except (IndexError, RuntimeError, ValueError) as error:
+        if breaks_the_device(error):
+            raise
         text = str(error).split("\n")[0].strip()
         if "No available kernel" in text:
             raise Unsupported("this backend does not take the call, which the document announces with a warning") from None

@@ -16,8 +16,8 @@ import math
 import torch
 
 from . import _torch_script as script
-from ._forms import Formed, words
-from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
+from ._forms import words
+from ._torch_call import HOST, NO_PROMISE, Subject, ask, describe, keep_of, narrowed
 from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
@@ -36,7 +36,7 @@ DOCUMENTS = {
 }
 
 
-class Explicit(Formed):
+class Explicit(Subject):
     documents = DOCUMENTS
     forms = {
         "scale": ["scores", "query", "divided"],  # what is multiplied; divided: the scores by sqrt(D), where that is the scale
@@ -45,31 +45,28 @@ class Explicit(Formed):
         "gqa": ["repeated", "grouped"],  # key heads repeated, or query heads in a dimension of groups
     }
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"torch:{name}", **pinned)
-        self.version = version()
+    contract = NO_PROMISE
 
     def describe(self):
-        return describe(self, {"softcap": True}, NO_PROMISE)
+        return describe(self, {"softcap": True}, self.contract)
 
-    def attention(self, call):
-        use_threads(call)
-        tensor(call.out, call.dtype).copy_(self.run(call, self.arguments(call)))
+    def answer(self, call, place):
+        return self.run(call, self.arguments(call, place)), None
 
     def run(self, call, arguments):
         return ask(lambda: attention(**arguments))
 
-    def arguments(self, call):
+    def arguments(self, call, place=HOST):
         said = self.said(call)
-        keep = keep_of(call, None if call.keep is None else narrowed(tensor(call.keep, "bool")))
-        bias = None if call.bias is None else narrowed(tensor(call.bias, call.dtype))
-        q, k, v = (tensor(view, call.dtype) for view in (call.q, call.k, call.v))
+        keep = keep_of(call, None if call.keep is None else narrowed(place.enter(call.keep, "bool")), place.device)
+        bias = None if call.bias is None else narrowed(place.enter(call.bias, call.dtype))
+        q, k, v = (place.enter(view, call.dtype) for view in (call.q, call.k, call.v))
         scale = None if call.scale_is_default else call.scale
         return dict(query=q, key=k, value=v, keep=keep, bias=bias, scale=scale, softcap=call.softcap, scaled=said["scale"],
                     masked=said["mask"], in_float=said["softmax"] == "f32" and call.dtype != "f64", gqa=said["gqa"])
 
     def script(self, call, beside=None):
-        return script.explicit(attention, self.arguments(call), None, call)
+        return script.explicit(attention, self.arguments(call), None, call, self.device)
 
 
 class ExplicitCompiled(Explicit):
@@ -78,15 +75,15 @@ class ExplicitCompiled(Explicit):
     documents = DOCUMENTS | COMPILED
     forms = {**Explicit.forms, "softmax": words(Explicit.forms["softmax"]), "shapes": list(SHAPES)}
 
-    def __init__(self, name, **pinned):
-        super().__init__(name, **pinned)
-        need_compiler()
+    def __init__(self, name, device=None, **pinned):
+        super().__init__(name, device, **pinned)
+        need_compiler(device)
 
     def run(self, call, arguments):
         return ask_compiled(attention, self.said(call)["shapes"], **arguments)
 
     def script(self, call, beside=None):
-        return script.explicit(attention, self.arguments(call), SHAPES[self.said(call)["shapes"]], call)
+        return script.explicit(attention, self.arguments(call), SHAPES[self.said(call)["shapes"]], call, self.device)
 
 
 def attention(query, key, value, keep, bias, scale, softcap, scaled, masked, in_float, gqa):

@@ -17,9 +17,8 @@ import torch
 from torch.nn.attention import flex_attention as flex
 
 from . import _torch_script as script
-from ._forms import Formed
 from ._masks import BOTTOM_RIGHT
-from ._torch_call import NO_PROMISE, TYPES, ask, describe, tensor, use_threads, version
+from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe
 from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -63,7 +62,7 @@ DOCUMENTS = {
 _BLOCKS = {"default": None, "16": 16, "uneven": (64, 32)}
 
 
-class Flex(Formed):
+class Flex(Subject):
     """Called with _FLEX_ATTENTION_DISABLE_COMPILE_DEBUG set: the same operator as in a traced call, in a tenth of the time."""
 
     documents = DOCUMENTS
@@ -77,23 +76,17 @@ class Flex(Formed):
     }
     supports = {"lse": True}
     dtypes = tuple(TYPES)
+    contract = NO_PROMISE
     debug = True
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"torch:{name}", **pinned)
-        self.version = version()
-
     def describe(self):
-        return describe(self, {"softcap": True, **self.supports}, NO_PROMISE, self.dtypes)
+        return describe(self, {"softcap": True, **self.supports}, self.contract, self.dtypes)
 
-    def attention(self, call):
-        use_threads(call)
-        q, k, v, mods, options = self.say(call)
+    def answer(self, call, place):
+        q, k, v, mods, options = self.say(call, place)
         got = self.run(call, q, k, v, **attention_options(q, k, mods, options))
         out, lse = got if isinstance(got, tuple) else (got, None)
-        tensor(call.out, call.dtype).copy_(out)
-        if call.lse is not None:
-            torch.from_numpy(call.lse).copy_(lse.lse if isinstance(lse, flex.AuxOutput) else lse)
+        return out, lse.lse if isinstance(lse, flex.AuxOutput) else lse
 
     def run(self, call, q, k, v, **options):
         flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = self.debug
@@ -101,19 +94,19 @@ class Flex(Formed):
             torch._dynamo.reset()
         return ask(lambda: flex.flex_attention(q, k, v, **options))
 
-    def say(self, call):
+    def say(self, call, place=HOST):
         """(query, key, value, what the mods are made of, options)."""
         said = self.said(call)
-        q, k, v = (tensor(view, call.dtype) for view in (call.q, call.k, call.v))
+        q, k, v = (place.enter(view, call.dtype) for view in (call.q, call.k, call.v))
         lq, lk = q.shape[2], k.shape[2]
-        lengths = None if call.kv_lengths is None else torch.from_numpy(call.kv_lengths)
+        lengths = None if call.kv_lengths is None else place.enter(call.kv_lengths, "i32")
         diagonal = None
         if call.causal or call.window_left >= 0 or call.window_right >= 0:
             right = 0 if call.causal else call.window_right
             reach = [min(side, lq + lk) if side >= 0 else None for side in (call.window_left, right)]
             diagonal = (reach[0], reach[1], call.align == BOTTOM_RIGHT)
-        mods = dict(softcap=call.softcap, bias=None if call.bias is None else tensor(call.bias, call.dtype),
-                    keep=None if call.keep is None else tensor(call.keep, "bool"), lengths=lengths, diagonal=diagonal,
+        mods = dict(softcap=call.softcap, bias=None if call.bias is None else place.enter(call.bias, call.dtype),
+                    keep=None if call.keep is None else place.enter(call.keep, "bool"), lengths=lengths, diagonal=diagonal,
                     by_score=said["mask"] == "score_mod", block=_BLOCKS[said["block"]])
         options = {}
         if not call.scale_is_default or said["scale"] == "explicit":
@@ -129,7 +122,7 @@ class Flex(Formed):
         return q, k, v, mods, options
 
     def script(self, call, beside=None):
-        return script.flex([mask_mods, score_mods, attention_options], *self.say(call)[3:], call,
+        return script.flex([mask_mods, score_mods, attention_options], *self.say(call)[3:], call, self.device,
                            debug=self.debug)
 
 
@@ -147,9 +140,9 @@ class FlexCompiled(Flex):
     supports = {"lse": False}
     dtypes = ("f32", "bf16", "f16")
 
-    def __init__(self, name, **pinned):
-        super().__init__(name, **pinned)
-        need_compiler()
+    def __init__(self, name, device=None, **pinned):
+        super().__init__(name, device, **pinned)
+        need_compiler(device)
 
     def said(self, call):
         return {"aux": "needed"} | super().said(call)
@@ -158,7 +151,7 @@ class FlexCompiled(Flex):
         return ask_compiled(flex.flex_attention, self.said(call)["shapes"], q, k, v, **options)
 
     def script(self, call, beside=None):
-        return script.flex([mask_mods, score_mods, attention_options], *self.say(call)[3:], call,
+        return script.flex([mask_mods, score_mods, attention_options], *self.say(call)[3:], call, self.device,
                            dynamic=SHAPES[self.said(call)["shapes"]])
 
 
@@ -203,7 +196,7 @@ def attention_options(q, k, mods, options):
         scores.append(lambda score, b, h, i, j: torch.where(mask(b, h, i, j), score, float("-inf")))
     elif masks:
         size = {} if mods["block"] is None else {"BLOCK_SIZE": mods["block"]}
-        options = {**options, "block_mask": flex.create_block_mask(mask, q.size(0), q.size(1), lq, lk, device="cpu", **size)}
+        options = {**options, "block_mask": flex.create_block_mask(mask, q.size(0), q.size(1), lq, lk, device=q.device, **size)}
     if len(scores) == 1:
         options = {**options, "score_mod": scores[0]}
     elif scores:

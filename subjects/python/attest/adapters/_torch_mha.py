@@ -22,11 +22,9 @@ import torch
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import Formed
 from ._masks import windowed
 from ._torch_call import (
-    NO_PROMISE, TYPES, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
-    use_threads, version,
+    NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
 )
 
 _MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
@@ -85,7 +83,7 @@ DOCUMENTS = {
 }
 
 
-class MultiheadAttention(Formed):
+class MultiheadAttention(Subject):
     documents = DOCUMENTS
     forms = {
         "path": ["fast", "slow"],  # the fast path wherever the problem can say it, else, as on the slow one, three tensors
@@ -97,22 +95,17 @@ class MultiheadAttention(Formed):
         "last_key": ["given", "bias_kv"],  # or by add_bias_kv where that can say it
     }
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"torch:{name}", **pinned)
-        self.version = version()
-
     def describe(self):
         return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE)
 
-    def attention(self, call):
-        use_threads(call)
+    def answer(self, call, _place):
         said = self.say(call)
         y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
         y = heads_outside(y[None] if said.batch == "none" else y.transpose(0, 1) if said.batch == "second" else y, call.out.shape)
         nonfinite = ~y.isfinite().all(3).all(1)  # [B, Lq]
         if said.heads * said.d > 1 and said.finite and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
             raise Unsupported("a NaN that one column may have spreads over all of them in the output projection")
-        tensor(call.out, call.dtype).copy_(y)
+        return y, None
 
     def say(self, call):
         if call.softcap > 0:

@@ -16,8 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import Formed
-from ._torch_call import NO_PROMISE, ask, describe, keep_of, narrowed, tensor, use_threads, version
+from ._torch_call import NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, tensor
 from ._torch_sdpa import SCALE
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -58,7 +57,7 @@ DOCUMENTS = {
 }
 
 
-class Nested(Formed):
+class Nested(Subject):
     documents = DOCUMENTS
     forms = {
         "made": ["list", "values", "narrow", "strided"],  # see nested()
@@ -66,21 +65,17 @@ class Nested(Formed):
         "scale": ["as_called", "explicit"],
     }
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"torch:{name}", **pinned)
-        self.version = version()
-
     def describe(self):
         return describe(self, {"causal": False, "window": False, "bias": False, "gqa": False}, NO_PROMISE)
 
-    def attention(self, call):
-        use_threads(call)
+    def answer(self, call, place):
         rows, made, options = self.say(call)
-        q, k, v = (tensor(view, call.dtype) for view in (call.q, call.k, call.v))
+        q, k, v = (place.enter(view, call.dtype) for view in (call.q, call.k, call.v))
         got = ask(lambda: attention(q, k, v, rows, made, **options))
-        out = tensor(call.out, call.dtype)
+        out = torch.empty(call.out.shape, dtype=TYPES[call.dtype])
         for (sample, (first, last), _), row in zip(rows, got):
             out[sample, :, first:last] = row
+        return out, None
 
     def say(self, call):
         """(rows, how their tensors are made, options): each row (sample, its queries from and to, its keys)."""

@@ -1,6 +1,7 @@
 """A call of PyTorch as a few lines of Python that make it without attest: what `attest export --to python` pastes.
 
-The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
+The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`. `device`:
+where the call is made, None for the host.
 """
 
 import inspect
@@ -13,6 +14,11 @@ from ._torch_call import TYPES
 _HEAD = """\
 import torch
 torch.set_num_threads({threads})
+"""
+
+_ON_DEVICE = """\
+import torch
+torch.set_default_device({device!r})
 """
 
 # Strides and misalignment are part of a problem; NaN fills what lies between the elements, as it did.
@@ -31,7 +37,7 @@ except (IndexError, RuntimeError, ValueError) as error:
 """
 
 
-def sdpa(inputs, call, backend, settings=""):
+def sdpa(inputs, call, backend, device, settings=""):
     names = {name: _argument(value, call) for name, value in inputs.items()}
     arguments = ", ".join(f"{name}={text}" for name, text in names.items())
     function = f"got = torch.nn.functional.scaled_dot_product_attention({arguments})"
@@ -40,13 +46,13 @@ def sdpa(inputs, call, backend, settings=""):
     else:
         body = f"    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend.name}):\n        {function}\n"
     shaped = "" if inputs["query"].dim() == 4 else f".reshape{tuple(call.out.shape)}"
-    return _script(call, settings + "try:\n" + body + _CATCH + f"got = got.double().numpy(){shaped}\n")
+    return _script(call, settings + "try:\n" + body + _awaited(device) + _CATCH + f"got = {_numbers(device)}{shaped}\n", device)
 
 
-def flash_lse(inputs, call):
+def flash_lse(inputs, call, operator, device):
     arguments = ", ".join(f"{name}={_argument(value, call)}" for name, value in inputs.items())
-    return _script(call, "try:\n    got, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu("
-                         f"{arguments})\n" + _CATCH + "got = got.double().numpy()\n")
+    return _script(call, f"try:\n    got, lse = torch.ops.aten.{operator}({arguments})[:2]\n" + _awaited(device) + _CATCH
+                   + f"got = {_numbers(device)}\n", device)
 
 
 def mha(said, call):
@@ -101,14 +107,14 @@ def nested(functions, rows, made, options, call):
     return _script(call, body)
 
 
-def explicit(function, arguments, dynamic, call):
+def explicit(function, arguments, dynamic, call, device):
     given = ",\n                    ".join(f"{name}={_argument(value, call)}" for name, value in arguments.items())
     compiled = "" if dynamic is None else f"attention = torch.compile(attention, dynamic={dynamic}, fullgraph=True)\n"
     return _script(call, "import math\n\n\n" + inspect.getsource(function) + "\n\n" + compiled
-                   + f"try:\n    got = attention({given})\n" + _CATCH + "got = got.double().numpy()\n")
+                   + f"try:\n    got = attention({given})\n" + _awaited(device) + _CATCH + f"got = {_numbers(device)}\n", device)
 
 
-def flex(functions, mods, options, call, debug=False, dynamic=None):
+def flex(functions, mods, options, call, device, debug=False, dynamic=None):
     options = {**options, "return_aux": "flex.AuxRequest(lse=True)"} if "return_aux" in options else options
     given = "".join(f", {name}={value if name == 'return_aux' else repr(value)}" for name, value in options.items())
     parts = ",\n            ".join(f"{name}={_argument(value, call)}" for name, value in mods.items())
@@ -120,17 +126,26 @@ def flex(functions, mods, options, call, debug=False, dynamic=None):
                    + "\n\n".join(map(inspect.getsource, functions))
                    + f"\n\nq, k, v = {_all_named('qkv', call)}\nmods = dict({parts})\n"
                    + f"options = attention_options(q, k, mods, dict({given[2:]}))\n"
-                   + f"try:\n    got = {flex_attention}(q, k, v, **options)\n" + _CATCH
-                   + "got = (got[0] if isinstance(got, tuple) else got).double().numpy()\n")
+                   + f"try:\n    got = {flex_attention}(q, k, v, **options)\n" + _awaited(device) + _CATCH
+                   + f"got = {_numbers(device, '(got[0] if isinstance(got, tuple) else got)')}\n", device)
 
 
 def _all_named(names, call):
     return ", ".join(_argument_named(name, call) for name in names)
 
 
-def _script(call, body):
-    threads = call.threads or torch.get_num_threads()
-    return _HEAD.format(threads=threads) + (_LAID if "laid(" in body else "") + body
+def _script(call, body, device=None):
+    head = _ON_DEVICE.format(device=device) if device else _HEAD.format(threads=call.threads or torch.get_num_threads())
+    return head + (_LAID if "laid(" in body else "") + body
+
+
+def _awaited(device):
+    """A line that brings up an error of a device that goes on behind the caller's back."""
+    return f"    torch.{device.partition(':')[0]}.synchronize()\n" if device else ""
+
+
+def _numbers(device, tensor="got"):
+    return f"{tensor}.double(){'.cpu()' if device else ''}.numpy()"
 
 
 def _argument(value, call):
@@ -154,7 +169,7 @@ def _argument_named(name, call):
     view = getattr(call, name)
     dtype = torch.bool if name == "keep" else TYPES[call.dtype]
     strides = tuple(s // view.itemsize for s in view.strides)
-    offset = view.ctypes.data % 64 // view.itemsize  # torch allocates at multiples of 64
+    offset = view.ctypes.data % 64 // view.itemsize  # torch allocates at multiples of 64, and more on devices
     packed = strides == tuple(s // view.itemsize for s in np.empty(view.shape, view.dtype).strides)
     if packed and offset == 0 or view.size == 0:
         return f"torch.tensor({name}, dtype={dtype})"

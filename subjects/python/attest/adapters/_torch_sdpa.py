@@ -21,10 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import Formed
-from ._torch_call import (
-    NO_PROMISE, TYPES, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal, tensor, use_threads, version,
-)
+from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
 _REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE}
@@ -84,7 +81,7 @@ _UPCAST = (
     _DOCSTRING, "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or torch.bfloat16.")
 
 
-class Sdpa(Formed):
+class Sdpa(Subject):
     """Default dispatch: PyTorch chooses the backend."""
 
     documents = DOCUMENTS
@@ -97,21 +94,16 @@ class Sdpa(Formed):
         "gqa": ["as_needed", "enabled"],  # enable_gqa
     }
     backend = None
+    dtypes = tuple(TYPES)
     supports = {}
     contract = NO_PROMISE
 
-    def __init__(self, name, **pinned):
-        super().__init__(f"torch:{name}", **pinned)
-        self.version = version()
-
     def describe(self):
-        return describe(self, self.supports, self.contract)
+        return describe(self, self.supports, self.contract, self.dtypes)
 
-    def attention(self, call):
-        use_threads(call)
-        inputs = self.inputs(call)
-        out = tensor(call.out, call.dtype)
-        out.copy_(ask(lambda: self.run(**inputs)).reshape(out.shape))
+    def answer(self, call, place):
+        inputs = self.inputs(call, place)
+        return ask(lambda: self.run(**inputs)), None
 
     def run(self, query, key, value, **options):
         if self.backend is None:
@@ -119,17 +111,17 @@ class Sdpa(Formed):
         with sdpa_kernel(self.backend):
             return scaled_dot_product_attention(query, key, value, **options)
 
-    def inputs(self, call):
+    def inputs(self, call, place=HOST):
         """The arguments of the function, those at their default left out."""
         if call.softcap > 0:
             raise Unsupported("scaled_dot_product_attention has no softcap")
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("scaled_dot_product_attention documents float masks of the query's type alone")
         said = self.said(call)
-        inputs = {name: tensor(getattr(call, view), call.dtype) for name, view in
+        inputs = {name: place.enter(getattr(call, view), call.dtype) for name, view in
                   (("query", "q"), ("key", "k"), ("value", "v"))}
         flag = said["causal"] == "flag" and said_by_is_causal(call)
-        mask = None if flag else mask_of(call, said)
+        mask = None if flag else mask_of(call, said, place)
         if mask is not None:
             inputs["attn_mask"] = mask
         inputs = {name: ranked(array, call, said["rank"]) for name, array in inputs.items()}
@@ -142,7 +134,7 @@ class Sdpa(Formed):
         return inputs
 
     def script(self, call, beside=None):
-        return script.sdpa(self.inputs(call), call, self.backend)
+        return script.sdpa(self.inputs(call), call, self.backend, self.device)
 
 
 class Math(Sdpa):
@@ -164,16 +156,16 @@ class Math(Sdpa):
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
                 "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}}
 
-    def attention(self, call):
+    def answer(self, call, place):
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(self.said(call)["reduction"] == "reduced")
         try:
-            super().attention(call)
+            return super().answer(call, place)
         finally:
             torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)
 
     def script(self, call, beside=None):
         reduced = self.said(call)["reduction"] == "reduced"
-        return script.sdpa(self.inputs(call), call, self.backend,
+        return script.sdpa(self.inputs(call), call, self.backend, self.device,
                            "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)\n" if reduced else "")
 
 
@@ -192,20 +184,18 @@ class FlashLse(Flash):
     # "Attention mask dim in {2, 4}", which the public function brings about.
     forms = {"mask": ["given", "narrowed"], "causal": Sdpa.forms["causal"], "scale": Sdpa.forms["scale"]}
     supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
+    operator = "_scaled_dot_product_flash_attention_for_cpu"
 
-    def attention(self, call):
-        use_threads(call)
-        inputs = self.inputs(call)
-        out, lse = ask(lambda: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(**inputs))
-        tensor(call.out, call.dtype).copy_(out)
-        if call.lse is not None:
-            torch.from_numpy(call.lse).copy_(lse.masked_fill(~open_keys(call).any(-1), float("-inf")))
+    def answer(self, call, place):
+        inputs = self.inputs(call, place)
+        out, lse = ask(lambda: getattr(torch.ops.aten, self.operator)(**inputs))[:2]
+        return out, None if call.lse is None else lse.masked_fill(~open_keys(call).any(-1).to(lse.device), float("-inf"))
 
     def said(self, call):
         return {"rank": "4d", "mask_type": "bool", "gqa": "as_needed"} | super().said(call)
 
-    def inputs(self, call):
-        inputs = super().inputs(call)
+    def inputs(self, call, place=HOST):
+        inputs = super().inputs(call, place)
         if "enable_gqa" in inputs or call.v.shape[3] != call.q.shape[3]:
             raise Unsupported("the operator wants as many heads of keys as of queries, and Dv = D")
         mask = inputs.get("attn_mask")
@@ -214,23 +204,23 @@ class FlashLse(Flash):
         return inputs
 
     def script(self, call, beside=None):
-        return script.flash_lse(self.inputs(call), call)
+        return script.flash_lse(self.inputs(call), call, self.operator, self.device)
 
 
-def mask_of(call, said):
+def mask_of(call, said, place=HOST):
     """attn_mask: bool, or float where there is a bias, or None.
 
     A mask alone goes in on its own memory: as the problem has it ("given"), of full shape with stride 0 where it is broadcast, or
     with length 1 there ("narrowed"), or, beside that, without leading dimensions of length 1 ("lowest"). Users pass all of these.
     """
     form = (lambda t: t) if said["mask"] == "given" else narrowed
-    keep = keep_of(call, None if call.keep is None else form(tensor(call.keep, "bool")))
-    closed = torch.tensor(float("-inf"), dtype=TYPES[call.dtype])
+    keep = keep_of(call, None if call.keep is None else form(place.enter(call.keep, "bool")), place.device)
+    closed = torch.tensor(float("-inf"), dtype=TYPES[call.dtype], device=place.device)
     if call.bias is not None:
-        bias = form(tensor(call.bias, call.dtype))
+        bias = form(place.enter(call.bias, call.dtype))
         mask = bias if keep is None else torch.where(keep, bias, closed)
     elif keep is not None and said["mask_type"] == "float":
-        mask = torch.where(keep, torch.zeros((), dtype=TYPES[call.dtype]), closed)
+        mask = torch.where(keep, torch.zeros_like(closed), closed)
     else:
         mask = keep
     while mask is not None and said["mask"] == "lowest" and mask.dim() > 0 and mask.shape[0] == 1:

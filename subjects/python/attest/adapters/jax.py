@@ -4,7 +4,10 @@ The contract, with the sentences of the document it comes from, is in _jax_sdpa.
 steps of jax.numpy, which XLA fuses.
 """
 
+import os
 from functools import partial
+
+os.environ["JAX_PLATFORMS"] = "cpu"  # else the first device that JAX finds
 
 from ._jax_explicit import Explicit
 from ._jax_sdpa import Residual, Sdpa

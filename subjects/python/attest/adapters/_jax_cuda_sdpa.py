@@ -1,0 +1,55 @@
+"""jax.nn.dot_product_attention and attention in the steps of jax.numpy, on a GPU of NVIDIA's.
+
+Documents: those of _jax_sdpa.py and _jax_explicit.py, and the docstring of jax.lax.Precision, in DOCUMENTS: products of float32
+are in tensorfloat32 by default. How the rest is read:
+- implementation="cudnn": "Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not
+  supported.": a ValueError and a NotImplementedError are that exception; what XLA raises is not.
+Nothing else is said on precision: exp and subnormals are read as on the CPU.
+"""
+
+from attest import Unsupported
+
+from ._jax_explicit import Explicit
+from ._jax_sdpa import Jax, Residual, Sdpa
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+REFUSED = {
+    "cudnn takes no such call, which the document announces with an exception": (
+        "docstring of jax.nn.dot_product_attention",
+        "Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not supported."),
+}
+_POLICY = {
+    "policy": (
+        "docstring of jax.lax.Precision",
+        "On GPU: uses tensorfloat32 if available (e.g. on A100 and H100 GPUs), otherwise standard float32 (e.g. on V100 GPUs).")}
+
+
+class OnCuda:
+    """What a subclass of Jax promises there."""
+
+    adapter = "jax-cuda"
+    contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}}
+
+
+class CudaSdpa(OnCuda, Sdpa):
+    documents = Sdpa.documents | _POLICY
+
+
+class CudaResidual(OnCuda, Residual):
+    documents = Residual.documents | _POLICY
+
+
+class CudaExplicit(OnCuda, Explicit):
+    documents = Explicit.documents | _POLICY
+
+
+class Cudnn(CudaSdpa):
+    """The attention of cuDNN: "Q must be fp16/bf16/fp8_e4m3fn/fp8_e5m2"."""
+
+    dtypes = ("f16", "bf16")
+
+    def run(self, asked, said):
+        try:
+            return super().run(asked, said)
+        except (NotImplementedError, ValueError):
+            raise Unsupported("cudnn takes no such call, which the document announces with an exception") from None
