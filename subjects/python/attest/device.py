@@ -1,14 +1,19 @@
 """Calls on a device: their tensors go there and come back in one copy each, with the strides, the address modulo 256, the poison
 and the guards that they have here."""
 import ctypes
+import json
 import os
+import select
+from functools import lru_cache
 
 import numpy as np
 
 from .arrays import TorchArrays
+from .nursery import fork
 from .protocol import Broken
 
 GUARD = 256  # bytes that surely lie around each tensor; addresses are kept modulo it
+_PATIENCE = 120  # s, until a device has said what it is
 
 
 class OutOfOrder(Exception):
@@ -19,14 +24,14 @@ class DeviceArrays(TorchArrays):
     """Arrays on the device `name`, by torch's names. Nothing touches it before the first call: a process may fork until then."""
 
     def __init__(self, name):
-        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asks the driver's library, and makes no CUDA context
         super().__init__()
         torch = self.torch
         self.device = torch.device(name)
         # Streams and events are those of torch.cuda, torch.xpu, ...; the host, which tests take for a device, has none.
         self.module = None if self.device.type == "cpu" else getattr(torch, self.device.type)
-        if self.module is not None and not self.module.is_available():
-            raise RuntimeError(f"torch {torch.__version__} finds no device {name!r} here")
+        self.events = None
+        # What the device is: its name, and for CUDA its compute capability, such as [9, 0].
+        self.model, self.capability = ("", None) if self.module is None else model_of(name)
         self.types = {short: kind for kind, short in self.names.items()} | {"bool": torch.bool, "i32": torch.int32}
         self.staging = None
 
@@ -38,6 +43,47 @@ class DeviceArrays(TorchArrays):
         if self.staging is None or self.staging.shape[1] < size:
             self.staging = self.torch.empty(2, size, dtype=self.torch.uint8, pin_memory=self.module is not None)
         return self.staging[:, :size]
+
+    def timers(self):
+        """The events before and behind a kernel."""
+        if self.events is None:
+            self.events = [self.module.Event(enable_timing=True) for _ in range(2)]
+        return self.events
+
+
+@lru_cache(maxsize=None)
+def model_of(name):
+    """(name, compute capability or None) of a device, as a child of this process finds them: where it is open no process forks.
+    Raises RuntimeError where there is none."""
+    ours, theirs = os.pipe()
+    child = fork()
+    if child == 0:
+        tell_model(name, theirs)
+    os.close(theirs)
+    said = b""
+    while select.select([ours], [], [], _PATIENCE)[0] and (more := os.read(ours, 1 << 12)):
+        said += more
+    os.close(ours)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    model, capability, error = json.loads(said) if said else (None, None, "it did not answer")
+    if error is not None:
+        raise RuntimeError(f"torch finds no device {name!r} here: {error}")
+    return model, capability
+
+
+def tell_model(name, pipe):
+    try:
+        import torch
+        module = getattr(torch, torch.device(name).type)
+        if not module.is_available():
+            raise RuntimeError(f"this is torch {torch.__version__}, and there is no device of that kind")
+        capability = module.get_device_capability(name)
+        said = (module.get_device_name(name), capability if isinstance(capability, tuple) else None, None)
+    except BaseException as error:
+        said = (None, None, " ".join(str(error).split()))
+    os.write(pipe, json.dumps(said).encode())
+    os._exit(0)
 
 
 class MovedCall:
@@ -68,9 +114,12 @@ class MovedCall:
     def run(self, function, *arguments, **options):
         if self.arrays.module is None:
             return function(*arguments, **options)
-        self.times = [self.arrays.module.Event(enable_timing=True) for _ in range(2)]
+        return self.guarded(lambda: self.timed(function, *arguments, **options))
+
+    def timed(self, function, *arguments, **options):
+        self.times = self.arrays.timers()
         self.times[0].record()
-        result = self.guarded(lambda: function(*arguments, **options))
+        result = function(*arguments, **options)
         self.times[1].record()
         return result
 
@@ -108,7 +157,7 @@ class MovedCall:
             return step()
         except RuntimeError as error:
             if breaks_the_device(error):
-                raise Broken(str(error)) from error
+                raise Broken(str(error).split("\n")[0]) from error  # behind it stands what is the same of each
             raise
 
 

@@ -47,6 +47,8 @@ class Cudnn(CudaSdpa):
     """The attention of cuDNN: "Q must be fp16/bf16/fp8_e4m3fn/fp8_e5m2"."""
 
     dtypes = ("f16", "bf16")
+    documents = Sdpa.documents
+    contract = {"flush_to_zero": True}
 
     def run(self, asked, said):
         try:

@@ -55,7 +55,7 @@ class Subject(Formed):
         super().__init__(f"torch-{device}:{name}" if device else f"torch:{name}", **pinned)
         self.arrays = DeviceArrays(device) if device else HOST
         self.device = device
-        self.version = version()
+        self.version = f"{version()} on {self.arrays.model}" if device else version()
 
     def attention(self, call):
         use_threads(call)

@@ -6,22 +6,22 @@ https://docs.pytorch.org/docs/2.11/notes/cuda.html: "allow_fp16_reduced_precisio
 default, and for 16-bit types no more than the type's own precision is read out of it.
 """
 
-from ._torch_cuda_sdpa import GENEROUS
+from ._torch_cuda_sdpa import generous
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled
 
 
 class CudaExplicit(Explicit):
-    contract = GENEROUS
+    contract = generous(Explicit.dtypes)
 
 
 class CudaCompiled(ExplicitCompiled):
-    contract = GENEROUS
+    contract = generous(ExplicitCompiled.dtypes)
 
 
 class CudaFlex(FlexCompiled):
     """Under torch.compile, as it is meant to run. Here it gives a log-sum-exp, which it does not on the CPU."""
 
-    contract = GENEROUS
+    contract = generous(FlexCompiled.dtypes)
     supports = {"lse": True}
     forms = Flex.forms | FlexCompiled.forms

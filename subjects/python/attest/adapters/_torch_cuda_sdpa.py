@@ -2,38 +2,49 @@
 
 Documents: those of _torch_sdpa.py, of the same function; for this device, how they are read besides:
 - which calls a backend takes: "Each of the fused kernels has specific input limitations." and "In the event that a fused
-  implementation is not available, a warning will be raised with the reasons": types, masks and widths that those warnings name
-  are not asked of that backend;
-- precision: of the fused backends nothing is said; the math backend promises float32, as on the CPU, with
-  "torch.backends.cuda.matmul.allow_tf32" at its default, False. Nothing is said of exp, for which fused kernels take the
-  instruction ex2.approx.ftz.f32: 2 ulp and flushed subnormals by NVIDIA's PTX ISA;
-- the same bits again: https://docs.pytorch.org/docs/2.11/notes/randomness.html promises nothing of the forward pass.
-Empty rows, NaN, batches: as on the CPU, nothing is claimed.
+  implementation is not available, a warning will be raised with the reasons", which are in aten/src/ATen/native/transformers/cuda
+  of https://github.com/pytorch/pytorch/tree/v2.11.0, sdp_utils.cpp (page sdp_utils.cpp) and, of the operator behind flash, flash_api.cpp
+  (page flash_api.cpp): types, masks and widths that they name are not asked of that backend;
+- precision: of the fused backends nothing is said; the math backend promises float32, as on the CPU, where
+  torch.backends.cuda.matmul.allow_tf32 is at its default, False. Nothing is said of exp, for which fused kernels take the
+  instruction ex2.approx.ftz.f32: 2 ulp and flushed subnormals by NVIDIA's PTX ISA.
+Empty rows, NaN, batches, equal bits: as on the CPU, nothing is claimed.
 """
 
 from torch.nn.attention import SDPBackend
 
+from attest import Unsupported
+
+from ._torch_call import HOST
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
 
-# Nothing is promised. 4 ulp hold ex2.approx and its argument; flushed subnormals are those of .ftz.
-GENEROUS = {"exp_ulp": {"f32": 4}, "flush_to_zero": {"f32": True, "bf16": True, "f16": True}}
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_PAGE = "page sdp_utils.cpp"
+REFUSED = {
+    "the operator takes no mask": (_PAGE, "does not support non-null attn_mask."),
+    "the operator wants a multiple of 8 as D": (
+        "page flash_api.cpp", "head_size must be a multiple of 8, this is ensured by padding!"),
+}
 _HALVES = ("f16", "bf16")
 _NO_MASK = {"keep": False, "bias": False, "kv_lengths": False, "window": False, "align": ["top_left"]}
-_FLAG = {"causal": ["flag"]}
+
+
+def generous(dtypes):
+    """What is promised of these types: 4 ulp hold ex2.approx and its argument; flushed subnormals are those of .ftz."""
+    return {"flush_to_zero": {dtype: True for dtype in dtypes if dtype != "f64"}} | ({"exp_ulp": {"f32": 4}} if "f32" in dtypes else {})
 
 
 class CudaSdpa(Sdpa):
     """Default dispatch: PyTorch chooses the backend."""
 
-    contract = GENEROUS
+    contract = generous(Sdpa.dtypes)
 
 
 class CudaFlash(Flash):
-    """"Flash Attention does not support non-null attn_mask", "Expected query, key and value to all be of dtype: {Half, BFloat16}"
-    and "FlashAttention ... head_dim should be less than or equal to 256" are its warnings."""
+    """FlashAttention: two types, no mask, heads of up to 256 numbers."""
 
-    contract = GENEROUS
     dtypes = _HALVES
+    contract = generous(dtypes)
     supports = {**_NO_MASK, "dims": {"dv": "=d", "d": [1, 256, 1]}}
     forms = {name: values for name, values in Sdpa.forms.items() if name in ("rank", "scale", "gqa")}
 
@@ -45,8 +56,8 @@ class CudaFlashLse(FlashLse):
     """The operator behind it, which gives the log-sum-exp too and which no document describes. What the public function makes of
     a width that is no multiple of 8, a copy with zeros, is not asked of it."""
 
-    contract = GENEROUS
     dtypes = _HALVES
+    contract = generous(dtypes)
     supports = {**FlashLse.supports, **_NO_MASK, "dims": {"dv": "=d", "d": [8, 256, 8]}}
     forms = {"scale": Sdpa.forms["scale"]}
     operator = "_scaled_dot_product_flash_attention"
@@ -54,22 +65,32 @@ class CudaFlashLse(FlashLse):
     def said(self, call):
         return {"mask": "given", "causal": "flag"} | super().said(call)
 
+    def inputs(self, call, place=HOST):
+        inputs = super().inputs(call, place)
+        if "attn_mask" in inputs:
+            raise Unsupported("the operator takes no mask")
+        if call.q.shape[3] % 8:
+            raise Unsupported("the operator wants a multiple of 8 as D")
+        return inputs
+
 
 class CudaEfficient(Sdpa):
-    """Memory-efficient attention: "Expected query, key and value to all be of dtype: {Half, Float, BFloat16}"."""
+    """Memory-efficient attention, of heads whose rows are of a multiple of 16 bytes."""
 
-    contract = GENEROUS
     backend = SDPBackend.EFFICIENT_ATTENTION
     dtypes = ("f32", *_HALVES)
+    contract = generous(dtypes)
+    supports = {"dims": {"d": [4, None, 4], "dv": [4, None, 4]}}
 
 
 class CudaCudnn(Sdpa):
-    """The attention of cuDNN, which plans each shape anew: "Expected query, key and value to all be of dtype: {Half, BFloat16}"."""
+    """The attention of cuDNN, which plans each shape anew, of heads of up to 256 numbers."""
 
-    contract = GENEROUS
     backend = SDPBackend.CUDNN_ATTENTION
     dtypes = _HALVES
+    contract = generous(dtypes)
+    supports = {"dims": {"d": [8, 256, 8], "dv": [8, 256, 8]}}
 
 
 class CudaMath(Math):
-    contract = {**Math.contract, "exp_ulp": 4, "flush_to_zero": GENEROUS["flush_to_zero"]}
+    contract = Math.contract | generous(Math.dtypes)

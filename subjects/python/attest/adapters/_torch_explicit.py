@@ -17,7 +17,7 @@ import torch
 
 from . import _torch_script as script
 from ._forms import words
-from ._torch_call import HOST, NO_PROMISE, Subject, ask, describe, keep_of, narrowed
+from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
 from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
@@ -45,10 +45,11 @@ class Explicit(Subject):
         "gqa": ["repeated", "grouped"],  # key heads repeated, or query heads in a dimension of groups
     }
 
+    dtypes = tuple(TYPES)
     contract = NO_PROMISE
 
     def describe(self):
-        return describe(self, {"softcap": True}, self.contract)
+        return describe(self, {"softcap": True}, self.contract, self.dtypes)
 
     def answer(self, call, place):
         return self.run(call, self.arguments(call, place)), None

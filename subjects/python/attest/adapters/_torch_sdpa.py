@@ -215,12 +215,11 @@ def mask_of(call, said, place=HOST):
     """
     form = (lambda t: t) if said["mask"] == "given" else narrowed
     keep = keep_of(call, None if call.keep is None else form(place.enter(call.keep, "bool")), place.device)
-    closed = torch.tensor(float("-inf"), dtype=TYPES[call.dtype], device=place.device)
     if call.bias is not None:
         bias = form(place.enter(call.bias, call.dtype))
-        mask = bias if keep is None else torch.where(keep, bias, closed)
+        mask = bias if keep is None else torch.where(keep, bias, float("-inf"))
     elif keep is not None and said["mask_type"] == "float":
-        mask = torch.where(keep, torch.zeros_like(closed), closed)
+        mask = torch.where(keep, 0.0, float("-inf")).to(TYPES[call.dtype])
     else:
         mask = keep
     while mask is not None and said["mask"] == "lowest" and mask.dim() > 0 and mask.shape[0] == 1:
