@@ -1,39 +1,56 @@
 #include "subjects/worker_source.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "core/error.hpp"
 
 namespace attest {
+namespace {
+
+// A library that opens a device takes hundreds of milliseconds: while lives are short, one after the other, it takes a few.
+constexpr std::size_t most_kept_ready = 4;
+constexpr std::chrono::milliseconds in_time{5};
+
+}  // namespace
 
 WorkerSource::WorkerSource(const WorkerCommand& command, const std::string& wanted)
     : command_(command), may_be_nursery_(command.ways.nursery && Nursery::is_possible()) {
-  ready_ = anew(wanted);
-  offers_ = ready_->offers();
+  ready_.push_back(anew(wanted));
+  offers_ = ready_.front()->offers();
 }
 
 std::unique_ptr<WorkerConnection> WorkerSource::first(const std::string& subject) {
-  std::unique_lock guard(lock_);
-  std::unique_ptr<WorkerConnection> ready = std::move(ready_);
-  guard.unlock();
-  return ready ? std::move(ready) : start(subject);
+  std::unique_ptr<WorkerConnection> worker = take_ready();
+  return worker ? std::move(worker) : start(subject);
 }
 
 std::unique_ptr<WorkerConnection> WorkerSource::next(const std::string& subject) {
-  std::unique_lock guard(lock_);
-  std::unique_ptr<WorkerConnection> worker = std::move(ready_);
-  if (nursery_ && nursery_->is_gone()) {
-    nursery_.reset();
-    worker.reset();
-  }
-  guard.unlock();
-  if (worker) try {
-      worker->await_description();
-    } catch (const Error&) {
-      worker.reset();  // it ended while it waited, or was long in loading
-    }
+  std::unique_ptr<WorkerConnection> worker = take_ready();
   if (!worker) worker = start(subject);
   keep_ready(subject);
+  return worker;
+}
+
+std::unique_ptr<WorkerConnection> WorkerSource::take_ready() {
+  std::unique_lock guard(lock_);
+  if (nursery_ && nursery_->is_gone()) {
+    nursery_.reset();
+    ready_.clear();
+  }
+  if (ready_.empty()) return nullptr;
+  std::unique_ptr<WorkerConnection> worker = std::move(ready_.front());
+  ready_.pop_front();
+  guard.unlock();
+  if (worker->usable()) return worker;
+  const auto start = Process::Clock::now();
+  try {
+    worker->await_description();
+  } catch (const Error&) {
+    return nullptr;  // it ended while it waited, or was long in loading
+  }
+  guard.lock();
+  if (nursery_ && Process::Clock::now() - start > in_time && kept_ready_ < most_kept_ready) ++kept_ready_;
   return worker;
 }
 
@@ -73,8 +90,8 @@ std::shared_ptr<Nursery> WorkerSource::nursery() {
 
 void WorkerSource::keep_ready(const std::string& subject) try {
   const std::lock_guard guard(lock_);
-  if (!command_.ways.nursery || ready_ || (may_be_nursery_ && !nursery_)) return;
-  ready_ = std::make_unique<WorkerConnection>(command_, subject, nursery_);
+  if (!command_.ways.nursery || (may_be_nursery_ && !nursery_)) return;
+  while (ready_.size() < kept_ready_) ready_.push_back(std::make_unique<WorkerConnection>(command_, subject, nursery_));
 } catch (const Error&) {  // whoever needs one will be told
 }
 

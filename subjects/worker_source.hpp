@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,11 +22,13 @@ class WorkerSource {
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
   // One that has described itself, for a first life or after another has ended: from then on the next is kept ready, where the
-  // command says so. Throws Error(no_subject) if it does not start.
+  // command says so, and, of a nursery's, as many as it takes for one to be ready in time. Throws Error(no_subject) if it does not start.
   std::unique_ptr<WorkerConnection> first(const std::string& subject);
   std::unique_ptr<WorkerConnection> next(const std::string& subject);
 
  private:
+  // The next of those kept ready, if there is one that starts.
+  std::unique_ptr<WorkerConnection> take_ready();
   std::unique_ptr<WorkerConnection> start(const std::string& subject);
   std::unique_ptr<WorkerConnection> anew(const std::string& subject);
   std::shared_ptr<Nursery> nursery();
@@ -35,7 +39,8 @@ class WorkerSource {
   std::mutex lock_;
   bool may_be_nursery_;
   std::shared_ptr<Nursery> nursery_;
-  std::unique_ptr<WorkerConnection> ready_;  // may not have described itself yet
+  std::deque<std::unique_ptr<WorkerConnection>> ready_;  // may not have described themselves yet
+  std::size_t kept_ready_ = 1;
 };
 
 }  // namespace attest

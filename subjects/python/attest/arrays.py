@@ -7,6 +7,9 @@ from .protocol import Unsupported
 class HostArrays:
     """Arrays in the call's own memory: a call needs no place of its own."""
 
+    def prepare(self):
+        """What a life does before its first call."""
+
     def begin(self, _call):
         return self
 

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import select
+import threading
 from functools import lru_cache
 
 import numpy as np
@@ -35,6 +36,15 @@ class DeviceArrays(TorchArrays):
         self.types = {short: kind for kind, short in self.names.items()} | {"bool": torch.bool, "i32": torch.int32}
         self.staging = None
 
+    def prepare(self):
+        """Opens the device, which takes longer than the rest of a life's beginning. What goes wrong there will in the first call,
+        which has somebody to tell."""
+        try:
+            self.staged(1 << 20)
+            self.torch.zeros(1, device=self.device).cpu()
+        except RuntimeError:
+            pass
+
     def begin(self, call):
         return MovedCall(self, call)
 
@@ -53,8 +63,11 @@ class DeviceArrays(TorchArrays):
 
 @lru_cache(maxsize=None)
 def model_of(name):
-    """(name, compute capability or None) of a device, as a child of this process finds them: where it is open no process forks.
-    Raises RuntimeError where there is none."""
+    """(name, compute capability or None) of a device, as a child of this process finds them, since a process that has opened it
+    does not fork any more. Raises RuntimeError where there is none."""
+    import torch
+    if getattr(torch, torch.device(name).type).is_initialized() or threading.active_count() > 1:  # which does not fork either
+        return asked_model(name)
     ours, theirs = os.pipe()
     child = fork()
     if child == 0:
@@ -72,14 +85,18 @@ def model_of(name):
     return model, capability
 
 
+def asked_model(name):
+    import torch
+    module = getattr(torch, torch.device(name).type)
+    if not module.is_available():
+        raise RuntimeError(f"this is torch {torch.__version__}, and there is no device of that kind")
+    capability = module.get_device_capability(name)
+    return module.get_device_name(name), capability if isinstance(capability, tuple) else None
+
+
 def tell_model(name, pipe):
     try:
-        import torch
-        module = getattr(torch, torch.device(name).type)
-        if not module.is_available():
-            raise RuntimeError(f"this is torch {torch.__version__}, and there is no device of that kind")
-        capability = module.get_device_capability(name)
-        said = (module.get_device_name(name), capability if isinstance(capability, tuple) else None, None)
+        said = (*asked_model(name), None)
     except BaseException as error:
         said = (None, None, " ".join(str(error).split()))
     os.write(pipe, json.dumps(said).encode())
@@ -100,7 +117,7 @@ class MovedCall:
         room = self.torch.empty(size + GUARD, dtype=self.torch.uint8, device=self.device)
         self.memory = room[-room.data_ptr() % GUARD:][:size]
         self.guarded(lambda: self.memory.copy_(staged, non_blocking=True))
-        self.times = None
+        self.times = self.stream = None
 
     def enter(self, view, dtype):
         """The tensor on the device."""
@@ -117,10 +134,10 @@ class MovedCall:
         return self.guarded(lambda: self.timed(function, *arguments, **options))
 
     def timed(self, function, *arguments, **options):
-        self.times = self.arrays.timers()
-        self.times[0].record()
+        self.times, self.stream = self.arrays.timers(), self.arrays.module.current_stream(self.device)
+        self.times[0].record(self.stream)
         result = function(*arguments, **options)
-        self.times[1].record()
+        self.times[1].record(self.stream)
         return result
 
     def leave(self, result):
@@ -142,8 +159,8 @@ class MovedCall:
                 target.copy_(result)
             page.copy_(self.memory, non_blocking=True)
             if module is not None:
-                module.current_stream(self.arrays.device).synchronize()
-                module.synchronize(self.arrays.device)
+                self.stream.synchronize()
+                module.synchronize(self.device)
         if module is not None:
             elapsed = int(self.times[0].elapsed_time(self.times[1]) * 1e6)
         self.here[:] = pages[1].numpy()

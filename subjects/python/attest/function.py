@@ -61,6 +61,9 @@ class FunctionSubject:
         return {"ops": ["attention"], "dtypes": self.dtypes, "supports": {**supports, **self.declared},
                 "contract": self.contract, "documents": self.documents}
 
+    def prepare(self):
+        self.arrays.prepare()
+
     def attention(self, call):
         if not self.corner_is_said and corner_matters(call):
             raise Unsupported(f"{self.name} does not say which corner the diagonal starts from: take `align`, or "

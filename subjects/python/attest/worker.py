@@ -247,6 +247,9 @@ class Server:
             return False
         self.arena = self.mailbox = None
         self.listen_to(life, life)
+        for subject in self.in_order:
+            if hasattr(subject, "prepare"):
+                subject.prepare()  # opens its device, which the nursery may not
         return True
 
     def read_call(self, message):

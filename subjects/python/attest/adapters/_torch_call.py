@@ -57,6 +57,9 @@ class Subject(Formed):
         self.device = device
         self.version = f"{version()} on {self.arrays.model}" if device else version()
 
+    def prepare(self):
+        self.arrays.prepare()
+
     def attention(self, call):
         use_threads(call)
         place = self.arrays.begin(call)

@@ -22,6 +22,8 @@ from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
 _PAGE = "page sdp_utils.cpp"
 REFUSED = {
     "the operator takes no mask": (_PAGE, "does not support non-null attn_mask."),
+    "the operator takes is_causal of squares alone": (
+        _PAGE, "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k."),
     "the operator wants a multiple of 8 as D": (
         "page flash_api.cpp", "head_size must be a multiple of 8, this is ensured by padding!"),
 }
@@ -69,6 +71,8 @@ class CudaFlashLse(FlashLse):
         inputs = super().inputs(call, place)
         if "attn_mask" in inputs:
             raise Unsupported("the operator takes no mask")
+        if call.causal and call.q.shape[2] != call.k.shape[2]:
+            raise Unsupported("the operator takes is_causal of squares alone")
         if call.q.shape[3] % 8:
             raise Unsupported("the operator wants a multiple of 8 as D")
         return inputs
