@@ -78,6 +78,7 @@ struct CallResult {
   CallStatus status = CallStatus::done;
   std::string message;  // one clause; empty when done
   std::int64_t elapsed_ns = 0;
+  bool lost = false;  // an error after which this instance can answer no further call
 };
 
 // One instance of a kernel under test: what is compiled, cached or broken stays with it from call to call.

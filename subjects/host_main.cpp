@@ -115,6 +115,7 @@ class Host {
   // Until nobody asks any more.
   void serve() {
     for (;;) {
+      if (lost_) return;  // attest starts another
       if (mailbox_ && mailbox_->spin()) {
         run_trip();
         continue;
@@ -200,7 +201,9 @@ class Host {
     std::size_t index = 0;
     for (const json& object : request.at("calls")) {
       watchdog_.watch(limit);
-      channel_.reply(line_of(run_one(entry_of(request.at("subject").get<std::string>()), object), id, index++));
+      const CallResult result = run_one(entry_of(request.at("subject").get<std::string>()), object);
+      channel_.reply(line_of(result, id, index++));
+      if (lost_) return;
     }
   }
 
@@ -220,6 +223,7 @@ class Host {
         mailbox_->answer({attest::MailboxRecord::line, 0, 0});
         channel_.reply(line_of(result, static_cast<std::int64_t>(mailbox_->trip()), index));
       }
+      if (lost_) return;
     }
   }
 
@@ -229,6 +233,7 @@ class Host {
         fmt::format(R"({{"protocol":{},"message":"run","id":{},"call":{},"status":"{}","ns":{})",
                     attest::protocol_version, id, index, statuses[static_cast<int>(result.status)], result.elapsed_ns);
     if (!result.message.empty()) line += ",\"text\":" + attest::json_text(json(result.message));
+    if (result.lost) line += R"(,"ends":true)";
     return line + "}";
   }
 
@@ -244,7 +249,9 @@ class Host {
     if (const std::string why = open(*entry); !why.empty()) return {CallStatus::error, why};
     try {
       const attest::ReceivedCall received(call, arena_->data(), arena_->size());
-      return kernels_[entry->name]->run(received.call);
+      CallResult result = kernels_[entry->name]->run(received.call);
+      lost_ = result.lost;
+      return result;
     } catch (const attest::Error& error) {
       return {CallStatus::error, attest::one_line(error.what())};
     }
@@ -256,6 +263,7 @@ class Host {
   std::optional<attest::WorkerMailbox> mailbox_;
   Watchdog watchdog_;
   std::vector<PluginEntry> entries_;
+  bool lost_ = false;  // the plug-in can make no further call
   std::map<std::string, std::unique_ptr<PluginKernel>> kernels_;  // opened where it is wanted
 };
 

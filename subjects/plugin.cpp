@@ -90,12 +90,13 @@ CallResult guarded(const std::string& what, Call&& call) {
   } else if (code == ATTEST_UNSUPPORTED) {
     result.status = CallStatus::unsupported;
     result.message = message.text().empty() ? "unsupported, without a reason" : message.text();
-  } else if (code == ATTEST_ERROR) {
+  } else if (code == ATTEST_ERROR || code == ATTEST_LOST) {
     result.status = CallStatus::error;
+    result.lost = code == ATTEST_LOST;
     result.message = message.text().empty() ? what + " failed without a message" : message.text();
   } else if (code != ATTEST_DONE) {
     result.status = CallStatus::error;
-    result.message = what + " returned " + std::to_string(code) + ", which is none of 0, 1 and 2";
+    result.message = what + " returned " + std::to_string(code) + ", which is none of 0, 1, 2 and 3";
   }
   return result;
 }

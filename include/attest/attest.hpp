@@ -9,7 +9,8 @@
 //   }
 //
 // Compiled into a shared object this is a plug-in. A callable that returns has done the call; one that throws
-// attest::Unsupported skips it; any other exception is an error, a finding. Nothing thrown leaves the plug-in.
+// attest::Unsupported skips it; any other exception is an error, a finding; attest::Lost is one that ends the process as well.
+// Nothing thrown leaves the plug-in.
 #ifndef ATTEST_ATTEST_HPP
 #define ATTEST_ATTEST_HPP
 
@@ -32,6 +33,12 @@ inline namespace abi1 {
 
 // Thrown by a callable: the kernel does not do such a call. The case is skipped, and counted under this reason.
 class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Thrown by a callable: an error after which this process can make no further call, such as a GPU's context that is lost.
+class Lost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -228,11 +235,12 @@ struct Subject {
   std::string name, describe;
   std::function<void(const Attention&)> attention;
   std::string version;
+  std::function<void()> open{};  // called once, before the first call; what it throws says why the subject cannot be used
 };
 // `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,
                        std::string version = "0") {
-  return {std::move(name), std::move(describe), std::move(attention), std::move(version)};
+  return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}};
 }
 
 // The subjects that a plug-in exports. Must live as long as the process: a static of attest_plugin().
@@ -246,6 +254,7 @@ class Plugin {
       row.name = subject.name.c_str();
       row.version = subject.version.c_str();
       row.describe = subject.describe.c_str();
+      row.open = open;
       row.attention = run;
       table_.push_back(row);
     }
@@ -261,6 +270,17 @@ class Plugin {
   }
 
  private:
+  static int open(void* self, const char*, char* message, std::size_t message_size) noexcept {
+    try {
+      if (const auto& opens = static_cast<const Subject*>(self)->open) opens();
+      return ATTEST_DONE;
+    } catch (const std::exception& error) {
+      std::snprintf(message, message_size, "%s", error.what());
+    } catch (...) {
+      std::snprintf(message, message_size, "it threw something that is no std::exception");
+    }
+    return ATTEST_ERROR;
+  }
   static int run(void* self, const attest_attention* call, char* message, std::size_t message_size) noexcept {
     try {
       static_cast<const Subject*>(self)->attention(Attention(*call));
@@ -268,6 +288,9 @@ class Plugin {
     } catch (const Unsupported& why) {
       std::snprintf(message, message_size, "%s", why.what());
       return ATTEST_UNSUPPORTED;
+    } catch (const Lost& error) {
+      std::snprintf(message, message_size, "%s", error.what());
+      return ATTEST_LOST;
     } catch (const std::exception& error) {
       std::snprintf(message, message_size, "it threw an exception: %s", error.what());
     } catch (...) {

@@ -34,8 +34,9 @@ enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 /* attest_attention.flags */
 #define ATTEST_SCALE_IS_DEFAULT ((uint64_t)1) /* the caller left the scale at its default, 1/sqrt(D) */
 
-/* What a kernel returns. Anything else is an error. */
-enum { ATTEST_DONE = 0, ATTEST_UNSUPPORTED = 1, ATTEST_ERROR = 2 };
+/* What a kernel returns. Anything else is an error. ATTEST_LOST: an error after which this process can make no further call
+ * (a GPU context that is lost): attest ends it, and starts another for the next one. An older attest takes it for an error. */
+enum { ATTEST_DONE = 0, ATTEST_UNSUPPORTED = 1, ATTEST_ERROR = 2, ATTEST_LOST = 3 };
 
 typedef struct attest_device {
   int32_t type;
@@ -112,8 +113,8 @@ typedef struct attest_mha {
 } attest_mha;
 
 /* One kernel under test. `describe` is JSON (docs/plugin.md). open and close may be NULL, and so may any op not offered.
- * An op returns ATTEST_DONE, ATTEST_UNSUPPORTED (message says why) or ATTEST_ERROR, and writes a terminated message of
- * fewer than message_size bytes. */
+ * An op returns ATTEST_DONE, ATTEST_UNSUPPORTED (message says why), ATTEST_ERROR or ATTEST_LOST, and writes a terminated
+ * message of fewer than message_size bytes. */
 typedef struct attest_subject {
   uint32_t struct_size;
   uint32_t reserved;

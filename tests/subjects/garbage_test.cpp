@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Garbage{"self-wild", Where::both, ""}, Garbage{"version-empty", Where::both, ""},
                       Garbage{"version-control", Where::both, ""}, Garbage{"version-no-utf8", Where::both, ""},
                       Garbage{"function-wild", Where::host, "killed by SIGSEGV"},
-                      Garbage{"code-least", Where::both, "attention returned -2147483648, which is none of 0, 1 and 2"},
+                      Garbage{"code-least", Where::both, "attention returned -2147483648, which is none of 0, 1, 2 and 3"},
                       Garbage{"code-minus-one", Where::both, "attention returned -1, which is none of"},
                       Garbage{"message-of-done-unterminated", Where::both,
                               "returned 0, but its message is not terminated"},

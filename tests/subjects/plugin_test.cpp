@@ -186,6 +186,23 @@ TEST(Plugin, ADeathInAListIsTheDeathOfOneCall) {
   EXPECT_EQ(small[5].out.at(0, 0, 0, 0), 2);
 }
 
+TEST(Plugin, IsAskedNothingMoreOnceItSaysThatItIsLost) {
+  const auto subject = conduct("loses")->open();
+  for (const bool in_a_list : {false, true}) {
+    std::vector<SmallCall> small(7);
+    std::vector<attest_attention> calls;
+    for (const SmallCall& each : small) calls.push_back(each.call());
+    std::vector<CallResult> results;
+    if (in_a_list) results = subject->run(calls);
+    for (std::size_t c = results.size(); c < small.size(); ++c) results.push_back(subject->run(std::array{calls[c]}).at(0));
+    for (std::size_t c = 0; c < 6; ++c) {
+      EXPECT_EQ(results[c].status, c % 3 == 2 ? CallStatus::error : CallStatus::done) << c << results[c].message;
+      if (c % 3 == 2) EXPECT_EQ(results[c].message, "the device is gone");
+    }
+    EXPECT_TRUE(subject->renew());
+  }
+}
+
 TEST(Plugin, MayPrintAndReadStdin) {
   const SmallCall printed, read;
   EXPECT_EQ(run_once("prints", printed).status, CallStatus::done);

@@ -121,6 +121,15 @@ int counts(void* self, const attest_attention* call, char*, std::size_t) {
   fill(call->out, calls);
   return ATTEST_DONE;
 }
+// Right twice, then lost for good: a process that is asked once more dies of it.
+int loses(void*, const attest_attention* call, char* message, std::size_t size) {
+  static int calls = 0;
+  if (++calls > 3) std::abort();
+  fill(call->out, calls);
+  if (calls < 3) return ATTEST_DONE;
+  std::snprintf(message, size, "the device is gone");
+  return ATTEST_LOST;
+}
 int calls = 0;
 bool opened = false;
 int opens(void*, const char* options, char*, std::size_t) {
@@ -191,6 +200,7 @@ const attest_subject table[] = {
     subject("prints", prints),
     subject("reads-stdin", reads_stdin),
     counting(),
+    subject("loses", loses),
     opening("opens", opens),
     closing(),
     opening("refuses-to-open", refuses_to_open),
