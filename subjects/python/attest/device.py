@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import select
-import threading
 from functools import lru_cache
 
 import numpy as np
@@ -65,9 +64,6 @@ class DeviceArrays(TorchArrays):
 def model_of(name):
     """(name, compute capability or None) of a device, as a child of this process finds them, since a process that has opened it
     does not fork any more. Raises RuntimeError where there is none."""
-    import torch
-    if getattr(torch, torch.device(name).type).is_initialized() or threading.active_count() > 1:  # which does not fork either
-        return asked_model(name)
     ours, theirs = os.pipe()
     child = fork()
     if child == 0:
@@ -79,28 +75,23 @@ def model_of(name):
     os.close(ours)
     os.kill(child, 9)
     os.waitpid(child, 0)
-    model, capability, error = json.loads(said) if said else (None, None, "it did not answer")
-    if error is not None:
-        raise RuntimeError(f"torch finds no device {name!r} here: {error}")
-    return model, capability
+    return json.loads(said) if said else asked_model(name)  # there is none, or it is open here
 
 
 def asked_model(name):
     import torch
     module = getattr(torch, torch.device(name).type)
     if not module.is_available():
-        raise RuntimeError(f"this is torch {torch.__version__}, and there is no device of that kind")
+        raise RuntimeError(f"torch {torch.__version__} finds no device {name!r} here")
     capability = module.get_device_capability(name)
     return module.get_device_name(name), capability if isinstance(capability, tuple) else None
 
 
 def tell_model(name, pipe):
     try:
-        said = (*asked_model(name), None)
-    except BaseException as error:
-        said = (None, None, " ".join(str(error).split()))
-    os.write(pipe, json.dumps(said).encode())
-    os._exit(0)
+        os.write(pipe, json.dumps(asked_model(name)).encode())
+    finally:
+        os._exit(0)
 
 
 class MovedCall:
@@ -118,10 +109,13 @@ class MovedCall:
         self.memory = room[-room.data_ptr() % GUARD:][:size]
         self.guarded(lambda: self.memory.copy_(staged, non_blocking=True))
         self.times = self.stream = None
+        self.flat = {}  # all of the memory by the type of its elements
 
     def enter(self, view, dtype):
         """The tensor on the device."""
-        flat = self.memory[:len(self.memory) // 8 * 8].view(self.arrays.types[dtype])
+        flat = self.flat.get(dtype)
+        if flat is None:
+            flat = self.flat[dtype] = self.memory[:len(self.memory) // 8 * 8].view(self.arrays.types[dtype])
         offset = (view.__array_interface__["data"][0] - self.first) // view.itemsize
         strides = [stride // view.itemsize for stride in view.strides]
         return self.torch.as_strided(flat, view.shape, strides, flat.storage_offset() + offset)

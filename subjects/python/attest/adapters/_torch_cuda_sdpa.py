@@ -29,6 +29,10 @@ REFUSED = {
 }
 _HALVES = ("f16", "bf16")
 _NO_MASK = {"keep": False, "bias": False, "kv_lengths": False, "window": False, "align": ["top_left"]}
+# "All fused kernels requires query, key and value to be 4 dimensional" and "require the last dimension of the input to have
+# stride 1.", says sdp_utils.
+_FUSED = {"strides": "last_dim_contiguous"}
+_FORMS = {name: values for name, values in Sdpa.forms.items() if name != "rank"}
 
 
 def generous(dtypes):
@@ -47,11 +51,11 @@ class CudaFlash(Flash):
 
     dtypes = _HALVES
     contract = generous(dtypes)
-    supports = {**_NO_MASK, "dims": {"dv": "=d", "d": [1, 256, 1]}}
-    forms = {name: values for name, values in Sdpa.forms.items() if name in ("rank", "scale", "gqa")}
+    supports = {**_FUSED, **_NO_MASK, "dims": {"dv": "=d", "d": [1, 256, 1]}}
+    forms = {name: _FORMS[name] for name in ("scale", "gqa")}
 
     def said(self, call):
-        return {"mask": "given", "mask_type": "bool", "causal": "flag"} | super().said(call)
+        return {"rank": "4d", "mask": "given", "mask_type": "bool", "causal": "flag"} | super().said(call)
 
 
 class CudaFlashLse(FlashLse):
@@ -79,12 +83,16 @@ class CudaFlashLse(FlashLse):
 
 
 class CudaEfficient(Sdpa):
-    """Memory-efficient attention, of heads whose rows are of a multiple of 16 bytes."""
+    """Memory-efficient attention, of heads whose rows are of a multiple of 16 bytes, and as many heads of keys as of queries."""
 
     backend = SDPBackend.EFFICIENT_ATTENTION
     dtypes = ("f32", *_HALVES)
     contract = generous(dtypes)
-    supports = {"dims": {"d": [4, None, 4], "dv": [4, None, 4]}}
+    supports = {**_FUSED, "gqa": False, "dims": {"d": [4, None, 4], "dv": [4, None, 4]}}
+    forms = {name: values for name, values in _FORMS.items() if name != "gqa"}
+
+    def said(self, call):
+        return {"rank": "4d", "gqa": "as_needed"} | super().said(call)
 
 
 class CudaCudnn(Sdpa):
@@ -93,7 +101,11 @@ class CudaCudnn(Sdpa):
     backend = SDPBackend.CUDNN_ATTENTION
     dtypes = _HALVES
     contract = generous(dtypes)
-    supports = {"dims": {"d": [8, 256, 8], "dv": [8, 256, 8]}}
+    supports = {**_FUSED, "dims": {"d": [8, 256, 8], "dv": [8, 256, 8]}}
+    forms = _FORMS
+
+    def said(self, call):
+        return {"rank": "4d"} | super().said(call)
 
 
 class CudaMath(Math):
