@@ -4,7 +4,7 @@
 Usage: ATTEST=path/of/attest run.py FOLDER [--time SECONDS] [--elements N] [--calls N] [--assume PREDICATE] [--python EXE] [--arch ARCH] [--sanitize] [--only PART,...]
 
 FOLDER   gets the plug-ins, the campaigns and all that was printed
---time   of each campaign (60)       --elements  that each clean subject is to have judged (1e7), within five times that time
+--time   of each campaign (60)       --elements  that each clean subject is to have judged (1e7), within three times that time
 --calls  between which memory may not grow (10000)       --assume  narrows all campaigns further
 --python whose torch and triton run the Triton example (python3)       --arch  for nvcc (native)
 --sanitize   compute-sanitizer over the clean kernel, too       --only  of growth, clean, far, faults, triton
@@ -44,14 +44,18 @@ class Run:
     def say(self, text):
         print(f"[{time.monotonic() - self.start:5.0f} s] {text}", flush=True)
 
-    def logged(self, name, command, **options):
+    def logged(self, name, command):
         """Runs it with both outputs in a file; returns (status, text)."""
         log = self.folder / "logs" / f"{name}.txt"
         with log.open("a") as file:
             file.write("$ " + " ".join(map(str, command)) + "\n")
             file.flush()
-            status = subprocess.run([*map(str, command)], stdout=file, stderr=subprocess.STDOUT, cwd=self.folder, **options).returncode
-        return status, log.read_text()
+            try:
+                status = subprocess.run([*map(str, command)], stdout=file, stderr=subprocess.STDOUT, cwd=self.folder,
+                                        timeout=120 + 2 * self.options.time).returncode
+            except subprocess.TimeoutExpired:
+                status = 124
+        return status, log.read_text(errors="replace")
 
     # ---- building ------------------------------------------------------------------------------------------------
 
@@ -101,7 +105,7 @@ class Run:
     def clean(self, name, subject, assume, jobs, elements):
         """Until it has judged that many elements."""
         report, spent = None, 0
-        while spent < 5 * self.options.time and (report is None or report["elements"] < elements):
+        while spent < 3 * self.options.time and (report is None or report["elements"] < elements):
             report = self.fuzz(name, subject, jobs, assume)
             spent += self.options.time
             if report is None or report["exit"] != 0:
@@ -171,6 +175,8 @@ class Run:
 
     def all(self):
         only, clean = self.options.only, self.plugin("clean")
+        for command in (["nvidia-smi", "-L"], ["nvcc", "--version"], [self.attest, "--version"]):
+            print(subprocess.run(command, capture_output=True, text=True).stdout.strip().splitlines()[-1], flush=True)
         self.say("building")
         self.build()
         if "growth" in only:

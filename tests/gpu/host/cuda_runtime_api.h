@@ -1,6 +1,8 @@
 // The part of the CUDA runtime that attest/cuda.hpp and the example use, on the host: streams are queues that nothing empties
 // but a synchronisation, so that what is not ordered comes late here as it may on a device.
 #pragma once
+#include <sys/mman.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +28,8 @@ constexpr unsigned cudaStreamNonBlocking = 1, cudaHostAllocDefault = 0;
 
 namespace host_cuda {
 
+constexpr std::size_t huge = std::size_t{1} << 30;
+
 struct Queue {
   std::deque<std::function<void()>> work;
 };
@@ -44,6 +48,13 @@ struct Device {
   std::list<Queue> streams{1};  // the first is the default one
   std::list<Moment> events;
 
+  void reset() {
+    count = 1;
+    room = std::size_t{1} << 40;
+    most_held = held;
+    allocations = host_allocations = copies = 0;
+    last = sticky = cudaSuccess;
+  }
   cudaError_t tell(cudaError_t error) { return error == cudaSuccess ? sticky : last = error; }
   Queue& of(Queue* stream) { return stream == nullptr ? streams.front() : *stream; }
   // What a kernel does that the device does not survive.
@@ -102,8 +113,10 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t size) {
   host_cuda::Device& device = host_cuda::device();
   if (device.sticky != cudaSuccess) return device.sticky;
   if (device.held + size > device.room) return device.tell(cudaErrorMemoryAllocation);
-  *memory = std::aligned_alloc(256, (size + 255) / 256 * 256);
-  std::memset(*memory, 0xA5, size);
+  // Of what is larger than any test uses, pages become real as they are touched.
+  *memory = size < host_cuda::huge ? std::aligned_alloc(256, (size + 255) / 256 * 256)
+                        : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (size < host_cuda::huge) std::memset(*memory, 0xA5, size);
   device.blocks[*memory] = size;
   ++device.allocations;
   device.held += size;
@@ -115,9 +128,9 @@ inline cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return device.sticky;
   const auto block = device.blocks.find(memory);
   if (block == device.blocks.end()) return device.tell(cudaErrorInvalidValue);
+  block->second < host_cuda::huge ? std::free(memory) : static_cast<void>(::munmap(memory, block->second));
   device.held -= block->second;
   device.blocks.erase(block);
-  std::free(memory);
   return device.sticky;
 }
 inline cudaError_t cudaHostAlloc(void** memory, std::size_t size, unsigned) {
@@ -136,6 +149,7 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size,
   return host_cuda::enqueue(stream, [=] { std::memcpy(to, from, size); });
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t stream) {
+  if (size >= host_cuda::huge) return host_cuda::device().sticky;  // a device has that memory; here it would become real
   return host_cuda::enqueue(stream, [=] { std::memset(to, value, size); });
 }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
