@@ -50,9 +50,7 @@ def forward(q, k, v, out, lengths, scale,
         k_tile = tl.load(k + b * k_b + kv_head * k_h + line[None, :] * k_l + columns[:, None] * k_d,
                          mask=(key < length)[None, :] & in_width[:, None], other=0.0)
         score = tl.dot(q_tile, k_tile, input_precision="ieee") * scale
-        takes_part = (key < length)[None, :]
-        if causal:
-            takes_part = takes_part & (key[None, :] <= diagonal[:, None])
+        takes_part = (key[None, :] < length) & ((key[None, :] <= diagonal[:, None]) | (causal == 0))
         score = tl.where(takes_part, score, float("-inf"))
         now = tl.maximum(top, tl.max(score, 1))
         shift = tl.where(now == float("-inf"), 0.0, now)  # no key of the row so far

@@ -89,11 +89,11 @@ class Run:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def fuzz(self, name, subject, jobs, assume=None, seconds=None, more=()):
+    def fuzz(self, name, subject, jobs, assume=None, more=()):
         """One campaign, or more of it. Returns its JSON, or None with a complaint."""
         report = self.folder / f"{name}.json"
         report.unlink(missing_ok=True)
-        command = [self.attest, "fuzz", subject, "--seed", 1, "--jobs", jobs, "--time", f"{seconds or self.options.time}s",
+        command = [self.attest, "fuzz", subject, "--seed", 1, "--jobs", jobs, "--time", f"{self.options.time}s",
                    "-o", self.folder / "campaigns" / name, "--json", report, *more]
         assumed = " && ".join(f"({each})" for each in (assume, self.options.assume) if each)
         status, text = self.logged(name, command + (["--assume", assumed] if assumed else []))
@@ -102,11 +102,11 @@ class Run:
         self.bad.append(f"{name}: attest ended with {status}: {text.strip().splitlines()[-1] if text.strip() else ''}")
         return None
 
-    def clean(self, name, subject, assume, jobs, elements):
+    def clean(self, name, subject, assume, jobs, elements, more=()):
         """Until it has judged that many elements."""
         report, spent = None, 0
         while spent < 3 * self.options.time and (report is None or report["elements"] < elements):
-            report = self.fuzz(name, subject, jobs, assume)
+            report = self.fuzz(name, subject, jobs, assume, more)
             spent += self.options.time
             if report is None or report["exit"] != 0:
                 break
@@ -168,7 +168,9 @@ class Run:
 
     def triton(self):
         subject = f"{ROOT / 'examples/triton_subject.py'}:flash"
-        return self.clean("triton", subject, None, 4, 0) if self.has("triton") else "triton is not there: skipped"
+        if not self.has("triton"):
+            return "triton is not there: skipped"
+        return self.clean("triton", subject, None, 4, 0, ["--timeout", "60s"])  # its first calls are compiled
 
     def has(self, module):
         return subprocess.run([self.options.python, "-c", f"import {module}"], capture_output=True).returncode == 0
