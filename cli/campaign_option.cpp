@@ -98,6 +98,8 @@ std::vector<Option> campaign_options() {
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},
       {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
+      {"repeat", "R",
+       "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
       {"shard", "I/N", "every N-th problem, starting with the I-th"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
       {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
@@ -148,8 +150,13 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
     options.corpus = options.folder / "corpus";
 }
 
+void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
+                 engine::CampaignOptions& options) {
+  options.repeat = settings.integer("repeat", 1, 1'000'000).value_or(engine::usual_repeat(info, peer));
+}
+
 void read_problem(const Settings& settings, engine::CampaignOptions& options) {
-  for (const char* key : {"assume", "seed", "cases", "time", "shard", "output", "events"})
+  for (const char* key : {"assume", "seed", "cases", "time", "repeat", "shard", "output", "events"})
     if (settings.text(key) && settings.origin(key).starts_with("--"))
       throw usage_error(fmt::format(
           "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));

@@ -22,6 +22,9 @@ std::string folder_name(std::string_view subject);
 // unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
                    engine::CampaignOptions& options);
+// What --repeat says, or the subjects that are open by now; `peer`: of two subjects the second.
+void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
+                 engine::CampaignOptions& options);
 // The same of a single problem. Throws Error(usage) for an option of random problems.
 void read_problem(const Settings& settings, engine::CampaignOptions& options);
 

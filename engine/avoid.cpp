@@ -37,8 +37,9 @@ std::string to_text(const AvoidRule& rule) {
   return "law==" + rule.key.property + (rule.predicate.atoms.empty() ? "" : " && " + to_text(rule.predicate));
 }
 
-bool Avoidance::looks_inside(std::uint64_t number) const noexcept {
-  return below(extend(extend(mix(seed_), redraw_stream), number), inside_one_in) == 0;
+// Cases of one plan look together: one of them alone would need another plan.
+bool Avoidance::looks_inside(std::uint64_t plan) const noexcept {
+  return below(extend(extend(mix(seed_), redraw_stream), plan), inside_one_in) == 0;
 }
 
 bool Avoidance::avoided(const Problem& problem) const {
@@ -55,14 +56,15 @@ Problem Avoidance::drawn_before(const Domain& domain, std::uint64_t number, std:
 
 Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const {
   Drawn drawn{drawn_before(domain, number, repeat, 0), 0};
-  if (rules.empty() || looks_inside(number)) return drawn;
+  if (rules.empty() || looks_inside(number / repeat)) return drawn;
   while (drawn.redraws < most_redraws && avoided(drawn.problem))
     drawn.problem = drawn_before(domain, number, repeat, ++drawn.redraws);
   return drawn;
 }
 
-std::size_t Avoidance::leave_out(std::vector<std::size_t>& laws, const Problem& problem, std::uint64_t number) const {
-  if (rules.empty() || looks_inside(number)) return 0;
+std::size_t Avoidance::leave_out(std::vector<std::size_t>& laws, const Problem& problem, std::uint64_t number,
+                                 std::uint64_t repeat) const {
+  if (rules.empty() || looks_inside(number / repeat)) return 0;
   return std::erase_if(laws, [&](std::size_t law) {
     return std::ranges::any_of(rules, [&](const AvoidRule& rule) {
       return !rule.problems && applies(rule) && rule.key.property == properties::all_laws()[law].name &&
@@ -116,7 +118,7 @@ void Avoidance::learn(const CaseTable& table) {
     if (all.failing < least_explained || all.failing < all.asked ||
         static_cast<double>(all.failing) < least_share * static_cast<double>(failing.size()))
       continue;
-    const bool problems = properties::find_property(key.property)->base_call;
+    const bool problems = properties::find_property(key.property)->base_call();
     // A law that nothing ever passed needs no predicate to be left out; a whole campaign would.
     if (learned.predicate.atoms.empty() ? problems : learned.bits < least_bits) continue;
     rules.push_back({key, learned.predicate, problems, false, all.failing, all.asked, false});

@@ -49,7 +49,8 @@ class Avoidance {
   [[nodiscard]] Problem drawn_before(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
                                      std::uint64_t redraws) const;
   // Removes the laws that are not asked of this problem; returns how many.
-  std::size_t leave_out(std::vector<std::size_t>& laws, const Problem& problem, std::uint64_t number) const;
+  std::size_t leave_out(std::vector<std::size_t>& laws, const Problem& problem, std::uint64_t number,
+                        std::uint64_t repeat) const;
 
   // The first case number after `number` at which rules may change.
   [[nodiscard]] static std::uint64_t boundary_after(std::uint64_t number) noexcept;
@@ -64,7 +65,7 @@ class Avoidance {
 
  private:
   [[nodiscard]] bool applies(const AvoidRule& rule) const noexcept { return applies_ && !rule.retired; }
-  [[nodiscard]] bool looks_inside(std::uint64_t number) const noexcept;
+  [[nodiscard]] bool looks_inside(std::uint64_t plan) const noexcept;
   [[nodiscard]] bool avoided(const Problem& problem) const;
 
   const Supports& supports_;

@@ -117,7 +117,8 @@ class Campaign {
     for (PendingFailure& raw : folder_->pending()) {
       ShrinkTask task{std::move(raw.problem), {}, raw.number, raw.seconds, raw.cases, std::move(raw.signature)};
       const Contract contract = contract_for_problem(info_, options_.policy, task.problem);
-      const auto laws = choose_laws(options_.laws, task.problem, contract, info_, options_.seed, task.number);
+      const auto laws =
+          choose_laws(options_.laws, task.problem, contract, info_, options_.seed, task.number, options_.repeat);
       task.outcome = check_confirmed(task.problem, contract, bench, laws);
       if (task.outcome.reported) shrinker_.submit(std::move(task));
     }
@@ -242,34 +243,48 @@ class Campaign {
   std::vector<Record> next_block() {
     std::vector<Record> block;
     std::uint64_t number = summary_.next_case;
-    while (block.size() < block_size_) {
+    for (;;) {
       number = options_.shard.next(number, options_.repeat);
-      if ((options_.cases && number >= *options_.cases) || (number >= boundary_ && !block.empty())) break;
+      if (options_.cases && number >= *options_.cases) break;
+      const bool full = block.size() >= block_size_ && number % options_.repeat == 0;
+      if (!block.empty() && (full || number >= boundary_)) break;
       block.emplace_back().number = number++;
     }
     return block;
   }
 
-  // Every case by itself, on whichever thread is free; nothing here depends on which. Returns the seconds that it took.
+  // Where the cases of each plan begin in a block, and its end.
+  [[nodiscard]] std::vector<std::size_t> plans(const std::vector<Record>& block) const {
+    std::vector<std::size_t> begins;
+    for (std::size_t i = 0; i < block.size(); ++i)
+      if (i == 0 || block[i].number / options_.repeat != block[i - 1].number / options_.repeat) begins.push_back(i);
+    begins.push_back(block.size());
+    return begins;
+  }
+
+  // Every case by itself, on whichever thread is free; nothing here depends on which. The cases of one plan meet one instance,
+  // which has it. Returns the seconds that it took.
   double run_block(std::vector<Record>& block) {
     const auto begin = Clock::now();
-    const auto count = static_cast<std::int64_t>(block.size());
+    const std::vector<std::size_t> begins = plans(block);
+    const auto count = static_cast<std::int64_t>(begins.size()) - 1;
     const bool nothing_yet = drawn_ == 0;
     const int drawing = options_.jobs > 1 && shrinker_.busy() ? options_.jobs - 1 : options_.jobs;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(drawing)
-    for (std::int64_t i = 0; i < count; ++i) {
-      if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) continue;
-      Record& record = block[static_cast<std::size_t>(i)];
-      try {
-        run_case(record);
-        record.done = true;
-      } catch (...) {
-        record.error = std::current_exception();
+    for (std::int64_t plan = 0; plan < count; ++plan)
+      for (std::size_t i = begins[static_cast<std::size_t>(plan)]; i < begins[static_cast<std::size_t>(plan) + 1];
+           ++i) {
+        if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) continue;
+        try {
+          run_case(block[i]);
+          block[i].done = true;
+        } catch (...) {
+          block[i].error = std::current_exception();
+        }
       }
-    }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
-    if (seconds > block_seconds * 2) block_size_ = std::max(block_size_ / 2, stations_.size());
+    if (seconds > block_seconds * 2) block_size_ = std::max(block_size_ / 2, stations_.size() * options_.repeat);
     return seconds;
   }
 
@@ -284,8 +299,9 @@ class Campaign {
     record.rejected = rejected_draws() - rejected_before;
     const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
     const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
-    auto laws = choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number);
-    record.left_out = avoidance_.leave_out(laws, record.problem, record.number);
+    auto laws =
+        choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
+    record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
     record.outcome = check_confirmed(record.problem, contract, bench, laws);
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, info_.supports);
@@ -500,7 +516,7 @@ class Campaign {
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
-  std::size_t block_size_ = 4 * static_cast<std::size_t>(options_.jobs);
+  std::size_t block_size_ = 4 * static_cast<std::size_t>(options_.jobs) * options_.repeat;
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;
@@ -518,6 +534,7 @@ Summary begun(const CampaignOptions& options, const SubjectInfo& info, const Sub
   summary.policy = options.policy_text;
   summary.policy_declared = options.policy || info.policy_declared;
   summary.seed = options.seed;
+  summary.repeat = options.repeat;
   if (options.subject_b) {
     summary.subject_b = options.subject_b->subject;
     summary.subject_b_version = peer.version;

@@ -149,17 +149,19 @@ void validate(const LawChoice& choice) {
 }
 
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
-                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number) {
+                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
+                                     std::uint64_t repeat) {
   if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name)};
   if (choice.compare == LawChoice::Compare::bits) return {law_named(compare_bound_name), law_named(compare_bits_name)};
   const auto all = properties::properties();
+  const bool new_plan = case_number % repeat == 0;
   std::vector<std::size_t> chosen, others;
   for (std::size_t law = 0; law < all.size(); ++law) {
     if (!choice.property_glob.empty()) {
       if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
-    } else if (all[law].base_call || !choice.further) {
+    } else if (all[law].base_call() || !choice.further) {
       chosen.push_back(law);
-    } else if (!all[law].not_applicable(problem, contract, info)) {
+    } else if ((new_plan || all[law].keeps_plan()) && !all[law].not_applicable(problem, contract, info)) {
       others.push_back(law);
     }
   }

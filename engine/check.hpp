@@ -28,8 +28,10 @@ void validate(const LawChoice& choice);
 
 // Positions in properties::all_laws(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
 // drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their reason.
+// Where a plan is kept for `repeat` cases, further laws that ask for plans of their own are drawn in the first of them alone.
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
-                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number);
+                                     const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
+                                     std::uint64_t repeat = 1);
 
 // The position of a property by name. Throws Error(usage) if there is none.
 std::size_t law_named(std::string_view name);

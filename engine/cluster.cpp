@@ -33,7 +33,7 @@ std::string conditions(const std::string& bucket) {
 
 bool makes_calls(const Entry& entry) {
   const properties::Property* law = properties::find_property(entry.property);
-  return law && !law->base_call && entry.seen != VerdictKind::flaky;
+  return law && !law->base_call() && entry.seen != VerdictKind::flaky;
 }
 
 // Drift is told from a whole campaign, and its problem is but the worst.

@@ -1,6 +1,7 @@
 #include "engine/stream.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/contract_numbers.hpp"
 #include "core/error.hpp"
@@ -47,6 +48,14 @@ std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noex
   const std::uint64_t shape = number / repeat;
   const std::uint64_t ahead = (index - 1 + count - shape % count) % count;
   return ahead == 0 ? number : (shape + ahead) * repeat;
+}
+
+std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer) noexcept {
+  // PLACEHOLDER
+  constexpr double rest_ms = 10;
+  constexpr std::uint64_t most = 32;
+  const double plan_ms = std::max(info.plan_ms, peer ? peer->plan_ms : 0);
+  return std::clamp(static_cast<std::uint64_t>(std::lround(std::sqrt(plan_ms / rest_ms))), std::uint64_t{1}, most);
 }
 
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {

@@ -17,6 +17,10 @@ struct Shard {
   [[nodiscard]] std::uint64_t next(std::uint64_t number, std::uint64_t repeat) const noexcept;
 };
 
+// For how many cases a plan is kept where nobody says: as often as pays for what the subject spends on it, 1 if that is
+// little. `peer`: of two subjects the second.
+std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nullptr) noexcept;
+
 // The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
 

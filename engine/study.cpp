@@ -33,7 +33,7 @@ bool in_one_way(const FailureKey& a, const FailureKey& b) {
 int weight_of(const FailureKey& key) {
   const properties::Property* law = properties::find_property(key.property);
   if (!law || law->kind == properties::Kind::statistical) return 1;
-  return law->base_call ? 3 : 2;
+  return law->base_call() ? 3 : 2;
 }
 
 // A defect that fails often hides a rare one of the same law, as long as nobody says which of its failures are whose.

@@ -67,7 +67,8 @@ struct Summary {
   bool policy_declared =
       true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
   std::uint64_t seed = 0;
-  std::string shard;  // "i/n", empty if whole
+  std::uint64_t repeat = 1;  // for how many cases each plan was kept
+  std::string shard;         // "i/n", empty if whole
   std::uint64_t cases = 0, executed = 0, judged = 0, judged_long = 0;
   std::map<std::string, PropertyCounts> verdicts;  // by property
   std::int64_t elements = 0, elements_long = 0, undetermined = 0, wide = 0;

@@ -139,6 +139,7 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["policy"] = s.policy;
   object["policy_declared"] = s.policy_declared;
   object["seed"] = s.seed;
+  object["repeat"] = s.repeat;
   object["interrupted"] = s.interrupted;
   object["earlier_cases"] = s.earlier_cases;
   object["shard"] = s.shard;

@@ -24,6 +24,8 @@ constexpr std::uint64_t shapes_per_large_batch = 1000;
 
 // Far more draws than any assumption needs that leaves a domain worth testing.
 constexpr int most_attempts = 10'000;
+// Of other contents for a plan, some of which the assumption permits.
+constexpr int most_redraws = 100;
 
 Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size, bool large_batch) {
   Problem problem;
@@ -55,6 +57,18 @@ Problem draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::
                     " problems drawn satisfies the assumption: widen --assume");
 }
 
+// The same call with something else in its tensors; the same again where the assumption permits nothing else.
+Problem redraw_until_accepted(const Domain& domain, const Problem& planned, std::uint64_t rest_key) {
+  for (int attempt = 0; attempt < most_redraws; ++attempt, rest_key = mix(rest_key)) {
+    Problem problem = planned;
+    Source rest(rest_key);
+    redraw_masks(problem, domain, rest);
+    redraw_values(problem, domain, rest);
+    if (domain.accepts(problem)) return problem;
+  }
+  return planned;
+}
+
 }  // namespace
 
 Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
@@ -66,8 +80,11 @@ Problem draw_problem(const Domain& domain, std::uint64_t seed, std::uint64_t cas
   const std::uint64_t shape = case_number / repeat;
   const bool large_batch =
       size >= 100 && shape % shapes_per_large_batch == below(extend(seed, batch_stream), shapes_per_large_batch);
-  return draw_until_accepted(domain, extend(extend(seed, shape_stream), shape),
-                             extend(extend(seed, rest_stream), case_number), size, large_batch);
+  const auto rest_key = [&](std::uint64_t number) { return extend(extend(seed, rest_stream), number); };
+  const std::uint64_t first = shape * repeat;
+  Problem planned =
+      draw_until_accepted(domain, extend(extend(seed, shape_stream), shape), rest_key(first), size, large_batch);
+  return case_number == first ? planned : redraw_until_accepted(domain, planned, rest_key(case_number));
 }
 
 }  // namespace attest

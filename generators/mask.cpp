@@ -86,4 +86,13 @@ void draw_masks(Problem& problem, const Domain& domain, Source& source) {
   problem.lengths = static_cast<Lengths>(weighted(source, length_weights, fields.lengths));
 }
 
+void redraw_masks(Problem& problem, const Domain& domain, Source& source) {
+  const Domain::Fields& fields = domain.fields();
+  const auto some = [](Range range) { return Range{std::max<Index>(range.lo, 1), range.hi}; };
+  if (problem.keep != Keep::none) problem.keep = static_cast<Keep>(weighted(source, keep_weights, some(fields.keep)));
+  if (problem.bias != Bias::none) problem.bias = static_cast<Bias>(weighted(source, bias_weights, some(fields.bias)));
+  if (problem.lengths != Lengths::none)
+    problem.lengths = static_cast<Lengths>(weighted(source, length_weights, some(fields.lengths)));
+}
+
 }  // namespace attest

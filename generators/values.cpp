@@ -77,19 +77,36 @@ double draw_softcap(Source& source) {
   return significand(source, source.between(-3, 6), 10);
 }
 
-}  // namespace
-
-void draw_values(Problem& problem, const Domain& domain, Source& source) {
-  const Domain::Fields& fields = domain.fields();
+void draw_distribution(Problem& problem, const Domain::Fields& fields, Source& source) {
   problem.values = static_cast<Values>(weighted(source, value_weights, fields.values));
   problem.amplitude = draw_amplitude(source, problem.dtype);
   problem.q_form = static_cast<Form>(weighted(source, form_weights, fields.q_form));
   problem.k_form = static_cast<Form>(weighted(source, form_weights, fields.k_form));
   problem.v_form = static_cast<Form>(weighted(source, form_weights, fields.v_form));
-  problem.scale = draw_scale(source, problem, domain.supports().scale);
+}
+
+// Once the scale is known.
+void fit_levels(Problem& problem, Source& source) {
   if (problem.values == Values::levels && source.chance(3, 4)) problem.amplitude = amplitude_of_levels(problem);
+}
+
+// Half the bits: distinct enough, and the text stays short.
+std::uint64_t draw_seed(Source& source) { return source.next() >> 32; }
+
+}  // namespace
+
+void draw_values(Problem& problem, const Domain& domain, Source& source) {
+  draw_distribution(problem, domain.fields(), source);
+  problem.scale = draw_scale(source, problem, domain.supports().scale);
+  fit_levels(problem, source);
   problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
-  problem.seed = source.next() >> 32;  // half the bits: distinct enough, and the text stays short
+  problem.seed = draw_seed(source);
+}
+
+void redraw_values(Problem& problem, const Domain& domain, Source& source) {
+  draw_distribution(problem, domain.fields(), source);
+  fit_levels(problem, source);
+  problem.seed = draw_seed(source);
 }
 
 }  // namespace attest

@@ -10,4 +10,7 @@ namespace attest {
 // less than 5 % together.
 void draw_values(Problem& problem, const Domain& domain, Source& source);
 
+// Draws anew what is in q, k and v: all but scale and softcap.
+void redraw_values(Problem& problem, const Domain& domain, Source& source);
+
 }  // namespace attest

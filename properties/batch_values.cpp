@@ -74,7 +74,8 @@ Property batch_values() {
           "a sample's result does not depend on the values of other samples, if `deterministic` is claimed",
           Kind::exact,
           batch_values_not_applicable,
-          check_batch_values};
+          check_batch_values,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -103,7 +103,8 @@ Property causal_prefix() {
           "values of later keys change no earlier row, if `deterministic` is claimed",
           Kind::exact,
           causal_prefix_not_applicable,
-          check_causal_prefix};
+          check_causal_prefix,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -34,7 +34,7 @@ Property compare_bits() {
           Kind::exact,
           has_output,
           check_compare_bits,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

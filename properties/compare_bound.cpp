@@ -39,7 +39,7 @@ Property compare_bound() {
           Kind::bound,
           has_output,
           check_compare_bound,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

@@ -38,7 +38,8 @@ Property constant_value() {
           "equal values of all keys come out as they are, within rounding",
           Kind::bound,
           constant_value_not_applicable,
-          check_constant_value};
+          check_constant_value,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -25,7 +25,7 @@ Property guards() {
           Kind::guard,
           always,
           check_guards,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

@@ -93,7 +93,8 @@ Property hull() {
           "an output lies between the values that its row attends to, also where no enclosure judges it",
           Kind::bound,
           hull_not_applicable,
-          check_hull};
+          check_hull,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -74,7 +74,7 @@ Property lone_key() {
           Kind::exact,
           lone_key_not_applicable,
           check_lone_key,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

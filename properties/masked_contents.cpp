@@ -229,7 +229,8 @@ Property masked_contents() {
           "finite contents of masked keys change nothing, if `deterministic` is claimed",
           Kind::exact,
           masked_contents_not_applicable,
-          check_finite};
+          check_finite,
+          Asks::base_plan};
 }
 
 Property nonfinite_masked() {
@@ -238,7 +239,8 @@ Property nonfinite_masked() {
           "NaN and infinities at masked keys change nothing, if `deterministic` and `masked_unread` are claimed",
           Kind::exact,
           nonfinite_not_applicable,
-          check_nonfinite};
+          check_nonfinite,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

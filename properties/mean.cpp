@@ -124,7 +124,8 @@ Property mean() {
           "equal scores give the exact mean of the open keys' values",
           Kind::exact,
           mean_not_applicable,
-          check_mean};
+          check_mean,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

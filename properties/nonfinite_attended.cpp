@@ -222,7 +222,8 @@ Property nonfinite_attended() {
           "what is not finite is neither lost nor spread beyond what the contract permits",
           Kind::exact,
           nonfinite_attended_not_applicable,
-          check_nonfinite_attended};
+          check_nonfinite_attended,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

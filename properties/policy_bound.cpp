@@ -20,7 +20,7 @@ Property policy_bound() {
           Kind::bound,
           always,
           check_policy_bound,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

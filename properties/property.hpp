@@ -19,6 +19,10 @@ class Trial;
 enum class Kind : std::uint8_t { guard, exact, bound, statistical };
 std::string_view name(Kind kind) noexcept;
 
+// What a law calls the subject with: the problem's own call alone; calls that differ from it in nothing but what tensors hold;
+// any others.
+enum class Asks : std::uint8_t { base_call, base_plan, anything };
+
 // A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete
 // subject.
 struct Property {
@@ -31,7 +35,12 @@ struct Property {
   // Runs the subject as often as it needs. May still give skip(reason): what only materialised inputs show. Throws
   // CallFailed (trial.hpp) when a call of the subject is not done.
   Verdict (*check)(Trial&);
-  bool base_call = false;  // asks for nothing beyond the base call, and so runs on every problem
+  Asks asks = Asks::anything;
+
+  // Asks for nothing beyond the base call, and so runs on every problem.
+  [[nodiscard]] constexpr bool base_call() const noexcept { return asks == Asks::base_call; }
+  // Who plans or compiles for a call needs no other plan.
+  [[nodiscard]] constexpr bool keeps_plan() const noexcept { return asks != Asks::anything; }
 };
 
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws

@@ -66,7 +66,8 @@ Property qk_sign() {
           "negating queries and keys changes nothing, if `deterministic` is claimed",
           Kind::exact,
           qk_flip_not_applicable,
-          check_all};
+          check_all,
+          Asks::base_plan};
 }
 
 Property qk_flip() {
@@ -75,7 +76,8 @@ Property qk_flip() {
           "flipping the same coordinates of queries and keys changes nothing, if `deterministic` is claimed",
           Kind::exact,
           some_not_applicable,
-          check_some};
+          check_some,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

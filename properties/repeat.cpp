@@ -46,7 +46,8 @@ Property repeat() {
           "the same call again gives the same bits, twice or 256 times, if `deterministic` is claimed",
           Kind::exact,
           needs_deterministic,
-          check_repeat};
+          check_repeat,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -53,7 +53,7 @@ Property result_class() {
           Kind::guard,
           always,
           check_result_class,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

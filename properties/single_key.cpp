@@ -101,8 +101,9 @@ bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c) {
 }
 
 Property single_key() {
-  return {"single-key", "one open key j  =>  out = v_j", "a row with a single open key returns its value",
-          Kind::exact,  single_key_not_applicable,       check_single_key};
+  return {"single-key",   "one open key j  =>  out = v_j", "a row with a single open key returns its value",
+          Kind::exact,    single_key_not_applicable,       check_single_key,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -129,7 +129,7 @@ Property statistical_bound() {
           Kind::statistical,
           has_statistics,
           check_elements,
-          true};
+          Asks::base_call};
 }
 
 Property aggregate_error() {
@@ -140,7 +140,7 @@ Property aggregate_error() {
           Kind::statistical,
           has_aggregate,
           check_aggregate,
-          true};
+          Asks::base_call};
 }
 
 }  // namespace attest::properties

@@ -94,7 +94,8 @@ Property value_linearity() {
           "the outputs of two parts of V add up to that of V",
           Kind::bound,
           value_linearity_not_applicable,
-          check_value_linearity};
+          check_value_linearity,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -187,7 +187,8 @@ Property value_power() {
           "values times a power of two give the result times it, where nothing over- or underflows",
           Kind::exact,
           value_power_not_applicable,
-          check_value_power};
+          check_value_power,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

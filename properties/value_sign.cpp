@@ -36,7 +36,8 @@ Property value_sign() {
           "negated values give the negated result, if `deterministic` is claimed",
           Kind::exact,
           needs_rounded_division,
-          check_value_sign};
+          check_value_sign,
+          Asks::base_plan};
 }
 
 }  // namespace attest::properties

@@ -17,15 +17,11 @@ class Events : public engine::Observer {
   explicit Events(std::ostream& out) : out_(out) {}
 
   void on_start(const engine::CampaignOptions& options, const SubjectInfo& info) override {
-    ordered_json event{{"event", "start"},
-                       {"format", 1},
-                       {"verb", options.verb},
-                       {"subject", options.subject},
-                       {"version", info.version},
-                       {"policy", options.policy_text},
-                       {"seed", options.seed},
-                       {"jobs", options.jobs},
-                       {"policy_declared", info.policy_declared}};
+    ordered_json event{{"event", "start"},        {"format", 1},
+                       {"verb", options.verb},    {"subject", options.subject},
+                       {"version", info.version}, {"policy", options.policy_text},
+                       {"seed", options.seed},    {"repeat", options.repeat},
+                       {"jobs", options.jobs},    {"policy_declared", info.policy_declared}};
     if (options.subject_b) event["subject_b"] = options.subject_b->subject;
     write(event);
   }

@@ -24,6 +24,7 @@ class Terminal : public engine::Observer {
     if (campaign.cases) line += fmt::format(", {} problems", grouped(*campaign.cases));
     if (campaign.seconds) line += fmt::format(", {}", duration(*campaign.seconds));
     line += fmt::format(", {} {}", campaign.jobs, campaign.jobs == 1 ? "job" : "jobs");
+    if (campaign.repeat > 1) line += fmt::format(", each plan for {} problems", campaign.repeat);
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     say(line + "\n");
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();

@@ -157,6 +157,7 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
   if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
   if (finding.entry.property == engine::drift_name) {
     line += fmt::format(" --property aggregate-error --seed {} --cases {}", summary.seed, summary.next_case);
+    if (summary.repeat > 1) line += fmt::format(" --repeat {}", summary.repeat);
     return line + (summary.assume.empty() ? "" : " --assume " + shell_quoted(summary.assume));
   }
   if (!two) line += " --property " + shell_quoted(finding.entry.property);

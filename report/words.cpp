@@ -103,7 +103,7 @@ std::string in_words(const Entry& entry) {
   const Problem& p = entry.problem;
   if (entry.seen != VerdictKind::fail || !entry.evidence || entry.evidence->tensor != "out") return {};
   const properties::Property* law = properties::find_property(entry.property);
-  if (!law || !law->base_call || entry.evidence->wrong == Wrong::memory) return {};
+  if (!law || !law->base_call() || entry.evidence->wrong == Wrong::memory) return {};
   if (p.b != 1 || p.hq != 1 || p.lk > most_keys_in_words || p.lq > most_rows_in_words) return {};
   const std::optional<WitnessRow> row = witness_row(entry);
   if (!row) return {};

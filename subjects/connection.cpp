@@ -161,16 +161,18 @@ void WorkerConnection::copy_out(const attest_attention& call, std::size_t index)
   }
 }
 
-std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls) {
+std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls,
+                                              const Patience& patience) {
   changed_inputs_.clear();
   const bool far_apart = copy_in(calls);
+  const std::chrono::milliseconds first = is_fresh() ? patience.first_call : patience.call;
   std::vector<CallResult> results;
-  if (const auto state = ask(subject, calls); state != Process::Received::line) {
+  if (const auto state = ask(subject, calls, first); state != Process::Received::line) {
     results.push_back(lost(state));
     return results;
   }
   for (std::size_t c = 0; c < calls.size(); ++c) {
-    results.push_back(receive(c));
+    results.push_back(receive(c, c == 0 ? first : patience.call));
     const CallStatus status = results.back().status;
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
@@ -179,31 +181,32 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   return results;
 }
 
-Process::Received WorkerConnection::ask(const std::string& subject, std::span<const attest_attention> calls) {
+Process::Received WorkerConnection::ask(const std::string& subject, std::span<const attest_attention> calls,
+                                        std::chrono::milliseconds limit) {
   ++trip_;
   Process::Received state = Process::Received::line;
-  trip_in_mailbox_ = has_mailbox_ && ask_by_mailbox(subject, calls, state);
+  trip_in_mailbox_ = has_mailbox_ && ask_by_mailbox(subject, calls, limit, state);
   if (trip_in_mailbox_) return state;
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"run","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"calls":[)",
-                  protocol_version, trip_, quoted(subject), command_.limits.call.count(), arena_.size());
+                  protocol_version, trip_, quoted(subject), limit.count(), arena_.size());
   for (std::size_t c = 0; c < calls.size(); ++c) {
     if (c > 0) request += ',';
     append_call(request, calls[c], offsets_[c]);
   }
   request += "]}\n";
-  return process_->send(request, Clock::now() + command_.limits.call);
+  return process_->send(request, Clock::now() + limit);
 }
 
 bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
-                                      Process::Received& state) {
+                                      std::chrono::milliseconds limit, Process::Received& state) {
   const auto place = std::ranges::find(offers_, subject, &Offer::name);
   if (place == offers_.end() || calls.size() > MailboxLayout::most_calls) return false;
   const PackedTrip trip{0, static_cast<std::uint32_t>(place - offers_.begin()),
-                        static_cast<std::uint64_t>(command_.limits.call.count()), arena_.size(), 0};
+                        static_cast<std::uint64_t>(limit.count()), arena_.size(), 0};
   if (pack(trip, calls, offsets_, mailbox_.message()) == 0) return false;
   const bool sleeps = mailbox_.ask(static_cast<std::uint64_t>(trip_), calls.size());
-  if (sleeps) state = process_->send("\n", Clock::now() + command_.limits.call);
+  if (sleeps) state = process_->send("\n", Clock::now() + limit);
   return true;
 }
 
@@ -241,8 +244,8 @@ CallResult WorkerConnection::lost(Process::Received how) {
   }
 }
 
-CallResult WorkerConnection::receive(std::size_t index) {
-  const auto deadline = Clock::now() + command_.limits.call;
+CallResult WorkerConnection::receive(std::size_t index, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
   Process::Received state = Process::Received::line;
   line_.clear();
   if (trip_in_mailbox_) state = await_answer(index, deadline);

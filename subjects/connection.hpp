@@ -16,6 +16,11 @@
 
 namespace attest {
 
+// How long a worker may take for a call, and for the first one that its process is asked, which does much that is done once.
+struct Patience {
+  std::chrono::milliseconds call, first_call;
+};
+
 // One running worker and the memory shared with it.
 class WorkerConnection {
  public:
@@ -44,9 +49,13 @@ class WorkerConnection {
   // Of one that is not usable any more: whether it may have ended for no other reason than the end of its nursery.
   [[nodiscard]] bool is_orphan() const noexcept { return process_->is_orphan(); }
 
+  // Whether nothing was asked of this process yet.
+  [[nodiscard]] bool is_fresh() const noexcept { return trip_ == 0; }
+
   // Runs calls of one subject in one trip, in order. Fewer results than calls: the last one is a crash, a timeout or an
   // answer that is none, and this connection is no longer usable.
-  std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls);
+  std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls,
+                              const Patience& patience);
 
   // Python source that makes the call without attest, from a file in the folder `beside`, and leaves the answer in `got`;
   // empty if the worker knows none. Throws Error(no_subject) if it does not say.
@@ -57,9 +66,11 @@ class WorkerConnection {
   bool copy_in(std::span<const attest_attention> calls);
   void copy_out(const attest_attention& call, std::size_t index);
   // Hands a trip over; `line` once it is on its way. In the mailbox, if the worker looks there and it fits; else by the pipe.
-  Process::Received ask(const std::string& subject, std::span<const attest_attention> calls);
-  bool ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls, Process::Received& state);
-  CallResult receive(std::size_t index);
+  Process::Received ask(const std::string& subject, std::span<const attest_attention> calls,
+                        std::chrono::milliseconds limit);
+  bool ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
+                      std::chrono::milliseconds limit, Process::Received& state);
+  CallResult receive(std::size_t index, std::chrono::milliseconds limit);
   // Until the mailbox says something of call `index`, or there is a line, or what is wrong.
   Process::Received await_answer(std::size_t index, Process::Clock::time_point deadline);
   Process::Received receive_line(Process::Clock::time_point deadline);

@@ -49,6 +49,13 @@ std::size_t choice(const json& value, const std::string& key, const std::array<s
   return static_cast<std::size_t>(found - allowed.begin());
 }
 
+double milliseconds(const json& value, const std::string& key) {
+  constexpr double most = 3'600'000;
+  if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= most))
+    reject(key, fmt::format("a number of milliseconds from 0 to {:.0f}", most));
+  return value.get<double>();
+}
+
 Index count(const json& value, const std::string& key, Index least) {
   if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) || value.get<double>() > 0x1p40)
     reject(key, fmt::format("an integer of at least {}", least));
@@ -278,6 +285,10 @@ SubjectInfo read(const json& object) {
       info.dtypes = read_dtypes(value);
     else if (key == "concurrent")
       info.concurrent = flag(value, key);
+    else if (key == "plan_ms")
+      info.plan_ms = milliseconds(value, key);
+    else if (key == "warm_up_ms")
+      info.warm_up_ms = milliseconds(value, key);
     else if (key == "supports")
       info.supports = read_supports(value);
     else if (key != "contract" && key != "documents")

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.hpp"
@@ -46,7 +47,10 @@ class WorkerSubject : public Subject {
           results.resize(calls.size(), {CallStatus::error, failure});
           break;
         }
-      const auto more = connection_->run(subject_, calls.subspan(results.size()));
+      const bool fresh = connection_->is_fresh();
+      const auto start = Process::Clock::now();
+      const auto more = connection_->run(subject_, calls.subspan(results.size()), patience());
+      if (fresh && connection_->usable()) source_->was_warmed_up_in(Process::Clock::now() - start);
       results.insert(results.end(), more.begin(), more.end());
       if (!connection_->usable() && connection_->is_orphan() &&
           !orphaned) {  // no fault of the call's, unless it is again
@@ -69,6 +73,13 @@ class WorkerSubject : public Subject {
   }
 
  private:
+  // The limit is for the kernel. What a subject says of plans and of its first call is of an idle machine.
+  [[nodiscard]] Patience patience() const {
+    const auto busy = [](double ms) { return std::chrono::milliseconds(std::lround(WorkerSource::busy * ms)); };
+    const auto call = command_.limits.call + busy(info_.plan_ms);
+    return {call, call + (info_.warm_up_ms ? busy(*info_.warm_up_ms) : source_->warm_up())};
+  }
+
   // Empty, or why it could not be.
   std::string start_again() {
     try {

@@ -1,5 +1,6 @@
 #include "subjects/worker_source.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,8 +17,23 @@ constexpr std::chrono::milliseconds in_time{5};
 
 WorkerSource::WorkerSource(const WorkerCommand& command, const std::string& wanted)
     : command_(command), may_be_nursery_(command.ways.nursery && Nursery::is_possible()) {
+  const auto start = Process::Clock::now();
   ready_.push_back(anew(wanted));
+  load_time_ = std::chrono::ceil<std::chrono::milliseconds>(Process::Clock::now() - start);
   offers_ = ready_.front()->offers();
+}
+
+std::chrono::milliseconds WorkerSource::warm_up() const noexcept {
+  constexpr int loads = 10;
+  const std::chrono::milliseconds slowest(slowest_first_ms_.load());
+  return std::min(slowest.count() < 0 ? loads * load_time_ : busy * slowest, command_.limits.start);
+}
+
+void WorkerSource::was_warmed_up_in(std::chrono::nanoseconds took) noexcept {
+  const std::int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(took).count();
+  std::int64_t slowest = slowest_first_ms_.load();
+  while (slowest < ms && !slowest_first_ms_.compare_exchange_weak(slowest, ms)) {
+  }
 }
 
 std::unique_ptr<WorkerConnection> WorkerSource::first(const std::string& subject) {

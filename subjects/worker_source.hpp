@@ -1,5 +1,8 @@
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -26,6 +29,13 @@ class WorkerSource {
   std::unique_ptr<WorkerConnection> first(const std::string& subject);
   std::unique_ptr<WorkerConnection> next(const std::string& subject);
 
+  // What a busy machine may take, of what an idle one does.
+  static constexpr int busy = 4;
+  // What the first call of a process may take beyond the limit of any: that of heavy libraries brings up what loading them does
+  // not. Judged by how long loading took, and, once a first call was answered, by how long those took that were.
+  [[nodiscard]] std::chrono::milliseconds warm_up() const noexcept;
+  void was_warmed_up_in(std::chrono::nanoseconds took) noexcept;
+
  private:
   // The next of those kept ready, if there is one that starts.
   std::unique_ptr<WorkerConnection> take_ready();
@@ -36,6 +46,8 @@ class WorkerSource {
 
   const WorkerCommand command_;
   std::vector<Offer> offers_;
+  std::chrono::milliseconds load_time_{};
+  std::atomic<std::int64_t> slowest_first_ms_ = -1;  // none yet
   std::mutex lock_;
   bool may_be_nursery_;
   std::shared_ptr<Nursery> nursery_;

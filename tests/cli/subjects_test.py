@@ -74,6 +74,33 @@ class Subjects(Cli):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("timeout", done.stdout)
 
+    def test_plans_are_kept_and_take_no_part_of_the_time_limit(self):
+        (self.cwd / "plans.py").write_text(
+            "import time, attest, numpy as np\n"
+            "plans = set()\n"
+            "@attest.subject(dtypes=['float32'], plan_ms=300, warm_up_ms=400)\n"
+            "def kernel(q, k, v, *, scale):\n"
+            "    time.sleep(0.4 if not plans else 0)\n"
+            "    plan = (q.shape, k.shape, v.shape, q.strides, k.strides, v.strides, scale)\n"
+            "    time.sleep(0 if plan in plans else 0.3)\n"
+            "    plans.add(plan)\n"
+            "    s = np.float32(scale) * q @ k.swapaxes(-1, -2)\n"
+            "    w = np.exp(s - s.max(-1, keepdims=True))\n"
+            "    return w / w.sum(-1, keepdims=True) @ v\n")
+        words = ["check", "plans.py", "--cases", 24, "--laws", 0, "--jobs", 1, "--timeout", "0.1s", "--json", "out.json", "--python",
+                 self.python_with_numpy()]
+        done = self.attest(*words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        summary = json.loads((self.cwd / "out.json").read_text())
+        self.assertEqual(summary["slow"], 0)
+        self.assertGreater(summary["repeat"], 1)
+        self.assertIn(f"each plan for {summary['repeat']} problems", done.stdout)
+        kept = summary["seconds_in"]["subject"]
+        self.attest(*words, "--repeat", 1)
+        summary = json.loads((self.cwd / "out.json").read_text())
+        self.assertEqual(summary["repeat"], 1)
+        self.assertGreater(summary["seconds_in"]["subject"], 2 * kept)
+
     def test_the_python_example(self):
         python = self.python_with_numpy()
         example = ROOT / "examples/attention_subject.py"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,54 @@ TEST(Campaign, ThreadsDecideNothing) {
     }
     EXPECT_EQ(results[1], results[2]) << subject;
     EXPECT_EQ(results[1], results[8]) << subject;
+  }
+}
+
+TEST(Campaign, NeitherThreadsNorAStopDecideAnythingWherePlansAreKept) {
+  const std::string subject = "fault:tail-included";
+  CampaignOptions asked = options(subject, 90);
+  asked.repeat = 8;
+  const std::string whole = facts(run(subject, asked));
+  for (const int jobs : {1, 8}) {
+    asked.jobs = jobs;
+    EXPECT_EQ(facts(run(subject, asked)), whole) << jobs;
+  }
+  const test::TemporaryFolder folder;
+  asked.folder = folder.path();
+  asked.cases = 43;
+  run(subject, asked);
+  asked.cases = 90;
+  EXPECT_EQ(facts(run(subject, asked)), whole);
+  asked.repeat = 4;
+  EXPECT_THROW(run(subject, asked), Error);
+}
+
+// Each instance plans for itself.
+TEST(Campaign, TheCasesOfAPlanMeetOneInstance) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  for (const int jobs : {1, 4}) {
+    std::atomic<int> plans = 0;
+    const test::FakeFactory planner(fused->info(), [&]() -> test::Answer {
+      const std::shared_ptr<Subject> subject = fused->open();
+      const auto planned = std::make_shared<std::vector<std::int64_t>>();
+      return [&plans, subject, planned](const attest_attention& call) {
+        const std::vector<std::int64_t> plan{call.q.shape[0], call.q.shape[1], call.q.shape[2],   call.q.shape[3],
+                                             call.k.shape[1], call.k.shape[2], call.q.strides[0], call.q.strides[2]};
+        plans += *planned != plan;
+        *planned = plan;
+        return subject->run({&call, 1}).front();
+      };
+    });
+    CampaignOptions asked = options("./planner.so", 160);
+    asked.repeat = 8;
+    asked.jobs = jobs;
+    asked.avoid = false;
+    asked.laws.property_glob = "policy-bound";
+    Observer silent;
+    const Summary summary = run_campaign(planner, nullptr, asked, silent);
+    EXPECT_EQ(summary.cases, 160u);
+    EXPECT_LE(plans, 20 + 4) << "at " << jobs
+                             << " jobs";  // 20 plans; a block may end within one where rules may change
   }
 }
 

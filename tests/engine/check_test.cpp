@@ -163,12 +163,48 @@ TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
     for (const std::size_t law : laws) {
       drawn.insert(law);
       const auto& property = properties::properties()[law];
-      EXPECT_TRUE(property.base_call || !property.not_applicable(problem, promised, info)) << property.name;
+      EXPECT_TRUE(property.base_call() || !property.not_applicable(problem, promised, info)) << property.name;
     }
     EXPECT_EQ(choose_laws({0, ""}, problem, promised, info, 5, i).size(), 6u);
     EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i).size(), properties::properties().size());
   }
   EXPECT_EQ(drawn, applicable);  // none is never drawn
+}
+
+TEST_F(Check, LawsThatNeedPlansOfTheirOwnAreDrawnWithTheFirstCaseOfAPlan) {
+  const SubjectInfo& info = fused->info();
+  const Domain domain = domain_for(info, std::nullopt, std::nullopt);
+  std::set<std::size_t> first, others;
+  for (std::uint64_t i = 0; i < 800; ++i) {
+    const Problem problem = draw_problem(domain, 5, i, 8);
+    const Contract promised = info.contract(problem.dtype);
+    const auto laws = choose_laws({}, problem, promised, info, 5, i, 8);
+    if (i % 8 == 0) {
+      EXPECT_EQ(laws, choose_laws({}, problem, promised, info, 5, i));
+    }
+    (i % 8 == 0 ? first : others).insert(laws.begin(), laws.end());
+    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i, 8).size(),
+              properties::properties().size());
+    EXPECT_EQ(choose_laws({2, "layout"}, problem, promised, info, 5, i, 8), std::vector{law_named("layout")});
+  }
+  const auto keeps_plan = [](std::size_t law) { return properties::properties()[law].keeps_plan(); };
+  EXPECT_TRUE(std::ranges::all_of(others, keeps_plan));
+  EXPECT_FALSE(std::ranges::all_of(first, keeps_plan));
+}
+
+TEST(UsualRepeat, FollowsFromWhatAPlanCosts) {
+  SubjectInfo info;
+  EXPECT_EQ(usual_repeat(info), 1u);
+  std::uint64_t before = 1;
+  for (const double plan_ms : {1., 5., 30., 300., 700., 3000., 20'000., 3'600'000.}) {
+    info.plan_ms = plan_ms;
+    EXPECT_GE(usual_repeat(info), before);
+    before = usual_repeat(info);
+  }
+  EXPECT_GT(before, 1u);
+  EXPECT_LE(before, 32u);
+  const SubjectInfo plain;
+  EXPECT_EQ(usual_repeat(plain, &info), before);
 }
 
 TEST(LawChoices, AGlobWithoutAMatchIsAUsageError) {

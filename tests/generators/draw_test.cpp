@@ -1,7 +1,9 @@
 // The same seed draws the same problems, everywhere.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
+#include <type_traits>
 
 #include "generators/source.hpp"
 #include "tests/generators/statistics.hpp"
@@ -40,20 +42,51 @@ TEST(Draw, DoesNotDependOnThreads) {
   for (const auto& problems : drawn) EXPECT_EQ(problems, alone);
 }
 
-TEST(Draw, RepeatKeepsShapeAndFormatAlone) {
+// What a subject may plan for: a problem without what its tensors hold.
+Problem plan_of(Problem problem) {
+  const auto some = [](auto& kind) {
+    kind = static_cast<std::remove_reference_t<decltype(kind)>>(static_cast<int>(kind) != 0);
+  };
+  some(problem.keep), some(problem.bias), some(problem.lengths);
+  problem.values = Values::normal, problem.amplitude = 1, problem.seed = 0;
+  problem.q_form = problem.k_form = problem.v_form = Form::drawn;
+  return problem;
+}
+
+TEST(Draw, RepeatKeepsThePlanAndRedrawsWhatTensorsHold) {
   const auto shape = [](const Problem& p) { return std::tuple(p.b, p.hq, p.hkv, p.lq, p.lk, p.d, p.dv, p.dtype); };
-  int other = 0;
-  for (std::uint64_t i = 0; i < 800; i += 8) {
-    const Problem first = draw_problem(domain(), 3, i, 8);
-    EXPECT_EQ(shape(first), shape(draw_problem(domain(), 3, i / 8, 1)));
+  Supports supports;
+  supports.forms = {{"mask", {"full", "1d"}}};
+  const Domain with_forms(supports, {Format::f32, Format::f16});
+  int plans = 0, masks = 0, values = 0;
+  for (std::uint64_t i = 0; i < 1600; i += 8) {
+    const Problem first = draw_problem(with_forms, 3, i, 8);
+    EXPECT_EQ(shape(first), shape(draw_problem(with_forms, 3, i / 8, 1)));
+    plans += i == 0 || plan_of(draw_problem(with_forms, 3, i - 1, 8)) != plan_of(first) ? 1 : 0;
     for (std::uint64_t j = 1; j < 8; ++j) {
-      const Problem next = draw_problem(domain(), 3, i + j, 8);
-      EXPECT_EQ(shape(first), shape(next));
+      const Problem next = draw_problem(with_forms, 3, i + j, 8);
+      EXPECT_EQ(plan_of(first), plan_of(next));
       EXPECT_NE(first.seed, next.seed);
-      other += first.keep != next.keep ? 1 : 0;
+      masks += first.keep != next.keep || first.bias != next.bias || first.lengths != next.lengths ? 1 : 0;
+      values += first.values != next.values ? 1 : 0;
     }
   }
-  EXPECT_GT(other, 200);
+  EXPECT_EQ(plans, 200);
+  EXPECT_GT(masks, 400);
+  EXPECT_GT(values, 1000);
+}
+
+TEST(Draw, RepeatKeepsTheAssumptionToo) {
+  Domain narrow = domain();
+  narrow.assume([](const Problem& p) { return p.keep != Keep::half && p.values == Values::normal; });
+  std::set<std::uint64_t> seeds;
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    const Problem problem = draw_problem(narrow, 3, i, 8);
+    EXPECT_TRUE(narrow.accepts(problem)) << to_text(problem);
+    EXPECT_EQ(plan_of(problem), plan_of(draw_problem(narrow, 3, i / 8 * 8, 8)));
+    seeds.insert(problem.seed);
+  }
+  EXPECT_EQ(seeds.size(), 24u);
 }
 
 TEST(Draw, SizeBoundsTheWork) {

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "subjects/resolve.hpp"
+#include "subjects/worker_source.hpp"
 #include "tests/subjects/small_call.hpp"
 
 namespace attest {
@@ -24,7 +25,8 @@ std::unique_ptr<WorkerFactory> factory(const std::string& mode,
                                        std::chrono::milliseconds start = std::chrono::seconds(20)) {
   std::filesystem::create_directories("worker_test-logs");
   WorkerCommand command{{"python3", fake, mode}, "fake", "worker_test-logs/" + mode + ".log", {}};
-  command.limits.call = std::chrono::milliseconds(mode.ends_with("hangs") ? 400 : 10000);
+  const bool soon = mode.ends_with("hangs") || mode.starts_with("warms-up") || mode == "plans";
+  command.limits.call = std::chrono::milliseconds(soon ? 400 : 10000);
   command.limits.start = start;
   return std::make_unique<WorkerFactory>(command, "", "fake");
 }
@@ -123,6 +125,34 @@ TEST(Worker, OneThatSaysThatItEndsIsNotBlamedForIt) {
       EXPECT_EQ(results[i].message, "the device is lost");
     }
   }
+}
+
+// What happens once, and what is done once for a shape, are no part of the time limit; a second call like the first is.
+TEST(Worker, WarmUpAndPlansTakeNothingFromTheTimeLimit) {
+  const auto second_call = [](const char* mode) {
+    const auto subject = factory(mode)->open();
+    EXPECT_EQ(run(*subject).status, CallStatus::done) << mode;
+    return run(*subject).status;
+  };
+  EXPECT_EQ(second_call("warms-up"), CallStatus::done);
+  EXPECT_EQ(second_call("warms-up-once-more"), CallStatus::timeout);
+  EXPECT_EQ(second_call("plans"), CallStatus::done);
+  EXPECT_EQ(run(*factory("warms-up-said-not-to")->open()).status, CallStatus::timeout);
+}
+
+// Of one that says nothing, ten times what loading takes; and once a first call was answered, four times what that took.
+TEST(Worker, WarmUpIsJudgedByLoadingUnlessItIsSaid) {
+  const std::chrono::milliseconds limit(400);
+  const WorkerCommand command{{"python3", fake, "warms-up-unsaid"}, "fake", "worker_test-logs/source.log", {}};
+  WorkerSource source(command, "fake");
+  EXPECT_GT(source.warm_up().count(), 0);
+  EXPECT_LE(source.warm_up(), command.limits.start);
+  source.was_warmed_up_in(limit);
+  EXPECT_EQ(source.warm_up(), 4 * limit);
+  source.was_warmed_up_in(limit / 2);
+  EXPECT_EQ(source.warm_up(), 4 * limit);
+  source.was_warmed_up_in(command.limits.start);
+  EXPECT_EQ(source.warm_up(), command.limits.start);
 }
 
 TEST(Worker, ACrashIsNoticedAtOnce) {

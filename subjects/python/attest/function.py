@@ -21,7 +21,7 @@ OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", 
 
 
 def subject(function=None, *, name=None, version="", dtypes=("float32",), contract=None, supports=None, documents=None,
-            device=None, fork=True):
+            device=None, fork=True, plan_ms=None, warm_up_ms=None):
     """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
@@ -29,18 +29,20 @@ def subject(function=None, *, name=None, version="", dtypes=("float32",), contra
     torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
     what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. `device`, by
     torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there. fork=False: what is imported here does
-    not survive a fork, and each process imports it anew. Returns the function unchanged.
+    not survive a fork, and each process imports it anew. plan_ms, warm_up_ms: milliseconds that it spends on a plan or on
+    compiling before the first call of a shape, and on the first call of a process. Returns the function unchanged.
     """
     def register(f):
         REGISTRY.append(FunctionSubject(f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {},
-                                        device, fork))
+                                        device, fork, {"plan_ms": plan_ms, "warm_up_ms": warm_up_ms}))
         return f
     return register if function is None else register(function)
 
 
 class FunctionSubject:
-    def __init__(self, function, name, version, dtypes, contract, supports, documents, device=None, fork=True):
+    def __init__(self, function, name, version, dtypes, contract, supports, documents, device=None, fork=True, times=None):
         self.fork = fork
+        self.times = {key: ms for key, ms in (times or {}).items() if ms is not None}
         self.name, self.version = name, str(version)
         self.function, self.device = function, device
         self.dtypes = [dtype_name(name, dtype) for dtype in dtypes]
@@ -59,7 +61,7 @@ class FunctionSubject:
         supports["scale"] = "any" if "scale" in takes else "default"
         supports["gqa"] = False  # no parameter shows it: declare it with supports={"gqa": True}
         return {"ops": ["attention"], "dtypes": self.dtypes, "supports": {**supports, **self.declared},
-                "contract": self.contract, "documents": self.documents}
+                "contract": self.contract, "documents": self.documents, **self.times}
 
     def prepare(self):
         self.arrays.prepare()

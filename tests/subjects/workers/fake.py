@@ -13,6 +13,8 @@ import time
 
 mode = sys.argv[1] if len(sys.argv) > 1 else "behaves"
 calls_seen = 0
+TIMES = {"warms-up": {"warm_up_ms": 1000}, "warms-up-unsaid": {}, "warms-up-once-more": {"warm_up_ms": 1000},
+         "warms-up-said-not-to": {"warm_up_ms": 0}, "plans": {"plan_ms": 1000}}
 DEEP = "[" * 1000000 + "]" * 1000000
 
 
@@ -43,7 +45,7 @@ def describe(request):
             say("x" * 65536)
     if mode == "deep-at-start":
         return say('{"protocol":' + DEEP + "}\n")
-    offer = {"ops": ["attention"], "dtypes": ["f32"]}
+    offer = {"ops": ["attention"], "dtypes": ["f32"]} | TIMES.get(mode, {})
     answer = {"protocol": 1, "message": "describe", "subjects": [{"name": "fake", "version": "7", "describe": offer}]}
     if mode.startswith("mailbox"):
         global box
@@ -66,6 +68,8 @@ def run(request, memory):
         if mode == "ends-behind-an-error" and calls_seen == 2:
             say(answer | {"status": "error", "text": "the device is lost", "ends": True})
             os._exit(1)
+        if mode == "plans" or mode == "warms-up-once-more" or mode.startswith("warms-up") and calls_seen == 1:
+            time.sleep(0.8)
         if mode == "hangs":
             time.sleep(3600)
         if mode == "stops-reading":
@@ -127,7 +131,8 @@ def trip_in_mailbox(memory):
     global calls_seen
     trip = word(64)
     calls, subject, timeout_ms, arena_bytes, _ = struct.unpack_from("=IIQQQ", box, 4096)
-    assert subject == 0 and timeout_ms == (400 if "hangs" in mode else 10000)
+    limit = 400 if "hangs" in mode else 10000
+    assert subject == 0 and (timeout_ms == limit if trip > 1 else timeout_ms > limit)  # the first call warms up
     at = 4096 + 32
     for index in range(calls):
         calls_seen += 1

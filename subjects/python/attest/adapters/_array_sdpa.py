@@ -46,7 +46,7 @@ class ArraySdpa(Formed):
         }
         return {"ops": ["attention"], "dtypes": list(self.dtypes), "concurrent": False,
                 "supports": always | self.supports, "contract": self.promised(self.contract),
-                "documents": self.quoted(citing(self.release))}
+                "documents": self.quoted(citing(self.release)), **self.times}
 
     def attention(self, call):
         asked = self.asked(call)

@@ -11,6 +11,7 @@ class Formed:
     has all others at their first: what a name such as Attention-3d is short for."""
 
     forms = {}
+    times = {}  # describe's plan_ms and warm_up_ms, as measured on the CPU of one machine
     documents = {}  # (document, sentence), or a list of such, by what they are about
 
     def __init__(self, name, **pinned):

@@ -185,7 +185,7 @@ class Operator(Formed):
         }
         return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False,
                 "supports": {**always, "forms": self.offered(), **supports}, "contract": contract,
-                "documents": self.quoted(cited)}
+                "documents": self.quoted(cited), **self.times}
 
     def attention(self, call):
         node = self.node(call)

@@ -112,7 +112,7 @@ class ScaledDotProductAttention(Formed):
                 "lse": False, "stages": [], "scale": "any", "strides": "any",
                 "forms": self.offered(),
             },
-            "contract": contract, "documents": self.quoted(citing("openvino 2025")),
+            "contract": contract, "documents": self.quoted(citing("openvino 2025")), **self.times,
         }
 
     def attention(self, call):

@@ -44,7 +44,7 @@ def describe(subject, supports, contract, dtypes=tuple(TYPES)):
         "strides": "any", "forms": subject.offered(),
     }
     return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": contract, "documents": subject.quoted(citing(RELEASE))}
+            "contract": contract, "documents": subject.quoted(citing(RELEASE)), **subject.times}
 
 
 class Subject(Formed):
