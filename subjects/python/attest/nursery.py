@@ -73,8 +73,10 @@ def tend(control):
     gc.collect()
     gc.freeze()  # collections of a life leave shared pages alone
     nursery, rest, files = os.getpid(), b"", []
+    dying = set()
     while True:
         data, more, _, _ = socket.recv_fds(control, 1 << 16, 48)
+        dying = {child for child in dying if is_dying(child)}
         if not data:
             return None
         files += more
@@ -94,9 +96,17 @@ def tend(control):
                 for file in its:
                     os.close(file)
             elif request["message"] == "bury":
-                reap(request["pid"])
+                dying.add(request["pid"])  # a driver may take its time to let go of it, for which no other life should wait
             elif request["message"] == "reap":
                 control.sendall(line(message="reaped", **reap(request["pid"])))
+
+
+def is_dying(child):
+    """Whether a child that nobody asks any more is still there."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
 
 
 def reap(child):
