@@ -4,7 +4,7 @@
 # keeps CTest's start-up cheap. Tests run in the build folder's tests/; with READS_REPOSITORY they find files of the
 # repository through ATTEST_SOURCE_DIR (a string literal), and are compiled anew in each clone.
 set(ATTEST_TEST_LABELS
-    property faults founding corpus cli install layering determinism threads adapters slow)
+    property faults founding corpus cli install layering determinism threads adapters gpu slow)
 
 function(attest_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "READS_REPOSITORY" "TIMEOUT" "LIBS;LABELS;ENV")

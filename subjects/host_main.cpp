@@ -263,7 +263,7 @@ class Host {
   std::optional<attest::WorkerMailbox> mailbox_;
   Watchdog watchdog_;
   std::vector<PluginEntry> entries_;
-  bool lost_ = false;  // the plug-in can make no further call
+  bool lost_ = false;                                             // the plug-in can make no further call
   std::map<std::string, std::unique_ptr<PluginKernel>> kernels_;  // opened where it is wanted
 };
 

@@ -11,9 +11,9 @@ namespace fused {
 namespace {
 
 constexpr int lanes = 32, warps = 4;
-constexpr int tile = 32;                             // keys, one for each lane
-constexpr int rows_per_warp = 4, block_rows = 16;    // of attend()
-constexpr int wmma_rows = 16;                        // rows of a warp of attend_tf32()
+constexpr int tile = 32;                           // keys, one for each lane
+constexpr int rows_per_warp = 4, block_rows = 16;  // of attend()
+constexpr int wmma_rows = 16;                      // rows of a warp of attend_tf32()
 constexpr int64_t longest_grid_y = 65535;
 constexpr int64_t most_splits = 16, shortest_split = 64, most_split_queries = 64;
 constexpr unsigned all_lanes = 0xFFFFFFFF;
@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(warps* lanes) attend(const Problem p, const Pl
       __syncthreads();  // all have left the last tile
       load_rows(at<T>(p.k, b, kv_head, first), p.k.strides[2], p.k.strides[3], tile, valid, width, plan.k_vectors,
                 k_tile, k_pitch, as_it_is);
-      load_rows(at<T>(p.v, b, kv_head, first), p.v.strides[2], p.v.strides[3], tile, valid, value_width,
-                plan.v_vectors, v_tile, v_pitch, as_it_is);
+      load_rows(at<T>(p.v, b, kv_head, first), p.v.strides[2], p.v.strides[3], tile, valid, value_width, plan.v_vectors,
+                v_tile, v_pitch, as_it_is);
       __syncthreads();  // the tile is there
 
       float dot[rows_per_warp] = {};
@@ -196,7 +196,8 @@ __global__ void __launch_bounds__(warps* lanes) attend(const Problem p, const Pl
           const int key = __ffs(opened) - 1;
           const float w = __shfl_sync(all_lanes, weight, key);
 #pragma unroll
-          for (int c = 0; c < columns; ++c) value[r][c] = fmaf(w, v_tile[key * v_pitch + c * lanes + lane], value[r][c]);
+          for (int c = 0; c < columns; ++c)
+            value[r][c] = fmaf(w, v_tile[key * v_pitch + c * lanes + lane], value[r][c]);
         }
       }
     }
@@ -380,7 +381,8 @@ Plan plan_of(const Problem& p) {
   const int64_t rows = p.tensor_cores ? warps * wmma_rows : block_rows;
   plan.row_tiles = (p.queries + rows - 1) / rows;
   plan.per_split = (p.keys + tile - 1) / tile * tile;
-  if (!p.tensor_cores && p.queries <= most_split_queries)  // by the sizes of a sample alone: no row depends on the batch
+  if (!p.tensor_cores &&
+      p.queries <= most_split_queries)  // by the sizes of a sample alone: no row depends on the batch
     plan.per_split = std::max(shortest_split, ((p.keys + most_splits - 1) / most_splits + tile - 1) / tile * tile);
   plan.splits = (p.keys + plan.per_split - 1) / plan.per_split;
   plan.q_vectors = loads_vectors(p.q, p.width, p.type);

@@ -22,16 +22,16 @@ struct Problem {
   Type type;  // of q, k, v and out
   int64_t batch, heads, kv_heads, queries, keys, width, value_width;
   Tensor q, k, v, out;
-  Tensor bias, keep;        // [batch, heads, queries, keys]: added to the scores; bytes, 0 = masked
-  bool bias_is_f32;         // else it has the type of q
-  Tensor lengths;           // int32 [batch]: how many keys a sample has
-  Tensor lse;               // [batch, heads, queries], to be written: f32, or
+  Tensor bias, keep;  // [batch, heads, queries, keys]: added to the scores; bytes, 0 = masked
+  bool bias_is_f32;   // else it has the type of q
+  Tensor lengths;     // int32 [batch]: how many keys a sample has
+  Tensor lse;         // [batch, heads, queries], to be written: f32, or
   bool lse_is_f64;
-  float scale, softcap;     // softcap 0: none
-  bool causal;              // key j is open to row i if j <= g(i)
-  bool bottom_right;        // g(i) is i + (keys of the sample) - queries, else i
-  int64_t left, right;      // windows around g(i); < 0: unbounded
-  bool tensor_cores;        // f32 alone: both products in TF32
+  float scale, softcap;  // softcap 0: none
+  bool causal;           // key j is open to row i if j <= g(i)
+  bool bottom_right;     // g(i) is i + (keys of the sample) - queries, else i
+  int64_t left, right;   // windows around g(i); < 0: unbounded
+  bool tensor_cores;     // f32 alone: both products in TF32
 };
 
 constexpr int64_t widest = 256;               // width and value_width

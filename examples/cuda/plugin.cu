@@ -76,9 +76,8 @@ constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "dtypes": ["f3
 }  // namespace
 
 const attest_subject* attest_plugin(std::uint32_t abi, std::size_t* count) {
-  static const attest::Plugin plugin{
-      attest::cuda::subject("fused", by_multiply_adds(false), attention<false>, "1"),
-      attest::cuda::subject("far", by_multiply_adds(true), attention<false>, "1"),
-      attest::cuda::subject("tf32", on_tensor_cores, attention<true>, "1")};
+  static const attest::Plugin plugin{attest::cuda::subject("fused", by_multiply_adds(false), attention<false>, "1"),
+                                     attest::cuda::subject("far", by_multiply_adds(true), attention<false>, "1"),
+                                     attest::cuda::subject("tf32", on_tensor_cores, attention<true>, "1")};
   return plugin.table(abi, count);
 }

@@ -235,7 +235,8 @@ struct Subject {
   std::string name, describe;
   std::function<void(const Attention&)> attention;
   std::string version;
-  std::function<void()> open{};  // called once, before the first call; what it throws says why the subject cannot be used
+  std::function<void()>
+      open{};  // called once, before the first call; what it throws says why the subject cannot be used
 };
 // `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,

@@ -62,8 +62,8 @@ inline bool usable() {
 // Throws std::runtime_error, or Lost where the device did not survive, unless `status` is success.
 inline void check(Status status, const char* when) {
   if (status == success) return;
-  const std::string text = std::string(when) + ": " + ATTEST_GPU(GetErrorString)(status) + " (" +
-                           ATTEST_GPU(GetErrorName)(status) + ")";
+  const std::string text =
+      std::string(when) + ": " + ATTEST_GPU(GetErrorString)(status) + " (" + ATTEST_GPU(GetErrorName)(status) + ")";
   static_cast<void>(ATTEST_GPU(GetLastError)());  // one that the device survives is told once
   if (usable()) throw std::runtime_error(text);
   throw Lost(text + "; the device is lost to this process");
@@ -179,14 +179,14 @@ class Device {
   std::size_t kept_on_host() const { return host_.size(); }
 
  private:
-  static constexpr std::size_t phase = 256;                             // addresses are kept modulo it
-  static constexpr std::size_t far_bytes = std::size_t{1} << 27;        // parts so far apart are moved one by one
-  static constexpr std::size_t most_kept = std::size_t{1} << 30;        // of such a call nothing is kept
+  static constexpr std::size_t phase = 256;                       // addresses are kept modulo it
+  static constexpr std::size_t far_bytes = std::size_t{1} << 27;  // parts so far apart are moved one by one
+  static constexpr std::size_t most_kept = std::size_t{1} << 30;  // of such a call nothing is kept
   using Field = attest_tensor attest_attention::*;
-  static constexpr Field fields[] = {
-      &attest_attention::q,    &attest_attention::k,          &attest_attention::v,   &attest_attention::bias,
-      &attest_attention::keep, &attest_attention::kv_lengths, &attest_attention::out, &attest_attention::lse,
-      &attest_attention::scores, &attest_attention::weights};
+  static constexpr Field fields[] = {&attest_attention::q,      &attest_attention::k,    &attest_attention::v,
+                                     &attest_attention::bias,   &attest_attention::keep, &attest_attention::kv_lengths,
+                                     &attest_attention::out,    &attest_attention::lse,  &attest_attention::scores,
+                                     &attest_attention::weights};
 
   // A tensor, or one part of it, with its guards.
   struct Piece {
@@ -352,8 +352,8 @@ inline void open() {
 // A kernel on the first GPU as a subject: kernel(call, stream) gets the tensors there, as Device::on_device() says.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&, Stream)> kernel,
                        std::string version = "0") {
-  return {std::move(name), std::move(describe), [kernel = std::move(kernel)](const Attention& call) { on_device(call, kernel); },
-          std::move(version), open};
+  return {std::move(name), std::move(describe),
+          [kernel = std::move(kernel)](const Attention& call) { on_device(call, kernel); }, std::move(version), open};
 }
 
 }  // namespace cuda

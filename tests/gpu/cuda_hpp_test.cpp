@@ -68,9 +68,12 @@ TEST_F(Cuda, KeepsStridesAddressesAndPoison) {
     small.out = Tensor(attest::DType::f32, std::array<Index, 4>{1, 1, 1, 8}, strides, offset);
     small.out.poison();
     const attest_attention given = small.call();
-    const auto address = [](const attest_tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset; };
+    const auto address = [](const attest_tensor& tensor) {
+      return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+    };
     gpu.on_device(attest::Attention(given), [&](const attest::Attention& call, cudaStream_t stream) {
-      for (const auto field : {&attest_attention::q, &attest_attention::k, &attest_attention::v, &attest_attention::out}) {
+      for (const auto field :
+           {&attest_attention::q, &attest_attention::k, &attest_attention::v, &attest_attention::out}) {
         const attest_tensor &here = given.*field, &there = call.raw().*field;
         EXPECT_NE(address(here), address(there));
         EXPECT_EQ(address(here) % 256, address(there) % 256);
@@ -152,7 +155,8 @@ TEST_F(Cuda, TakesPartsThatLieFarApartWithoutWhatIsBetween) {
 TEST_F(Cuda, KnowsTheGuardsThatAttestLays) {
   for (const Index width : {1, 8, 300, 70000})
     for (const Index stride : {0, 1, 7}) {
-      const Tensor tensor(attest::DType::f16, std::array<Index, 4>{1, 1, 2, width}, std::array<Index, 4>{0, 0, 8 * width, stride});
+      const Tensor tensor(attest::DType::f16, std::array<Index, 4>{1, 1, 2, width},
+                          std::array<Index, 4>{0, 0, 8 * width, stride});
       EXPECT_EQ(attest::cuda::guard_bytes(tensor.view()), attest::guard_bytes(tensor.view())) << width << ' ' << stride;
     }
 }
@@ -248,9 +252,10 @@ TEST_F(Cuda, NoDeviceRefusesToOpen) {
 
 TEST_F(Cuda, AsASubjectItSaysThatItIsLost) {
   static bool loses = false;
-  const attest::Plugin plugin{attest::cuda::subject("mine", "{}", [](const attest::Attention& call, cudaStream_t stream) {
-    launch(stream, [out = call.out] { loses ? host_cuda::device().lose(cudaErrorIllegalAddress) : fill(out, 1); });
-  })};
+  const attest::Plugin plugin{
+      attest::cuda::subject("mine", "{}", [](const attest::Attention& call, cudaStream_t stream) {
+        launch(stream, [out = call.out] { loses ? host_cuda::device().lose(cudaErrorIllegalAddress) : fill(out, 1); });
+      })};
   std::size_t count = 0;
   const attest_subject* const subject = plugin.table(ATTEST_ABI, &count);
   char message[1024] = "";

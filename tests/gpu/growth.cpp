@@ -22,7 +22,9 @@ struct Tensor {
   std::array<std::int64_t, 4> shape, strides{};
   std::vector<float> memory;
   Tensor(std::int64_t b, std::int64_t h, std::int64_t l, std::int64_t d)
-      : shape{b, h, l, d}, strides{h * l * d, l * d, d, 1}, memory(static_cast<std::size_t>(b * h * l * d) + 2 * guard, 0.25F) {}
+      : shape{b, h, l, d},
+        strides{h * l * d, l * d, d, 1},
+        memory(static_cast<std::size_t>(b * h * l * d) + 2 * guard, 0.25F) {}
   attest_tensor view() {
     attest_tensor tensor{};
     tensor.data = memory.data() + guard;
@@ -77,11 +79,13 @@ int main(int argc, char** argv) {
     const int code = subject->attention(subject->self, &call, message, sizeof message);
     if (code != ATTEST_DONE) return std::fprintf(stderr, "growth: call %d returned %d: %s\n", n, code, message), 1;
     for (std::size_t x = 0; x < out.memory.size(); ++x)
-      if (out.memory[x] != 0.25F) return std::fprintf(stderr, "growth: call %d gave %g at %zu\n", n, out.memory[x], x), 1;
+      if (out.memory[x] != 0.25F)
+        return std::fprintf(stderr, "growth: call %d gave %g at %zu\n", n, out.memory[x], x), 1;
     if (n % step != 0) continue;
     const Held now = held();
     if (n <= calls / 2) half = now;
-    std::printf("after %6d calls: device %.1f MiB in use, this process %.1f MiB, %.1f us a call\n", n, now.device, now.process,
+    std::printf("after %6d calls: device %.1f MiB in use, this process %.1f MiB, %.1f us a call\n", n, now.device,
+                now.process,
                 std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / n);
   }
   const Held now = held();

@@ -84,10 +84,10 @@ class Installed(unittest.TestCase):
 class Prefix(Installed):
     def test_has_all_and_nothing_else(self):
         for file in ("bin/attest", "libexec/attest/attest-plugin-host", "share/attest/python/attest_worker.py",
-                     "include/attest/plugin.h", "include/attest/attest.hpp", "share/doc/attest/LICENSE",
+                     "include/attest/plugin.h", "include/attest/attest.hpp", "include/attest/cuda.hpp", "share/doc/attest/LICENSE",
                      "share/doc/attest/docs/cpp.md", "share/doc/attest/examples/ctest/CMakeLists.txt"):
             self.assertTrue((self.prefix / file).is_file(), file)
-        self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp"})
+        self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp", "cuda.hpp"})
         self.assertEqual([], [*self.prefix.rglob("__pycache__")])
 
     def test_components_are_the_whole(self):

@@ -194,7 +194,8 @@ TEST(Plugin, IsAskedNothingMoreOnceItSaysThatItIsLost) {
     for (const SmallCall& each : small) calls.push_back(each.call());
     std::vector<CallResult> results;
     if (in_a_list) results = subject->run(calls);
-    for (std::size_t c = results.size(); c < small.size(); ++c) results.push_back(subject->run(std::array{calls[c]}).at(0));
+    for (std::size_t c = results.size(); c < small.size(); ++c)
+      results.push_back(subject->run(std::array{calls[c]}).at(0));
     for (std::size_t c = 0; c < 6; ++c) {
       EXPECT_EQ(results[c].status, c % 3 == 2 ? CallStatus::error : CallStatus::done) << c << results[c].message;
       if (c % 3 == 2) EXPECT_EQ(results[c].message, "the device is gone");

@@ -54,9 +54,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
     return;
   }
   const std::tuple<Parameters...> copies(arguments...);
-  enqueue(stream, [=] {
-    run(grid, block, shared, [&] { std::apply(kernel, copies); });
-  });
+  enqueue(stream, [=] { run(grid, block, shared, [&] { std::apply(kernel, copies); }); });
 }
 
 }  // namespace host_cuda

@@ -114,8 +114,9 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t size) {
   if (device.sticky != cudaSuccess) return device.sticky;
   if (device.held + size > device.room) return device.tell(cudaErrorMemoryAllocation);
   // Of what is larger than any test uses, pages become real as they are touched.
-  *memory = size < host_cuda::huge ? std::aligned_alloc(256, (size + 255) / 256 * 256)
-                        : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  *memory = size < host_cuda::huge
+                ? std::aligned_alloc(256, (size + 255) / 256 * 256)
+                : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (size < host_cuda::huge) std::memset(*memory, 0xA5, size);
   device.blocks[*memory] = size;
   ++device.allocations;
@@ -149,7 +150,8 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size,
   return host_cuda::enqueue(stream, [=] { std::memcpy(to, from, size); });
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t size, cudaStream_t stream) {
-  if (size >= host_cuda::huge) return host_cuda::device().sticky;  // a device has that memory; here it would become real
+  if (size >= host_cuda::huge)
+    return host_cuda::device().sticky;  // a device has that memory; here it would become real
   return host_cuda::enqueue(stream, [=] { std::memset(to, value, size); });
 }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {

@@ -53,7 +53,8 @@ void store_matrix_sync(float* to, const Fragment& from, int pitch, layout_t) {
   host_cuda::warp_barrier();
   const int lane = static_cast<int>(threadIdx.x % host_cuda::warp_size);
   for (int n = lane; n < Fragment::rows * Fragment::columns; n += static_cast<int>(host_cuda::warp_size))
-    to[n / Fragment::columns * pitch + n % Fragment::columns] = from.element[n / Fragment::columns][n % Fragment::columns];
+    to[n / Fragment::columns * pitch + n % Fragment::columns] =
+        from.element[n / Fragment::columns][n % Fragment::columns];
 }
 template <class A, class B, class Sum>
 void mma_sync(Sum& to, const A& a, const B& b, const Sum& c) {

@@ -98,7 +98,8 @@ void run_block(const std::vector<dim3>& threads, dim3 index, dim3 grid, dim3 siz
     fibre.lane = n % warp_size;
     ++fibre.warp->barrier.members;
     auto top = reinterpret_cast<std::uintptr_t>(stacks[n].get() + stack_size) / 16 * 16;
-    auto* words = reinterpret_cast<void**>(top) - 8;  // six registers, the return address, and one that keeps calls aligned
+    auto* words =
+        reinterpret_cast<void**>(top) - 8;  // six registers, the return address, and one that keeps calls aligned
     std::memset(words, 0, 8 * sizeof *words);
     words[6] = reinterpret_cast<void*>(&begin);
     fibre.stack_pointer = words;
@@ -115,7 +116,9 @@ void run_block(const std::vector<dim3>& threads, dim3 index, dim3 grid, dim3 siz
 }  // namespace
 
 const Where& where() { return running->where; }
-void* shared_memory() { return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(shared.data()) + 255) / 256 * 256); }
+void* shared_memory() {
+  return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(shared.data()) + 255) / 256 * 256);
+}
 void block_barrier() { meet(block); }
 void warp_barrier() { meet(running->warp->barrier); }
 
