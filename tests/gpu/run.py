@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The CUDA example and its planted faults on a real GPU: builds them with nvcc, asks attest, and prints one table.
 
-Usage: ATTEST=path/of/attest run.py FOLDER [--time SECONDS] [--elements N] [--calls N] [--assume PREDICATE] [--python EXE] [--arch ARCH] [--sanitize] [--only PART,...]
+Usage: ATTEST=path/of/attest run.py FOLDER [--option VALUE...]
 
 FOLDER   gets the plug-ins, the campaigns and all that was printed
 --time   of each campaign (60)       --elements  that each clean subject is to have judged (1e7), within three times that time
@@ -215,7 +215,7 @@ def told(counts):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--time", type=int, default=60)
     parser.add_argument("--elements", type=lambda text: int(float(text)), default=10**7)

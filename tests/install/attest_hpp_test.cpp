@@ -149,7 +149,8 @@ TEST(Plugin, TellsWhatACallableThrowsInTheRoomThereIs) {
       attest::subject("done", "{}", [](const attest::Attention&) {}),
       attest::subject("declines", "{}", [](const attest::Attention&) { throw attest::Unsupported("no"); }),
       attest::subject("long", "{}", [](const attest::Attention&) { throw std::runtime_error(std::string(100, 'x')); }),
-      attest::subject("number", "{}", [](const attest::Attention&) { throw 1; })};
+      attest::subject("number", "{}", [](const attest::Attention&) { throw 1; }),
+      attest::subject("lost", "{}", [](const attest::Attention&) { throw attest::Lost("gone"); })};
   char message[32] = "untouched";
   EXPECT_EQ(call(plugin, 0, message, sizeof message), ATTEST_DONE);
   EXPECT_STREQ(message, "untouched");
@@ -158,6 +159,25 @@ TEST(Plugin, TellsWhatACallableThrowsInTheRoomThereIs) {
   EXPECT_EQ(call(plugin, 2, message, 20), ATTEST_ERROR);
   EXPECT_EQ(std::string(message).size(), 19u);
   EXPECT_EQ(call(plugin, 3, message, sizeof message), ATTEST_ERROR);
+  EXPECT_EQ(call(plugin, 4, message, sizeof message), ATTEST_LOST);
+  EXPECT_STREQ(message, "gone");
+}
+
+TEST(Plugin, OpensWhereItCan) {
+  const auto opened = [](const std::function<void()>& open) {
+    attest::Subject subject = attest::subject("opens", "{}", [](const attest::Attention&) {});
+    subject.open = open;
+    const attest::Plugin plugin{subject};
+    std::size_t count = 0;
+    const attest_subject* const row = plugin.table(ATTEST_ABI, &count);
+    char message[32] = "";
+    const int code = row->open(row->self, "{}", message, sizeof message);
+    return std::to_string(code) + message;
+  };
+  EXPECT_EQ(opened(nullptr), "0");
+  EXPECT_EQ(opened([] {}), "0");
+  EXPECT_EQ(opened([] { throw std::runtime_error("no licence"); }), "2no licence");
+  EXPECT_EQ(opened([] { throw 1; }), "2it threw something that is no s");
 }
 
 }  // namespace

@@ -198,7 +198,9 @@ TEST(Plugin, IsAskedNothingMoreOnceItSaysThatItIsLost) {
       results.push_back(subject->run(std::array{calls[c]}).at(0));
     for (std::size_t c = 0; c < 6; ++c) {
       EXPECT_EQ(results[c].status, c % 3 == 2 ? CallStatus::error : CallStatus::done) << c << results[c].message;
-      if (c % 3 == 2) EXPECT_EQ(results[c].message, "the device is gone");
+      if (c % 3 == 2) {
+        EXPECT_EQ(results[c].message, "the device is gone");
+      }
     }
     EXPECT_TRUE(subject->renew());
   }
