@@ -293,6 +293,7 @@ __global__ void __launch_bounds__(warps* lanes) attend_tf32(const Problem p, con
     load_rows(at<float>(p.q, b, h, first_row), p.q.strides[2], p.q.strides[3], warps * wmma_rows, rows, width,
               plan.q_vectors, q_tile, layout.qk_pitch, to_tf32);
     for (int n = lane; n < wmma_rows * layout.v_pitch; n += lanes) my_values[n] = 0;
+    __syncwarp();
     const int64_t length = keys_of(p, b);
     const Range range = keys_in_sight(p, first_row, rows, length, 0, p.keys);
     Row row[wmma_rows];

@@ -6,7 +6,7 @@ Usage: ATTEST=path/of/attest run.py FOLDER [--option VALUE...]
 FOLDER   gets the plug-ins, the campaigns and all that was printed
 --time   of each campaign (60)       --elements  that each clean subject is to have judged (1e7), within three times that time
 --calls  between which memory may not grow (10000)       --assume  narrows all campaigns further
---python whose torch and triton run the Triton example (python3)       --arch  for nvcc (native)
+--python whose torch and triton run the Triton example (python3)       --arch  for nvcc (the first GPU's)
 --sanitize   compute-sanitizer over the clean kernel, too       --only  of growth, clean, far, faults, triton
 
 Ends with 1 if a clean kernel was blamed, fell short of the elements or took memory, or a fault was not found; 125 where there is
@@ -210,6 +210,14 @@ class Run:
         return 1 if self.bad else 0
 
 
+def first_arch():
+    """That of the first GPU, sm_90, or `native` where nvidia-smi does not tell."""
+    asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    capability = subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()[:1]
+    digits = capability[0].strip().replace(".", "") if capability else ""
+    return f"sm_{digits}" if digits.isdigit() else "native"
+
+
 def told(counts):
     return ", ".join(f"{reason} {n:,}" for reason, n in sorted(counts.items(), key=lambda item: -item[1])[:2]) or "none"
 
@@ -222,7 +230,7 @@ def main():
     parser.add_argument("--calls", type=int, default=10000)
     parser.add_argument("--assume")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--arch", default="native")
+    parser.add_argument("--arch")
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     options = parser.parse_args()
@@ -237,6 +245,8 @@ def main():
         if shutil.which(command[0]) is None or subprocess.run(command, capture_output=True).returncode != 0:
             print(f"run.py: skipped, {need} is not here ({' '.join(command)})", file=sys.stderr)
             return 125
+    if options.arch is None:
+        options.arch = first_arch()
     for folder in ("logs", "src", "campaigns"):
         (run.folder / folder).mkdir(parents=True, exist_ok=True)
     return run.all()
