@@ -63,8 +63,8 @@ std::string by_multiply_adds(bool far) {
       "normalise": ["after"], "sum_of": ["unrounded"], "splits_max": 16, "lse_merge": "flat"}})";
 }
 
-// Tensor cores: operands in TF32; the sums are truncated, not rounded to nearest, which kappa 3 covers. PTX leaves open what
-// becomes of subnormal numbers and of NaN.
+// Tensor cores: operands in TF32. Their sums are truncated, not rounded to nearest: kappa 3 covers that of every generation, so
+// it is more than this one needs. PTX leaves open what becomes of subnormal numbers and of NaN.
 constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "dtypes": ["f32"],
   "supports": {"bias_dtypes": ["same"], "dims": {"d": [1, 128, 1], "dv": [1, 128, 1]}},
   "contract": {
