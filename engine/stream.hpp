@@ -17,8 +17,8 @@ struct Shard {
   [[nodiscard]] std::uint64_t next(std::uint64_t number, std::uint64_t repeat) const noexcept;
 };
 
-// For how many cases a plan is kept where nobody says: as often as pays for what the subject spends on it, 1 if that is
-// little. `peer`: of two subjects the second.
+// For how many cases a plan is kept where nobody says: the power of two nearest to what finds most in a time, for what the
+// subject spends on plans; 1 if that is little, 32 at most. `peer`: of two subjects the second.
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nullptr) noexcept;
 
 // The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.

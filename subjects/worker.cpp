@@ -51,6 +51,7 @@ class WorkerSubject : public Subject {
       const auto start = Process::Clock::now();
       const auto more = connection_->run(subject_, calls.subspan(results.size()), patience());
       if (fresh && connection_->usable()) source_->was_warmed_up_in(Process::Clock::now() - start);
+      if (fresh && more.front().status == CallStatus::timeout) source_->did_not_warm_up();
       results.insert(results.end(), more.begin(), more.end());
       if (!connection_->usable() && connection_->is_orphan() &&
           !orphaned) {  // no fault of the call's, unless it is again

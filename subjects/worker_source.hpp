@@ -32,9 +32,11 @@ class WorkerSource {
   // What a busy machine may take, of what an idle one does.
   static constexpr int busy = 4;
   // What the first call of a process may take beyond the limit of any: that of heavy libraries brings up what loading them does
-  // not. Judged by how long loading took, and, once a first call was answered, by how long those took that were.
+  // not. Judged by how long loading took; once a first call was answered, by how long those took that were; none where
+  // three were not, and no other was.
   [[nodiscard]] std::chrono::milliseconds warm_up() const noexcept;
   void was_warmed_up_in(std::chrono::nanoseconds took) noexcept;
+  void did_not_warm_up() noexcept { ++unanswered_; }
 
  private:
   // The next of those kept ready, if there is one that starts.
@@ -48,6 +50,7 @@ class WorkerSource {
   std::vector<Offer> offers_;
   std::chrono::milliseconds load_time_{};
   std::atomic<std::int64_t> slowest_first_ms_ = -1;  // none yet
+  std::atomic<int> unanswered_ = 0;                  // first calls that passed their limit
   std::mutex lock_;
   bool may_be_nursery_;
   std::shared_ptr<Nursery> nursery_;

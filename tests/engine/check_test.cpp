@@ -202,7 +202,12 @@ TEST(UsualRepeat, FollowsFromWhatAPlanCosts) {
     before = usual_repeat(info);
   }
   EXPECT_GT(before, 1u);
-  EXPECT_LE(before, 32u);
+  EXPECT_EQ(before, 32u);
+  info.plan_ms = 500;
+  EXPECT_EQ(usual_repeat(info), 16u);
+  info.plan_ms = 2;
+  EXPECT_EQ(usual_repeat(info), 1u);
+  info.plan_ms = 1e6;
   const SubjectInfo plain;
   EXPECT_EQ(usual_repeat(plain, &info), before);
 }

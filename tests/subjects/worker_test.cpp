@@ -147,6 +147,11 @@ TEST(Worker, WarmUpIsJudgedByLoadingUnlessItIsSaid) {
   WorkerSource source(command, "fake");
   EXPECT_GT(source.warm_up().count(), 0);
   EXPECT_LE(source.warm_up(), command.limits.start);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GT(source.warm_up().count(), 0);
+    source.did_not_warm_up();
+  }
+  EXPECT_EQ(source.warm_up().count(), 0) << "it hangs, as it seems, and nobody waits so long each time";
   source.was_warmed_up_in(limit);
   EXPECT_EQ(source.warm_up(), 4 * limit);
   source.was_warmed_up_in(limit / 2);

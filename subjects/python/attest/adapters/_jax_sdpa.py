@@ -85,6 +85,7 @@ class Jax(ArraySdpa):
     """A function of JAX arrays. A subclass has `function`, and `source`, what a script calls it by."""
 
     library = "jax"
+    times = {"plan_ms": 500}
     version = f"jax {jax.__version__}"
     release = "jax 0.10.2"
     dtypes = ("f32", "f64", "bf16", "f16")

@@ -13,6 +13,7 @@ from attest import Refused
 
 from ._torch_call import ask
 
+TIMES = {"plan_ms": 8000}
 SHAPES = {"static": False, "dynamic": True}
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.

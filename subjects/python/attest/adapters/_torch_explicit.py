@@ -18,7 +18,7 @@ import torch
 from . import _torch_script as script
 from ._forms import words
 from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
-from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
+from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
 
@@ -74,6 +74,7 @@ class ExplicitCompiled(Explicit):
     """The same under torch.compile, whose kernels are for one shape or for many, and which promises no format of a step."""
 
     documents = DOCUMENTS | COMPILED
+    times = TIMES
     forms = {**Explicit.forms, "softmax": words(Explicit.forms["softmax"]), "shapes": list(SHAPES)}
 
     def __init__(self, name, device=None, **pinned):

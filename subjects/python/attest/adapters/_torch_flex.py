@@ -19,7 +19,7 @@ from torch.nn.attention import flex_attention as flex
 from . import _torch_script as script
 from ._masks import BOTTOM_RIGHT
 from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe
-from ._torch_compile import COMPILED, SHAPES, ask_compiled, need_compiler
+from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _MODULE = "torch.nn.attention.flex_attention"
@@ -136,6 +136,7 @@ class FlexCompiled(Flex):
     """The same under torch.compile."""
 
     documents = DOCUMENTS | COMPILED
+    times = TIMES
     forms = {name: values for name, values in Flex.forms.items() if name != "aux"} | {"shapes": list(SHAPES)}
     supports = {"lse": False}
     dtypes = ("f32", "bf16", "f16")
