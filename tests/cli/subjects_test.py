@@ -87,8 +87,8 @@ class Subjects(Cli):
             "    s = np.float32(scale) * q @ k.swapaxes(-1, -2)\n"
             "    w = np.exp(s - s.max(-1, keepdims=True))\n"
             "    return w / w.sum(-1, keepdims=True) @ v\n")
-        words = ["check", "plans.py", "--cases", 24, "--laws", 0, "--jobs", 1, "--timeout", "0.1s", "--json", "out.json", "--python",
-                 self.python_with_numpy()]
+        words = ["check", "plans.py", "--cases", 24, "--laws", 0, "--jobs", 1, "--timeout", "0.1s", "--json", "out.json",
+                 "--python", self.python_with_numpy()]
         done = self.attest(*words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         summary = json.loads((self.cwd / "out.json").read_text())
