@@ -22,6 +22,29 @@ int roundings_of_scale(bool takes_root, bool brings_inputs, bool brings_log2_e) 
 
 }  // namespace
 
+Blocks::Blocks(const Mma& mma, Format accumulator, int bits, bool singly) : smallest(smallest_normal(accumulator)) {
+  const auto power = [](int exponent) { return Ball(std::ldexp(1.0, exponent)); };
+  const Format result = mma.out == MmaResult::f16 ? Format::f16 : Format::f32;
+  const int of_sum = std::max(precision(result), precision(accumulator)) - 1;  // what a sum may bring along
+  cut = power(-mma.frac);
+  each = singly ? max(cut, unit_roundoff(accumulator)) : cut;
+  top_is_cut = bits > mma.frac || of_sum > mma.frac;
+  switch (mma.out) {
+    case MmaResult::f32:
+      first = max(cut, power(-23));
+      break;
+    case MmaResult::e8m13:
+      first = max(cut, power(-13));
+      break;
+    case MmaResult::f16:
+      first = cut + power(-11);
+      break;
+  }
+  if (top_is_cut) first += cut;
+  if (of_sum > mma.frac) first += cut;  // in a block of weights that are all 0
+  if (precision(accumulator) < precision(result)) first += unit_roundoff(accumulator);
+}
+
 bool loses(Format to, Format from) { return precision(to) < precision(from) || min_exponent(to) > min_exponent(from); }
 
 Unit::Unit(Format the_format, bool flush)
@@ -61,6 +84,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   mu = max(1, magnitude);
   const Ball u_acc = how.kappa * acc.u;
   e_acc = compounded(d, u_acc);
+  eta_products = (flush ? 2 : 1) * Ball(d) * acc.eta;
   const bool roots = how.fold_sqrt && sigma > 0;
   const auto finer = [this](Format format) { return precision(format) > precision(scale.format); };
   const bool scale_has_log2_e = exp2 && finer(softmax.format);
@@ -83,6 +107,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
     e_entering = exact ? Ball(0) : compounded(roots ? 2 : 1, u);
     eta_entering = operand.eta * max(1, sqrt(magnitude)) * (1 + u);
   }
+  if (how.mma) take_blocks(inputs.k.shape()[2]);
   has_bias = inputs.bias.present();
   bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
   smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;
@@ -141,6 +166,32 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
     overflow_out = min(overflow_out, overflow_threshold(storage) / (1 + Ball(unit_roundoff(output))));
 }
 
+// Section 4c, for the first product and the second and the sum of the weights.
+void Constants::take_blocks(Index keys) {
+  const int stored = std::min(precision(operand.format), precision(storage));
+  const int scaled =
+      precision(operand.format) < precision(storage) ? stored : std::max(stored, precision(scale.format));
+  const int weight = std::min(precision(weights.format), precision(operand.format));
+  const auto blocks_for = [this](Format accumulator, int bits, bool singly) -> std::optional<Blocks> {
+    if (!adds_blocks_in(*how.mma, accumulator)) return std::nullopt;
+    return Blocks(*how.mma, accumulator, bits, singly);
+  };
+  qk_blocks =
+      blocks_for(acc.format, (scaled_queries ? scaled : stored) + (scaled_keys ? scaled : stored) - 2, !how.mma->only);
+  pv_blocks = blocks_for(pv.format, weight + stored - 2, !how.mma->only);
+  sum_blocks = blocks_for(softmax.format, weight - 1, true);
+  least_factor = std::max(smallest_normal(operand.format), smallest_normal(storage));
+  least_weight_factor = std::max(least_factor, smallest_normal(weights.format));
+  if (folds) least_factor = std::max(least_factor, smallest_normal(scale.format));
+  const Index block = how.mma->block, tiles = (keys + how.kv_tile_min - 1) / how.kv_tile_min;
+  key_blocks = (keys + tiles * (block - 1)) / block;
+  if (!qk_blocks) return;
+  const Ball blocks = (d + block - 1) / block, loss = qk_blocks->loss(d, blocks);
+  e_acc = expm1(loss * (1 + acc.u));
+  eta_products = loss * qk_blocks->smallest + (flush ? eta_products : Ball(0));
+  eta_aligned = qk_blocks->aligned(d, blocks, least_factor);
+}
+
 std::vector<Figure> Constants::figures() const {
   std::vector<Figure> list;
   const auto add = [&list](const char* name, const Ball& value) { list.push_back({name, value.text()}); };
@@ -152,7 +203,11 @@ std::vector<Figure> Constants::figures() const {
   add("eta_opd", eta_operand);
   add("u_acc", acc.u);
   add("eta_acc", acc.eta);
-  add("E(D, kappa u_acc)", e_acc);
+  add(how.mma ? "E(D) in blocks" : "E(D, kappa u_acc)", e_acc);
+  if (how.mma) {
+    add("mma.block", how.mma->block);
+    add("mma.frac", how.mma->frac);
+  }
   add("E(u_opd) of a scaled q or k", e_entering);
   add("u_sct", scale.u);
   add("eta_sct", scale.eta);

@@ -17,6 +17,20 @@ struct Unit {
   Ball u, eta, overflow;
 };
 
+// What one sum of products may lose to the blocks of tensor cores, docs/bounds.md section 4c.
+struct Blocks {
+  // `bits`: fraction bits of a product. `singly`: products may be added one by one, too.
+  Blocks(const Mma& mma, Format accumulator, int bits, bool singly);
+  // Relative to the sum of magnitudes, for n products in b blocks.
+  [[nodiscard]] Ball loss(const Ball& n, const Ball& b) const { return (n - b) * each + b * first; }
+  // What subnormal factors add, per unit of the other factor: `least` is the smallest normal number of theirs.
+  [[nodiscard]] Ball aligned(const Ball& n, const Ball& b, double least) const {
+    return 2 * (n + (top_is_cut ? b : Ball(0))) * cut * least;
+  }
+  Ball cut, each, first, smallest;  // 2^-frac, of a product, of the first of a block; below what they are absolute
+  bool top_is_cut;                  // the largest term of a block may lose bits, too
+};
+
 // The contract's numbers as balls, docs/bounds.md section 0, with what depends on D, the scale and the softcap alone.
 struct Constants {
   // `float64_errors`: how many times the terms that docs/bounds.md adds for the oracle's own rounding are counted. 0 for a
@@ -32,14 +46,20 @@ struct Constants {
   Format storage, output;
 
   // Section 1.
-  bool operand_rounds;   // its format does not hold what storage does
-  Ball u_operand;        // 0 unless it is narrower than storage
-  Ball eta_operand;      // under flush-to-zero of storage too: inputs may be flushed as they are read
-  Ball mu;               // max(1, |sigma|)
-  Ball e_acc;            // E(D, kappa u_acc)
-  Ball relative_scale;   // E(r, u_sct), and the underflow of the unscaled score over |sigma|
-  Ball e_entering;       // rounding q or k to operand once they carry the scale; 0 where that loses nothing
-  Ball eta_entering;     // their underflow
+  bool operand_rounds;  // its format does not hold what storage does
+  Ball u_operand;       // 0 unless it is narrower than storage
+  Ball eta_operand;     // under flush-to-zero of storage too: inputs may be flushed as they are read
+  Ball mu;              // max(1, |sigma|)
+  std::optional<Blocks> qk_blocks, pv_blocks, sum_blocks;  // where sums are made of them
+  Ball e_acc;                                              // E(D, kappa u_acc), or what blocks make of it
+  Ball eta_products;                                       // of the D products of a score
+  Ball eta_aligned;                                        // of subnormal factors, per unit of the other
+  double least_factor = 0;         // the smallest normal number of what enters the first product
+  double least_weight_factor = 0;  // and the second
+  Index key_blocks = 0;            // in which all keys lie, at most
+  Ball relative_scale;             // E(r, u_sct), and the underflow of the unscaled score over |sigma|
+  Ball e_entering;                 // rounding q or k to operand once they carry the scale; 0 where that loses nothing
+  Ball eta_entering;               // their underflow
   bool brought;          // storage holds what the scale's format does not: a q or k that carries it may be lost before
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
   Ball u_bias_unit;      // rounding of a bias that is brought to the unit of log2 e; 0 where that is not folded in
@@ -59,6 +79,7 @@ struct Constants {
   bool weights_round, pv_narrower;
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 
+  void take_blocks(Index keys);
   // The fields above that the interval is made of, by the names of docs/bounds.md.
   [[nodiscard]] std::vector<Figure> figures() const;
 };

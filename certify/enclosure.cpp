@@ -114,10 +114,15 @@ struct Combination {
   Ball t_top = t;         // of t, what the key with the largest score meets
 };
 
+// What the sum of weighted values and its rescalings lose, relative to the sum of magnitudes.
+Ball lost_by_values(const Constants& c, const Row& row) {
+  const Ball others = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings) + 2;
+  return (c.pv_blocks ? c.pv_blocks->loss(row.n, row.blocks) : row.n * c.u_pv) + others * c.u_pv;
+}
+
 // N of section 4, and u_opd for v.
 Ball shared_rounding(const Constants& c, const Row& row) {
-  const Ball rescaled = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings);
-  Ball t = (row.n + rescaled + 2) * c.u_pv + 4 * c.u_final * c.c_div + c.u_operand;
+  Ball t = lost_by_values(c, row) + 4 * c.u_final * c.c_div + c.u_operand;
   if (c.how.lse_merge == LseMerge::flat) t += c.u_partial;
   if (c.how.lse_merge == LseMerge::chain)
     t += row.splits * (2 * c.u_pv + 2 * c.u_final * c.c_div + 3 * c.softmax.u + c.u_partial);
@@ -150,12 +155,19 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
   return ways;
 }
 
+// |ln| of what additions may make of the sum of the weights.
+Ball lost_by_weights(const Constants& c, const Row& row) {
+  if (!c.sum_blocks) return (row.n - 1 + Ball(row.rescalings)) * c.u_sum;
+  const Ball loss = c.sum_blocks->loss(row.n, row.blocks), most = 600;
+  return (certainly_less(loss, 1) ? min(-log1p(-loss), most) : most) + row.rescalings * c.softmax.u;
+}
+
 // aL of section 4: the relative error of the denominator alone.
 Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
   // How large the sum may be, and so how far its reciprocal may underflow.
   const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
-  Ball a = (row.n - 1 + Ball(row.rescalings)) * c.u_sum + 3 * c.c_div * c.u_final + 3 * row.n * c.eps_lazy * rho +
+  Ball a = lost_by_weights(c, row) + 3 * c.c_div * c.u_final + 3 * row.n * c.eps_lazy * rho +
            max(1, c.c_div) * c.eta_final * largest_sum;
   if (sum_of_rounded) a += row.n * c.eta_weights * rho;
   if (c.flush) a += 3 * row.n * c.softmax.eta * rho;
@@ -165,7 +177,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
 // x and g of section 4. `magnitude` is Abar, `sure` the share of it that the key with the largest score has at least.
 Way widened(const Constants& c, const Row& row, const Column& column, const Combination& how, const Ball& magnitude,
             const Ball& sure, const Ball& rho) {
-  const Ball n = row.n, products = (c.flush ? 2 : 1) * n;
+  const Ball n = row.n, products = c.flush ? 2 * n : c.pv_blocks ? Ball(0) : n;
   // A quotient that underflows is off by ulps of subnormals: c_d eta, of which one is counted below.
   const Ball quotient = max(1, c.c_div) - 1;
   const Ball merged = c.merges ? (c.how.lse_merge == LseMerge::chain ? Ball(row.splits) : Ball(1)) : Ball(0);
@@ -177,6 +189,11 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
     const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) + Ball(2.2) * n * column.largest * c.eps1 +
                             (products + 2 * Ball(row.rescalings) + 6) * c.pv.eta;
     absolute += underflows * rho + 4 * c.pv.eta;
+  }
+  if (c.pv_blocks) {
+    const Ball scale = how.normalised_first ? Ball(1) : rho, least = c.least_weight_factor;
+    absolute += scale * c.pv_blocks->loss(n, row.blocks) * c.pv_blocks->smallest;
+    absolute += c.pv_blocks->aligned(n, row.blocks, c.least_weight_factor) * ((column.largest + least) * scale + 2);
   }
   if (c.operand_rounds || c.flush) absolute += 2 * c.eta_operand;
   if (c.merges) absolute += 2 * c.partial.eta;
@@ -221,8 +238,7 @@ bool decided_by_row(const Contract& contract, const Row& row, Enclosure& out) {
 // Section 5: where an element may overflow although no score does.
 void permit_overflow(const Constants& c, const Row& row, const Column& column, const Ball& edge,
                      Permission& nonfinite) {
-  const Ball rescaled = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings);
-  const Ball grown = 1 + compounded(row.n + rescaled + 2, c.u_pv);
+  const Ball grown = exp(lost_by_values(c, row) * (1 + c.u_pv));
   const Ball shift = exp(c.lazy + excess(row) + c.u_weights);
   if (may_reach(min(column.sum_abs, row.n * Ball(column.largest)) * grown * shift, c.pv.overflow) ||
       may_reach((grown + c.u_weights) * column.largest, c.pv.overflow))

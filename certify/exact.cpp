@@ -89,7 +89,7 @@ bool products_fit(const Grid& sums, const Policy& policy) {
 Exact what_is_exact(const Contract& contract, const Inputs& inputs) {
   const Arithmetic& how = contract.arithmetic;
   const Policy& policy = contract.policy;
-  if (how.exp2 || how.kappa != 1 || inputs.softcap > 0) return {};
+  if (how.exp2 || !how.sums_to_nearest() || inputs.softcap > 0) return {};
   const double sigma = std::fabs(inputs.scale);
   Grid raw, z;
   if (sigma != 0) {

@@ -129,6 +129,8 @@ void Row::weigh(const Constants& c, Index all_keys) {
   z_top = abs(z_max) + g;
   ln_n = log(n);
   splits = c.how.splits_max.value_or(n);
+  const bool counts_splits = c.how.mma && c.how.mma->only && c.merges;
+  blocks = std::min(n, c.key_blocks + (counts_splits ? splits - 1 : 0));
   const Index tiles = (all_keys + c.how.kv_tile_min - 1) / c.how.kv_tile_min;
   rescalings = std::min(n, tiles) - 1;
   if (c.how.key_order != KeyOrder::any && !c.merges)
@@ -206,7 +208,9 @@ void Row::check_overflow(const Constants& c, EmptyRow empty_row) {
   }
   if (may_reach(wrong_argument * z_top, 80)) undetermined.give("the row's own maximum may under- or overflow in 2^x");
 
-  const Ball sum_growth = 1 + compounded(n + Ball(rescalings), c.how.kappa * c.softmax.u);
+  const Ball sum_growth = c.sum_blocks
+                              ? exp((c.sum_blocks->loss(n, blocks) + rescalings * c.softmax.u) * (1 + c.softmax.u))
+                              : 1 + compounded(n + Ball(rescalings), c.how.kappa * c.softmax.u);
   const auto row_sum = [&](const Ball& z) { return n * exp(c.lazy + wrong_argument * z + every_exp) * sum_growth; };
   if (may_reach(row_sum(z_all), c.softmax.overflow)) nonfinite.give("the sum of the weights may overflow");
   if (may_reach(row_sum(z_near), c.softmax.overflow))

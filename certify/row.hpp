@@ -37,7 +37,7 @@ struct Row {
   std::vector<bool> masked_but_read;  // by key: takes no part, and the contract does not say that it is never read
 
   // Section 2, once there are keys. The maximum is exact, so that several keys may have it.
-  Index n = 0, rescalings = 0, splits = 1;
+  Index n = 0, rescalings = 0, splits = 1, blocks = 0;
   Ball z_max, g, z_top, z_all, ln_n, a2;
   Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
   Ball wrong_argument;  // how far off an argument of 2^x, or of exp(lse_i - lse), may be, per unit of the score

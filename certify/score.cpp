@@ -12,13 +12,16 @@ namespace {
 constexpr double least_absorbing = 100;  // nats
 
 // Steps 1 to 4: operands, dot product, scale, the stored score.
-Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball& q1, const Ball& k1) {
+// `largest`: max|q| + max|k|.
+Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball& q1, const Ball& k1,
+                  const Ball& largest) {
   if (c.sigma == 0) return 0;  // the scores are exactly 0
   Ball e = 0;
   if (c.operand_rounds || c.flush)
     e = compounded(2, c.u_operand) * s1 + c.eta_operand * c.mu * ((k1 + q1) * (1 + c.u_operand) + c.d * c.eta_operand);
   e += c.e_entering * s1 + c.eta_entering * (k1 + q1 + c.d * c.operand.eta);
-  e += c.e_acc * (s1 + e) + (c.flush ? 2 : 1) * Ball(c.d) * c.acc.eta * c.mu;
+  e += c.e_acc * (s1 + e) + c.eta_products * c.mu;
+  if (c.qk_blocks) e += c.eta_aligned * c.mu * (largest + c.least_factor);
   e += c.relative_scale * (s1 + e) + c.folded_eta * (k1 + q1) + 2 * c.scale.eta * c.mu;
   e += c.score.u * (abs(s) + e) + c.score.eta * c.mu;
   return e;
@@ -142,7 +145,7 @@ Score score_of(const Constants& c, const Vector& q, const Vector& k, double bias
   const Ball s = dot * c.sigma, s1 = dot_abs * std::fabs(c.sigma), raw = dot_abs * c.overflow_mu;
   Score score;
   score.z = s;
-  score.e = scaled_error(c, s, s1, q.sum_abs, k.sum_abs);
+  score.e = scaled_error(c, s, s1, q.sum_abs, k.sum_abs, Ball(q.largest) + k.largest);
   score.raw = dot;
   score.raw_error = raw * c.e_acc_overflow;
   score.early = products_overflow(c, q, k, dot, raw) || may_reach((abs(s) + score.e) * c.unit, c.score.overflow);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/mma.hpp"
 #include "core/policy.hpp"
 
 namespace attest {
@@ -33,6 +35,7 @@ struct Arithmetic {
   TanhError tanh = TanhError::relative;
   double tanh_ulp = 4;
   double kappa = 1;            // accumulators: 1 round to nearest, 3 covers truncation
+  std::optional<Mma> mma;      // or they are those of tensor cores
   std::optional<double> lazy;  // nats by which the running maximum may lag; absent: 8 ln 2, 0 under f16 softmax or pv
   bool fold_q = true, fold_k = true, fold_sqrt = true;  // where the scale may be folded
   bool exp2 = true;                                     // exp(x) may be computed as 2^(x log2 e)
@@ -47,6 +50,16 @@ struct Arithmetic {
 
   // Whether weights may be divided by their sum before they meet the values.
   [[nodiscard]] bool divides_first() const noexcept { return normalise_before || normalise_lse; }
+  // Whether an addition is rounded to nearest, whatever adds.
+  [[nodiscard]] bool sums_to_nearest() const noexcept { return kappa == 1 && !mma; }
+  // A number of no more bits passes unchanged through a sum in which it is alone, if the accumulator holds it.
+  [[nodiscard]] int bits_in_sums() const noexcept {
+    return mma ? 1 + std::min(mma->frac, fraction_bits(mma->out)) : precision(Format::f64);
+  }
+  // How many units roundoff of `accumulator` one addition may cost, at most.
+  [[nodiscard]] double units_of_sums(Format accumulator) const noexcept {
+    return mma ? units_of_mma(*mma, accumulator) : kappa;
+  }
 
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };

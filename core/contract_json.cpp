@@ -105,7 +105,7 @@ MaskedUnread read_masked_unread(const json& value) {
 }
 
 // Whether `key` was one of the numbers of the arithmetic.
-bool read_arithmetic(const std::string& key, const json& value, Arithmetic& a) {
+bool read_arithmetic(const std::string& key, const json& value, const Policy& policy, Arithmetic& a) {
   if (key == "exp_ulp")
     a.exp_ulp = read_number(value, key, 0.5, 0x1p20);
   else if (key == "exp_rel")
@@ -118,6 +118,8 @@ bool read_arithmetic(const std::string& key, const json& value, Arithmetic& a) {
     a.tanh_ulp = read_number(value, key, 0.5, 0x1p20);
   else if (key == "kappa")
     a.kappa = read_number(value, key, 1, 64);
+  else if (key == "mma")
+    a.mma = mma_from_json(value, policy);
   else if (key == "lazy")
     a.lazy = read_number(value, key, 0, 64);
   else if (key == "fold")
@@ -175,6 +177,7 @@ void write_arithmetic(const Arithmetic& a, ordered_json& object) {
   object["tanh"] = text(a.tanh, tanh_names);
   object["tanh_ulp"] = a.tanh_ulp;
   object["kappa"] = a.kappa;
+  if (a.mma) object["mma"] = to_json(*a.mma);
   if (a.lazy) object["lazy"] = *a.lazy;
   object["fold"] = ordered_json::array({"none"});
   if (a.fold_q) object["fold"].push_back("q");
@@ -203,7 +206,7 @@ Contract contract_from_json(const json& object, const Policy& policy) {
   Contract contract = contract_for(policy);
   for (const auto& [key, value] : object.items()) {
     if (key == "policy") continue;  // per dtype: the caller chose
-    if (!read_arithmetic(key, value, contract.arithmetic) && !read_semantics(key, value, contract))
+    if (!read_arithmetic(key, value, policy, contract.arithmetic) && !read_semantics(key, value, contract))
       throw usage_error(fmt::format("contract: there is no key '{}': docs/plugin.md lists them", key));
   }
   check_numbers(contract);
@@ -214,7 +217,7 @@ json contract_for_dtype(const json& object, Format dtype) {
   if (!object.is_object()) return object;
   json read = json::object();
   for (const auto& [key, value] : object.items()) {
-    if (key == "policy" || !value.is_object() || value.empty()) {
+    if (key == "policy" || !value.is_object() || value.empty() || (key == "mma" && is_mma_object(value))) {
       read[key] = value;
       continue;
     }

@@ -1,6 +1,7 @@
 #include "oracle/call.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "oracle/decode.hpp"
@@ -78,6 +79,12 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
   numbers.has_bias = has_bias;
   if (has_bias && loses(score, format_of(inputs.bias.dtype()))) numbers.u_bias = numbers.u_score;
   if (has_bias && numbers.flush) numbers.smallest_bias = smallest_normal(format_of(inputs.bias.dtype()));
+  if (const auto& mma = numbers.arithmetic.mma) {
+    // Each tile ends with a block that others do not fill.
+    const double lk = static_cast<double>(keys), block = static_cast<double>(mma->block);
+    const double tiles = std::ceil(lk / static_cast<double>(numbers.arithmetic.kv_tile_min));
+    numbers.most_blocks = std::floor((lk + tiles * (block - 1)) / block);
+  }
   const Exactness exact = exactness(the_contract, inputs);
   numbers.exact_scores = exact.scores;
   if (exact.arguments) numbers.a3 = 0;

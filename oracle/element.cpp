@@ -25,7 +25,9 @@ struct Radius {
 template <double (*Growth)(double) = growth>
 Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
               double top, double rho, double sum_abs, double max_abs, double unit) {
-  const double n = static_cast<double>(row.n), products = (m.flush ? 2 : 1) * n;
+  const double n = static_cast<double>(row.n);
+  // Products underflow one by one, or are cut block by block.
+  const double products = m.pv_sums.any() && !m.flush ? 0 : (m.flush ? 2 : 1) * n;
   const double merged = m.merges ? (m.arithmetic.lse_merge == LseMerge::chain ? m.splits(n) : 1) : 0;
   double absolute = m.division_excess() * (merged + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
   if (how.normalised_first) {
@@ -36,6 +38,11 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
                  (products + 2 * row.r + 6) * m.eta_pv * unit) *
                     rho +
                 4 * m.eta_pv * unit;
+  }
+  if (m.pv_sums.any()) {
+    const double scale = how.normalised_first ? 1 : rho, factor = m.smallest_weight_factor;
+    absolute += m.pv_sums.relative(n, row.blocks) * m.pv_sums.smallest * unit * scale +
+                m.pv_sums.aligned(n, row.blocks, factor) * ((max_abs + factor * unit) * scale + 2 * unit);
   }
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;
@@ -285,7 +292,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   const double keys = static_cast<double>(row.n);
   const double shift =
       std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
-  const double grown = compounded(keys + (m.pv_narrower ? 2 : 1) * row.r + 2, m.u_pv);
+  const double grown = growth(m.loss_of_values(keys, row.blocks, (m.pv_narrower ? 2 : 1) * row.r + 2) * (1 + m.u_pv));
   const double largest = max_abs_ / unit_;
   out.nonfinite_ok = row.nonfinite_ok || beyond_operand_ || !masked_finite_ || !proper ||
                      std::min(sum_abs_, keys * max_abs_) * (1 + grown) * shift >= m.overflow_pv * unit_ ||

@@ -153,7 +153,7 @@ bool take_bias(const Tensor& tensor, Multiples& bias) {
 Exactness exactness(const Contract& contract, const Inputs& inputs) {
   const Arithmetic& how = contract.arithmetic;
   // 2^x multiplies by log2 e; what truncates promises nothing for numbers that need no rounding.
-  if (how.exp2 || how.kappa != 1 || inputs.softcap > 0) return {};
+  if (how.exp2 || !how.sums_to_nearest() || inputs.softcap > 0) return {};
   Scores scores(contract, inputs);
   if (inputs.scale != 0) {  // else every score is 0, whatever q and k are
     if (!scores.scale_is_exact()) return {};

@@ -65,8 +65,6 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       scale_magnitude(std::fabs(sigma)),
       mu(std::max(1.0, scale_magnitude)),
       softcap(cap) {
-  underflows = (flush ? 2 : 1) * d;
-  e_acc = compounded(d, u_acc);
   const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
   const double of_scale = folds_root ? e_root : e_scale;
   relative_scale = scale_magnitude > 0 ? of_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
@@ -78,6 +76,20 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   const int operand_bits = std::min(precision(operand), precision(storage));
   const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
   inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
+  eta_products = (flush ? 2 : 1) * d * eta_acc;
+  e_acc = compounded(d, u_acc);
+  if (arithmetic.mma) {
+    const int bits = (scaled_queries ? scaled_bits : operand_bits) + (scaled_keys ? scaled_bits : operand_bits);
+    const BlockSums sums(*arithmetic.mma, policy[Stage::qk], bits - 2, u_acc, !arithmetic.mma->only);
+    if (sums.any()) {
+      const double blocks = std::ceil(d / static_cast<double>(arithmetic.mma->block)), loss = sums.relative(d, blocks);
+      e_acc = growth(loss * (1 + u_acc));
+      eta_products = (flush ? eta_products : 0) + loss * sums.smallest;
+      smallest_factor =
+          std::max({smallest_normal(operand), smallest_normal(storage), folds ? smallest_normal(scaling) : 0});
+      eta_aligned = sums.aligned(d, blocks, smallest_factor);
+    }
+  }
   // A q or k that carries the scale may underflow as a product, and before that on being brought to the scale's format.
   const bool brought = loses(scaling, storage);
   folded_eta = folds ? eta_scale * (std::sqrt(mu) + (brought ? mu : 0)) : 0;
@@ -175,8 +187,14 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   u_entering = entering_loses && narrower(operand, scaling) ? of.u(operand) : 0;
   eta_of_entering = entering_loses ? of.eta(operand, flush) : 0;
   entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + compounded(4, u_scale));
-  inexact_pv = std::min(precision(weights), precision(operand)) + std::min(precision(operand), precision(storage)) >
-               precision(pv);
+  const int weight_bits = std::min(precision(weights), precision(operand));
+  const int value_bits = std::min(precision(operand), precision(storage));
+  inexact_pv = weight_bits + value_bits > precision(pv);
+  if (arithmetic.mma) {
+    pv_sums = BlockSums(*arithmetic.mma, pv, weight_bits + value_bits - 2, of.u(pv), !arithmetic.mma->only);
+    weight_sums = BlockSums(*arithmetic.mma, softmax, weight_bits - 1, of.u(softmax), true);
+  }
+  smallest_weight_factor = std::max({smallest_normal(weights), smallest_normal(operand), smallest_normal(storage)});
 
   // The weights are rounded to their own format and then to the operand's: once, if those are the same.
   const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;
@@ -248,9 +266,8 @@ double Numbers::with_merges(double t, double n, double z_top) const {
   return t;
 }
 
-double Numbers::shared_rounding(double n, double r, double z_top) const {
-  const double adds = n + (pv_narrower ? 2 : 1) * r + 2;
-  double t = adds * u_pv + 4 * u_final * c_div + u_operand;
+double Numbers::shared_rounding(double n, double blocks, double r, double z_top) const {
+  double t = loss_of_values(n, blocks, (pv_narrower ? 2 : 1) * r + 2) + 4 * u_final * c_div + u_operand;
   if (arithmetic.lse_merge == LseMerge::flat) t += u_partial;
   return with_merges(t, n, z_top);
 }

@@ -6,6 +6,7 @@
 
 #include "core/contract.hpp"
 #include "core/problem.hpp"
+#include "oracle/sums.hpp"
 
 namespace attest::oracle {
 
@@ -78,7 +79,9 @@ struct OutputNumbers {
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
   double per_unit_weight;
-  bool inexact_pv;  // the product of two operands may not fit the accumulator
+  bool inexact_pv;                 // the product of two operands may not fit the accumulator
+  BlockSums pv_sums, weight_sums;  // of weights and values, and of weights alone
+  double smallest_weight_factor;   // the smallest normal number of what enters the second product
   Format output;
   RoundingMode rounding;
 };
@@ -110,10 +113,13 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   double e_entering = 0, eta_entering = 0;
   double u_entered = 0;                 // of one element
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
-  double underflows;                    // of the D products: 2 D under flush-to-zero, else D
-  bool scaled_queries, scaled_keys;     // the scale may be folded into them
-  bool inexact_qk;                      // as inexact_pv
-  bool exact_scores = false;            // no computed score of this call is rounded; a3 may be 0 then
+  double eta_products;                  // of the D products, which may underflow one by one or, in blocks, be cut
+  double eta_aligned = 0;  // of blocks whose exponents are those of subnormal factors, times the largest other factor
+  double smallest_factor = 0;        // the smallest normal number of what enters the first product
+  bool scaled_queries, scaled_keys;  // the scale may be folded into them
+  bool inexact_qk;                   // as inexact_pv
+  double most_blocks = infinity;     // of keys, in any split of a row
+  bool exact_scores = false;         // no computed score of this call is rounded; a3 may be 0 then
 
   // R: the most rescalings, for n keys out of lk of which `records` may set a new running maximum.
   [[nodiscard]] double rescalings(double n, double lk, double records) const;
@@ -136,8 +142,27 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
     const bool by_lse = merges && arithmetic.merge_weights == MergeWeights::lse;
     return u_softmax * (a1 + (by_lse ? merged_a2(n) : exp2 ? 2 : 0));
   }
+  // In how many blocks n keys may lie. Where none is added by itself, merging a split costs what a block does.
+  [[nodiscard]] double blocks(double n) const {
+    const bool counts_splits = merges && arithmetic.mma && arithmetic.mma->only;
+    return std::min(n, most_blocks + (counts_splits ? splits(n) - 1 : 0));
+  }
+  // What sums over n keys in so many blocks may lose, relative to the sum of magnitudes: of weighted values with `more` roundings
+  // of another kind, and of weights that are rescaled r times.
+  [[nodiscard]] double loss_of_values(double n, double blocks, double more) const {
+    return pv_sums.any() ? pv_sums.relative(n, blocks) + more * u_pv : (n + more) * u_pv;
+  }
+  [[nodiscard]] double loss_of_weights(double n, double blocks, double r) const {
+    return weight_sums.any() ? weight_sums.relative(n, blocks) + r * u_softmax : (n + r) * kappa * u_softmax;
+  }
+  // |ln| of what that may make of the sum of weights, at most.
+  [[nodiscard]] double ln_loss_of_weights(double n, double blocks, double r) const {
+    if (!weight_sums.any()) return (n - 1 + r) * u_sum;
+    const double lost = weight_sums.relative(n, blocks);
+    return (lost < 1 ? bounded(-std::log1p(-lost)) : bounded(infinity)) + r * u_softmax;
+  }
   // N of section 4.
-  [[nodiscard]] double shared_rounding(double n, double r, double z_top) const;
+  [[nodiscard]] double shared_rounding(double n, double blocks, double r, double z_top) const;
   // Whether with_merges() adds anything.
   [[nodiscard]] bool merges_widen() const {
     return arithmetic.lse_merge == LseMerge::chain || (merges && arithmetic.merge_weights == MergeWeights::lse);

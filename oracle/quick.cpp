@@ -162,8 +162,9 @@ const Quick::ForCount& Quick::for_count(double n) {
   f.every_exp = (2 + f.r) * m.ln_exp;
   f.every_exp_most = (2 + f.r_most) * m.ln_exp;
   f.root_n = std::sqrt(n);
-  f.t = m.shared_rounding(n, f.r, 0);
-  f.g = (n - 1 + f.r) * m.u_sum + 3 * m.c_div * m.u_final;
+  f.blocks = m.blocks(n);
+  f.t = m.shared_rounding(n, f.blocks, f.r, 0);
+  f.g = m.ln_loss_of_weights(n, f.blocks, f.r) + 3 * m.c_div * m.u_final;
   if (spreads_ != Spreads::none) prepare_spreads(f);
   for_count_ = &f;
   return f;
@@ -193,7 +194,7 @@ bool Quick::bound(State& row, const Score& top) {
   const double a2 = f.a2, wrong_shift = f.wrong_shift;
   if (!(wrong_shift * row.z_most <= 80)) return false;
   const double sum_exponent = m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most +
-                              (row.n + f.r_most) * m.kappa * m.u_softmax * (1 + m.u_softmax);
+                              m.loss_of_weights(row.n, f.blocks, f.r_most) * (1 + m.u_softmax);
   if (!(sum_exponent < m.log_overflow_softmax - 1e-6)) return false;
   row.d_most = row.e_most +
                m.u_softmax *
@@ -231,7 +232,7 @@ void Quick::weigh(Index n) {
   const double constant = f.every_exp + (sum_rounded_only_ ? m.u_weights : 0);
   const double cap = std::min(0.5, row.d_most);
   const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
-  const double t = (m.merges_widen() ? m.shared_rounding(row.n, f.r, std::fabs(row.z_max)) : f.t) +
+  const double t = (m.merges_widen() ? m.shared_rounding(row.n, f.blocks, f.r, std::fabs(row.z_max)) : f.t) +
                    (sum_rounded_only_ ? 0 : m.u_weights);
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    damping};
@@ -240,7 +241,8 @@ void Quick::weigh(Index n) {
   row.mass = sums.mass;
   row.gain = sums.gain / damping;
   const double inverse = 1 / row.mass;
-  const double after = m.eta_pv * (4 + (row.n + 2 * f.r + 6) * inverse), before = m.eta_pv * (row.n + 2);
+  const double products = m.pv_sums.any() ? 0 : row.n;  // blocks of them may lose more
+  const double after = m.eta_pv * (4 + (products + 2 * f.r + 6) * inverse), before = m.eta_pv * (products + 2);
   double absolute = std::max(before_ ? before : 0, before_ && !after_ ? 0 : after);
   // Less what this level's own products may lose to underflow, at most 2^-1037: larger numbers do not notice, and
   // arithmetic with subnormal ones is slow.

@@ -46,7 +46,7 @@ class Quick {
  private:
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
-    double n, r, r_most, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
+    double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
     double every_exp, every_exp_most, root_n;
     double t, g;  // of section 4; t but for what merges add that depends on the scores
     // Of section 7: what each term of a sum adds, with its weight and v of 1, as it is and with the weight rounded; what y^2

@@ -16,6 +16,7 @@ RowNumbers RowBounds::numbers() const {
           .ln_n = ln_n,
           .r = r,
           .a2 = a2,
+          .blocks = static_cast<double>(n),
           .every_exp = d,
           .mass = static_cast<double>(n),
           .rho = exp_most(e + d),

@@ -191,6 +191,7 @@ void Row::weigh(const Call& call, double records) {
   ln_n = std::log(keys_counted);
   r = m.rescalings(keys_counted, static_cast<double>(call.keys), records);
   a2 = m.merged_a2(keys_counted);
+  blocks = m.blocks(keys_counted);
   wrong_shift = m.wrong_shift(keys_counted);
 
   d.assign(static_cast<std::size_t>(n_padded), 0);
@@ -270,7 +271,7 @@ void Row::check_overflow(const Call& call) {
   if (wrong_shift * z_top > 80) finite_undetermined = true;
 
   const double keys_counted = static_cast<double>(n);
-  const double sum_growth = 1 + compounded(keys_counted + r, m.kappa * m.u_softmax);
+  const double sum_growth = 1 + growth(m.loss_of_weights(keys_counted, blocks, r) * (1 + m.kappa * m.u_softmax));
   const auto row_sum = [&](double z_used) {
     return keys_counted * std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * z_used) + every_exp)) * sum_growth;
   };
@@ -330,8 +331,8 @@ double RowNumbers::largest_sum(const Numbers& m) const {
 double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
   const double keys_counted = static_cast<double>(n);
   // The larger the sum, the further its reciprocal may underflow.
-  double a = (keys_counted - 1 + r) * m.u_sum + 3 * m.c_div * m.u_final + 3 * keys_counted * m.eps_lazy * rho_used +
-             (1 + m.division_excess()) * m.eta_final * largest;
+  double a = m.ln_loss_of_weights(keys_counted, blocks, r) + 3 * m.c_div * m.u_final +
+             3 * keys_counted * m.eps_lazy * rho_used + (1 + m.division_excess()) * m.eta_final * largest;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
   return a;
@@ -340,7 +341,7 @@ double RowNumbers::denominator_error(const Numbers& m, double largest, double rh
 int RowNumbers::combinations(const Call& call, Combination out[4]) const {
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
-  const double t = m.shared_rounding(static_cast<double>(n), r, z_top);
+  const double t = m.shared_rounding(static_cast<double>(n), blocks, r, z_top);
   int count = 0;
   if (how.normalise_after && how.sum_of_unrounded)
     out[count++] = {0, m.u_weights + t, false, false, std::min(m.u_weights, m.per_unit_weight * growth(top_off)) + t};

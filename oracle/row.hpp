@@ -35,6 +35,7 @@ struct RowNumbers {
   Index n = 0;                                    // attended keys
   double z_max = 0, g = 0, z_top = 0, z_all = 0;  // zmax, G, Zm, max(|z| + e)
   double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
+  double blocks = 0;                              // in which they may lie
   double wrong_shift = 0;                         // Numbers::wrong_shift()
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)

@@ -95,7 +95,8 @@ Score rounded_score(const Numbers& n, const QueryNorms& query, const Dot& dot, d
       e = n.e_operand * s1 +
           n.eta_operand * n.mu * ((dot.k_sum + query.sum_abs) * (1 + n.u_operand) + n.d * n.eta_operand);
     e += n.e_entering * s1 + n.eta_entering * (dot.k_sum + query.sum_abs + n.d * n.eta_of_entering);
-    e += n.e_acc * (s1 + e) + n.underflows * n.eta_acc * n.mu;
+    e += n.e_acc * (s1 + e) + n.eta_products * n.mu;
+    if (n.eta_aligned > 0) e += n.eta_aligned * n.mu * (query.max_abs + dot.k_max + n.smallest_factor);
     e += n.relative_scale * (s1 + e) + n.folded_eta * (dot.k_sum + query.sum_abs) + 2 * n.eta_scale * n.mu;
     e += n.u_score * (std::fabs(s) + e) + n.eta_score * n.mu;
   }

@@ -200,9 +200,10 @@ class Selection {
     if (!(grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) && 16 * n * remnant <= u_sum))
       return false;
     // From the sum of weights they round away; from that of values too, or else, with its roundings, from the output.
-    if (arithmetic.kappa == 1) return 16 * n * remnant <= u_pv || 16 * n * (remnant + u_pv) <= u_out;
+    if (arithmetic.sums_to_nearest()) return 16 * n * remnant <= u_pv || 16 * n * (remnant + u_pv) <= u_out;
     // An accumulator that truncates loses a step for the least of them.
-    return 16 * n * (remnant + arithmetic.kappa * (u_pv + u_sum)) <= u_out;
+    const double lost = arithmetic.units_of_sums(pv) * u_pv + arithmetic.units_of_sums(softmax) * u_sum;
+    return 16 * n * (remnant + lost) <= u_out;
   }
 
   // Gives the stored q row a winner that the row may see, unless another row that shares it did: an old one, or a new

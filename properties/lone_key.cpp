@@ -22,7 +22,7 @@ namespace attest::properties {
 namespace {
 
 Reason lone_key_not_applicable(const Problem& p, const Contract& contract, const SubjectInfo&) {
-  if (Reason reason = too_large_for_single_keys(p)) return reason;
+  if (Reason reason = no_single_keys(p, contract)) return reason;
   if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   if (contract.arithmetic.exp2) return "under exp2 a score less itself need not vanish";
   return std::nullopt;

@@ -41,9 +41,11 @@ Reason mean_not_applicable(const Problem& p, const Contract& contract, const Sub
   return scores_cannot_vanish(p, contract);
 }
 
-// 2^p: integers up to here are exact in every format that a sum or a count may be held in.
-double largest_sum(const Policy& policy) {
-  return std::ldexp(1.0, std::min(precision(policy[Stage::pv]), precision(policy[Stage::softmax])));
+// 2^p: integers up to here are exact in every format that a sum or a count may be held in, and in blocks of products.
+double largest_sum(const Contract& contract) {
+  const Policy& policy = contract.policy;
+  const int bits = std::min(precision(policy[Stage::pv]), precision(policy[Stage::softmax]));
+  return std::ldexp(1.0, std::min(bits, contract.arithmetic.bits_in_sums() - 1));
 }
 
 // What a weight of 1/n and its product with a value of 1 may fall to before they are flushed to zero; 0 if nothing is.
@@ -71,7 +73,7 @@ void draw_values(const Problem& p, Index most, Tensor& v) {
 
 Verdict check_mean(Trial& trial) {
   const Problem& p = trial.problem();
-  const double sum_max = largest_sum(trial.contract().policy);
+  const double sum_max = largest_sum(trial.contract());
   const Index most = largest_value(p, sum_max);
   Inputs inputs = with_vanishing_scores(trial);
   draw_values(p, most, inputs.v);

@@ -96,7 +96,8 @@ class Preconditions {
     const double sum = width_ * q_.most * k_.most * hi * std::max(1.0, scale_hi);
     for (const Stage stage : {Stage::qk, Stage::scale, Stage::score, Stage::softmax}) {
       const Format format = contract_.policy[stage];
-      const double least = arithmetic.flush_to_zero ? smallest_normal(format) : 2 * half_smallest_subnormal(format);
+      const bool normal_only = arithmetic.flush_to_zero || arithmetic.mma;  // below, blocks are cut at a fixed place
+      const double least = normal_only ? smallest_normal(format) : 2 * half_smallest_subnormal(format);
       if (product < least || !(sum < overflow_threshold(format) / 4)) return false;
     }
     return true;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 
 #include "core/policy.hpp"
@@ -12,10 +13,13 @@ namespace attest::properties {
 // The stages whose formats a value passes on its way to out.
 inline constexpr std::array value_stages{Stage::storage, Stage::operand, Stage::pv, Stage::partial, Stage::output};
 
-inline Reason too_large_for_single_keys(const Problem& p) {
+inline Reason no_single_keys(const Problem& p, const Contract& contract) {
   constexpr Index most_scores = Index{1} << 22;
   if (p.b * p.hq * p.lq * p.dv * p.lk == 0) return "no output elements or no keys";
   if (p.b * p.hq * p.lq * p.lk > most_scores) return "too many scores to count open keys";
+  const int bits = std::min({precision(contract.policy[Stage::storage]), precision(contract.policy[Stage::operand]),
+                             precision(contract.policy[Stage::pv])});
+  if (contract.arithmetic.bits_in_sums() < bits) return "blocks of products do not hold every value";
   return std::nullopt;
 }
 

@@ -73,7 +73,7 @@ double spread(const Trial& trial) {
     eta = std::max(eta, half_smallest_subnormal(contract.policy[stage]));
     if (contract.arithmetic.flush_to_zero) eta = std::max(eta, smallest_normal(contract.policy[stage]));
   }
-  u *= contract.arithmetic.kappa;
+  u *= contract.arithmetic.units_of_sums(contract.policy[Stage::qk]);
   const double scale = std::fabs(inputs.scale), width = static_cast<double>(trial.problem().d);
   const double underflow = width * eta * (std::max(1.0, scale) * 4 + q.element + k.element);
   double score = scale * q.row * k.row * std::exp((width + 16) * u) + underflow;
@@ -94,7 +94,8 @@ class Room {
                                unit_roundoff(policy[Stage::partial]), unit_roundoff(policy[Stage::operand])});
     const Arithmetic& how = contract_.arithmetic;
     const double exp_error = how.exp_rel.value_or(2 * how.exp_ulp * unit_roundoff(policy[Stage::softmax]));
-    growth_ = std::exp((6 * keys + 32) * u * how.kappa + (2 * keys + 8) * exp_error);
+    const double units = std::max(how.units_of_sums(policy[Stage::pv]), how.units_of_sums(policy[Stage::softmax]));
+    growth_ = std::exp((6 * keys + 32) * u * units + (2 * keys + 8) * exp_error);
     contribution_ = std::exp(-spread(trial)) / (4 * keys * growth_);
     if (how.lse_merge != LseMerge::none) contribution_ /= keys;
     sum_ = 4 * keys * std::exp(contract_.lazy_nats()) * growth_;

@@ -227,7 +227,7 @@ void read_policies(const json& contract, SubjectInfo& info) {
 void check_dtypes(const json& contract, const std::vector<Format>& dtypes) {
   if (!contract.is_object()) return;
   for (const auto& [key, value] : contract.items()) {
-    if (key == "policy" || !value.is_object()) continue;
+    if (key == "policy" || !value.is_object() || (key == "mma" && is_mma_object(value))) continue;
     for (const auto& [text, number] : value.items())
       if (!format_from_name(text) || !std::count(dtypes.begin(), dtypes.end(), *format_from_name(text)))
         throw usage_error(

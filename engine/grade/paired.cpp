@@ -136,7 +136,7 @@ bool ordinary(const Contract& contract) {
   const Arithmetic& a = contract.arithmetic;
   const Contract silent = contract_for(contract.policy);
   const Arithmetic& least = silent.arithmetic;
-  return a.kappa <= least.kappa && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= least.exp_ulp &&
+  return a.kappa <= least.kappa && !a.mma && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= least.exp_ulp &&
          a.div_ulp <= least.div_ulp && a.tanh == least.tanh && a.tanh_ulp <= least.tanh_ulp &&
          contract.lazy_nats() <= silent.lazy_nats();
 }

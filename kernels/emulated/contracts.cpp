@@ -42,6 +42,41 @@ Contract draw_contract(const Policy& policy, int variant) {
   return contract;
 }
 
+Contract draw_mma_contract(const Policy& policy, int variant) {
+  static constexpr const char* declarations[mma_variants] = {
+      R"({"mma":"volta"})",
+      R"({"mma":"ampere"})",
+      R"({"mma":"hopper"})",
+      R"({"mma":"hopper-fp8"})",
+      R"({"mma":"volta","exp2":false,"lse_merge":"none","fold":"none","kv_tile_min":16})",
+      R"({"mma":"ampere","exp2":false,"lse_merge":"none","fold":"none","kv_tile_min":64,"normalise":"after"})",
+      R"({"mma":"8/25/f32/only","kv_tile_min":16,"normalise":"after","sum_of":"unrounded","lazy":0,"splits_max":3})",
+      R"({"mma":"cdna3","lse_merge":"chain","splits_max":4})",
+      R"({"mma":"ada-fp8","merge_weights":"lse","splits_max":3,"sum_of":"rounded","normalise":"after"})",
+      R"({"mma":"1/23/f32","normalise":"lse"})",
+      R"({"mma":"16/35/f32/only","flush_to_zero":true,"kv_tile_min":4})",
+      R"({"mma":"3/5/e8m13","normalise":"before"})",
+      R"({"mma":"8/10/f32","lazy":20})",
+      R"({"mma":"4/23/f16"})",
+      R"({"mma":"8/24/f16/only","lse_merge":"none","key_order":"ascending","kv_tile_min":4,"fold":"none"})",
+      R"({"mma":"5/8/f16","flush_to_zero":true})",
+  };
+  nlohmann::json declaration = parse_json(declarations[variant]);
+  // An f16 result is for f16 accumulators.
+  const auto is_f16 = [&](Stage stage) { return policy[stage] == Format::f16; };
+  if (declaration["mma"].get<std::string>().find("/f16") != std::string::npos &&
+      !(is_f16(Stage::qk) && is_f16(Stage::pv)))
+    declaration["mma"] = "2/24/f32";
+  Contract contract = contract_from_json(declaration, policy);
+  contract.empty_row = EmptyRow::zero;
+  return contract;
+}
+
+Contract draw_any_contract(const Policy& policy, int variant) {
+  return variant < contract_variants ? draw_contract(policy, variant)
+                                     : draw_mma_contract(policy, variant - contract_variants);
+}
+
 Contract tightened(Contract contract, const Variant& variant) {
   constexpr double exact = 0.51;  // rounded from more bits
   Arithmetic& a = contract.arithmetic;
@@ -61,6 +96,8 @@ Contract tightened(Contract contract, const Variant& variant) {
   a.fold_sqrt = variant.scale_on == ScaleOn::square_roots;
   if (variant.in_octaves && !a.fold_k && !a.fold_sqrt) a.fold_q = true;
   a.lazy = variant.lazy;
+  if (variant.blocks_qk == Blocks::none && variant.blocks_pv == Blocks::none && variant.blocks_sum == Blocks::none)
+    a.mma.reset();
   a.sum_of_rounded = variant.sum_of_rounded && variant.normalise != Normalise::before;
   a.sum_of_unrounded = !a.sum_of_rounded;
   a.normalise_after = variant.normalise == Normalise::online || variant.normalise == Normalise::after;

@@ -30,8 +30,8 @@ class Kernel {
   Kernel(const Contract& contract, const Variant& variant, bool fused_exponent, bool octaves, double scale)
       : v_(variant),
         m_(contract, variant),
-        products_(contract, variant, variant.truncate_pv),
-        sums_(contract, variant, variant.truncate_sum),
+        products_(contract, variant, variant.truncate_pv, variant.blocks_pv),
+        sums_(contract, variant, variant.truncate_sum, variant.blocks_sum),
         softmax_(contract.policy[Stage::softmax]),
         pv_(contract.policy[Stage::pv]),
         final_(pv_),
@@ -152,6 +152,11 @@ class Kernel {
       const double kept = m_.round(pv_, keep);
       for (std::size_t c = 0; c < values.size(); ++c) {
         const Row slice(values[c].begin() + at, values[c].begin() + end);
+        if (products_.in_blocks(pv_)) {
+          const double start = products_.accumulate(pv_, part.sums[c] * kept);
+          part.sums[c] = products_.blocks_onto(start, pv_, entered, slice, v_.pv);
+          continue;
+        }
         const double x = products_.dot(pv_, entered, slice, v_.pv);
         part.sums[c] = v_.fma ? products_.multiply_add(pv_, part.sums[c], kept, x)
                               : products_.accumulate(pv_, products_.accumulate(pv_, part.sums[c] * kept) + x);
@@ -286,7 +291,7 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const Index group = heads / key_shape[1];
   const auto d = static_cast<std::size_t>(shape[3]);
   const ProcessorRounding processor(contract.policy, variant.rounding);
-  const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk);
+  const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk, variant.blocks_qk);
   const Policy& policy = contract.policy;
   const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);
   // A factor that the exponent's format makes 0 or infinite would make NaN of closed keys or of scores of 0: a defect.

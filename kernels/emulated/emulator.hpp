@@ -20,6 +20,10 @@ enum class Error : std::uint8_t { none, random, scattered, up, down, outwards, i
 // Where a result goes that its format does not hold.
 enum class Direction : std::uint8_t { nearest, up, down, toward_zero };
 
+// How the blocks of tensor cores add up: each onto the one before; each by itself, and their sums one by one; or the first half
+// of the products so, and the others one by one.
+enum class Blocks : std::uint8_t { none, chained, apart, half };
+
 // What is wrong with the kernel, if anything.
 enum class Defect : std::uint8_t {
   none,
@@ -28,7 +32,8 @@ enum class Defect : std::uint8_t {
   extra_zero_key,
   no_rescale,
   value_shifted,
-  exp_off  // by up to 1e-3, over each octave of its result
+  exp_off,   // by up to 1e-3, over each octave of its result
+  bits_lost  // of the fraction bits to which blocks of products are cut: 3
 };
 
 struct Variant {
@@ -40,8 +45,11 @@ struct Variant {
   bool in_octaves =
       false;  // log2 e is folded in with the scale, and a bias multiplied by it; with exp2, without softcap
   bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
-  Direction rounding = Direction::nearest;                              // of every operation; never drawn
-  bool round_scaled = false;    // to the operand's format, a q or k that carries the scale
+  // Of accumulators that are tensor cores, by the contract: which sums are made of blocks, and of how many of the contract's.
+  Blocks blocks_qk = Blocks::none, blocks_pv = Blocks::none, blocks_sum = Blocks::none;
+  Index blocks_at_once = 1;
+  Direction rounding = Direction::nearest;  // of every operation; never drawn
+  bool round_scaled = false;                // to the operand's format, a q or k that carries the scale
   bool store_unscaled = false;  // the dot product goes to the score's format, and the scaled score only with a bias
   bool guard_empty = true;      // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;

@@ -11,6 +11,7 @@
 #include "core/directed.hpp"
 #include "core/rng.hpp"
 #include "kernels/emulated/emulator.hpp"
+#include "kernels/mma.hpp"
 
 namespace attest::emulator {
 
@@ -19,8 +20,8 @@ using Row = std::vector<double>;
 // Arithmetic in a format. Doubles hold sums, products and quotients of the narrow formats well enough for one rounding.
 class Machine {
  public:
-  Machine(const Contract& contract, const Variant& variant, bool truncates = false)
-      : contract_(contract), variant_(variant), truncates_(truncates) {}
+  Machine(const Contract& contract, const Variant& variant, bool truncates = false, Blocks blocks = Blocks::none)
+      : contract_(contract), variant_(variant), truncates_(truncates), blocks_(blocks) {}
 
   [[nodiscard]] double round(Format f, double x) const { return flushed(f, directed(f, x)); }
   [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
@@ -40,57 +41,46 @@ class Machine {
     return accumulate(f, std::fma(a, b, c));
   }
 
+  // Whether sums in this format are made of blocks.
+  [[nodiscard]] bool in_blocks(Format f) const {
+    return blocks_ != Blocks::none && adds_blocks_in(*contract_.arithmetic.mma, f);
+  }
+
   // Adds rounded terms in some order.
   [[nodiscard]] double sum(Format f, Row terms, Order order) const {
     if (terms.empty()) return 0;
-    const auto add = [&](double a, double b) { return accumulate(f, a + b); };
-    switch (order) {
-      case Order::backward:
-        std::reverse(terms.begin(), terms.end());
-        [[fallthrough]];
-      case Order::forward:
-        return std::accumulate(terms.begin() + 1, terms.end(), terms.front(), add);
-      case Order::lanes: {
-        Row lanes(8, 0);
-        for (std::size_t n = 0; n < terms.size(); ++n) lanes[n % 8] = add(lanes[n % 8], terms[n]);
-        return sum(f, lanes, Order::pairwise);
-      }
-      case Order::pairwise:
-      case Order::random:
-        break;
-    }
-    std::uint64_t key = variant_.seed;
-    while (terms.size() > 1) {
-      if (order == Order::random) {
-        std::swap(terms.back(), terms[below(key = mix(key), terms.size())]);
-        const double last = terms.back();
-        terms.pop_back();
-        double& other = terms[below(key = mix(key), terms.size())];
-        other = add(other, last);
-      } else {
-        Row half;
-        for (std::size_t n = 0; n < terms.size(); n += 2)
-          half.push_back(n + 1 < terms.size() ? add(terms[n], terms[n + 1]) : terms[n]);
-        terms = half;
-      }
-    }
-    return terms.front();
+    if (in_blocks(f)) return dot(f, terms, Row(terms.size(), 1), order);
+    return sum_singly(f, std::move(terms), order);
   }
 
   [[nodiscard]] double dot(Format f, const Row& a, const Row& b, Order order) const {
-    if (variant_.fma && (order == Order::forward || order == Order::backward)) {
-      double total = 0;
-      for (std::size_t n = 0; n < a.size(); ++n) {
-        const std::size_t at = order == Order::forward ? n : a.size() - 1 - n;
-        total = multiply_add(f, a[at], b[at], total);
-      }
-      return total;
-    }
-    Row products(a.size());
-    for (std::size_t n = 0; n < a.size(); ++n) products[n] = accumulate(f, a[n] * b[n]);
-    return sum(f, products, order);
+    return in_blocks(f) ? blocks_onto(0, f, a, b, order) : dot_singly(f, a, b, order);
   }
 
+  // start + a.b, `start` being where blocks begin.
+  [[nodiscard]] double blocks_onto(double start, Format f, Row a, Row b, Order order) const {
+    permute(a, order);
+    permute(b, order);
+    const Index block = static_cast<Index>(contract_.arithmetic.mma->block) * variant_.blocks_at_once;
+    Mma mma = *contract_.arithmetic.mma;
+    if (variant_.defect == Defect::bits_lost) mma.frac = std::max(1, mma.frac - 3);
+    const kernels::MmaUnit unit(mma, f, contract_.policy[Stage::operand]);
+    const auto n = static_cast<Index>(a.size());
+    const auto flushing = [&](double c, Index at, Index count) {
+      return flushed(f, unit.block(c, a.data() + at, 1, b.data() + at, 1, count));
+    };
+    if (blocks_ == Blocks::apart) {
+      Row sums{start};
+      for (Index at = 0; at < n; at += block) sums.push_back(flushing(0, at, std::min(block, n - at)));
+      return sum_singly(f, sums, order);
+    }
+    const Index together = blocks_ == Blocks::half ? (n / 2 + block - 1) / block * block : n;
+    double total = start;
+    for (Index at = 0; at < std::min(n, together); at += block) total = flushing(total, at, std::min(block, n - at));
+    for (Index at = together; at < n; ++at)
+      total = multiply_add(f, a[static_cast<std::size_t>(at)], b[static_cast<std::size_t>(at)], total);
+    return total;
+  }
   // exp(x), or 2^x, in the softmax format with the error that the contract allows: all of it.
   [[nodiscard]] double exp(double x, bool base_two) const {
     if (x == -std::numeric_limits<double>::infinity()) return 0;
@@ -122,6 +112,68 @@ class Machine {
   }
 
  private:
+  [[nodiscard]] double sum_singly(Format f, Row terms, Order order) const {
+    const auto add = [&](double a, double b) { return accumulate(f, a + b); };
+    switch (order) {
+      case Order::backward:
+        std::reverse(terms.begin(), terms.end());
+        [[fallthrough]];
+      case Order::forward:
+        return std::accumulate(terms.begin() + 1, terms.end(), terms.front(), add);
+      case Order::lanes: {
+        Row lanes(8, 0);
+        for (std::size_t n = 0; n < terms.size(); ++n) lanes[n % 8] = add(lanes[n % 8], terms[n]);
+        return sum_singly(f, lanes, Order::pairwise);
+      }
+      case Order::pairwise:
+      case Order::random:
+        break;
+    }
+    std::uint64_t key = variant_.seed;
+    while (terms.size() > 1) {
+      if (order == Order::random) {
+        std::swap(terms.back(), terms[below(key = mix(key), terms.size())]);
+        const double last = terms.back();
+        terms.pop_back();
+        double& other = terms[below(key = mix(key), terms.size())];
+        other = add(other, last);
+      } else {
+        Row half;
+        for (std::size_t n = 0; n < terms.size(); n += 2)
+          half.push_back(n + 1 < terms.size() ? add(terms[n], terms[n + 1]) : terms[n]);
+        terms = half;
+      }
+    }
+    return terms.front();
+  }
+
+  [[nodiscard]] double dot_singly(Format f, const Row& a, const Row& b, Order order) const {
+    if (variant_.fma && (order == Order::forward || order == Order::backward)) {
+      double total = 0;
+      for (std::size_t n = 0; n < a.size(); ++n) {
+        const std::size_t at = order == Order::forward ? n : a.size() - 1 - n;
+        total = multiply_add(f, a[at], b[at], total);
+      }
+      return total;
+    }
+    Row products(a.size());
+    for (std::size_t n = 0; n < a.size(); ++n) products[n] = accumulate(f, a[n] * b[n]);
+    return sum_singly(f, products, order);
+  }
+
+  // The order in which terms enter blocks.
+  void permute(Row& terms, Order order) const {
+    std::uint64_t key = variant_.seed;
+    if (order == Order::backward) std::reverse(terms.begin(), terms.end());
+    if (order == Order::lanes) {  // the first of each eight, then the second
+      Row apart;
+      for (std::size_t lane = 0; lane < 8; ++lane)
+        for (std::size_t at = lane; at < terms.size(); at += 8) apart.push_back(terms[at]);
+      terms = apart;
+    }
+    if (order == Order::random)
+      for (std::size_t n = terms.size(); n > 1; --n) std::swap(terms[n - 1], terms[below(key = mix(key), n)]);
+  }
   // In f64 the processor's own operations round so, as long as run() says.
   [[nodiscard]] double directed(Format f, double x) const {
     if (variant_.rounding == Direction::nearest || f == Format::f64) return round_to(f, x);
@@ -176,6 +228,7 @@ class Machine {
   const Contract& contract_;
   const Variant& variant_;
   bool truncates_;
+  Blocks blocks_;
 };
 
 }  // namespace attest::emulator

@@ -59,6 +59,13 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   v.in_octaves = v.exp2 && (a.fold_q || a.fold_k || a.fold_sqrt) && pick(2) != 0;
   v.round_scaled = pick(2) != 0;
   v.store_unscaled = pick(4) == 0;
+  if (a.mma) {
+    for (Blocks* blocks : {&v.blocks_qk, &v.blocks_pv, &v.blocks_sum}) *blocks = static_cast<Blocks>(pick(4));
+    for (Blocks* blocks : {&v.blocks_qk, &v.blocks_pv})
+      if (a.mma->only && (*blocks == Blocks::none || *blocks == Blocks::half)) *blocks = Blocks::chained;
+    constexpr Index times[] = {1, 1, 2, 4};
+    v.blocks_at_once = times[pick(4)];
+  }
   return v;
 }
 

@@ -208,7 +208,7 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
 
 Contract contract_of(std::uint64_t n, std::uint64_t key) {
   const NamedPolicy& named = named_policies()[n % named_policies().size()];
-  Contract contract = emulator::draw_contract(named.policy, static_cast<int>(n % emulator::contract_variants));
+  Contract contract = emulator::draw_any_contract(named.policy, static_cast<int>(n % emulator::all_variants));
   contract.empty_row = static_cast<EmptyRow>(below(mix(key), 4));
   if (below(key, 5) == 0) contract.masked_unread = MaskedUnread::yes;
   return contract;
@@ -248,6 +248,7 @@ TEST(Oracle, AgreesWhereNoScoreIsRounded) {
     Contract contract = contract_of(n, key);
     contract.arithmetic.exp2 = false;
     contract.arithmetic.kappa = 1;
+    contract.arithmetic.mma.reset();
     if (below(key, 2) == 0) {
       contract.arithmetic.lse_merge = LseMerge::none;
       contract.arithmetic.lazy = 0;
@@ -274,6 +275,7 @@ TEST(Oracle, DisagreesWithACertificateOfAnotherContract) {
       [](Contract& c) { c.arithmetic.exp_ulp *= 0.99; },
       [](Contract& c) { c.arithmetic.kv_tile_min = c.arithmetic.kv_tile_min == 1 ? 2 : 1; },
       [](Contract& c) { c.arithmetic.exp2 = !c.arithmetic.exp2; },
+      [](Contract& c) { c.arithmetic.mma = Mma{.block = 4, .frac = 23, .out = MmaResult::f32}; },
       [](Contract& c) {
         c.policy.set(Stage::weights, c.policy[Stage::weights] == Format::bf16 ? Format::f32 : Format::bf16);
       },

@@ -30,6 +30,56 @@ TEST(Contract, ReadsBackWhatItWrites) {
   EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), contract.policy), contract);
 }
 
+TEST(Contract, ReadsTensorCoresInEverySpelling) {
+  const auto mma = [](const char* policy, const char* text) {
+    const Policy formats = policy_from_text(policy);
+    const Contract contract =
+        contract_from_json(contract_for_dtype(nlohmann::json::parse(text), formats[Stage::storage]), formats);
+    EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), formats), contract) << text;
+    return contract.arithmetic.mma;
+  };
+  const Mma ampere{.block = 8, .frac = 24, .out = MmaResult::f32}, tf32{.block = 4, .frac = 24, .out = MmaResult::f32};
+  for (const char* text : {R"({"mma":"ampere"})", R"({"mma":{"block":8,"frac":24,"out":"f32"}})",
+                           R"({"mma":{"frac":24,"block":8}})", R"({"mma":"8/24/f32"})",
+                           R"({"mma":{"f16":"ampere","f32":"volta"}})", R"({"mma":"ada"})", R"({"mma":"turing"})"})
+    EXPECT_EQ(mma("f16", text), ampere) << text;
+  EXPECT_EQ(mma("f32,operand=tf32", R"({"mma":"ampere"})"), tf32);
+  EXPECT_EQ(mma("bf16", R"({"mma":{"f16":"ampere"}})"), std::nullopt);
+  EXPECT_EQ(mma("f16-acc16", R"({"mma":"8/24/f16"})"), (Mma{.block = 8, .frac = 24, .out = MmaResult::f16}));
+  EXPECT_EQ(mma("f16", R"({"mma":"hopper-fp8"})"), (Mma{.block = 32, .frac = 13, .out = MmaResult::e8m13}));
+  const Mma blocks_only{.block = 8, .frac = 25, .out = MmaResult::f32, .only = true};
+  EXPECT_EQ(mma("f16", R"({"mma":"8/25/f32/only"})"), blocks_only);
+  EXPECT_EQ(mma("f16", R"({"mma":{"block":8,"frac":25,"only":true}})"), blocks_only);
+  EXPECT_FALSE(to_json(read("{}")).contains("mma"));
+}
+
+TEST(Contract, RefusesTensorCoresThatMakeNoSense) {
+  const auto says = [](const char* policy, const char* text) -> std::string {
+    try {
+      contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(says("f16", R"({"mma":{"block":8,"frac":0}})"), "contract: mma.frac must be an integer in 1..35");
+  EXPECT_EQ(says("f16", R"({"mma":{"block":0,"frac":24}})"), "contract: mma.block must be an integer in 1..1024");
+  EXPECT_EQ(says("f16", R"({"mma":{"block":4,"frac":24,"out":"f64"}})"),
+            "contract: mma.out must be one of f32, e8m13, f16");
+  EXPECT_EQ(says("f16", R"({"mma":"volta","kappa":3})"),
+            "contract: mma says how accumulators round, and kappa 3 says it again: leave one out");
+  EXPECT_EQ(says("f16", R"({"mma":"8/24/f16"})"),
+            "contract: mma.out f16 does not hold what qk keeps, which is f32: the policy must say qk=f16");
+  EXPECT_EQ(says("f16", R"({"mma":"4/1/f32"})"),
+            "contract: mma.frac 1 lets a block err by all of its result: it must be at least 2");
+  for (const char* text : {R"({"mma":"pascal"})", R"({"mma":8})", R"({"mma":{"block":8}})", R"({"mma":{"frac":24}})",
+                           R"({"mma":{"block":8,"frac":24,"k":1}})", R"({"mma":"8/24"})", R"({"mma":"8/x/f32"})",
+                           R"({"mma":{"block":8,"frac":24,"only":1}})"})
+    EXPECT_NE(says("f16", text).find("contract: mma"), std::string::npos) << text;
+  EXPECT_NE(says("f16", R"({"mma":"pascal"})").find("volta, turing, ampere"), std::string::npos);
+}
+
 TEST(Contract, RefusesWhatItDoesNotKnow) {
   for (const char* text : {R"({"exp_upl":1})", R"({"exp_ulp":"one"})", R"({"exp_ulp":0})", R"({"fold":"v"})",
                            R"({"fold":[]})", R"({"empty_row":"zeros"})", R"({"kv_tile_min":0})",

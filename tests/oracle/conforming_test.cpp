@@ -25,9 +25,10 @@ struct Tried {
 };
 
 // One emulated kernel that keeps a contract on `policy`; the number chooses the contract, the problem and the kernel.
-void try_one(const Policy& policy, std::uint64_t number, Tried& tried) {
-  const int declared = static_cast<int>(number % emulator::contract_variants);
-  const Contract contract = emulator::draw_contract(policy, declared);
+void try_one(const Policy& policy, std::uint64_t number, Tried& tried, bool tensor_cores = false) {
+  const int declared = static_cast<int>(number % (tensor_cores ? emulator::mma_variants : emulator::contract_variants));
+  const Contract contract =
+      tensor_cores ? emulator::draw_mma_contract(policy, declared) : emulator::draw_contract(policy, declared);
   const Problem problem = testing::draw_problem(policy[Stage::storage], number * 977);
   const Inputs inputs = materialise(problem);
   const emulator::Variant variant = emulator::draw_variant(contract, problem, number);
@@ -42,7 +43,9 @@ void try_one(const Policy& policy, std::uint64_t number, Tried& tried) {
                 << "\n  " << text(*verdict.evidence) << "\n  normalise " << static_cast<int>(variant.normalise)
                 << " scale on " << static_cast<int>(variant.scale_on) << " tile " << variant.tile << " splits "
                 << variant.splits << " merge " << static_cast<int>(variant.merge) << " exp2 " << variant.exp2 << " fma "
-                << variant.fma << " truncate " << variant.truncate_qk;
+                << variant.fma << " truncate " << variant.truncate_qk << " blocks "
+                << static_cast<int>(variant.blocks_qk) << static_cast<int>(variant.blocks_pv)
+                << static_cast<int>(variant.blocks_sum) << " of " << variant.blocks_at_once;
 }
 
 class Conforming : public ::testing::TestWithParam<std::size_t> {
@@ -68,6 +71,13 @@ TEST_P(Conforming, KernelsAreNeverFoundWrong) {
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Conforming, ::testing::Range<std::size_t>(0, 9));
 
+TEST_P(Conforming, TensorCoresAreNeverFoundWrong) {
+  const NamedPolicy& named = named_policies()[GetParam()];
+  Tried tried;
+  for (std::uint64_t n = 0; n < 4200; ++n) try_one(named.policy, n + 500'000 + 10'000 * GetParam(), tried, true);
+  expect_no_alarm(std::string(named.name), tried);
+}
+
 // Every stage in a format of its own: half of them in the storage format, the rest in any.
 TEST_F(Conforming, KernelsOfMixedPoliciesAreNeverFoundWrong) {
   constexpr Format formats[] = {Format::f16, Format::bf16, Format::f32, Format::f64, Format::tf32};
@@ -79,7 +89,7 @@ TEST_F(Conforming, KernelsOfMixedPoliciesAreNeverFoundWrong) {
     for (std::size_t stage = 1; stage < stage_count; ++stage)
       if (pick(2) == 0) policy.set(static_cast<Stage>(stage), formats[pick(4)]);
     if (pick(4) == 0) policy.set(Stage::operand, Format::tf32);
-    try_one(policy, n, tried);
+    try_one(policy, n, tried, n % 4 == 3);
   }
   expect_no_alarm("mixed policies", tried);
 }

@@ -42,7 +42,7 @@ TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
   Totals totals;
   for (int n = 0; n < 800; ++n) {
     const auto seed = static_cast<std::uint64_t>(n) * 31 + GetParam();
-    const Contract contract = emulator::draw_contract(named.policy, n % emulator::contract_variants);
+    const Contract contract = emulator::draw_any_contract(named.policy, n % emulator::all_variants);
     const Problem problem = testing::draw_problem(dtype, seed ^ 0x5eed);
     const Inputs inputs = materialise(problem);
     emulator::Variant variant = emulator::draw_variant(contract, problem, seed);
@@ -61,7 +61,7 @@ TEST_P(Levels, AgreeOnTheEdges) {
   Totals totals;
   std::uint64_t key = GetParam() + 1;
   for (int n = 0; n < 600; ++n) {
-    const Contract contract = emulator::draw_contract(named.policy, n % emulator::contract_variants);
+    const Contract contract = emulator::draw_any_contract(named.policy, n % emulator::all_variants);
     const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 131 + GetParam());
     const Inputs inputs = materialise(problem);
     Tensor out = make_out(problem), lse = make_lse(problem);
@@ -116,8 +116,8 @@ TEST(LevelsOfARow, AgreeWhereAPoorExpMayMakeTheSumInfinite) {
 TEST_P(Levels, BoundTheReachOfFewKeys) {
   std::uint64_t key = GetParam() << 32;
   const auto uniform = [&key] { return static_cast<double>(mix(++key) >> 11) * 0x1p-53; };
-  for (int variant = 0; variant < emulator::contract_variants; ++variant) {
-    const Contract contract = emulator::draw_contract(named.policy, variant);
+  for (int variant = 0; variant < emulator::all_variants; ++variant) {
+    const Contract contract = emulator::draw_any_contract(named.policy, variant);
     Problem problem;
     problem.dtype = dtype;
     const Inputs inputs = materialise(problem);

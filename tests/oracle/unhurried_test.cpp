@@ -46,8 +46,8 @@ struct Case {
 
   Case(std::uint64_t number, std::uint64_t seed)
       : problem(testing::draw_problem(named_policies()[number % 9].policy[Stage::storage], mix(number + (seed << 32)))),
-        contract(emulator::draw_contract(named_policies()[number % 9].policy,
-                                         static_cast<int>(number / 9 % emulator::contract_variants))),
+        contract(emulator::draw_any_contract(named_policies()[number % 9].policy,
+                                             static_cast<int>(number / 9 % emulator::all_variants))),
         inputs(materialise(problem)),
         out(make_out(problem)),
         lse(make_lse(problem)),
