@@ -218,7 +218,7 @@ int run_problem(const Settings& settings, const std::string& text, const engine:
       engine::name_subjects(options, finding.entry);
       finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
     }
-    finding.known = options.known.contains(finding.entry.bucket);
+    finding.known = engine::is_known(options.known, finding.entry.bucket);
     summary.findings.push_back(std::move(finding));
     summary.defects = engine::cluster(summary.findings, {engine::CaseTable(info.supports), {}, {}});
   }

@@ -30,6 +30,14 @@ void add_layout(std::vector<std::string>& parts, Layout layout, std::string_view
     parts.push_back(std::string(kind) + std::string(tensor));
 }
 
+// What becomes of a product before masks come, where kernels take a way of their own.
+void add_score(std::vector<std::string>& parts, const Problem& p) {
+  const double scale = p.effective_scale();
+  if (scale == 0) parts.emplace_back("scale=0");
+  if (scale < 0) parts.emplace_back("scale<0");
+  if (p.softcap != 0) parts.emplace_back("softcap");
+}
+
 std::vector<std::string> predicates(const Problem& p) {
   std::vector<std::string> parts;
   const auto add = [&](bool holds, const char* text) {
@@ -41,10 +49,7 @@ std::vector<std::string> predicates(const Problem& p) {
   add(p.hkv > 1, "heads");
   add(p.lq > 1 && p.lk > 1 && p.lq != p.lk, p.lq < p.lk ? "lq<lk" : "lq>lk");
   add(p.lk > 8, "long");  // keys beyond what a value-dependent failure needs
-  const double scale = p.effective_scale();
-  add(scale == 0, "scale=0");
-  add(scale < 0, "scale<0");
-  add(p.softcap != 0, "softcap");
+  add_score(parts, p);
   add(p.lse != LseOutput::none, "lse");
   add(p.threads > 1, "threads");
   add_layout(parts, p.q_layout, "q");
@@ -108,7 +113,9 @@ std::string signature_of(const FailureKey& key, const Problem& p) {
   for (const Index n : {p.b, p.hkv, p.lq, p.lk}) shape += size_class(n);
   if (p.hq != p.hkv) shape += 'g';
   for (const FormChoice& form : p.forms) shape += "," + form.name + "=" + form.value;
-  return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p);
+  std::vector<std::string> score;
+  add_score(score, p);
+  return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p) + ":" + join(score);
 }
 
 std::string portable_subject(std::string_view subject) {

@@ -19,7 +19,8 @@ std::vector<std::string> settings_of(const Problem& problem);
 // ("batch+grouped+lq<lk+strided-k"). Never raw shapes or seeds. Parts are joined by ':'.
 std::string bucket_of(const FailureKey& key, std::string_view subject, const Policy& policy, const Problem& minimal);
 
-// A cheap stand-in for the bucket on a case that has not been shrunk: key, dtype, coarse shape class, mask class.
+// A cheap stand-in for the bucket on a case that has not been shrunk: key, dtype, coarse shape class, forms, mask
+// class, and what is peculiar of the scale and the softcap.
 std::string signature_of(const FailureKey& key, const Problem& problem);
 
 // The name a subject goes by in buckets, corpus files and folders: as on the command line, but "external:NAME" for a

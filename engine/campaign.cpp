@@ -87,7 +87,7 @@ class Campaign {
                                                  summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     summary_.earlier_cases = summary_.cases;
-    for (Finding& finding : summary_.findings) finding.known = options_.known.contains(finding.entry.bucket);
+    for (Finding& finding : summary_.findings) finding.known = is_known(options_.known, finding.entry.bucket);
     start_ = Clock::now();
     seconds_before_ = summary_.seconds;
     boundary_ = Avoidance::boundary_after(summary_.next_case);
@@ -433,7 +433,7 @@ class Campaign {
     for (const LawVerdict& law : result.task.outcome.laws)
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
         finding.also.emplace_back(properties::all_laws()[law.law].name);
-    finding.known = options_.known.contains(finding.entry.bucket);
+    finding.known = is_known(options_.known, finding.entry.bucket);
     if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
   }

@@ -7,6 +7,7 @@
 
 #include "engine/bucket.hpp"
 #include "engine/cluster.hpp"
+#include "engine/known.hpp"
 
 namespace attest::engine {
 
@@ -40,7 +41,7 @@ std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::
     finding.case_number = summary.next_case;
     finding.cases_to_first = summary.cases;
     finding.seconds_to_first = summary.seconds;
-    finding.known = known.contains(finding.entry.bucket);
+    finding.known = is_known(known, finding.entry.bucket);
   }
   return findings;
 }

@@ -1,10 +1,29 @@
 #include "engine/known.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "properties/property.hpp"
 
 namespace attest::engine {
+
+namespace {
+
+// A bucket but for the law, and for whether wrong numbers were finite.
+std::string without_law(std::string_view bucket) {
+  const std::size_t law = bucket.find('/'), key = bucket.find(':');
+  if (law == std::string_view::npos || key == std::string_view::npos || law > key) return std::string(bucket);
+  const std::string_view seen = bucket.substr(law, key - law);
+  const bool number = seen == "/fail/finite" || seen == "/fail/nonfinite";
+  return std::string(number ? "number" : seen) + std::string(bucket.substr(key));
+}
+
+}  // namespace
+
+bool is_known(const std::set<std::string>& buckets, std::string_view bucket) {
+  return std::ranges::any_of(
+      buckets, [wanted = without_law(bucket)](const std::string& known) { return without_law(known) == wanted; });
+}
 
 std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
   std::vector<KnownDefect> defects;

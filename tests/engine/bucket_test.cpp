@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "engine/known.hpp"
 #include "engine/triage.hpp"
 
 namespace attest::engine {
@@ -43,6 +46,35 @@ TEST(Bucket, NamesPredicatesAndNeverShapes) {
   EXPECT_EQ(plain, bucket("b=1 hq=1 hkv=1 lq=1 lk=3 d=5 dv=2 seed=77"));
   EXPECT_EQ(bucket("b=2 hq=4 hkv=2 lq=2 lk=3 causal=1 keep=half k_layout=bshd"),
             "policy-bound/fail/finite:fault:x:f32:causal+keep:batch+grouped+heads+lq<lk+strided-k");
+}
+
+TEST(Known, IsADefectUnderWhateverLaw) {
+  const std::set<std::string> known{"policy-bound/fail/finite:fault:x:f32:causal:none",
+                                    "guards/error/no-such-plan:fault:x:f32:none:none"};
+  for (const char* bucket :
+       {"policy-bound/fail/finite:fault:x:f32:causal:none", "single-key/fail/finite:fault:x:f32:causal:none",
+        "value-linearity/fail/nonfinite:fault:x:f32:causal:none", "layout/error/no-such-plan:fault:x:f32:none:none"})
+    EXPECT_TRUE(is_known(known, bucket)) << bucket;
+  for (const char* bucket :
+       {"policy-bound/fail/finite:fault:x:f32:causal:scale=0", "policy-bound/fail/finite:fault:x:f16:causal:none",
+        "policy-bound/fail/finite:fault:y:f32:causal:none", "guards/fail/memory:fault:x:f32:causal:none",
+        "guards/crash/killed:fault:x:f32:causal:none", "guards/error/no-memory:fault:x:f32:none:none",
+        "policy-bound/flaky/finite:fault:x:f32:causal:none"})
+    EXPECT_FALSE(is_known(known, bucket)) << bucket;
+}
+
+// Whose failures are whose is read off signatures, of those that nobody shrinks.
+TEST(Signature, TellsApartWhatBucketsTellOfTheScore) {
+  const FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
+  const auto signature = [&](const std::string& more) {
+    return signature_of(key, problem_from_text("b=1 hq=1 hkv=1 lq=3 lk=4 d=2 dv=2 causal=1 " + more));
+  };
+  const std::string plain = signature("");
+  for (const char* same : {"scale=0.125", "scale=2", "seed=5", "values=wide"})
+    EXPECT_EQ(signature(same), plain) << same;
+  const std::set<std::string> apart{plain, signature("scale=0"), signature("scale=-1"), signature("softcap=30"),
+                                    signature("scale=0 softcap=30")};
+  EXPECT_EQ(apart.size(), 5u);
 }
 
 TEST(Bucket, PathsBecomePortableNames) {
