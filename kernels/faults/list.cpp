@@ -45,6 +45,7 @@
   ENTRY(scores_overflow_f16)  \
   ENTRY(p_unnormalised_flush) \
   ENTRY(convert_truncates)    \
+  ENTRY(bits_dropped)         \
   ENTRY(exp_poor)             \
   ENTRY(query_floor)          \
   ENTRY(output_clamped)       \

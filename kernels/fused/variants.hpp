@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "kernels/fused/fused.hpp"
+#include "kernels/mma.hpp"
 #include "kernels/truncating.hpp"
 
 // Correct departures from CleanSteps, each with promises of its own. Faults may depart from them too.
@@ -69,6 +70,52 @@ struct TruncatingSteps : CleanSteps {
     truncating_add_weighted(call[Stage::pv], weights, open, count, values, padded(call.dv), call.dv, output);
   }
 };
+
+// Accumulators of both products that are tensor cores, of the generation that has `frac`: blocks of products, one onto the other.
+template <Index products, int frac>
+struct TensorCoreSteps : CleanSteps {
+  static constexpr bool wide = true;
+  static constexpr Mma mma{.block = products, .frac = frac, .out = MmaResult::f32, .only = true};
+  static void promise(Arithmetic& arithmetic) { arithmetic.mma = mma; }
+
+  static void dot(const Call& call, Format format, const double* q, const double* keys, Index width, double* dots) {
+    dot_in_blocks(mma, call, format, q, keys, width, dots);
+  }
+  static void weigh_values(const Call& call, const Piece&, const double* weights, const std::int32_t* open, Index count,
+                           const double* values, double* output) {
+    add_in_blocks(mma, call, weights, open, count, values, output);
+  }
+
+ protected:
+  static void dot_in_blocks(const Mma& how, const Call& call, Format format, const double* q, const double* keys,
+                            Index width, double* dots) {
+    const Index stride = padded(width);
+    if (!adds_blocks_in(how, format)) return dot_keys(format, q, keys, stride, call.d, width, dots);
+    const MmaUnit made(how, format, call[Stage::operand]);
+    std::fill_n(dots, stride, 0.0);
+    for (Index j = 0; j < width; ++j) dots[j] = made.chain(0, q, 1, keys + j, stride, call.d, products);
+  }
+  static void add_in_blocks(const Mma& how, const Call& call, const double* weights, const std::int32_t* open,
+                            Index count, const double* values, double* output) {
+    const Format format = call[Stage::pv];
+    const Index stride = padded(call.dv);
+    if (!adds_blocks_in(how, format))
+      return add_weighted(format, weights, open, count, values, stride, call.dv, output);
+    const MmaUnit made(how, format, call[Stage::operand]);
+    double weight[products], value[products];
+    for (Index at = 0; at < count; at += products) {
+      const Index here = std::min(products, count - at);
+      for (Index t = 0; t < here; ++t) weight[t] = weights[open[at + t]];
+      for (Index c = 0; c < call.dv; ++c) {
+        for (Index t = 0; t < here; ++t) value[t] = values[open[at + t] * stride + c];
+        output[c] = made.block(output[c], weight, 1, value, 1, here);
+      }
+    }
+  }
+};
+using VoltaSteps = TensorCoreSteps<4, 23>;
+using AmpereSteps = TensorCoreSteps<8, 24>;
+using HopperSteps = TensorCoreSteps<8, 25>;
 
 // Subnormal inputs and results are zero, as in code compiled for speed.
 struct FlushSteps : CleanSteps {

@@ -74,6 +74,8 @@ const Scenario scenarios[] = {
      with([](Problem& p) { p.softcap = 2; })},
     {"causal-off-by-one", with([](Problem& p) { p.causal = true; }), with([](Problem& p) { p.keep = Keep::prefix; })},
     {"pv-acc-f16", with([](Problem&) {}), with([](Problem& p) { p.keep = Keep::one, p.values = Values::integers; })},
+    {"bits-dropped", with([](Problem& p) { p.d = 256, p.lse = LseOutput::f32; }),
+     with([](Problem& p) { p.keep = Keep::one, p.values = Values::integers; })},
     {"query-floor", with([](Problem& p) { p.scale = 0.3, p.lse = LseOutput::f32; }),
      with([](Problem& p) { p.scale = 0.5, p.lse = LseOutput::f32; })},
     {"output-clamped", with([](Problem&) {}), with([](Problem& p) { p.values = Values::flat; })},

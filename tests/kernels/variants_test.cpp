@@ -95,6 +95,9 @@ TEST(Variants, PromiseWhatTheyDo) {
   expected.kappa = 3;
   EXPECT_EQ(promise("fused-truncating"), expected);
   expected = plain;
+  expected.mma = Mma{.block = 8, .frac = 24, .out = MmaResult::f32, .only = true};
+  EXPECT_EQ(promise("fused-ampere"), expected);
+  expected = plain;
   expected.flush_to_zero = true;
   EXPECT_EQ(promise("fused-flush"), expected);
   expected = plain;
