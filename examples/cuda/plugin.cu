@@ -63,12 +63,12 @@ std::string by_multiply_adds(bool far) {
       "normalise": ["after"], "sum_of": ["unrounded"], "splits_max": 16, "lse_merge": "flat"}})";
 }
 
-// Tensor cores: operands in TF32. Their sums are truncated, not rounded to nearest: kappa 3 covers that of every generation, so
-// it is more than this one needs. PTX leaves open what becomes of subnormal numbers and of NaN.
+// Tensor cores: operands in TF32. Their sums are cut, not rounded to nearest: from Ampere on, the first that has TF32, as this
+// says or finer. PTX leaves open what becomes of subnormal numbers and of NaN.
 constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "dtypes": ["f32"],
   "supports": {"bias_dtypes": ["same"], "dims": {"d": [1, 128, 1], "dv": [1, 128, 1]}},
   "contract": {
-    "policy": {"f32": "f32,operand=tf32"}, "kappa": 3, "flush_to_zero": true,
+    "policy": {"f32": "f32,operand=tf32"}, "mma": "ampere", "flush_to_zero": true,
     "empty_row": "zero", "masked_unread": "beyond_length",
     "exp_ulp": 2.5, "exp2": false, "fold": "none", "lazy": 0, "kv_tile_min": 32, "key_order": "ascending",
     "normalise": ["after"], "sum_of": ["unrounded"], "splits_max": 1, "lse_merge": "none"}})";

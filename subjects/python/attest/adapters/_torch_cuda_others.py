@@ -16,12 +16,14 @@ class CudaExplicit(Explicit):
 
 
 class CudaCompiled(ExplicitCompiled):
+    times = {"plan_ms": 1500, "warm_up_ms": 10000}
     contract = generous(ExplicitCompiled.dtypes)
 
 
 class CudaFlex(FlexCompiled):
     """Under torch.compile, as it is meant to run. Here it gives a log-sum-exp, which it does not on the CPU."""
 
+    times = {"plan_ms": 3000, "warm_up_ms": 20000}
     contract = generous(FlexCompiled.dtypes)
     supports = {"lse": True}
     forms = Flex.forms | FlexCompiled.forms
