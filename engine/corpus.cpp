@@ -318,8 +318,20 @@ Problem portable_problem(Problem problem) {
   return problem;
 }
 
+// What a subject said, without the files that this machine keeps of it: "(at kernel.py:12, traceback in /tmp/t.txt)" is the
+// place alone, "(more in worker.log)" is nothing.
+std::string portable_reason(std::string reason) {
+  for (const std::string_view file : {", traceback in ", " (traceback in ", " (more in "}) {
+    const std::size_t begin = reason.rfind(file), end = reason.find(')', begin);
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    reason.erase(begin, end - begin + (file.front() == ',' ? 0 : 1));
+  }
+  return reason;
+}
+
 Entry portable_entry(Entry entry, const fs::path& folder) {
   entry.problem = portable_problem(std::move(entry.problem));
+  entry.reason = portable_reason(std::move(entry.reason));
   entry.subject_file = portable_file(entry.subject_file, folder);
   if (entry.subject_b) entry.subject_b->file = portable_file(entry.subject_b->file, folder);
   return entry;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
@@ -11,6 +12,19 @@ namespace attest::report {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// A line on sums that are judged as those of tensor cores, of each dtype; nothing for a subject without.
+std::string tensor_cores(const SubjectInfo& info) {
+  std::string dtypes;
+  for (const Format dtype : info.dtypes) {
+    const auto mma = info.contract(dtype).arithmetic.mma;
+    if (!mma) continue;
+    const auto object = to_json(*mma);
+    dtypes += fmt::format("{}{} {}/{}/{}{}", dtypes.empty() ? "" : ", ", name(dtype), mma->block, mma->frac,
+                          object["out"].get<std::string>(), mma->only ? "/only" : "");
+  }
+  return dtypes.empty() ? "" : fmt::format("sums are judged as those of tensor cores (contract: mma): {}\n", dtypes);
+}
 
 class Terminal : public engine::Observer {
  public:
@@ -30,6 +44,7 @@ class Terminal : public engine::Observer {
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
     if (!info.policy_declared && !campaign.policy)
       say(std::string(campaign.subject_b ? undeclared_policies : undeclared_policy));
+    say(tensor_cores(info));
   }
 
   void on_progress(const engine::Progress& progress) override {

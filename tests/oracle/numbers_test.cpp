@@ -16,6 +16,7 @@ namespace {
 
 using namespace testing;  // the values
 
+using emulator::Blocks;
 using emulator::Error;
 using emulator::Merge;
 using emulator::Normalise;
@@ -67,6 +68,24 @@ const Freedom freedoms[] = {
      {"f32", whole},
      "lk=256 d=1 dv=2 scale=1 lse=f64",
      [](Variant& kernel) { kernel.truncate_sum = true; },
+     one_heavy_key},
+    {"mma, scores",
+     {"f32", R"({"mma":"volta"})"},
+     {"f32", "{}"},
+     "lk=2 d=64 dv=4 scale=1 bias=zero",
+     [](Variant& kernel) { kernel.blocks_qk = Blocks::chained; },
+     long_sums},
+    {"mma, values",
+     {"f32,softmax=f64", R"({"mma":"volta","kv_tile_min":1024,"lse_merge":"none"})"},
+     {"f32,softmax=f64", whole},
+     "lk=256 d=1 dv=2 scale=1",
+     [](Variant& kernel) { kernel.blocks_pv = Blocks::chained; },
+     one_heavy_key},
+    {"mma, row sum",
+     {"f32", R"({"mma":"volta","kv_tile_min":1024,"lse_merge":"none"})"},
+     {"f32", whole},
+     "lk=256 d=1 dv=2 scale=1 lse=f64",
+     [](Variant& kernel) { kernel.blocks_sum = Blocks::chained; },
      one_heavy_key},
     {"flush_to_zero, inputs",
      {"f16", R"({"flush_to_zero":true})"},

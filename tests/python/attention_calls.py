@@ -125,8 +125,8 @@ def battery(dtype, **more):
 
 
 def in_an_arena(c, shift=0):
-    """The tensors of a call in one memory as attest lays them out: 256 poisoned bytes around each, `shift` elements off a multiple of
-    256. Returns that memory."""
+    """The tensors of a call in one memory as attest lays them out: 256 poisoned bytes around each, `shift` elements off a multiple
+    of 256. Returns that memory."""
     given = {name: getattr(c, name) for name in TENSORS if getattr(c, name) is not None}
     reach = lambda view: sum((n - 1) * s for n, s in zip(view.shape, view.strides)) + view.itemsize if view.size else 0
     rooms = {name: (reach(view) + 3 * 256 + 255) // 256 * 256 for name, view in given.items()}

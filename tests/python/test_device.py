@@ -16,6 +16,7 @@ import torch
 
 from attention_calls import BOTTOM_RIGHT, POISON, call, far, in_an_arena, script_output, stored
 from attest import subject
+from attest import device as devices
 from attest.device import DeviceArrays, OutOfOrder
 from attest.function import REGISTRY
 from attest.protocol import Broken
@@ -158,6 +159,32 @@ class Device(unittest.TestCase):
                 moved.attention(c)
                 want = c.out if dtype != "bf16" else (c.out.astype(np.uint32) << 16).view(np.float32)
                 np.testing.assert_array_equal(script_output(source, c), want)
+
+
+class TensorCores(unittest.TestCase):
+    """The contract of a kernel on a device has the generation's own sums, unless it says how they are rounded."""
+
+    def test_each_generation_has_a_name(self):
+        expected = {(7, 0): "volta", (7, 5): "turing", (8, 0): "ampere", (8, 9): "ada", (9, 0): "hopper", (10, 0): "blackwell",
+                    (12, 0): "blackwell", (6, 1): None, (99, 0): None}
+        self.assertEqual({capability: devices.mma_of(capability) for capability in expected}, expected)
+
+    def test_a_contract_that_does_not_say_how_sums_are_rounded_gets_it(self):
+        self.assertEqual(devices.with_mma({"policy": "f16"}, (8, 0)), {"policy": "f16", "mma": "ampere"})
+
+    def test_a_contract_that_says_more_stays_as_it_is(self):
+        for contract in ({"kappa": 1}, {"mma": "volta"}):
+            self.assertEqual(devices.with_mma(contract, (9, 0)), contract)
+
+    def test_without_tensor_cores_nothing_is_added(self):
+        for capability in (None, (6, 1)):
+            self.assertEqual(devices.with_mma({}, capability), {})
+
+    def test_a_subject_on_a_device_is_described_with_it(self):
+        moved = declared(attention, device="cpu", contract={"policy": "f32"})
+        self.assertEqual(moved.describe()["contract"], {"policy": "f32"})
+        moved.arrays.capability = (9, 0)
+        self.assertEqual(moved.describe()["contract"], {"policy": "f32", "mma": "hopper"})
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from .protocol import Unsupported
 class HostArrays:
     """Arrays in the call's own memory: a call needs no place of its own."""
 
+    capability = None  # of a device of NVIDIA's
+
     def prepare(self):
         """What a life does before its first call."""
 

@@ -16,6 +16,25 @@ GUARD = 256  # bytes that surely lie around each tensor; addresses are kept modu
 _PATIENCE = 120  # s, until a device has said what it is
 
 
+# By compute capability, the generation whose block products docs/bounds.md knows: the name that a contract's `mma` takes.
+GENERATIONS = {(7, 0): "volta", (7, 2): "volta", (7, 5): "turing", (8, 0): "ampere", (8, 6): "ampere", (8, 7): "ampere",
+               (8, 9): "ada", (9, 0): "hopper", (10, 0): "blackwell", (10, 3): "blackwell", (12, 0): "blackwell",
+               (12, 1): "blackwell"}
+
+
+def mma_of(capability):
+    """The `mma` of a contract for NVIDIA's (major, minor), as torch.cuda.get_device_capability() gives it, or None: a generation
+    without tensor cores, or one that nobody has measured."""
+    return GENERATIONS.get(tuple(capability))
+
+
+def with_mma(contract, capability):
+    """The contract of a kernel on a device of that capability: one that does not say how sums are rounded gets the generation's
+    own way."""
+    mma = None if capability is None or "mma" in contract or "kappa" in contract else mma_of(capability)
+    return {**contract, "mma": mma} if mma else contract
+
+
 class OutOfOrder(Exception):
     """The result was not there when the caller's stream was done."""
 

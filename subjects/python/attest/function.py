@@ -6,7 +6,7 @@ import numpy as np
 
 from . import function_script
 from .arrays import NumpyArrays, TorchArrays
-from .device import DeviceArrays
+from .device import DeviceArrays, with_mma
 from .protocol import Unsupported
 
 REGISTRY = []  # what the decorator has seen, in order
@@ -61,7 +61,7 @@ class FunctionSubject:
         supports["scale"] = "any" if "scale" in takes else "default"
         supports["gqa"] = False  # no parameter shows it: declare it with supports={"gqa": True}
         return {"ops": ["attention"], "dtypes": self.dtypes, "supports": {**supports, **self.declared},
-                "contract": self.contract, "documents": self.documents, **self.times}
+                "contract": with_mma(self.contract, self.arrays.capability), "documents": self.documents, **self.times}
 
     def prepare(self):
         self.arrays.prepare()

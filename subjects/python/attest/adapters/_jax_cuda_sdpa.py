@@ -4,7 +4,8 @@ Documents: those of _jax_sdpa.py and _jax_explicit.py, and the docstring of jax.
 are in tensorfloat32 by default. How the rest is read:
 - implementation="cudnn": "Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not
   supported.": a ValueError and a NotImplementedError are that exception; what XLA raises is not.
-Nothing else is said on precision: exp and subnormals are read as on the CPU.
+Nothing else is said on precision: sums are read as those of tensor cores that have that type, from Ampere on; exp and subnormals are
+read as on the CPU.
 """
 
 from attest import Unsupported
@@ -29,7 +30,7 @@ class OnCuda:
 
     adapter = "jax-cuda"
     times = {"plan_ms": 1500, "warm_up_ms": 5000}
-    contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}}
+    contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}, "mma": "ampere"}
 
 
 class CudaSdpa(OnCuda, Sdpa):
@@ -49,7 +50,7 @@ class Cudnn(CudaSdpa):
 
     dtypes = ("f16", "bf16")
     documents = Sdpa.documents
-    contract = {"flush_to_zero": True}
+    contract = {"flush_to_zero": True, "mma": "ampere"}
 
     def run(self, asked, said):
         try:

@@ -6,7 +6,7 @@ import torch
 
 from attest import Refused, Unsupported
 from attest.arrays import TorchArrays
-from attest.device import DeviceArrays, breaks_the_device
+from attest.device import DeviceArrays, breaks_the_device, with_mma
 
 from . import _masks
 from ._documents import citing
@@ -44,7 +44,8 @@ def describe(subject, supports, contract, dtypes=tuple(TYPES)):
         "strides": "any", "forms": subject.offered(),
     }
     return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": contract, "documents": subject.quoted(citing(RELEASE)), **subject.times}
+            "contract": with_mma(contract, subject.arrays.capability), "documents": subject.quoted(citing(RELEASE)),
+            **subject.times}
 
 
 class Subject(Formed):

@@ -1,5 +1,5 @@
-"""Attention written out, under torch.compile, and flex_attention on a GPU of NVIDIA's: Inductor writes Triton for both, which takes
-seconds a function and kind of shape.
+"""Attention written out, under torch.compile, and flex_attention on a GPU of NVIDIA's: Inductor writes Triton for both, which
+takes seconds a function and kind of shape.
 
 Documents: those of _torch_explicit.py, _torch_flex.py and _torch_compile.py. On precision there is
 https://docs.pytorch.org/docs/2.11/notes/cuda.html: "allow_fp16_reduced_precision_reduction" and its likes for bfloat16 are on by

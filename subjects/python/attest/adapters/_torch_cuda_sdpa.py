@@ -3,8 +3,8 @@
 Documents: those of _torch_sdpa.py, of the same function; for this device, how they are read besides:
 - which calls a backend takes: "Each of the fused kernels has specific input limitations." and "In the event that a fused
   implementation is not available, a warning will be raised with the reasons", which are in aten/src/ATen/native/transformers/cuda
-  of https://github.com/pytorch/pytorch/tree/v2.11.0, sdp_utils.cpp (page sdp_utils.cpp) and, of the operator behind flash, flash_api.cpp
-  (page flash_api.cpp): types, masks and widths that they name are not asked of that backend;
+  of https://github.com/pytorch/pytorch/tree/v2.11.0, sdp_utils.cpp (page sdp_utils.cpp) and, of the operator behind flash,
+  flash_api.cpp (page flash_api.cpp): types, masks and widths that they name are not asked of that backend;
 - precision: of the fused backends nothing is said; the math backend promises float32, as on the CPU, where
   torch.backends.cuda.matmul.allow_tf32 is at its default, False. Nothing is said of exp, for which fused kernels take the
   instruction ex2.approx.ftz.f32: 2 ulp and flushed subnormals by NVIDIA's PTX ISA.
@@ -37,7 +37,8 @@ _FORMS = {name: values for name, values in Sdpa.forms.items() if name != "rank"}
 
 def generous(dtypes):
     """What is promised of these types: 4 ulp hold ex2.approx and its argument; flushed subnormals are those of .ftz."""
-    return {"flush_to_zero": {dtype: True for dtype in dtypes if dtype != "f64"}} | ({"exp_ulp": {"f32": 4}} if "f32" in dtypes else {})
+    flushed = {"flush_to_zero": {dtype: True for dtype in dtypes if dtype != "f64"}}
+    return flushed | {"exp_ulp": {"f32": 4}} if "f32" in dtypes else flushed
 
 
 class CudaSdpa(Sdpa):

@@ -209,7 +209,8 @@ class FlashLse(Flash):
             raise Unsupported("the operator wants as many heads of keys as of queries, and Dv = D")
         mask = inputs.get("attn_mask")
         if mask is not None and mask.dtype == torch.bool:
-            inputs["attn_mask"] = torch.zeros(mask.shape, dtype=TYPES[call.dtype], device=mask.device).masked_fill_(~mask, float("-inf"))
+            zeros = torch.zeros(mask.shape, dtype=TYPES[call.dtype], device=mask.device)
+            inputs["attn_mask"] = zeros.masked_fill_(~mask, float("-inf"))
         return inputs
 
     def script(self, call, beside=None):

@@ -1,7 +1,7 @@
 """Subjects torch-cuda:NAME: the attention of PyTorch on a GPU of NVIDIA's.
 
-The contracts, with the sentences of the documents they come from, are in _torch_NAME.py and _torch_cuda_sdpa.py. Each call goes to
-the device in one copy, with its strides, its addresses modulo 256, its poison and its guards (attest.device).
+The contracts, with the sentences of the documents they come from, are in _torch_NAME.py and _torch_cuda_sdpa.py. Each call goes
+to the device in one copy, with its strides, its addresses modulo 256, its poison and its guards (attest.device).
 """
 
 from functools import partial
