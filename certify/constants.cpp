@@ -75,6 +75,11 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
       storage(contract.policy[Stage::storage]),
       output(contract.policy[Stage::output]) {
   const Ball magnitude = std::fabs(sigma);
+  operand_cut = how.mma && operand.format == Format::tf32;
+  if (operand_cut) {
+    operand.u = 2 * operand.u;
+    if (!flush) operand.eta = 2 * operand.eta;
+  }
   operand_rounds = loses(operand.format, storage);
   const bool operand_narrower = precision(operand.format) < precision(storage);
   u_operand = operand_narrower ? operand.u : Ball(0);

@@ -46,6 +46,7 @@ struct Constants {
   Format storage, output;
 
   // Section 1.
+  bool operand_cut;     // toward zero: tensor cores ignore the bits that tf32 has not
   bool operand_rounds;  // its format does not hold what storage does
   Ball u_operand;       // 0 unless it is narrower than storage
   Ball eta_operand;     // under flush-to-zero of storage too: inputs may be flushed as they are read

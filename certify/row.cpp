@@ -41,7 +41,7 @@ Row::Row(const Constants& c, const Contract& contract, const Inputs& inputs, std
   }
   if (keys.empty() || kind == RowKind::must_be_nan || kind == RowKind::undetermined) return;
   weigh(c, inputs.k.shape()[2]);
-  if (kind == RowKind::ordinary && contract.lazy_nats() == 0) find_tops(c);
+  if (kind == RowKind::ordinary && contract.lazy_nats() == 0 && !c.operand_cut) find_tops(c);
   const Ball infinite = Ball(std::numeric_limits<double>::max()) + 0x1p970;  // once it is rounded
   if (may_reach(abs(z_max), infinite))
     leave_undetermined("the largest score is past the range of double");

@@ -138,9 +138,13 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
 
   operand_rounds = loses(operand, storage);
   operand_flushes = operand_rounds || flush;
-  u_operand = narrower(operand, storage) ? of.u(operand) : 0;
+  // Tensor cores ignore the bits that tf32 has not.
+  operand_cut = arithmetic.mma && operand == Format::tf32;
+  const double u_entered_once = (operand_cut ? 2 : 1) * of.u(operand);
+  const double eta_entered_once = (operand_cut && !flush ? 2 : 1) * of.eta(operand, flush);
+  u_operand = narrower(operand, storage) ? u_entered_once : 0;
   // Inputs may be flushed as they are read, in their own format.
-  eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : of.eta(operand);
+  eta_operand = flush ? std::max(smallest_normal(operand), smallest_normal(storage)) : eta_entered_once;
   overflow_operand = of.overflow(operand);
   eta_acc = of.truncated_eta(acc, arithmetic);
   overflow_acc = of.overflow(acc);
@@ -184,8 +188,8 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   scaled_overflow = overflow_scale / (1 + compounded(2, u_scale));
   // A narrower operand rounds any q and k: that is counted already.
   const bool entering_loses = loses(operand, scaling) && !narrower(operand, storage);
-  u_entering = entering_loses && narrower(operand, scaling) ? of.u(operand) : 0;
-  eta_of_entering = entering_loses ? of.eta(operand, flush) : 0;
+  u_entering = entering_loses && narrower(operand, scaling) ? u_entered_once : 0;
+  eta_of_entering = entering_loses ? eta_entered_once : 0;
   entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + compounded(4, u_scale));
   const int weight_bits = std::min(precision(weights), precision(operand));
   const int value_bits = std::min(precision(operand), precision(storage));
@@ -199,10 +203,10 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   // The weights are rounded to their own format and then to the operand's: once, if those are the same.
   const bool narrow_weights = loses(weights, softmax), enter_rounded = loses(operand, weights) || u_operand > 0;
   u_weights = (narrower(weights, softmax) ? of.u(weights) : 0) +
-              std::max(u_operand, narrower(operand, weights) ? of.u(operand) : 0);
+              std::max(u_operand, narrower(operand, weights) ? u_entered_once : 0);
   weights_round = narrow_weights || enter_rounded;
   per_unit_weight = narrow_weights && enter_rounded ? 3 : 1;
-  eta_weights = (narrow_weights || flush ? of.eta(weights, flush) : 0) + (enter_rounded ? of.eta(operand, flush) : 0);
+  eta_weights = (narrow_weights || flush ? of.eta(weights, flush) : 0) + (enter_rounded ? eta_entered_once : 0);
   log_overflow_weights = std::log(std::min(of.overflow(weights), of.overflow(operand)));
   u_pv = kappa * of.u(pv);
   u_sum = kappa > 1 ? -std::log1p(-kappa * u_softmax) : u_softmax;  // to nearest, a result is at least x / (1 + u)

@@ -59,6 +59,7 @@ struct ScoreNumbers {
   Format score_format, softmax_format;
   double u_entering, eta_of_entering;  // of the operand's format, where that loses what the scale's holds
   bool operand_rounds;                 // to the operand format, what storage holds
+  bool operand_cut;                    // toward zero
   bool operand_flushes;                // that, or flush-to-zero: absolute errors arise on entering a product
   bool softcap_before_bias;
 };

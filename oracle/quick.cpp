@@ -29,7 +29,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   after_ = how.normalise_after && how.sum_of_unrounded;
   before_ = how.divides_first();
   sum_rounded_only_ = !after_ && !before_;
-  spared_ = after_ && !before_ && m.lazy == 0 ? m.u_weights : 0;
+  spared_ = after_ && !before_ && m.lazy == 0 && !m.operand_cut ? m.u_weights : 0;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
   // With directed rounding, what may overflow is not judged, which takes the full formulas to say.
   if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1 || call.d < 1 ||

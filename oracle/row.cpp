@@ -226,7 +226,9 @@ void Row::weigh(const Call& call, double records) {
 void Row::find_tops(const Numbers& m) {
   tops.clear();
   top_off = infinity;
-  if (kind != RowKind::ordinary || m.lazy > 0 || m.u_weights == 0 || m.rounding != RoundingMode::nearest) return;
+  if (kind != RowKind::ordinary || m.lazy > 0 || m.u_weights == 0 || m.operand_cut ||
+      m.rounding != RoundingMode::nearest)
+    return;
   double least_top = -infinity;
   for (std::size_t t = 0; t < keys.size(); ++t) least_top = std::max(least_top, z[t] - e[t]);
   const double apart = z_max + g - least_top + 0x1p-50 * z_top;  // the last, for this program's own rounding

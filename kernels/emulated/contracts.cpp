@@ -69,6 +69,7 @@ Contract draw_mma_contract(const Policy& policy, int variant) {
     declaration["mma"] = "2/24/f32";
   Contract contract = contract_from_json(declaration, policy);
   contract.empty_row = EmptyRow::zero;
+  if (variant % 3 == 1 && policy[Stage::storage] == Format::f32) contract.policy.set(Stage::operand, Format::tf32);
   return contract;
 }
 
@@ -96,7 +97,8 @@ Contract tightened(Contract contract, const Variant& variant) {
   a.fold_sqrt = variant.scale_on == ScaleOn::square_roots;
   if (variant.in_octaves && !a.fold_k && !a.fold_sqrt) a.fold_q = true;
   a.lazy = variant.lazy;
-  if (variant.blocks_qk == Blocks::none && variant.blocks_pv == Blocks::none && variant.blocks_sum == Blocks::none)
+  if (!variant.cut_operands && variant.blocks_qk == Blocks::none && variant.blocks_pv == Blocks::none &&
+      variant.blocks_sum == Blocks::none)
     a.mma.reset();
   a.sum_of_rounded = variant.sum_of_rounded && variant.normalise != Normalise::before;
   a.sum_of_unrounded = !a.sum_of_rounded;

@@ -82,9 +82,7 @@ class Kernel {
     const double gap = m_.round(softmax_, from - to);
     return base_two() ? m_.exp(exponent(gap), true) : m_.exp(gap, false);
   }
-  [[nodiscard]] double entering(double weight) const {
-    return m_.round(Stage::operand, m_.round(Stage::weights, weight));
-  }
+  [[nodiscard]] double entering(double weight) const { return m_.operand(m_.round(Stage::weights, weight)); }
   [[nodiscard]] double log(double x) const {
     return m_.round(softmax_, softmax_ == Format::f64 ? static_cast<double>(logl(x)) : std::log(x));
   }
@@ -302,13 +300,13 @@ void run(const Inputs& in, const Contract& contract, const Variant& variant, Ten
   const double to_unit = octaves ? log2_e : 1, bias_unit = m.round(Stage::scale, to_unit);
   const double rounded_scale = m.round(Stage::scale, scale * to_unit),
                root = m.round(Stage::scale, std::sqrt(std::fabs(scale) * to_unit));
-  const auto enter = [&](double x) { return m.round(Stage::operand, m.round(Stage::storage, x)); };
+  const auto enter = [&](double x) { return m.operand(m.round(Stage::storage, x)); };
   const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);
   const auto scaled_in = [&](double x, ScaleOn here) {
     if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
     const double scaled =
         m.round(Stage::scale, m.round(Stage::storage, x) * (variant.scale_on == here ? rounded_scale : root));
-    return narrow || variant.round_scaled ? m.round(Stage::operand, scaled) : scaled;
+    return narrow || variant.round_scaled ? m.operand(scaled) : scaled;
   };
   const auto softcapped = [&](double x) {
     if (!(in.softcap > 0)) return x;

@@ -48,6 +48,7 @@ struct Variant {
   // Of accumulators that are tensor cores, by the contract: which sums are made of blocks, and of how many of the contract's.
   Blocks blocks_qk = Blocks::none, blocks_pv = Blocks::none, blocks_sum = Blocks::none;
   Index blocks_at_once = 1;
+  bool cut_operands = false;                // to tf32, toward zero
   Direction rounding = Direction::nearest;  // of every operation; never drawn
   bool round_scaled = false;                // to the operand's format, a q or k that carries the scale
   bool store_unscaled = false;  // the dot product goes to the score's format, and the scaled score only with a bias

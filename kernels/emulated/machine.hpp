@@ -12,6 +12,7 @@
 #include "core/rng.hpp"
 #include "kernels/emulated/emulator.hpp"
 #include "kernels/mma.hpp"
+#include "kernels/truncating.hpp"
 
 namespace attest::emulator {
 
@@ -25,6 +26,11 @@ class Machine {
 
   [[nodiscard]] double round(Format f, double x) const { return flushed(f, directed(f, x)); }
   [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
+  // What enters a product.
+  [[nodiscard]] double operand(double x) const {
+    const Format f = contract_.policy[Stage::operand];
+    return variant_.cut_operands ? flushed(f, kernels::truncated(f, x)) : round(f, x);
+  }
   // Results inside an accumulator, which may truncate.
   [[nodiscard]] double accumulate(Format f, double x) const {
     if (!truncates_ || f == Format::f64 || !std::isfinite(x)) return round(f, x);

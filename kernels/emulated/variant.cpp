@@ -65,6 +65,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
       if (a.mma->only && (*blocks == Blocks::none || *blocks == Blocks::half)) *blocks = Blocks::chained;
     constexpr Index times[] = {1, 1, 2, 4};
     v.blocks_at_once = times[pick(4)];
+    v.cut_operands = contract.policy[Stage::operand] == Format::tf32 && pick(2) != 0;
   }
   return v;
 }

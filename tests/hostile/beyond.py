@@ -27,6 +27,11 @@ def cases():
     yield ("tanh absolute", "f32", {"tanh_ulp": 1}, {"tanh_side": "up", "tanh_ulp": 1},
            {"tanh_absolute": 1, "tanh_ulp": 1000}, "softcap > 0 && " + SMALL)
     yield "kappa", "f16-acc16", {}, {}, {"product": "forward+truncate", "dot": "forward+truncate"}, "d <= 4 && lk >= 64"
+    ampere = {"dot": "forward+blocks:8:24:23:chained:busy:0", "product": "forward+blocks:8:24:23:chained:busy:0"}
+    less = {what: words.replace(":24:", ":20:") for what, words in ampere.items()}
+    yield "mma, bits", "f32", {"mma": "8/24/f32/only"}, ampere, less, "d <= 4 && lk >= 64"
+    rounder = {what: words.replace(":23:", ":13:") for what, words in ampere.items()}
+    yield "mma, result", "f32", {"mma": "8/24/f32/only"}, ampere, rounder, "lk <= 8 && d >= 8"
     yield "lazy", "f16-softmax16", {}, {"tile": 1}, {"keep_shift": 1, "lazy": 11}, "lk >= 4 && d <= 8"
     yield "fold", "f32,scale=bf16", {}, {}, {"fold": "q"}, "d >= 2 && lk <= 8"
     yield "exp2", "f16-acc16", {"fold": ["q"]}, {}, {"power": "folded"}, "bias == lowest && softcap == 0 && " + SMALL

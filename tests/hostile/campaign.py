@@ -91,7 +91,7 @@ def main():
     parser.add_argument("--policy", action="append", help="only these")
     parser.add_argument("--assume", default=None)
     parser.add_argument("--without", default="",
-                        help="of div, kappa, before, subnormals: what is left plain, to look behind a finding")
+                        help="of div, kappa, mma, before, subnormals: what is left plain, to look behind a finding")
     parser.add_argument("--findings", default=None, help="a file for lines of JSON")
     options = parser.parse_args()
 

@@ -60,6 +60,32 @@ def draw_summation(random, kappa, sorted_):
     return order + ("+truncate" if kappa >= 3 and random.random() < 0.8 else "")
 
 
+FRACTION = {"f32": 23, "e8m13": 13, "f16": 10}
+GENERATIONS = {"volta": (4, 23, "f32"), "turing": (8, 24, "f32"), "ampere": (8, 24, "f32"), "hopper": (8, 25, "f32"),
+               "blackwell": (8, 25, "f32"), "ada-fp8": (16, 13, "e8m13"), "hopper-fp8": (32, 13, "e8m13"), "cdna3": (4, 24, "f32")}
+
+
+def draw_mma(random, stages):
+    """What a contract says of tensor cores, and (block, frac, out, only) of it."""
+    if random.random() < 0.6:
+        name = random.choice(sorted(GENERATIONS))
+        return name, GENERATIONS[name] + (False,)  # in f32 a contract's blocks are no larger
+    outs = ["f32", "f32", "e8m13"] + (["f16", "f16"] if stages["qk"] == stages["pv"] == "f16" else [])
+    block, frac, out = random.choice([1, 2, 3, 4, 8, 16]), random.randint(4, 35), random.choice(outs)
+    only = random.random() < 0.5
+    return {"block": block, "frac": frac, "out": out, "only": only}, (block, frac, out, only)
+
+
+def draw_blocks(random, mma, must):
+    """A summation's blocks: at least as large as the contract's."""
+    block, frac, out, only = mma
+    if not (must and only) and random.random() < 0.2:
+        return ""
+    joining = random.choice(["chained", "apart"] if must and only else ["chained", "apart", "some"])
+    return (f"+blocks:{block * random.choice([1, 1, 1, 2, 4])}:{frac}:{FRACTION[out]}:{joining}:"
+            f"{random.choice(['idle', 'busy'])}:{random.choice([0, 0, 1, 6])}")
+
+
 def draw_trial(random, policies, mixed=False, without=()):
     contract, scheme = {}, {}
     contract["policy"], stages = draw_policy(random, policies, mixed)
@@ -87,12 +113,15 @@ def draw_trial(random, policies, mixed=False, without=()):
     kappa = 1 if "kappa" in without else random.choice([1, 1, 1, 3])
     if kappa != 1:
         contract["kappa"] = kappa
+    mma = None
+    if kappa == 1 and "mma" not in without and random.random() < 0.4:
+        contract["mma"], mma = draw_mma(random, stages)
     flush = random.random() < 0.2
     if flush:
         contract["flush_to_zero"] = True
         scheme["flush"] = sum(bit for bit in FLUSHES.values() if random.random() < 0.5)
     # The statistical tiers take orders and functions that look at the numbers for none of theirs, and are silent here.
-    looks = flush or kappa != 1
+    looks = flush or kappa != 1 or mma is not None
     by_value = looks and deterministic is None
 
     # Functions.
@@ -147,6 +176,9 @@ def draw_trial(random, policies, mixed=False, without=()):
     scheme["dot"] = draw_summation(random, kappa, freely)
     scheme["sum"] = draw_summation(random, kappa, by_scores)
     scheme["product"] = draw_summation(random, kappa, freely or by_scores)
+    if mma:
+        for what in ("dot", "sum", "product"):
+            scheme[what] += draw_blocks(random, mma, what != "sum")
     if random.random() < 0.4:
         contract["sum_of"] = random.choice([["rounded"], ["unrounded"], ["rounded", "unrounded"]])
     scheme["sum_rounded"] = int(random.choice(contract.get("sum_of", ["rounded", "unrounded"])) == "rounded")

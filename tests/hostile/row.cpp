@@ -40,9 +40,10 @@ Attention::Attention(const Scheme& scheme, const Options& options)
       options_(options),
       power_(scheme.power),
       fold_(scheme.fold),
-      dot_(scheme.dot, scheme.qk, wide_operands(scheme), (scheme.flush & flush_sums) != 0),
-      sum_(scheme.sum, scheme.softmax, false, (scheme.flush & flush_sums) != 0),
-      product_(scheme.product, scheme.pv, scheme.operand.precision > 26, (scheme.flush & flush_sums) != 0) {
+      dot_(scheme.dot, scheme.qk, wide_operands(scheme), (scheme.flush & flush_sums) != 0, scheme.operand.least),
+      sum_(scheme.sum, scheme.softmax, false, (scheme.flush & flush_sums) != 0, scheme.operand.least),
+      product_(scheme.product, scheme.pv, scheme.operand.precision > 26, (scheme.flush & flush_sums) != 0,
+               scheme.operand.least) {
   // The unscaled score goes straight to the exponential only where nothing stands between.
   if (power_ == Power::unscaled && (options.softcap > 0 || options.has_bias)) power_ = Power::fused;
   if (power_ == Power::folded && options.softcap > 0) power_ = Power::both;

@@ -56,7 +56,22 @@ Side side_of(const std::string& key, const std::string& value) {
   return one_of<Side>(key, value, {"nearest", "up", "down", "alternate", "hashed", "mean"});
 }
 
-/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value; then +fma and +truncate.
+/// 8:24:23:apart:idle:5 -- products, fraction bits, those of the result, how they join, zeros between, the exponent of zeros.
+Blocks blocks_of(const std::string& key, const std::string& value) {
+  std::istringstream pieces(value);
+  std::string size, frac, fraction, joining, idle, below;
+  for (std::string* piece : {&size, &frac, &fraction, &joining, &idle, &below}) std::getline(pieces, *piece, ':');
+  Blocks blocks;
+  blocks.size = integer(key, size);
+  blocks.frac = static_cast<int>(integer(key, frac));
+  blocks.fraction = static_cast<int>(integer(key, fraction));
+  blocks.joining = one_of<Joining>(key, joining, {"chained", "apart", "some"});
+  blocks.idle = idle == "idle";
+  blocks.below = static_cast<int>(integer(key, below));
+  return blocks;
+}
+
+/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value; then +fma, +truncate and +blocks:...
 Summation summation_of(const std::string& key, const std::string& value) {
   Summation summation;
   std::istringstream parts(value);
@@ -75,6 +90,8 @@ Summation summation_of(const std::string& key, const std::string& value) {
       summation.fma = true;
     else if (part == "truncate")
       summation.truncate = true;
+    else if (part.starts_with("blocks:"))
+      summation.blocks = blocks_of(key, part.substr(7));
     else
       refuse(key, value);
   }

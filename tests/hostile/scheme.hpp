@@ -17,12 +17,25 @@ enum class Merge { none, flat, chain };
 enum class Normalise { after, before, lse };
 enum class Empty { zero, nan, mean_v };
 
+/// How products reach a tensor core: one block onto the other, each by itself and their sums added up, or every third product by
+/// itself between the blocks.
+enum class Joining { chained, apart, some };
+
+struct Blocks {
+  std::int64_t size = 0;  // 0: no tensor core
+  int frac = 23, fraction = 23;
+  Joining joining = Joining::chained;
+  bool idle = false;  // a block of zeros before each
+  int below = 0;      // how far the exponent of a zero lies below that of the smallest normal result
+};
+
 struct Summation {
   Order order = Order::forward;
   std::int64_t lanes = 1;
   bool lanes_in_pairs = false;
   bool fma = false;
   bool truncate = false;
+  Blocks blocks;
 };
 
 struct Scheme {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "blocks.hpp"
 #include "format.hpp"
 #include "scheme.hpp"
 
@@ -15,15 +16,19 @@ namespace hostile {
 /// Sums of coefficient times row, column by column.
 class Summer {
  public:
-  /// `wide`: factors have more than 26 bits, so that their product is not exact in double.
-  Summer(const Summation& how, const Format& format, bool wide, bool flush)
-      : how_(how), format_(format), wide_(wide), flush_(flush) {
+  /// `wide`: factors have more than 26 bits, so that their product is not exact in double. `least_factor`: the exponent of their
+  /// smallest normal number.
+  Summer(const Summation& how, const Format& format, bool wide, bool flush, int least_factor)
+      : how_(how), format_(format), wide_(wide), flush_(flush), least_factor_(least_factor) {
     if (wide && !is_f64(format)) how_.fma = false;
+    // What a result of the unit does not hold is summed elsewhere.
+    if (is_f64(format) || (how.blocks.fraction == 10 && format.name != "f16")) how_.blocks.size = 0;
   }
 
   /// out[c] = start[c] + sum over t of coefficients[t] rows[t][c]; start may be null. No terms and no start: 0.
   void operator()(std::span<const double> coefficients, std::span<const double* const> rows, std::size_t width,
                   const double* start, double* out, std::size_t column) const {
+    if (how_.blocks.size > 0) return run_blocks(coefficients, rows, width, start, out, column);
     const bool plain = !how_.truncate && !how_.fma && !wide_ && !flush_;
     if (plain && format_.precision == 24)
       run([](double a, double b) { return static_cast<double>(static_cast<float>(a + b)); },
@@ -75,6 +80,39 @@ class Summer {
 
   double flushed(double value) const {
     return flush_ && std::fabs(value) < format_.normal ? std::copysign(0.0, value) : value;
+  }
+
+  void run_blocks(std::span<const double> coefficients, std::span<const double* const> rows, std::size_t width,
+                  const double* start, double* out, std::size_t column) const {
+    std::vector<std::size_t> terms(coefficients.size());
+    std::iota(terms.begin(), terms.end(), std::size_t{0});
+    sort(terms, coefficients, rows, column);
+    std::vector<std::size_t> together, singly;
+    for (std::size_t n = 0; n < terms.size(); ++n)
+      (how_.blocks.joining == Joining::some && n % 3 == 2 ? singly : together).push_back(terms[n]);
+    const auto size = static_cast<std::size_t>(how_.blocks.size);
+    const std::vector<Factors> zeros(size, Factors{0, 0});
+    std::vector<Factors> block;
+    for (std::size_t c = 0; c < width; ++c) {
+      double total = start != nullptr ? start[c] : 0;
+      const auto unit = [&](double so_far) {
+        return flushed(block_sum(how_.blocks, so_far, block, least_factor_, format_));
+      };
+      for (std::size_t at = 0, single = 0; at < together.size() || single < singly.size(); at += size) {
+        block.clear();
+        for (std::size_t n = at; n < std::min(at + size, together.size()); ++n)
+          block.push_back({coefficients[together[n]], rows[together[n]][c]});
+        if (how_.blocks.idle) total = flushed(block_sum(how_.blocks, total, zeros, least_factor_, format_));
+        if (how_.blocks.joining == Joining::apart)
+          total = sum(total, unit(0));
+        else
+          total = unit(total);
+        for (std::size_t end = std::min(single + size / 2 + 1, singly.size()); single < end; ++single)
+          total = how_.fma ? fused_term(coefficients[singly[single]], rows[singly[single]][c], total)
+                           : sum(total, times(coefficients[singly[single]], rows[singly[single]][c]));
+      }
+      out[c] = total;
+    }
   }
 
   template <class Add, class Times>
@@ -161,6 +199,7 @@ class Summer {
   Summation how_;
   Format format_;
   bool wide_, flush_;
+  int least_factor_;
 };
 
 }  // namespace hostile
