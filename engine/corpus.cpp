@@ -311,13 +311,6 @@ fs::path portable_file(const fs::path& whole, const fs::path& folder) {
   return near ? file.lexically_relative(base) : file.filename();
 }
 
-}  // namespace
-
-Problem portable_problem(Problem problem) {
-  problem.values_file = fs::path(problem.values_file).filename().string();
-  return problem;
-}
-
 // What a subject said, without the files that this machine keeps of it: "(at kernel.py:12, traceback in /tmp/t.txt)" is the
 // place alone, "(more in worker.log)" is nothing.
 std::string portable_reason(std::string reason) {
@@ -327,6 +320,13 @@ std::string portable_reason(std::string reason) {
     reason.erase(begin, end - begin + (file.front() == ',' ? 0 : 1));
   }
   return reason;
+}
+
+}  // namespace
+
+Problem portable_problem(Problem problem) {
+  problem.values_file = fs::path(problem.values_file).filename().string();
+  return problem;
 }
 
 Entry portable_entry(Entry entry, const fs::path& folder) {

@@ -204,6 +204,18 @@ TEST(Corpus, NoAbsolutePathIsWritten) {
   EXPECT_NE(to_file_text(far).find(R"("subject_file": "mine.py")"), std::string::npos);
 }
 
+TEST(Corpus, NoFileOfThisMachineIsNamedInWhatASubjectSaid) {
+  for (const auto& [said, written] : std::vector<std::pair<std::string, std::string>>{
+           {"ValueError: no (at kernel.py:12, traceback in /tmp/x/traceback-1.txt)", "ValueError: no (at kernel.py:12)"},
+           {"ValueError: no (traceback in /tmp/x/traceback-1.txt)", "ValueError: no"},
+           {"it ended (more in /tmp/x/logs/kernel.log)", "it ended"},
+           {"f(x) is (more or less) wrong", "f(x) is (more or less) wrong"}}) {
+    Entry entry = sample();
+    entry.reason = said;
+    EXPECT_EQ(portable_entry(entry, "/somewhere").reason, written);
+  }
+}
+
 TEST(Corpus, TheFileOfASubjectIsAPlainRelativePath) {
   const std::string at = R"("subject_version": "0.1.0",)";
   const auto with = [&](const std::string& file, const std::string& name = "kernel") {
