@@ -5,6 +5,7 @@ README.md quotes the sentence that grants each liberty.
 
 import json
 import math
+from random import Random
 
 STAGES = ("storage", "operand", "scale", "qk", "score", "softcap", "softmax", "weights", "pv", "partial", "output")
 PRECISION = {"f16": 11, "bf16": 8, "tf32": 11, "f32": 24, "f64": 53}
@@ -113,9 +114,11 @@ def draw_trial(random, policies, mixed=False, without=()):
     kappa = 1 if "kappa" in without else random.choice([1, 1, 1, 3])
     if kappa != 1:
         contract["kappa"] = kappa
+    aside = Random()  # so that contracts without tensor cores stay what they were
+    aside.setstate(random.getstate())
     mma = None
-    if kappa == 1 and "mma" not in without and random.random() < 0.4:
-        contract["mma"], mma = draw_mma(random, stages)
+    if kappa == 1 and "mma" not in without and aside.random() < 0.4:
+        contract["mma"], mma = draw_mma(aside, stages)
     flush = random.random() < 0.2
     if flush:
         contract["flush_to_zero"] = True
@@ -178,7 +181,7 @@ def draw_trial(random, policies, mixed=False, without=()):
     scheme["product"] = draw_summation(random, kappa, freely or by_scores)
     if mma:
         for what in ("dot", "sum", "product"):
-            scheme[what] += draw_blocks(random, mma, what != "sum")
+            scheme[what] += draw_blocks(aside, mma, what != "sum")
     if random.random() < 0.4:
         contract["sum_of"] = random.choice([["rounded"], ["unrounded"], ["rounded", "unrounded"]])
     scheme["sum_rounded"] = int(random.choice(contract.get("sum_of", ["rounded", "unrounded"])) == "rounded")
