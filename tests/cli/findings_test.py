@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/findings/: each defect with a reproducer has a draft for its library's tracker, and each draft is of its reproducer.
+"""docs/findings/ and its gpu/: each defect with a reproducer has a draft for its library's tracker, and each draft is of its
+reproducer.
 Usage: findings_test.py [unittest argument...]"""
 import json
 import re
@@ -7,29 +8,30 @@ import unittest
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-FOLDER = DOCS / "findings"
+FOLDERS = {"findings.md": DOCS / "findings", "findings-gpu.md": DOCS / "findings" / "gpu"}  # by the page that tells of them
 
 
-def classes():
+def classes(name):
     """{id: what the page says after "Class:"}"""
-    page = (DOCS / "findings.md").read_text(encoding="utf-8")
+    page = (DOCS / name).read_text(encoding="utf-8")
     return {name: found.group(1) for name, text in re.findall(r"(?ms)^### (\S+)\n(.*?)(?=^### |\Z)", page)
             if (found := re.search(r"^Class: (.*)", text, re.M))}
 
 
 class Drafts(unittest.TestCase):
     def test_each_defect_with_a_reproducer_has_one(self):
-        said = classes()
-        for file in FOLDER.glob("*.json"):
-            with self.subTest(file.stem):
-                self.assertIn(file.stem, said, "docs/findings.md does not tell of it")
-                self.assertEqual(said[file.stem].startswith("defect"), file.with_suffix(".md").is_file(), said[file.stem])
+        for page, folder in FOLDERS.items():
+            said = classes(page)
+            for file in folder.glob("*.json"):
+                with self.subTest(page, entry=file.stem):
+                    self.assertIn(file.stem, said, "the page does not tell of it")
+                    self.assertEqual(said[file.stem].startswith("defect"), file.with_suffix(".md").is_file(), said[file.stem])
 
     def test_each_is_of_its_reproducer_and_quotes_a_document(self):
-        drafts = sorted(FOLDER.glob("*.md"))
+        drafts = [draft for folder in FOLDERS.values() for draft in sorted(folder.glob("*.md"))]
         self.assertGreater(len(drafts), 10)
         for draft in drafts:
-            with self.subTest(draft.stem):
+            with self.subTest(str(draft)):
                 text = draft.read_text(encoding="utf-8")
                 entry = json.loads(draft.with_suffix(".json").read_text(encoding="utf-8"))
                 self.assertIn(f"# problem: {entry['text']}", text)
