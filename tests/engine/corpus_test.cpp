@@ -206,7 +206,8 @@ TEST(Corpus, NoAbsolutePathIsWritten) {
 
 TEST(Corpus, NoFileOfThisMachineIsNamedInWhatASubjectSaid) {
   for (const auto& [said, written] : std::vector<std::pair<std::string, std::string>>{
-           {"ValueError: no (at kernel.py:12, traceback in /tmp/x/traceback-1.txt)", "ValueError: no (at kernel.py:12)"},
+           {"ValueError: no (at kernel.py:12, traceback in /tmp/x/traceback-1.txt)",
+            "ValueError: no (at kernel.py:12)"},
            {"ValueError: no (traceback in /tmp/x/traceback-1.txt)", "ValueError: no"},
            {"it ended (more in /tmp/x/logs/kernel.log)", "it ended"},
            {"f(x) is (more or less) wrong", "f(x) is (more or less) wrong"}}) {

@@ -128,17 +128,17 @@ TEST_P(AtACall, IsAResult) {
 
 INSTANTIATE_TEST_SUITE_P(
     Garbage, AtACall,
-    ::testing::Values(Garbage{"behaves", Where::both, ""}, Garbage{"reserved", Where::both, ""},
-                      Garbage{"self-wild", Where::both, ""}, Garbage{"version-empty", Where::both, ""},
-                      Garbage{"version-control", Where::both, ""}, Garbage{"version-no-utf8", Where::both, ""},
-                      Garbage{"function-wild", Where::host, "killed by SIGSEGV"},
-                      Garbage{"code-least", Where::both, "attention returned -2147483648, which is none of 0, 1, 2 and 3"},
-                      Garbage{"code-minus-one", Where::both, "attention returned -1, which is none of"},
-                      Garbage{"message-of-done-unterminated", Where::both,
-                              "returned 0, but its message is not terminated"},
-                      Garbage{"message-of-bytes", Where::both, "!\"#"}, Garbage{"call-written-over", Where::host, ""},
-                      Garbage{"shape-written-over", Where::host, ""}, Garbage{"close-throws", Where::both, ""},
-                      Garbage{"close-crashes", Where::host, ""}, Garbage{"close-hangs", Where::host, ""}),
+    ::testing::Values(
+        Garbage{"behaves", Where::both, ""}, Garbage{"reserved", Where::both, ""},
+        Garbage{"self-wild", Where::both, ""}, Garbage{"version-empty", Where::both, ""},
+        Garbage{"version-control", Where::both, ""}, Garbage{"version-no-utf8", Where::both, ""},
+        Garbage{"function-wild", Where::host, "killed by SIGSEGV"},
+        Garbage{"code-least", Where::both, "attention returned -2147483648, which is none of 0, 1, 2 and 3"},
+        Garbage{"code-minus-one", Where::both, "attention returned -1, which is none of"},
+        Garbage{"message-of-done-unterminated", Where::both, "returned 0, but its message is not terminated"},
+        Garbage{"message-of-bytes", Where::both, "!\"#"}, Garbage{"call-written-over", Where::host, ""},
+        Garbage{"shape-written-over", Where::host, ""}, Garbage{"close-throws", Where::both, ""},
+        Garbage{"close-crashes", Where::host, ""}, Garbage{"close-hangs", Where::host, ""}),
     name_of);
 
 }  // namespace

@@ -388,8 +388,8 @@ TEST_F(Python, APythonThatIsNotThereIsNamed) {
 
 TEST_F(Python, TheListedAdaptersAreThoseThatThereAre) {
   int tried = 0;
-  for (const std::string prefix : {"onnxruntime", "onnx", "torch", "torch-cuda", "openvino", "jax", "jax-cuda", "keras",
-                                   "paddle", "mlx"}) {
+  for (const std::string prefix :
+       {"onnxruntime", "onnx", "torch", "torch-cuda", "openvino", "jax", "jax-cuda", "keras", "paddle", "mlx"}) {
     if (!python_can_import(prefix.substr(0, prefix.find('-')))) continue;
     ++tried;
     std::string listed;

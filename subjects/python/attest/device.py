@@ -40,7 +40,8 @@ class OutOfOrder(Exception):
 
 
 class DeviceArrays(TorchArrays):
-    """Arrays on the device `name`, by torch's names. Nothing touches it before the first call: a process may fork until then."""
+    """Arrays on the device `name`, by torch's names. Nothing here opens it before prepare() or the first call: a process may fork
+    until then."""
 
     def __init__(self, name):
         super().__init__()
