@@ -26,7 +26,7 @@ from attention_calls import call, far, script_output, values
 
 try:
     need_compiler()
-except Exception as missing:
+except RuntimeError as missing:
     print(f"skipped: {missing}")
     sys.exit(125)
 

@@ -26,7 +26,7 @@ COMPILED = {
 }
 
 
-def need_compiler(device):
+def need_compiler(device=None):
     """Ends with PyTorch's sentence where it finds no C++ compiler, which kernels for the CPU take."""
     if device:
         return
