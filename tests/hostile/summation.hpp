@@ -74,7 +74,9 @@ class Summer {
   }
 
   double truncated(double value, double rest) const {
-    if (rest != 0 && std::isfinite(value) && value != 0 && (rest > 0) != (value > 0)) value = std::nextafter(value, 0);
+    // Near the end of the range the rest may be no number: then the value stays the nearest one, whatever its sign is.
+    const bool away = value > 0 ? rest < 0 : rest > 0;
+    if (away && std::isfinite(value) && std::isfinite(rest) && value != 0) value = std::nextafter(value, 0);
     return flushed(value);
   }
 
