@@ -20,7 +20,9 @@ class Formed:
         for form, value in pinned.items():
             if value not in words(self.forms[form]):
                 raise ValueError(f"{name}: {form} has no value {value!r}, it has {', '.join(words(self.forms[form]))}")
-        self.first = {form: words(values)[0] for form, values in self.forms.items()} | pinned
+        # One that a base class has and a subclass leaves out keeps its first value, too.
+        self.first = {form: words(values)[0] for kind in reversed(type(self).__mro__)
+                      for form, values in vars(kind).get("forms", {}).items()} | pinned
 
     def offered(self):
         return {} if self.pinned else self.forms

@@ -55,9 +55,6 @@ class CudaFlash(Flash):
     supports = {**_FUSED, **_NO_MASK, "dims": {"dv": "=d", "d": [1, 256, 1]}}
     forms = {name: _FORMS[name] for name in ("scale", "gqa")}
 
-    def said(self, call):
-        return {"rank": "4d", "mask": "given", "mask_type": "bool", "causal": "flag"} | super().said(call)
-
 
 class CudaFlashLse(FlashLse):
     """The operator behind it, which gives the log-sum-exp too and which no document describes. What the public function makes of
@@ -68,9 +65,6 @@ class CudaFlashLse(FlashLse):
     supports = {**FlashLse.supports, **_NO_MASK, "dims": {"dv": "=d", "d": [8, 256, 8]}}
     forms = {"scale": Sdpa.forms["scale"]}
     operator = "_scaled_dot_product_flash_attention"
-
-    def said(self, call):
-        return {"mask": "given", "causal": "flag"} | super().said(call)
 
     def inputs(self, call, place=HOST):
         inputs = super().inputs(call, place)
@@ -92,9 +86,6 @@ class CudaEfficient(Sdpa):
     supports = {**_FUSED, "gqa": False, "dims": {"d": [4, None, 4], "dv": [4, None, 4]}}
     forms = {name: values for name, values in _FORMS.items() if name != "gqa"}
 
-    def said(self, call):
-        return {"rank": "4d", "gqa": "as_needed"} | super().said(call)
-
 
 class CudaCudnn(Sdpa):
     """The attention of cuDNN, which plans each shape anew, of heads of up to 256 numbers."""
@@ -105,9 +96,6 @@ class CudaCudnn(Sdpa):
     contract = generous(dtypes)
     supports = {**_FUSED, "dims": {"d": [8, 256, 8], "dv": [8, 256, 8]}}
     forms = _FORMS
-
-    def said(self, call):
-        return {"rank": "4d"} | super().said(call)
 
 
 class CudaMath(Math):

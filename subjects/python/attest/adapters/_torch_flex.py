@@ -145,9 +145,6 @@ class FlexCompiled(Flex):
         super().__init__(name, device, **pinned)
         need_compiler(device)
 
-    def said(self, call):
-        return {"aux": "needed"} | super().said(call)
-
     def run(self, call, q, k, v, **options):
         return ask_compiled(flex.flex_attention, self.said(call)["shapes"], q, k, v, **options)
 

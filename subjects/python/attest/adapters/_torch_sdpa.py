@@ -200,9 +200,6 @@ class FlashLse(Flash):
         out, lse = ask(lambda: getattr(torch.ops.aten, self.operator)(**inputs))[:2]
         return out, None if call.lse is None else lse.masked_fill(~open_keys(call).any(-1).to(lse.device), float("-inf"))
 
-    def said(self, call):
-        return {"rank": "4d", "mask_type": "bool", "gqa": "as_needed"} | super().said(call)
-
     def inputs(self, call, place=HOST):
         inputs = super().inputs(call, place)
         if "enable_gqa" in inputs or call.v.shape[3] != call.q.shape[3]:
