@@ -16,6 +16,9 @@ namespace {
 using nlohmann::json;
 
 constexpr auto result_names = std::to_array<std::string_view>({"f32", "e8m13", "f16"});
+constexpr std::string_view name(MmaResult result) { return result_names[static_cast<std::size_t>(result)]; }
+
+constexpr std::string_view only_words = "/only";  // behind the text of one
 
 // P. Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units", arXiv 2511.10909, table 4; the blocks are those
 // of the narrowest instruction: m16n8k8 has 8 products of f16 or bf16, m16n8k4 has 4 of tf32.
@@ -61,9 +64,8 @@ json number_of(std::string_view text) {
 
 // "8/24/f32" or "8/24/f32/only" as an object; nothing for another text.
 std::optional<json> split(std::string_view text) {
-  constexpr std::string_view only = "/only";
-  const bool ends = text.ends_with(only);
-  if (ends) text.remove_suffix(only.size());
+  const bool ends = text.ends_with(only_words);
+  if (ends) text.remove_suffix(only_words.size());
   const auto first = text.find('/'), second = text.find('/', first + 1);
   if (first == text.npos || second == text.npos) return std::nullopt;
   return json{{"block", number_of(text.substr(0, first))},
@@ -120,10 +122,13 @@ Mma mma_from_json(const json& value, const Policy& policy) {
 }
 
 nlohmann::ordered_json to_json(const Mma& mma) {
-  nlohmann::ordered_json object{
-      {"block", mma.block}, {"frac", mma.frac}, {"out", result_names[static_cast<std::size_t>(mma.out)]}};
+  nlohmann::ordered_json object{{"block", mma.block}, {"frac", mma.frac}, {"out", name(mma.out)}};
   if (mma.only) object["only"] = true;
   return object;
+}
+
+std::string to_text(const Mma& mma) {
+  return fmt::format("{}/{}/{}{}", mma.block, mma.frac, name(mma.out), mma.only ? only_words : "");
 }
 
 double units_of_mma(const Mma& mma, Format accumulator) noexcept {

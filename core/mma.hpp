@@ -45,6 +45,8 @@ std::optional<Mma> mma_of_generation(std::string_view name, const Policy& policy
 // "hopper", "8/24/f32", "8/24/f32/only" or {"block": 8, "frac": 24, "out": "f32", "only": true}. Throws Error(usage).
 Mma mma_from_json(const nlohmann::json& value, const Policy& policy);
 nlohmann::ordered_json to_json(const Mma& mma);
+// "8/24/f32" or "8/24/f32/only".
+std::string to_text(const Mma& mma);
 // Whether a JSON value of the key `mma` is one of these, rather than an object from dtype to them.
 bool is_mma_object(const nlohmann::json& value);
 

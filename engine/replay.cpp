@@ -144,7 +144,8 @@ bool settled(const ReplayResult& result) {
   return result.outcome == Replayed::as_expected || result.outcome == Replayed::unsupported;
 }
 
-// Before it is said that an entry is mended: one that shows every other time and was by chance seen each time is missed once in 500.
+// Before it is said that an entry is mended: one that shows every other time, and was by chance seen each time, is missed once in
+// 500.
 constexpr int least_replays = 8, most_replays = 200;
 
 // Of an entry that does not always show: so many that one that shows as often as it did is missed once in a thousand times.

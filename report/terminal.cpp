@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
@@ -18,10 +17,7 @@ std::string tensor_cores(const SubjectInfo& info) {
   std::string dtypes;
   for (const Format dtype : info.dtypes) {
     const auto mma = info.contract(dtype).arithmetic.mma;
-    if (!mma) continue;
-    const auto object = to_json(*mma);
-    dtypes += fmt::format("{}{} {}/{}/{}{}", dtypes.empty() ? "" : ", ", name(dtype), mma->block, mma->frac,
-                          object["out"].get<std::string>(), mma->only ? "/only" : "");
+    if (mma) dtypes += fmt::format("{}{} {}", dtypes.empty() ? "" : ", ", name(dtype), to_text(*mma));
   }
   return dtypes.empty() ? "" : fmt::format("sums are judged as those of tensor cores (contract: mma): {}\n", dtypes);
 }

@@ -25,7 +25,8 @@ class WorkerSource {
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
   // One that has described itself, for a first life or after another has ended: from then on the next is kept ready, where the
-  // command says so, and, of a nursery's, as many as it takes for one to be ready in time. Throws Error(no_subject) if it does not start.
+  // command says so, and, of a nursery's, as many as it takes for one to be ready in time. Throws Error(no_subject) if it does not
+  // start.
   std::unique_ptr<WorkerConnection> first(const std::string& subject);
   std::unique_ptr<WorkerConnection> next(const std::string& subject);
 

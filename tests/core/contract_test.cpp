@@ -46,6 +46,8 @@ TEST(Contract, ReadsTensorCoresInEverySpelling) {
   EXPECT_EQ(mma("f32,operand=tf32", R"({"mma":"ampere"})"), tf32);
   EXPECT_EQ(mma("bf16", R"({"mma":{"f16":"ampere"}})"), std::nullopt);
   EXPECT_EQ(mma("f16-acc16", R"({"mma":"8/24/f16"})"), (Mma{.block = 8, .frac = 24, .out = MmaResult::f16}));
+  for (const std::string text : {"8/24/f32", "16/25/f32/only", "32/13/e8m13"})
+    EXPECT_EQ(to_text(mma("f32", (R"({"mma":")" + text + "\"}").c_str()).value()), text);
   EXPECT_EQ(mma("f16", R"({"mma":"hopper-fp8"})"), (Mma{.block = 32, .frac = 13, .out = MmaResult::e8m13}));
   const Mma blocks_only{.block = 8, .frac = 25, .out = MmaResult::f32, .only = true};
   EXPECT_EQ(mma("f16", R"({"mma":"8/25/f32/only"})"), blocks_only);
