@@ -131,6 +131,11 @@ const AvoidRule* Avoidance::explanation(const FailureKey& failure, const Row& ro
   return found == rules.end() ? nullptr : &*found;
 }
 
+std::uint64_t Avoidance::understood(const FailureKey& failure) const {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(rules, [&](const AvoidRule& rule) { return !rule.retired && rule.key == failure; }));
+}
+
 nlohmann::ordered_json to_json(const AvoidRule& rule) {
   return {{"property", rule.key.property}, {"verdict", name(rule.key.kind)},
           {"what", rule.key.what},         {"predicate", to_text(rule.predicate)},

@@ -60,6 +60,8 @@ class Avoidance {
   void learn(const CaseTable& table);
   // The rule of this campaign or an earlier one that explains a failure; nullptr if none does.
   [[nodiscard]] const AvoidRule* explanation(const FailureKey& failure, const Row& row) const;
+  // How many rules there are for failures of that key.
+  [[nodiscard]] std::uint64_t understood(const FailureKey& failure) const;
 
   std::vector<AvoidRule> rules;  // public so that a campaign can store, restore and show them
 

@@ -352,7 +352,7 @@ class Campaign {
     }
     const std::string& signature = record.row.signature =
         rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
-    if (!triage_.ask(key, signature)) return false;
+    if (!triage_.ask(key, signature, avoidance_.understood(key))) return false;
     ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
     const RawFailure raw{blamed, record.outcome, record.number, record.finished};
     observer_.on_failure(raw);

@@ -106,8 +106,24 @@ TEST(Triage, ManyOfAKeyAreEnough) {
     deaths += triage.ask(death, "death " + std::to_string(i));
   }
   EXPECT_LE(shrunk, 110);
-  EXPECT_LE(deaths, 12);
+  EXPECT_LE(deaths, 6);
   EXPECT_TRUE(triage.ask({"hull", VerdictKind::fail, "finite"}, "s"));
+}
+
+// What shares a message with a defect that is understood is another one.
+TEST(Triage, WhatIsUnderstoodMakesRoomForTheRest) {
+  const FailureKey death{"guards", VerdictKind::crash, "killed"};
+  Triage triage;
+  const auto chosen = [&](const std::string& of, std::uint64_t understood) {
+    int count = 0;
+    for (int i = 0; i < 100; ++i) count += triage.ask(death, of + std::to_string(i), understood);
+    return count;
+  };
+  const int first = chosen("first", 0);
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(chosen("more", 0), 0);
+  EXPECT_GT(chosen("second", 1), 0);
+  EXPECT_EQ(chosen("more of it", 1), 0);
 }
 
 }  // namespace
