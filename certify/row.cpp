@@ -65,17 +65,19 @@ void Row::collect(const Constants& c, const Contract& contract, const Inputs& in
   if (!query.finite) nonfinite.give("q is not finite");
   for (Index j = 0; j < all; ++j) {
     const bool unread = never_read_if_masked(contract, inputs, b, j), open = is_open(inputs, b, h, i, j);
-    const double bias = open && inputs.bias.present() ? inputs.bias.at(b, h, i, j) : 0;
-    const bool excluded = open && bias == -infinity && !cap_last, takes_part = open && !excluded;
-    const bool read_anyway = !unread || excluded;  // a bias of -inf is added to a score
+    const double bias = inputs.bias.present() ? inputs.bias.at(b, h, i, j) : 0;
+    const bool by_bias = open && bias == -infinity && !cap_last, takes_part = open && !by_bias;
+    const bool excluded = by_bias || (!open && contract.mask_added);  // by an addition to its score
+    const bool read_anyway = !unread || excluded;
     masked_but_read.push_back(!takes_part && read_anyway);
     if (!takes_part && !read_anyway) continue;
     const Vector key(read(inputs.k, b, kv, j));
     if (!takes_part) {
       if (!key.finite) masked_finite = false;
       // inf + -inf
-      if (excluded && (!key.finite || !query.finite || score_of(c, query, key, 0).overflows()))
-        nonfinite.give("a score that a bias of -inf excludes may overflow");
+      const double added = bias == -infinity ? 0 : bias;
+      if (excluded && (!key.finite || !query.finite || score_of(c, query, key, added).overflows()))
+        nonfinite.give("a score to which -inf is added may overflow");
       continue;
     }
     keys.push_back(j);

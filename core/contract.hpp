@@ -72,6 +72,7 @@ struct Contract {
   bool softcap_before_bias = true;
   NanRule nan = NanRule::unspecified;
   MaskedUnread masked_unread = MaskedUnread::no;
+  bool mask_added = false;  // -inf is added to the scores of masked keys, so that one that overflowed makes a NaN
   std::optional<BatchInvariance> batch_invariant;
   std::optional<Deterministic> deterministic;
 

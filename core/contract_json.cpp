@@ -156,6 +156,8 @@ bool read_semantics(const std::string& key, const json& value, Contract& c) {
     c.nan = read_enum<NanRule>(value, key, nan_names);
   else if (key == "masked_unread")
     c.masked_unread = read_masked_unread(value);
+  else if (key == "mask_added")
+    c.mask_added = read_flag(value, key);
   else if (key == "batch_invariant")
     c.batch_invariant = read_enum<BatchInvariance>(value, key, batch_names);
   else if (key == "deterministic")
@@ -246,6 +248,7 @@ ordered_json to_json(const Contract& contract) {
       object["masked_unread"] = "beyond_length";
       break;
   }
+  if (contract.mask_added) object["mask_added"] = true;
   if (contract.batch_invariant) object["batch_invariant"] = text(*contract.batch_invariant, batch_names);
   if (contract.deterministic) object["deterministic"] = text(*contract.deterministic, deterministic_names);
   return object;

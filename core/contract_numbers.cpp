@@ -47,6 +47,10 @@ void check_numbers(const Contract& contract) {
   check_ulps("div_ulp", how.div_ulp, "a division", Stage::softmax, softmax);
   check_ulps("div_ulp", how.div_ulp, "a division", Stage::pv, pv);
   check_mma(contract);
+  if (contract.mask_added && contract.masked_unread != MaskedUnread::no)
+    throw usage_error(
+        "contract: mask_added says that masked keys have scores, masked_unread that they are not read: declare one of "
+        "the two");
 }
 
 }  // namespace attest

@@ -26,8 +26,9 @@ constexpr std::array options{
     Option{"scale", [](const Problem& p) { return p.scale.has_value(); }},
     Option{"lse", [](const Problem& p) { return p.lse != LseOutput::none; }},
 };
-constexpr std::array<std::string_view, 7> promises_of_contracts{
-    "policy", "empty_row", "softcap_before_bias", "nan", "masked_unread", "batch_invariant", "deterministic"};
+constexpr std::array<std::string_view, 8> promises_of_contracts{
+    "policy",        "empty_row",  "softcap_before_bias", "nan",
+    "masked_unread", "mask_added", "batch_invariant",     "deterministic"};
 
 }  // namespace
 

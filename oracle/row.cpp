@@ -104,16 +104,19 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
   const KeyRange range = call.range(b, i);
   const bool cap_last = numbers.softcap > 0 && !numbers.softcap_before_bias;
   bool excluded_overflow = false;
-  for (Index j = range.first; j < range.last; ++j) {
-    if (!call.kept(b, h, i, j)) continue;
+  // Where masks are added, masked keys have a score as well.
+  const KeyRange read = call.contract->mask_added ? KeyRange{0, call.keys} : range;
+  for (Index j = read.first; j < read.last; ++j) {
+    const bool open = j >= range.first && j < range.last && call.kept(b, h, i, j);
+    if (!open && !call.contract->mask_added) continue;
     const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, j) : 0;
-    const bool excluded = bias == -infinity && !cap_last;
-    if (excluded) closed_by_bias.push_back(j);
+    const bool by_bias = open && bias == -infinity && !cap_last;
+    if (by_bias) closed_by_bias.push_back(j);
     read_row(call.k, b, kv, j, call.d, key_.data());
     const Dot qk = dot(query_, key_);
     const bool finite = qk.k_sum < infinity || all_finite(key_);
-    if (excluded) {
-      const Score score = score_of(numbers, norms, qk, 0);
+    if (!open || by_bias) {
+      const Score score = score_of(numbers, norms, qk, bias == -infinity ? 0 : bias);
       if (!finite || !query_finite || score.overflow()) excluded_overflow = true;
       continue;
     }

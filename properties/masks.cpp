@@ -13,6 +13,7 @@ Masks::Masks(const Inputs& inputs, const Contract& contract) noexcept
       bottom_right_(inputs.align == Align::bottom_right),
       // A softcap after the bias turns -inf into -c, an ordinary score.
       bias_masks_(contract.softcap_before_bias || !(inputs.softcap > 0)),
+      closed_(contract.mask_added ? Part::minus_inf : Part::masked),
       window_left_(inputs.window_left),
       window_right_(inputs.window_right),
       rows_(inputs.q.shape()[2]),
@@ -46,8 +47,8 @@ Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
   const Index g = diagonal(b, i);
   if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||
       (window_right_ >= 0 && j - g > window_right_))
-    return Part::masked;
-  if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return Part::masked;
+    return closed_;
+  if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return closed_;
   if (bias_masks_ && bias(b, h, i, j) == -std::numeric_limits<double>::infinity()) return Part::minus_inf;
   return Part::attended;
 }

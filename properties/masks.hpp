@@ -6,8 +6,8 @@
 
 namespace attest::properties {
 
-// What a key is to a row (attest/plugin.h). minus_inf: nothing but a bias of -inf excludes it, so that its raw score
-// counts.
+// What a key is to a row (attest/plugin.h). minus_inf: a bias of -inf alone excludes it, or a mask that the contract says is
+// added, so that its raw score counts.
 enum class Part : std::uint8_t { masked, minus_inf, attended };
 
 // Which keys take part in which rows of one call.
@@ -29,6 +29,7 @@ class Masks {
 
   attest_tensor keep_, bias_, lengths_;
   bool causal_, bottom_right_, bias_masks_;
+  Part closed_;  // by a mask
   Index window_left_, window_right_, rows_, keys_;
 };
 

@@ -210,7 +210,10 @@ Contract contract_of(std::uint64_t n, std::uint64_t key) {
   const NamedPolicy& named = named_policies()[n % named_policies().size()];
   Contract contract = emulator::draw_any_contract(named.policy, static_cast<int>(n % emulator::all_variants));
   contract.empty_row = static_cast<EmptyRow>(below(mix(key), 4));
-  if (below(key, 5) == 0) contract.masked_unread = MaskedUnread::yes;
+  if (below(key, 5) == 0)
+    contract.masked_unread = MaskedUnread::yes;
+  else
+    contract.mask_added = below(mix(key + 1), 3) == 0;
   return contract;
 }
 

@@ -30,6 +30,15 @@ TEST(Contract, ReadsBackWhatItWrites) {
   EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), contract.policy), contract);
 }
 
+// Said only where it is so: contracts of before it read and print as they did.
+TEST(Contract, AnAddedMaskReadsItsKeys) {
+  EXPECT_FALSE(to_json(read("{}")).contains("mask_added"));
+  const Contract contract = read(R"({"mask_added":true})");
+  EXPECT_TRUE(contract.mask_added);
+  EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), contract.policy), contract);
+  EXPECT_THROW(read(R"({"mask_added":true,"masked_unread":"beyond_length"})"), Error);
+}
+
 TEST(Contract, ReadsTensorCoresInEverySpelling) {
   const auto mma = [](const char* policy, const char* text) {
     const Policy formats = policy_from_text(policy);

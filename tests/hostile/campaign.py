@@ -25,7 +25,7 @@ DOMAINS = ["lk <= 32 && d <= 8 && dv <= 16 && lq <= 64", "lk <= 8 && d <= 4 && d
 # Liberties in the order in which a finding is tried without them.
 PLAIN = {"vary": 0, "off_subnormals": 0, "splits": 1, "merge": "none", "merge_by_lse": 1, "merge_weights_lse": 0,
          "normalise": "after", "tile": 1 << 30, "tiles": "ascending", "contiguous_splits": 1, "add_to_running": 1,
-         "keep_shift": 0, "touch_masked": 0, "flush": 0, "dot": "forward", "sum": "forward", "product": "forward",
+         "keep_shift": 0, "touch_masked": 0, "mask_added": 0, "flush": 0, "dot": "forward", "sum": "forward", "product": "forward",
          "power": "none", "fold": "score", "exp_side": "nearest", "rescale_side": "nearest", "div_side": "nearest",
          "tanh_side": "nearest", "reciprocal_cap": 0, "round_log2e": 0, "round_operand_first": 1, "root_of_rounded": 0,
          "store_unscaled": 0, "sum_rounded": 0, "sum_operand": 0, "narrow_division": 1, "two_passes": 0}

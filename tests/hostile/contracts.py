@@ -107,6 +107,12 @@ def draw_trial(random, policies, mixed=False, without=()):
     touch = random.random() < 0.3
     if not touch and random.random() < 0.7:
         contract["masked_unread"] = True
+    adds = Random()  # so that the other contracts stay what they were
+    adds.setstate(random.getstate())
+    scheme["mask_added"] = 0
+    if "masked_unread" not in contract and adds.random() < 0.5:
+        contract["mask_added"] = True
+        scheme["mask_added"] = int(adds.random() < 0.7)
     scheme["touch_masked"] = int(touch)
     if random.random() < 0.3:
         contract["softcap_before_bias"] = random.random() < 0.5
@@ -172,6 +178,9 @@ def draw_trial(random, policies, mixed=False, without=()):
     scheme["power"] = "none" if exp2 is False else random.choice(powers)
     for word in ("round_log2e", "round_operand_first", "root_of_rounded", "store_unscaled", "fold_enters_operand"):
         scheme[word] = random.randint(0, 1)
+    # A factor that carries the scale is rounded to operand once (plugin.md, fold).
+    if stages["operand"] not in (stages["storage"], stages["scale"]) and scheme["fold_enters_operand"]:
+        scheme["round_operand_first"] = 0
 
     # Sums.
     by_scores = ["rising", "falling"] if looks else []

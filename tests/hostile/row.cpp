@@ -311,8 +311,14 @@ double Attention::attend(const Head& head, const Row& row, double* out) const {
   dot_(row.q, rows, head.keys, nullptr, dots.data(), 0);
   bool any = false;
   for (std::size_t j = 0; j < head.keys; ++j) {
-    if (!row.open[j]) continue;
+    if (!row.open[j] && !s_.mask_added) continue;
     const double stored = score(dots[j], row.bias.empty() ? 0 : row.bias[j], j);
+    if (!row.open[j]) {
+      work.z[j] = stored + -infinity;  // a NaN, or nothing
+      work.taken[j] = std::isnan(work.z[j]);
+      any = any || work.taken[j];
+      continue;
+    }
     // A bias of -infinity excludes a key, unless a softcap follows, which makes a number of it.
     const bool excluded = !row.bias.empty() && row.bias[j] == -infinity &&
                           (s_.softcap_before_bias || !(options_.softcap > 0)) && !std::isnan(stored);

@@ -141,6 +141,7 @@ bool read_flag(Scheme& s, const std::string& key, const std::string& value) {
                           {"two_passes", &s.two_passes},
                           {"narrow_division", &s.narrow_division},
                           {"touch_masked", &s.touch_masked},
+                          {"mask_added", &s.mask_added},
                           {"off_subnormals", &s.off_subnormals},
                           {"keep_shift", &s.keep_shift},
                           {"vary", &s.vary}},

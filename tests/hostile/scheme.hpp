@@ -73,6 +73,7 @@ struct Scheme {
   bool two_passes = false;      // with normalise=before: the sum of one pass over tiles, weights computed anew
   bool narrow_division = true;  // in the wider or the narrower format of pv and softmax
   bool touch_masked = false;    // masked keys are multiplied by weights of zero
+  bool mask_added = false;      // -inf is added to the scores of masked keys
   bool keep_shift = false;      // a maximum is kept while it lags no more than `lazy`
   bool vary = false;            // tiles, splits and orders differ from row to row
   unsigned flush = 0;           // bits of Flush

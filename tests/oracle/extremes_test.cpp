@@ -173,6 +173,31 @@ TEST(Extremes, ABiasOfMinusInfinityIsAddedToAScoreThatIsRead) {
   }
 }
 
+// 16 times 8,192 is past f16. A mask that replaces the score hides it; one of -inf that is added makes NaN of it.
+TEST(Extremes, AnAddedMaskMakesNanOfAScoreThatOverflowed) {
+  for (const char* mask : {"keep=open", "causal=1", "lengths=full"})
+    for (const bool added : {false, true})
+      for (const double k : {8192.0, 1024.0}) {
+        Contract contract = contract_for(policy_from_text("f16-all"));
+        contract.mask_added = added;
+        const Problem p = problem_from_text(std::string("lq=1 lk=2 d=1 dv=1 scale=1 dtype=f16 seed=1 ") + mask);
+        Trial run(p, contract, [&](Inputs& in) {
+          if (in.keep.present()) in.keep.set(0, 0, 0, 1, 0);
+          if (in.kv_lengths.present()) in.kv_lengths.set(0, 0, 0, 0, 1);
+          in.q.set(0, 0, 0, 0, 16);
+          in.k.set(0, 0, 0, 0, 0);
+          in.k.set(0, 0, 1, 0, k);
+          in.v.set(0, 0, 0, 0, 1);
+        });
+        run.out.set(0, 0, 0, 0, nan);
+        EXPECT_EQ(run.judge().kind == VerdictKind::fail, !added || k < 8192) << mask << " " << k;
+        run.out.set(0, 0, 0, 0, 1);
+        EXPECT_NE(run.judge().kind, VerdictKind::fail) << mask << " " << k;
+        run.out.set(0, 0, 0, 0, 2);
+        EXPECT_EQ(run.judge().kind, VerdictKind::fail) << mask << " " << k;
+      }
+}
+
 // With errors of 1,023 ulp e^-0.69 may come out as 0.002 in f16, where every weight but the largest may be so.
 TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
   const auto kind = [](double exp_ulp, const char* other) {

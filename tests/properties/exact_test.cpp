@@ -156,6 +156,24 @@ TEST(NonfiniteMasked, HoldsOnlyIfTheContractSaysUnread) {
   expect_pass("nonfinite-masked", lengths, contract);
 }
 
+// Scores of f16, to which -inf is added: the largest finite k at a masked key makes NaN of its row.
+TEST(MaskedContents, LeavesKernelsAloneThatSayTheyAddTheirMasks) {
+  const std::string halves =
+      "b=2 hq=2 hkv=1 lq=3 lk=16 d=4 dv=3 dtype=f16 keep=half keep_axes=8 values=normal:1 seed=5";
+  const test::Kernel adds = [](const attest_attention& call) {
+    test::attend(call);
+    bool lost = false;
+    for (Index j = 0; j < call.k.shape[2]; ++j)
+      for (Index c = 0; c < call.k.shape[3]; ++c) lost = lost || std::fabs(load(call.k, 0, 0, j, c)) > 60000;
+    if (lost) store(call.out, 0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
+  };
+  Contract contract = test::promise(Format::f16);
+  contract.masked_unread = MaskedUnread::no;
+  EXPECT_EQ(run("masked-contents", halves, adds, contract).kind, VerdictKind::fail);
+  contract.mask_added = true;
+  EXPECT_NE(run("masked-contents", halves, adds, contract).kind, VerdictKind::fail);
+}
+
 TEST(NonfiniteMasked, FindsAKernelThatReadsInfinityAsAMaximum) {
   // The running maximum takes in every key before the mask does.
   const Verdict verdict = run("nonfinite-masked", masked, [](const attest_attention& call) {
