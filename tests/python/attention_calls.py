@@ -105,6 +105,7 @@ BATTERY = [
     dict(b=2, causal=True, lq=5, lk=4, kv_lengths=np.array([2, 4], np.int32)),
     dict(b=2, hq=2, lq=3, lk=4, keep=np.array([[[[1, 0, 1, 1]]], [[[0, 1, 1, 0]]]], bool), _rows=True),
     dict(b=2, hq=2, lq=2, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),
+    dict(b=2, lq=3, lk=4, keep=np.ones((2, 1, 1, 1), bool)),  # one value for all keys of a sample
     dict(b=2, hq=2, lq=1, lk=3, keep=np.array([[1, 0, 1], [0, 1, 1]], bool).reshape(1, 2, 1, 3)),
     dict(b=2, hq=2, lq=2, lk=3, bias=np.linspace(-2, 2, 12).reshape(1, 2, 2, 3)),
     dict(b=2, lq=2, lk=3, bias=np.linspace(-2, 2, 6).reshape(2, 3), keep=np.array([[1, 0, 1], [0, 1, 1]], bool)),

@@ -39,7 +39,11 @@ REFUSED = {
     "this mask varies along more than the keys": _SHAPE,
     "the last key is attended to: no shorter mask says this": _SHORTER,
 }
+_ADDED = (
+    _SCHEMA, "a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), "
+             "while a float `attn_mask` is added to the attention scores rather than disabling positions")
 DOCUMENTS = {
+    "mask_added": _ADDED,
     "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
                         "query `i` attends key `j` iff `j <= i + offset`"),
     "align": (_SCHEMA, "`offset = past_sequence_length` when `past_key` is provided; `offset = nonpad_kv_seqlen - "
@@ -49,8 +53,7 @@ DOCUMENTS = {
     "bias": [(_SCHEMA, "a float mask of the same type as query, key, value that is added to the attention score."), _SHAPE],
     "keep": [
         (_SCHEMA, "A boolean mask where a value of `True` indicates that the element should take part in attention"),
-        (_SCHEMA, "a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), "
-                  "while a float `attn_mask` is added to the attention scores rather than disabling positions"),
+        _ADDED,
         _SHAPE,
     ],
     "kv_lengths": (_SCHEMA, "A vector of integers of shape `(batch_size,)` that indicates the number of valid (ie, non-padding) "
@@ -112,6 +115,7 @@ class Attention(Operator):
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "empty_row": "zero",
             "softcap_before_bias": True,
+            "mask_added": True,
         })
 
     def node(self, call):

@@ -67,6 +67,7 @@ DOCUMENTS = {
     "causal": _CAUSAL,
     "gqa": _BATCHES,
     "scale": _SCALE,
+    "mask_added": _CAUSAL[0],
     "policy": _ACCURACY,
     "form.mask": _MASK,
     "form.mask_type": _MASK,
@@ -105,7 +106,7 @@ class ScaledDotProductAttention(Formed):
 
     def describe(self):
         # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
-        contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}})
+        contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}, "mask_added": True})
         return {
             "ops": ["attention"], "dtypes": list(TYPES), "concurrent": False,
             "supports": {

@@ -20,6 +20,7 @@ TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f1
 # installs): what the fused kernels call for float32. In 16-bit softmax formats that is less than one ulp. The processor's
 # products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
 NO_PROMISE = {"exp_ulp": {"f32": 20}, "flush_to_zero": {"bf16": True}}
+ADDED = {"mask_added": True}  # what a mask closes has -inf added to its score
 
 torch.set_grad_enabled(False)
 warnings.filterwarnings("ignore")  # on why a backend was not taken, and on broadcast arrays; what matters is raised

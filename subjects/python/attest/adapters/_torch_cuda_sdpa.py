@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend
 
 from attest import Unsupported
 
-from ._torch_call import HOST
+from ._torch_call import ADDED, HOST
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -44,14 +44,14 @@ def generous(dtypes):
 class CudaSdpa(Sdpa):
     """Default dispatch: PyTorch chooses the backend."""
 
-    contract = generous(Sdpa.dtypes)
+    contract = generous(Sdpa.dtypes) | ADDED
 
 
 class CudaFlash(Flash):
     """FlashAttention: two types, no mask, heads of up to 256 numbers."""
 
     dtypes = _HALVES
-    contract = generous(dtypes)
+    contract = generous(dtypes) | ADDED
     supports = {**_FUSED, **_NO_MASK, "dims": {"dv": "=d", "d": [1, 256, 1]}}
     forms = {name: _FORMS[name] for name in ("scale", "gqa")}
 
@@ -61,7 +61,7 @@ class CudaFlashLse(FlashLse):
     a width that is no multiple of 8, a copy with zeros, is not asked of it."""
 
     dtypes = _HALVES
-    contract = generous(dtypes)
+    contract = generous(dtypes) | ADDED
     supports = {**FlashLse.supports, **_NO_MASK, "dims": {"dv": "=d", "d": [8, 256, 8]}}
     forms = {"scale": Sdpa.forms["scale"]}
     operator = "_scaled_dot_product_flash_attention"
@@ -82,7 +82,7 @@ class CudaEfficient(Sdpa):
 
     backend = SDPBackend.EFFICIENT_ATTENTION
     dtypes = ("f32", *_HALVES)
-    contract = generous(dtypes)
+    contract = generous(dtypes) | ADDED
     supports = {**_FUSED, "gqa": False, "dims": {"d": [4, None, 4], "dv": [4, None, 4]}}
     forms = {name: values for name, values in _FORMS.items() if name != "gqa"}
 
@@ -93,7 +93,7 @@ class CudaCudnn(Sdpa):
     backend = SDPBackend.CUDNN_ATTENTION
     dtypes = _HALVES
     times = {"plan_ms": 40, "warm_up_ms": 1000}
-    contract = generous(dtypes)
+    contract = generous(dtypes) | ADDED
     supports = {**_FUSED, "dims": {"d": [8, 256, 8], "dv": [8, 256, 8]}}
     forms = _FORMS
 

@@ -24,7 +24,8 @@ from attest import Unsupported
 from . import _torch_script as script
 from ._masks import windowed
 from ._torch_call import (
-    NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, said_by_is_causal, tensor,
+    ADDED, NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys,
+    said_by_is_causal, tensor,
 )
 
 _MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
@@ -78,6 +79,7 @@ DOCUMENTS = {
     "form.mask=both": (_FORWARD, "If both attn_mask and key_padding_mask are supplied, their types should match."),
     "form.mask_type=bool": _MASK,
     "form.mask_type=float": _BIAS,
+    "mask_added": _BIAS,
     "form.projection_bias": (_LAYER, "If specified, adds bias to input / output projection layers."),
     "form.last_key=bias_kv": (_LAYER, "If specified, adds bias to the key and value sequences at dim=0."),
 }
@@ -96,7 +98,7 @@ class MultiheadAttention(Subject):
     }
 
     def describe(self):
-        return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE)
+        return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE | ADDED)
 
     def answer(self, call, _place):
         said = self.say(call)

@@ -94,7 +94,7 @@ class Nested(Subject):
             raise Unsupported(_NO_MASK)
         split = said["queries"] == "split" and lq > 1
         rows = [(sample, queries, open_keys.nonzero()[:, 0].tolist())
-                for sample, open_keys in enumerate(keep.expand(b, 1, 1, -1)[:, 0, 0])
+                for sample, open_keys in enumerate(keep.expand(b, 1, 1, call.k.shape[2])[:, 0, 0])
                 for queries in ([(0, 1), (1, lq)] if split else [(0, lq)])]
         options = {} if call.scale_is_default and said["scale"] == "as_called" else {"scale": call.scale}
         return rows, said["made"], options

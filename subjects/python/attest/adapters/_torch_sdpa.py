@@ -4,7 +4,8 @@ Documents: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scal
 the function's docstring, and https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html. DOCUMENTS and REFUSED have the
 sentences relied on. How they are read:
 - diagonal: a causal mask that does not start at the top left, or is beside another mask, goes in as attn_mask;
-- masks: windows and key lengths are such masks. The code that the document gives as equivalent fills in float("-inf");
+- masks: windows and key lengths are such masks. The code that the document gives as equivalent fills in float("-inf") and adds
+  that to the scores, so that one that overflowed in float16 makes NaN;
 - precision: the math backend promises float32. Of the others nothing is said: "the output of this function may be different
   depending on what backend kernel is chosen". numerical_accuracy says so of the math backend too, and names what turns it off,
   under which nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with
@@ -23,10 +24,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
+from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
-_REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE}
+_REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE, **ADDED}
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -65,6 +66,7 @@ DOCUMENTS = {
     "kv_lengths": _MASK,
     "window": _MASK,
     "causal": _CAUSAL,
+    "mask_added": _EQUIVALENT,
     "scale": SCALE,
     "gqa": [_GQA, _REPEATED, (_DOCSTRING, "Grouped Query Attention (GQA) is an experimental feature.")],
     "batch_invariant": (
@@ -98,7 +100,7 @@ class Sdpa(Subject):
     backend = None
     dtypes = tuple(TYPES)
     supports = {}
-    contract = NO_PROMISE
+    contract = NO_PROMISE | ADDED
 
     def describe(self):
         return describe(self, self.supports, self.contract, self.dtypes)
@@ -163,7 +165,7 @@ class Math(Sdpa):
     forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # of 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
-                "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}}
+                "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}, **ADDED}
 
     def answer(self, call, place):
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(self.said(call)["reduction"] == "reduced")
