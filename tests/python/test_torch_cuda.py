@@ -4,6 +4,8 @@ On a GPU all of them are asked; where there is none, host memory stands in for t
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is not installed there.
 """
 
+import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -109,14 +111,13 @@ class Device(unittest.TestCase):
             CudaEfficient("efficient", device=DEVICE).attention(c)
 
     def test_descriptions_ask_no_device(self):
-        """A worker forks behind its description, which a device that is open forbids."""
-        for name in KINDS:
-            made(name).describe()
-        self.assertFalse(ASKED)
+        """A worker forks behind its description, which a device that is open forbids. (This process has asked for one.)"""
+        code = ("import sys, torch; from attest.adapters.torch_cuda import KINDS; "
+                "[kind(name, device=sys.argv[1]).describe() for name, kind in KINDS.items()]; print(torch.cuda.is_initialized())")
+        said = subprocess.run([sys.executable, "-c", code, DEVICE], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "subjects" / "python")})
+        self.assertEqual(said.stdout.split()[-1:], ["False"], said.stderr)
 
 
 if __name__ == "__main__":
-    for kind in KINDS:
-        made(kind).describe()
-    ASKED = torch.cuda.is_initialized()
     unittest.main(warnings="ignore")
