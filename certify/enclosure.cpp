@@ -174,9 +174,22 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   return a;
 }
 
+// The same where the weights lie in their box.
+Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
+  const Ball error = denominator_error(c, row, rho, sum_of_rounded);
+  if (!row.of_weights || !certainly_less(error, 0.25)) return error;
+  Ball underflow = 3 * c.eps_lazy;
+  if (sum_of_rounded) underflow += c.eta_weights;
+  if (c.flush) underflow += 3 * c.softmax.eta;
+  const Ball lost = (1 + 6 * error) * (row.of_weights->rest + row.n * underflow * rho);
+  if (!certainly_less(lost, 0.5)) return error;
+  return min(error, error - (row.n - row.of_weights->keys) * c.u_sum - log1p(-lost));
+}
+
 // x and g of section 4. `magnitude` is Abar, `sure` the share of it that the key with the largest score has at least.
+// `in_box`: the weights lie in their box.
 Way widened(const Constants& c, const Row& row, const Column& column, const Combination& how, const Ball& magnitude,
-            const Ball& sure, const Ball& rho) {
+            const Ball& sure, const Ball& rho, bool in_box) {
   const Ball n = row.n, products = c.flush ? 2 * n : c.pv_blocks ? Ball(0) : n;
   // A quotient that underflows is off by ulps of subnormals: c_d eta, of which one is counted below.
   const Ball quotient = max(1, c.c_div) - 1;
@@ -200,12 +213,18 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   if (c.flush) absolute += 2 * c.pv.eta + c.partial.eta;
   const Ball own = c.float64_errors * 4 * (n + 8) * 0x1p-53 * magnitude;
   const Ball all = expm1(how.t * (1 + c.u_final)), top = expm1(how.t_top * (1 + c.u_final));
-  return {how.name,
-          how.t,
-          all * (magnitude - sure) + top * sure + absolute + own,
-          expm1(denominator_error(c, row, rho, how.sum_of_rounded) * (1 + c.softmax.u)),
-          how.t_top,
-          sure};
+  Ball x = all * (magnitude - sure) + top * sure + absolute + own;
+  if (in_box && row.of_values) {
+    // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
+    const Ball spared = (row.n - row.of_values->keys) * c.u_pv;
+    const Ball others = expm1((how.t - spared) * (1 + c.u_final)),
+               first = expm1((how.t_top - spared) * (1 + c.u_final));
+    x = min(x, others * (magnitude - sure) + first * sure + absolute + own +
+                   (1 + 2 * all) * (row.of_values->rest * column.largest + absolute));
+  }
+  const Ball a = in_box ? denominator_error_in_box(c, row, rho, how.sum_of_rounded)
+                        : denominator_error(c, row, rho, how.sum_of_rounded);
+  return {how.name, how.t, x, expm1(a * (1 + c.softmax.u)), how.t_top, sure};
 }
 
 Ball reach(const Way& way, const Ball& top) { return way.x + way.g * (top + way.x); }
@@ -283,13 +302,13 @@ Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inpu
   for (const Combination& how : combinations(c, row)) {
     const Box box(row, how.extra, column);
     out.ways.push_back(
-        widened(c, row, column, how, box.mean_abs, row.score_lost ? Ball(0) : box.least_top(row), row.rho));
+        widened(c, row, column, how, box.mean_abs, row.score_lost ? Ball(0) : box.least_top(row), row.rho, true));
     const Ball spread = reach(out.ways.back(), max(abs(box.least), abs(box.most)));
     lo = first ? box.least - spread : min(lo, box.least - spread);
     hi = first ? box.most + spread : max(hi, box.most + spread);
     first = false;
     if (row.score_lost)
-      lost = max(lost, reach(widened(c, row, column, how, column.largest, 0, row.rho_lost), column.largest));
+      lost = max(lost, reach(widened(c, row, column, how, column.largest, 0, row.rho_lost, false), column.largest));
   }
   permit_overflow(c, row, column, max(abs(lo), abs(hi)), out.nonfinite);
   // The survivors need not include the maximum: all that is left is that they are weighted somehow.
@@ -313,7 +332,7 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
   if (out.undetermined) return out;
   Ball spread;
   for (const Combination& how : combinations(c, row)) {
-    out.ways.push_back(widened(c, row, column, how, column.largest, 0, row.rho_lost));
+    out.ways.push_back(widened(c, row, column, how, column.largest, 0, row.rho_lost, false));
     spread = max(spread, reach(out.ways.back(), column.largest));
   }
   out.y = column.hull_lo;
@@ -342,7 +361,7 @@ Enclosure lse_enclosure(const Constants& c, const Row& row) {
   lower = log(lower);
   upper = log(upper);
   const bool rounded = c.how.sum_of_rounded && c.weights_round;
-  const Ball magnitude = max(abs(lower), abs(upper)), a = denominator_error(c, row, row.rho, rounded);
+  const Ball magnitude = max(abs(lower), abs(upper)), a = denominator_error_in_box(c, row, row.rho, rounded);
   const Ball base = 2 + (c.exp2 ? 3 : 0) + (c.merges ? 3 : 0);
   Ball radius = expm1(a * (1 + c.softmax.u)) + c.softmax.u * (base * (row.z_top + magnitude + c.lazy) + 2 * magnitude) +
                 c.float64_errors * (0x1p-48 * (row.z_top + magnitude) + 4 * (Ball(row.n) + 8) * 0x1p-53);

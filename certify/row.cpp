@@ -158,6 +158,23 @@ void Row::weigh(const Constants& c, Index all_keys) {
   const auto wrong_maximum = [&](const Ball& z) { return exp(wrong_argument * (z + c.lazy + ln_n + 1) + c.ln_exp); };
   rho_lost = wrong_maximum(z_all);
   rho = tighter(wrong_maximum(z_top), exp(g) / lo_sum);
+  if (n < 32 || c.how.kappa > 1) return;
+  if (!c.pv_blocks) of_values = additions(c, c.u_pv);
+  if (!c.sum_blocks) of_weights = additions(c, c.softmax.u);
+}
+
+// By the largest share that a key may have, whether weights are rounded or not.
+Additions Row::additions(const Constants& c, const Ball& u) const {
+  Additions found;
+  for (std::size_t t = 0; t < scores.size(); ++t) {
+    const Ball share = exp(scores[t].z - z_max + d[t] + 2 * c.u_weights) / lo_sum;
+    if (certainly_less(share, u))
+      found.rest += share;
+    else
+      ++found.keys;
+  }
+  found.keys = std::max<Index>(found.keys, 1);
+  return found;
 }
 
 // Section 4. The shift may have been computed apart from the score that it comes from.

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct Permission {
     if (why.empty()) why = reason;
   }
   explicit operator bool() const { return !why.empty(); }
+};
+
+// Section 4: what a sum over the keys may lose where an addition loses no more than the lesser of its terms. Of `keys` a
+// rounding each, of the others, which count for less than that, no more than their shares, `rest` in all.
+struct Additions {
+  Index keys = 0;
+  Ball rest;
 };
 
 // What every column of one query row shares: sections 1, 2 and 5 of docs/bounds.md. Plain data once made.
@@ -49,6 +57,8 @@ struct Row {
   std::vector<std::size_t> tops;
   Ball top_off;
 
+  std::optional<Additions> of_values, of_weights;  // where they are such sums
+
   Permission nonfinite;     // NaN or infinity is permitted in any column
   Permission undetermined;  // a finite value is not judged
   bool score_lost = false;  // a score that matters may have become infinite: the hull decides
@@ -59,6 +69,7 @@ struct Row {
   void take_mean(const Inputs& inputs, Index b);
   void weigh(const Constants& c, Index all_keys);
   void find_tops(const Constants& c);
+  [[nodiscard]] Additions additions(const Constants& c, const Ball& u) const;
   void leave_undetermined(const char* reason);
   void check_overflow(const Constants& c, EmptyRow empty_row);
   [[nodiscard]] Index count_records(KeyOrder order) const;

@@ -21,10 +21,11 @@ struct Radius {
 };
 
 // Section 4: what is added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key
-// with the largest score surely has; values are in units of 1/unit. Growth is growth(), or no less.
+// with the largest score surely has; values are in units of 1/unit. Growth is growth(), or no less. `in_box`: the weights lie
+// in their box.
 template <double (*Growth)(double) = growth>
 Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
-              double top, double rho, double sum_abs, double max_abs, double unit) {
+              double top, double rho, double sum_abs, double max_abs, double unit, bool in_box = false) {
   const double n = static_cast<double>(row.n);
   // Products underflow one by one, or are cut block by block.
   const double products = m.pv_sums.any() && !m.flush ? 0 : (m.flush ? 2 : 1) * n;
@@ -50,7 +51,19 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
   const double relative = Growth(bounded(how.t * (1 + m.u_final)));
   double x = relative * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
   if (top > 0) x -= (relative - Growth(bounded(how.t_top * (1 + m.u_final)))) * top;
-  const double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
+  double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
+  if (in_box) {
+    if (const Additions& sums = row.of_values; sums.keys < n) {
+      // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
+      const double spared = (n - sums.keys) * m.u_pv * (1 + m.u_final);
+      const double all = Growth(bounded(how.t * (1 + m.u_final) - spared));
+      double least = all * magnitude + (1 + 2 * relative) * (sums.rest * max_abs + absolute) + absolute +
+                     4 * (n + 8) * 0x1p-53 * magnitude;
+      if (top > 0) least -= (all - Growth(bounded(how.t_top * (1 + m.u_final) - spared))) * top;
+      x = std::min(x, least);
+    }
+    a = row.denominator_error_in_box(m, a, rho, how.sum_of_rounded);
+  }
   return {x, Growth(bounded(a * (1 + m.u_softmax)))};
 }
 
@@ -269,7 +282,8 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
       above[at] = box_extreme(box, y, 1);
     }
     const double sure = ways[w].t_top < ways[w].t && !row.score_lost ? least_top(row, box) : 0;
-    const Radius tight = radius(m, row, weight_sum, ways[w], mean_abs[at], sure, row.rho, sum_abs_, max_abs_, unit_);
+    const Radius tight =
+        radius(m, row, weight_sum, ways[w], mean_abs[at], sure, row.rho, sum_abs_, max_abs_, unit_, true);
     const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
     const double reach = tight.x + tight.g * (top + tight.x);
     proper = proper && below[at] - reach <= above[at] + reach;

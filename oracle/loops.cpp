@@ -49,6 +49,9 @@ ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const doubl
 double largest_bias_above(const double* z, const double* bias, double threshold, Index keys) {
   return widest([&](auto loops) { return loops.largest_bias_above(z, bias, threshold, keys); });
 }
+Index count_from(const double* z, double threshold, Index keys) {
+  return widest([&](auto loops) { return loops.count_from(z, threshold, keys); });
+}
 WeightSums weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys) {
   return widest([&](auto loops) { return loops.weigh(rule, z, p, e, m, keys); });
 }

@@ -19,6 +19,7 @@ struct Loops {
   static ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                                  Index count, Index keys);
   static double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
+  static Index count_from(const double* z, double threshold, Index keys);
   static WeightSums weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys);
   static void values(const double* p, const double* m, Index stride, Index rows, const double* v, Index keys,
                      Index columns, double* y, double* reach, bool add);

@@ -162,6 +162,10 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
     const double lost = weight_sums.relative(n, blocks);
     return (lost < 1 ? bounded(-std::log1p(-lost)) : bounded(infinity)) + r * u_softmax;
   }
+  // Whether the sums over keys, of weighted values or of weights, are so many additions that round to nearest: what such an
+  // addition loses is no more than the lesser of its terms.
+  [[nodiscard]] bool values_lose_least(double n) const { return loses_least(n) && !pv_sums.any(); }
+  [[nodiscard]] bool weights_lose_least(double n) const { return loses_least(n) && !weight_sums.any(); }
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double blocks, double r, double z_top) const;
   // Whether with_merges() adds anything.
@@ -172,6 +176,8 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] double with_merges(double t, double n, double z_top) const;
 
  private:
+  // Shorter rows would gain too little to be worth the time.
+  [[nodiscard]] bool loses_least(double n) const { return n >= 32 && kappa <= 1 && rounding == RoundingMode::nearest; }
   // Those that the contract alone decides.
   Numbers(const Contract& contract, RoundingMode rounding);
   Numbers(const Numbers& kept, const Contract& contract, Index dimension, double sigma, double cap);

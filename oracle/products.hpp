@@ -39,6 +39,9 @@ ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const doubl
 // The largest |bias| among keys whose score is at least `threshold`.
 double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
 
+// How many of z are at least `threshold`.
+Index count_from(const double* z, double threshold, Index keys);
+
 // The least d of section 2: e + u (a1 (|z| + e) + a2 (max(|z|, |zmax|) + shift) + a3 (zmax - z + lazy)) + constant.
 struct WeightRule {
   double z_max, u_softmax, a1, a2, a3, shift, lazy, constant;

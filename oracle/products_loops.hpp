@@ -140,6 +140,13 @@ double Loops<L>::largest_bias_above(const double* z, const double* bias, double 
 }
 
 template <class L>
+Index Loops<L>::count_from(const double* z, double threshold, Index keys) {
+  L count = fill<L>(0);
+  for (Index j = 0; j < keys; j += lane_count) count += zero_unless(load<L>(z + j) >= threshold, fill<L>(1));
+  return static_cast<Index>(sum(count));
+}
+
+template <class L>
 WeightSums Loops<L>::weigh(const WeightRule& rule, const double* z, double* p, double* e, double* m, Index keys) {
   L mass = fill<L>(0), gain = mass;
   const double top = rule.z_max < 0 ? -rule.z_max : rule.z_max;

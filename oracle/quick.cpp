@@ -232,8 +232,16 @@ void Quick::weigh(Index n) {
   const double constant = f.every_exp + (sum_rounded_only_ ? m.u_weights : 0);
   const double cap = std::min(0.5, row.d_most);
   const double damping = (1 - cap + cap * cap * (0.5 - cap / 6)) * slack;  // <= e^-cap
+  // Keys above that share, at least, cost a rounding of a sum each.
+  const bool values_lose_least = m.values_lose_least(row.n), weights_lose_least = m.weights_lose_least(row.n);
+  double light = 0;
+  if (values_lose_least || weights_lose_least) {
+    const double share = std::max(m.u_pv, m.u_softmax) * row.n * (1 + 1e-6);
+    const Index heavy = products::count_from(z_ + n * stride_, row.z_max + std::log(share), stride_);
+    light = row.n - static_cast<double>(std::max<Index>(1, heavy));
+  }
   const double t = (m.merges_widen() ? m.shared_rounding(row.n, f.blocks, f.r, std::fabs(row.z_max)) : f.t) +
-                   (sum_rounded_only_ ? 0 : m.u_weights);
+                   (sum_rounded_only_ ? 0 : m.u_weights) - (values_lose_least ? light * m.u_pv : 0);
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    damping};
   const products::WeightSums sums = products::weigh(rule, z_ + n * stride_, p, d_ + n * stride_, weights, stride_);
@@ -250,7 +258,7 @@ void Quick::weigh(Index n) {
   row.accept = {inverse,
                 sums.gain * inverse,
                 t - spared_,
-                f.g,
+                f.g - (weights_lose_least ? light * m.u_sum : 0),
                 absolute,
                 unit_roundoff(format_),
                 format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};

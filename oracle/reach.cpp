@@ -21,6 +21,8 @@ RowNumbers RowBounds::numbers() const {
           .mass = static_cast<double>(n),
           .rho = exp_most(e + d),
           .rho_lost = std::numeric_limits<double>::infinity(),
+          .of_values = {},
+          .of_weights = {},
           .top_off = std::numeric_limits<double>::infinity()};
 }
 

@@ -217,11 +217,27 @@ void Row::weigh(const Call& call, double records) {
   for (double& weight : p) weight /= mass;
 
   const Box& weights = box(call, 0);
+  of_values = m.values_lose_least(keys_counted) ? additions(m, weights, m.u_pv) : Additions{};
+  of_weights = m.weights_lose_least(keys_counted) ? additions(m, weights, m.u_softmax) : Additions{};
   rho = std::min(std::exp(bounded(g - weights.log_unit)) / weights.lo_sum,
                  std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.ln_exp)));
   // Weights that small keep no bits, even in f64.
   const double lost_exponent = wrong_shift * (z_all + m.lazy + ln_n + 1) + m.ln_exp;
   rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
+}
+
+// Which keys may cost less than a rounding: by their largest shares, rounded or not.
+Additions Row::additions(const Numbers& m, const Box& weights, double u) const {
+  const double share = std::exp(2 * m.u_weights) / weights.lo_sum;
+  Additions found{0, 0};
+  for (std::size_t t = 0; t < keys.size(); ++t) {
+    if (const double most = weights.hi[t] * share; most < u)
+      found.rest += most;
+    else
+      ++found.keys;
+  }
+  found.keys = std::max(found.keys, 1.0);
+  return found;
 }
 
 // Section 4: with no lazy shift the largest weight is e^0 before it is rounded, but for a shift that was computed apart
@@ -343,6 +359,17 @@ double RowNumbers::denominator_error(const Numbers& m, double largest, double rh
   return a;
 }
 
+double RowNumbers::denominator_error_in_box(const Numbers& m, double error, double rho_used,
+                                            bool sum_of_rounded) const {
+  const double keys_counted = static_cast<double>(n);
+  if (!(of_weights.keys < keys_counted) || !(error < 0.25)) return error;
+  double underflow = 3 * m.eps_lazy + (sum_of_rounded ? m.eta_weights : 0) + (m.flush ? 3 * m.eta_softmax : 0);
+  underflow *= keys_counted * rho_used;
+  const double lost = (1 + 6 * error) * (of_weights.rest + underflow);
+  if (!(lost < 0.5)) return error;
+  return std::min(error, error - (keys_counted - of_weights.keys) * m.u_sum - std::log1p(-lost));
+}
+
 int RowNumbers::combinations(const Call& call, Combination out[4]) const {
   const Numbers& m = call.numbers;
   const Arithmetic& how = m.arithmetic;
@@ -378,7 +405,7 @@ Row::Lse Row::lse(const Call& call) {
   const double lo = wide ? log_sum(-1) : std::log(weights.lo_sum), hi = wide ? log_sum(1) : std::log(weights.hi_sum);
   const double c = std::max(std::fabs(lo), std::fabs(hi));
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
-  const double a = denominator_error(m, largest_sum(m), rho, rounded);
+  const double a = denominator_error_in_box(m, denominator_error(m, largest_sum(m), rho, rounded), rho, rounded);
   double radius = growth(bounded(a * (1 + m.u_softmax))) +
                   m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (z_top + c + m.lazy) + 2 * c) +
                   0x1p-48 * (z_top + c) + 4 * (static_cast<double>(n) + 8) * 0x1p-53;

@@ -30,6 +30,12 @@ struct HeadFacts {
 };
 HeadFacts head_facts(const Call& call, Index b, Index kv_head);
 
+// What a sum over the keys of a row may lose where an addition loses no more than the lesser of its terms (section 4): a
+// rounding for each of `keys`, and of the others, whose shares are less than that, `rest` of the whole at most.
+struct Additions {
+  double keys = std::numeric_limits<double>::infinity(), rest = 0;  // nothing is known
+};
+
 // The numbers of one query row that section 4 reads, or upper bounds of them.
 struct RowNumbers {
   Index n = 0;                                    // attended keys
@@ -40,6 +46,7 @@ struct RowNumbers {
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)
   double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
+  Additions of_values, of_weights;
   double top_off =
       std::numeric_limits<double>::infinity();  // |ln| of the largest weight, at most, before it is rounded
 
@@ -48,6 +55,9 @@ struct RowNumbers {
   // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
   // `largest` is largest_sum().
   [[nodiscard]] double denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const;
+  // That of a row whose weights lie in their box, given what the former says.
+  [[nodiscard]] double denominator_error_in_box(const Numbers& m, double error, double rho_used,
+                                                bool sum_of_rounded) const;
   // Permitted combinations, at most four.
   int combinations(const Call& call, Combination out[4]) const;
 };
@@ -94,6 +104,7 @@ class Row : public RowNumbers {
   void collect_mean(const Call& call, Index b);
   void weigh(const Call& call, double records);
   void find_tops(const Numbers& m);
+  [[nodiscard]] Additions additions(const Numbers& m, const Box& weights, double u) const;
   void check_overflow(const Call& call);
   bool gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const;
   double count_records(const Call& call) const;

@@ -54,7 +54,6 @@ class Machine {
 
   // Adds rounded terms in some order.
   [[nodiscard]] double sum(Format f, Row terms, Order order) const {
-    if (terms.empty()) return 0;
     if (in_blocks(f)) return dot(f, terms, Row(terms.size(), 1), order);
     return sum_singly(f, std::move(terms), order);
   }
@@ -119,6 +118,7 @@ class Machine {
 
  private:
   [[nodiscard]] double sum_singly(Format f, Row terms, Order order) const {
+    if (terms.empty()) return 0;
     const auto add = [&](double a, double b) { return accumulate(f, a + b); };
     switch (order) {
       case Order::backward:

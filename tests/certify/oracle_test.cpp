@@ -243,6 +243,32 @@ TEST(Oracle, AgreesWithTheCertificate) {
   EXPECT_LE(totals.rounding, totals.values / 1000);
 }
 
+// Long rows of which many keys weigh less than a rounding.
+TEST(Oracle, AgreesWhereKeysAreLight) {
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t n = 0; n < 120 && complaints.empty(); ++n) {
+    const std::uint64_t key = mix(n + 0x6c69676874);
+    const Contract contract = contract_of(n, key);
+    Problem problem = testing::draw_problem(contract.policy[Stage::storage], key, 24);
+    problem.lk = 32 + static_cast<Index>(below(mix(key ^ 1), 120));
+    problem.d = std::min<Index>(problem.d, 4);
+    problem.dv = std::min<Index>(problem.dv, 2);
+    problem.keep = Keep::none;
+    problem.causal = false;
+    problem.lengths = Lengths::none;
+    problem.bias = Bias::none;
+    problem.softcap = 0;
+    problem.values = n % 3 == 0 ? Values::falling : Values::normal;
+    problem.amplitude = n % 2 == 0 ? 4 : 1;
+    compare_row(contract, contract, problem, key, totals, complaints);
+  }
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  EXPECT_GE(totals.inside, totals.problems);
+  EXPECT_GE(totals.outside, totals.problems);
+  EXPECT_LE(totals.edge, totals.values / 20);
+}
+
 TEST(Oracle, AgreesWhereNoScoreIsRounded) {
   Totals totals;
   Complaints complaints;

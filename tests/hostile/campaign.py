@@ -21,7 +21,9 @@ from contracts import draw_trial
 # Cheap problems, many elements; one is drawn for each contract.
 DOMAINS = ["lk <= 32 && d <= 8 && dv <= 16 && lq <= 64", "lk <= 8 && d <= 4 && dv <= 16", "lk <= 8 && d <= 4 && dv <= 16",
            "lk <= 16 && d <= 4 && dv <= 16", "lk <= 64 && d <= 16 && dv <= 64 && lq * hq * b <= 256",
-           "lk >= 64 && lk <= 512 && d <= 8 && dv <= 16 && lq <= 8 && b <= 2", "lk <= 4 && d <= 2"]
+           "lk >= 64 && lk <= 512 && d <= 8 && dv <= 16 && lq <= 8 && b <= 2", "lk <= 4 && d <= 2",
+           "lk >= 64 && lk <= 512 && d <= 8 && dv <= 16 && lq <= 8 && b <= 2 && bias == alibi",
+           "lk >= 64 && lk <= 512 && d <= 8 && dv <= 16 && lq <= 8 && b <= 2 && values == falling"]
 # Liberties in the order in which a finding is tried without them.
 PLAIN = {"vary": 0, "off_subnormals": 0, "splits": 1, "merge": "none", "merge_by_lse": 1, "merge_weights_lse": 0,
          "normalise": "after", "tile": 1 << 30, "tiles": "ascending", "contiguous_splits": 1, "add_to_running": 1,

@@ -94,6 +94,21 @@ TEST_F(Conforming, KernelsOfMixedPoliciesAreNeverFoundWrong) {
   expect_no_alarm("mixed policies", tried);
 }
 
+// Without a dimension there is nothing to add up, in any order, and every score is 0.
+TEST(ConformingKernels, TakeNoDimensionAtAll) {
+  const Contract contract = contract_for(policy_from_text("f32"));
+  const Problem problem = problem_from_text("lq=1 lk=2 d=0 dv=1 values=normal:1");
+  const Inputs inputs = materialise(problem);
+  for (const emulator::Order order : {emulator::Order::forward, emulator::Order::backward, emulator::Order::pairwise,
+                                      emulator::Order::lanes, emulator::Order::random}) {
+    emulator::Variant variant;
+    variant.qk = order;
+    Tensor out = make_out(problem), lse;
+    emulator::run(inputs, contract, variant, out, lse);
+    EXPECT_EQ(oracle::AttentionOracle(contract, problem, inputs).judge(out, lse).kind, VerdictKind::pass);
+  }
+}
+
 // A quotient that underflows is off by ulps of subnormals.
 TEST(ConformingDivisions, OfTinyValuesAreNeverFoundWrong) {
   for (const char* policy : {"f32", "f16-all"})
