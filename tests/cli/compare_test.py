@@ -8,10 +8,8 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import unittest
-from pathlib import Path
 
 import saved_tensors
 from command_line import Cli, run

@@ -235,10 +235,10 @@ class Consumer(Installed):
             "forgets_scale.policy-bound": FAILED, "forgets_scale.corpus": FAILED}, self.output)
 
     def test_a_program_that_speaks_the_worker_protocol(self):
-        project = self.project("worker", f"""
+        project = self.project("worker", """
             find_package(attest CONFIG REQUIRED)
             add_executable(fake IMPORTED)
-            set_target_properties(fake PROPERTIES IMPORTED_LOCATION ${{CMAKE_SOURCE_DIR}}/fake)
+            set_target_properties(fake PROPERTIES IMPORTED_LOCATION ${CMAKE_SOURCE_DIR}/fake)
             attest_add_property_tests(fake PROPERTIES guards policy-bound CASES 50
                                       ARGUMENTS --assume "lse==none && out_layout==bhsd")
             """)

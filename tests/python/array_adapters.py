@@ -6,7 +6,7 @@ import numpy as np
 
 from attest import Refused, Unsupported
 from attest.adapters._forms import words
-from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
+from attention_calls import BOTTOM_RIGHT, battery, call, far, reference, script_output, values
 
 
 def problems(dtype):

@@ -14,9 +14,8 @@ from need_package import need
 
 need("onnxruntime", "./run test installs it")
 import numpy as np
-import onnx
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import helper
 
 ATTEST = None
 HEADS, QUERIES, KEYS, WIDTH = 4, 9, 33, 16
