@@ -110,7 +110,8 @@ class Clustering {
   }
 
   // Whether `few` are too few failures to tell a defect of their own, fail the group's law too, and lie all where its
-  // predicate holds: so rare a place that they would not by chance.
+  // predicate holds: so rare a place that they would not by chance. A minimal reproducer is one witness more, since it keeps
+  // nothing that its failure does not need.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;
     const Separation& counts = group.speaker.learned.counts;
@@ -118,7 +119,9 @@ class Clustering {
     if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
     if (study_.failing(group.speaker.key, buckets_of(few)).empty()) return false;
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
-    return std::pow(share, static_cast<double>(all.size())) <= most_chance &&
+    const bool needed = std::ranges::all_of(
+        few.members, [&](const Studied& member) { return entry(member).minimal && predicate.holds(member.row); });
+    return std::pow(share, static_cast<double>(all.size() + (needed ? 1 : 0))) <= most_chance &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
   }
   // Whether `few` are too few failures to learn anything from, told in the very words of the group's.

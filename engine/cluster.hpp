@@ -33,8 +33,8 @@ struct Evidences {
 // - the second was told by a law that makes calls of its own, and that law fails on the first's reproducer too, or the first's
 //   predicate holds of such a call and not of the problem itself; or
 // - a predicate of the failures of both takes fewer bits than one for each; or
-// - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, so rare a place
-//   that they would not by chance; or
+// - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, as does what
+//   they were shrunk to, so rare a place that they would not by chance; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
 // - both are errors in the same words, and their predicates have a condition in common; or
 // - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a

@@ -14,11 +14,12 @@
 namespace attest::engine {
 namespace {
 
-Summary campaign(const SubjectFactory& subject, const std::string& name, std::uint64_t cases = 400, bool avoid = true) {
+Summary campaign(const SubjectFactory& subject, const std::string& name, std::uint64_t cases = 400, bool avoid = true,
+                 std::uint64_t seed = 2) {
   CampaignOptions options;
   options.subject = name;
   options.cases = cases;
-  options.seed = 2;
+  options.seed = seed;
   options.jobs = 2;
   options.avoid = avoid;
   const auto peer = builtin_subject("builtin:explicit", std::nullopt);
@@ -67,6 +68,14 @@ TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
     EXPECT_GE(rare, 1u);
     EXPECT_EQ(summary.defects.size(), same ? 1u : 2u);
   }
+}
+
+// A failure that happened twice lies where the others do, which is chance; but so does what it was shrunk to, which is not.
+TEST(Cluster, AMinimalReproducerIsAWitnessToo) {
+  const auto fault = builtin_subject("fault:rescale-sum-only", std::nullopt);
+  const Summary summary = campaign(*fault, "fault:rescale-sum-only", 700, true, 1);
+  EXPECT_GE(summary.failing_cases, 10u);
+  EXPECT_LE(summary.defects.size(), 2u);
 }
 
 // One cause, told in one message, with two conditions each of which lets it show.
