@@ -85,6 +85,8 @@ struct Contract {
 // The `contract` object of describe (interfaces.md), without its policy when `policy` is given for one dtype.
 // Keys that are absent keep their defaults. Throws Error(usage) naming an unknown key or a wrong value.
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
+// The same of its text, without nlohmann's header.
+Contract contract_from_text(std::string_view object, const Policy& policy);
 // The object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it leaves out keeps the
 // default. The policy stays as it is. Throws Error(usage) for what is no dtype.
 nlohmann::json contract_for_dtype(const nlohmann::json& object, Format dtype);

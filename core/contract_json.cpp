@@ -8,6 +8,7 @@
 #include "core/contract.hpp"
 #include "core/contract_numbers.hpp"
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "core/problem.hpp"
 
 namespace attest {
@@ -213,6 +214,10 @@ Contract contract_from_json(const json& object, const Policy& policy) {
   }
   check_numbers(contract);
   return contract;
+}
+
+Contract contract_from_text(std::string_view object, const Policy& policy) {
+  return contract_from_json(parse_json(object), policy);
 }
 
 json contract_for_dtype(const json& object, Format dtype) {

@@ -32,7 +32,7 @@ Contract draw_contract(const Policy& policy, int variant) {
       R"({"normalise":"after","sum_of":"unrounded","lazy":0})",
       R"({"normalise":"after","sum_of":"unrounded","lazy":0,"exp2":false,"lse_merge":"none","fold":"none"})",
   };
-  Contract contract = contract_from_json(parse_json(declarations[variant]), policy);
+  Contract contract = contract_from_text(declarations[variant], policy);
   contract.empty_row = EmptyRow::zero;
   if (variant == 12) {
     if (policy[Stage::storage] == Format::f32) contract.policy.set(Stage::operand, Format::tf32);

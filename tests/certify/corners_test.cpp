@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numbers>
 #include <vector>
 
@@ -42,7 +41,7 @@ struct Row {
 
 // Whether a certificate stands against this output; the oracle's levels must think the same.
 bool blamed(const char* policy, const char* promises, const Problem& problem, double value) {
-  const Contract contract = contract_from_json(nlohmann::json::parse(promises), policy_from_text(policy));
+  const Contract contract = contract_from_text(promises, policy_from_text(policy));
   Tensor out = make_out(problem);
   out.set(0, 0, 0, 0, value);
   const Inputs inputs = materialise(problem);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "certify/rounding.hpp"
+#include "core/json_text.hpp"
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
 #include "oracle/attention.hpp"
@@ -189,7 +190,7 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
   const auto together = [&](const oracle::Enclosure& o, const certify::Enclosure& proof, const certify::Enclosure& wide,
                             Format stage, Format tensor, const char* what, Index c) {
     const std::string where =
-        fmt::format("{} under {} {}[{},{},{},{}]", to_text(problem), to_json(contract).dump(), what, b, h, i, c);
+        fmt::format("{} under {} {}[{},{},{},{}]", to_text(problem), json_text(to_json(contract)), what, b, h, i, c);
     compare({o, proof, widened(wide), {stage, tensor, flush}, {stage, tensor, flush}, overflows, where}, key, totals,
             complaints);
   };

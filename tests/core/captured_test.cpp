@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
+#include "core/json_text.hpp"
 #include "tests/core/npz_file.hpp"
 
 namespace attest {
@@ -101,7 +102,7 @@ TEST_F(CapturedFile, RefusesWhatItDoesNotCover) {
 }
 
 TEST_F(CapturedFile, IsTakenFromTheFolderOfTheJsonAlone) {
-  const auto json = nlohmann::json::parse(to_json(problem_from_text("values=file:" + path)).dump());
+  const auto json = parse_json(json_text(to_json(problem_from_text("values=file:" + path))));
   const auto with = [&](const std::string& file) {
     auto changed = json;
     changed["values_file"] = file;

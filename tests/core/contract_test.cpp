@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 
 namespace attest {
 namespace {
 
-Contract read(const char* text) { return contract_from_json(nlohmann::json::parse(text), policy_from_text("f16")); }
+Contract read(const char* text) { return contract_from_text(text, policy_from_text("f16")); }
 
 TEST(Contract, AbsentKeysKeepTheirDefaults) {
   const Contract contract = read("{}");
@@ -27,7 +28,7 @@ TEST(Contract, ReadsBackWhatItWrites) {
   EXPECT_FALSE(contract.arithmetic.fold_k);
   EXPECT_EQ(contract.lazy_nats(), 0);
   EXPECT_EQ(contract.masked_unread, MaskedUnread::beyond_length);
-  EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), contract.policy), contract);
+  EXPECT_EQ(contract_from_text(json_text(to_json(contract)), contract.policy), contract);
 }
 
 // Said only where it is so: contracts of before it read and print as they did.
@@ -43,8 +44,8 @@ TEST(Contract, ReadsTensorCoresInEverySpelling) {
   const auto mma = [](const char* policy, const char* text) {
     const Policy formats = policy_from_text(policy);
     const Contract contract =
-        contract_from_json(contract_for_dtype(nlohmann::json::parse(text), formats[Stage::storage]), formats);
-    EXPECT_EQ(contract_from_json(nlohmann::json::parse(to_json(contract).dump()), formats), contract) << text;
+        contract_from_json(contract_for_dtype(parse_json(text), formats[Stage::storage]), formats);
+    EXPECT_EQ(contract_from_text(json_text(to_json(contract)), formats), contract) << text;
     return contract.arithmetic.mma;
   };
   const Mma ampere{.block = 8, .frac = 24, .out = MmaResult::f32}, tf32{.block = 4, .frac = 24, .out = MmaResult::f32};
@@ -67,7 +68,7 @@ TEST(Contract, ReadsTensorCoresInEverySpelling) {
 TEST(Contract, RefusesTensorCoresThatMakeNoSense) {
   const auto says = [](const char* policy, const char* text) -> std::string {
     try {
-      contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+      contract_from_text(text, policy_from_text(policy));
       return "";
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::usage);
@@ -102,7 +103,7 @@ TEST(Contract, RefusesWhatItDoesNotKnow) {
 TEST(Contract, RefusesNumbersThatLeaveNothingOfAResult) {
   const auto says = [](const char* policy, const char* text) -> std::string {
     try {
-      contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+      contract_from_text(text, policy_from_text(policy));
       return "";
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::usage);

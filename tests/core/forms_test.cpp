@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
+#include "core/json_text.hpp"
 #include "core/supports.hpp"
 
 namespace attest {
@@ -31,7 +32,7 @@ TEST(Forms, AProblemSaysThemInTextAndJson) {
   const Problem problem = problem_from_text("form.scale=x.y-Z lk=2 d=1 dv=1 form.mask=1d");
   EXPECT_EQ(to_text(problem), said);
   EXPECT_EQ(problem_from_text(said), problem);
-  EXPECT_EQ(problem_from_json(nlohmann::json::parse(to_json(problem).dump())), problem);
+  EXPECT_EQ(problem_from_json(parse_json(json_text(to_json(problem)))), problem);
   EXPECT_EQ(materialise(problem).form, R"({"mask":"1d","scale":"x.y-Z"})");
   EXPECT_EQ(forms_from_json_text(materialise(problem).form), problem.forms);
   EXPECT_TRUE(materialise(problem_from_text("lk=2")).form.empty());

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "core/rng.hpp"
 
 namespace attest {
@@ -52,7 +53,7 @@ TEST(Problem, TextAndJsonReadBackEveryField) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Problem problem = scrambled(seed);
     EXPECT_EQ(problem_from_text(to_text(problem)), problem) << to_text(problem);
-    EXPECT_EQ(problem_from_json(nlohmann::json::parse(to_json(problem).dump())), problem) << to_json(problem).dump();
+    EXPECT_EQ(problem_from_json(parse_json(json_text(to_json(problem)))), problem) << json_text(to_json(problem));
   }
 }
 

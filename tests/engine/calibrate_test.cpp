@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/campaign.hpp"
 #include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
@@ -162,7 +163,7 @@ TEST(Drift, AsksForManyResultsAndALargeShare) {
   ASSERT_TRUE(drifted(100, 26).evidence());
   EXPECT_NE(drifted(1000, 900).evidence()->note.find("900 of 1000 results"), std::string::npos);
   const DriftByPolicy kept{{"f16", drifted(300, 100)}};
-  const DriftByPolicy back = drift_from_json(nlohmann::json::parse(to_json(kept).dump()));
+  const DriftByPolicy back = drift_from_json(parse_json(json_text(to_json(kept))));
   EXPECT_EQ(back.at("f16").above, 100);
   EXPECT_EQ(back.at("f16").problem, to_text(problem));
   EXPECT_TRUE(back.at("f16").evidence());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "engine/file.hpp"
 #include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
@@ -59,7 +60,7 @@ std::string facts(const Summary& summary) {
     finding.erase("reproducer");
   }
   for (auto& defect : object["defects"]) defect.erase("reproducer");
-  return object.dump(1);
+  return json_text(object, 1);
 }
 
 TEST(Campaign, AConformingSubjectHolds) {

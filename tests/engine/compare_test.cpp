@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "demanding_subject.hpp"
 #include "engine/bucket.hpp"
 #include "engine/campaign.hpp"
@@ -57,7 +58,7 @@ std::string facts(const Summary& summary) {
   object.erase("seconds");
   object.erase("seconds_in");
   for (auto& finding : object["findings"]) finding.erase("seconds_to_first");
-  return object.dump(1);
+  return json_text(object, 1);
 }
 
 // A copy of `inner` that says something else of itself, and answers as `meddle` makes of its answers.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -27,12 +28,12 @@ Problem problem_of(const std::string& fields) {
 const Policy f16 = policy_from_text("f16");
 
 TEST(Calibration, IsReadBackAsItWasWritten) {
-  EXPECT_EQ(calibration_from_text(to_json(sample()).dump(), "x"), sample());
+  EXPECT_EQ(calibration_from_text(json_text(to_json(sample())), "x"), sample());
   EXPECT_EQ(calibration_from_text(to_file_text(sample()), "x"), sample());
   EXPECT_EQ(calibration_from_text(to_file_text({}), "x"), Calibration());
   Calibration interrupted = sample();
   interrupted.interrupted = true;
-  EXPECT_EQ(calibration_from_text(to_json(interrupted).dump(), "x"), interrupted);
+  EXPECT_EQ(calibration_from_text(json_text(to_json(interrupted)), "x"), interrupted);
   EXPECT_EQ(calibration_from_text(to_file_text(interrupted), "x"), interrupted);
   EXPECT_FALSE(shipped_calibration().policies.empty());
 }
@@ -129,9 +130,10 @@ TEST(Calibration, DamageHasASentence) {
                            R"({"format": 1, "policies": {"f16": {"share": 0, "classes": {"normal": []}}}})"})
     EXPECT_TRUE(sentence(text).starts_with("c.json")) << text << ": " << sentence(text);
   good["policies"]["f16"]["classes"]["normal"]["t"] = -1;
-  EXPECT_NE(sentence(good.dump()).find("f16, normal: t is negative"), std::string::npos) << sentence(good.dump());
+  EXPECT_NE(sentence(json_text(good)).find("f16, normal: t is negative"), std::string::npos)
+      << sentence(json_text(good));
   good["policies"]["f16"]["classes"]["normal"].erase("t");
-  EXPECT_NE(sentence(good.dump()).find("has no number 't'"), std::string::npos) << sentence(good.dump());
+  EXPECT_NE(sentence(json_text(good)).find("has no number 't'"), std::string::npos) << sentence(json_text(good));
 }
 
 }  // namespace

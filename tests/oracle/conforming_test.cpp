@@ -2,7 +2,6 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
@@ -114,7 +113,7 @@ TEST(ConformingDivisions, OfTinyValuesAreNeverFoundWrong) {
   for (const char* policy : {"f32", "f16-all"})
     for (const char* declared : {R"({"div_ulp":64,"lse_merge":"none"})", R"({"div_ulp":64,"normalise":"before"})"}) {
       const Policy parsed = policy_from_text(policy);
-      Contract contract = contract_from_json(nlohmann::json::parse(declared), parsed);
+      Contract contract = contract_from_text(declared, parsed);
       contract.empty_row = EmptyRow::zero;
       int alarms = 0, found = 0;
       for (std::uint64_t n = 0; n < 600; ++n) {

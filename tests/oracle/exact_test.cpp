@@ -7,7 +7,6 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "certify/exact.hpp"
 #include "core/rng.hpp"
@@ -24,7 +23,7 @@ using testing::Trial;
 const char* const strict = R"({"exp2":false,"lse_merge":"none","lazy":0})";
 
 Contract contract_of(const char* policy, const std::string& json) {
-  Contract contract = contract_from_json(nlohmann::json::parse(json), policy_from_text(policy));
+  Contract contract = contract_from_text(json, policy_from_text(policy));
   contract.empty_row = EmptyRow::zero;
   return contract;
 }

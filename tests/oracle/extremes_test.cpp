@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
@@ -202,7 +201,7 @@ TEST(Extremes, AnAddedMaskMakesNanOfAScoreThatOverflowed) {
 TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
   const auto kind = [](double exp_ulp, const char* other) {
     Contract contract = contract_for(policy_from_text("f16-softmax16"));
-    contract.arithmetic = contract_from_json(nlohmann::json::parse(other), contract.policy).arithmetic;
+    contract.arithmetic = contract_from_text(other, contract.policy).arithmetic;
     contract.arithmetic.exp_ulp = exp_ulp;
     const Problem p = problem_from_text("lq=1 lk=600 d=1 dv=1 scale=0x1.6p-1 dtype=f16 lse=f32");
     Trial run(p, contract, [](Inputs& in) {
@@ -250,7 +249,7 @@ TEST(Extremes, AScoreThatIsKnownIsJudgedAtTheEndOfTheRange) {
   for (const char* policy : policies)
     for (const char* text : contracts)
       for (const double raw : {0.0, 0.5}) {
-        const Contract contract = contract_from_json(nlohmann::json::parse(text), policy_from_text(policy));
+        const Contract contract = contract_from_text(text, policy_from_text(policy));
         const Format dtype = contract.policy[Stage::storage];
         const std::string shape = "lq=1 lk=4 d=2 dv=1 scale=1 bias=zero dtype=" + std::string(name(dtype));
         Trial run(problem_from_text(shape), contract, [&](Inputs& in) {
@@ -278,8 +277,8 @@ TEST(Extremes, AScoreThatIsKnownIsJudgedAtTheEndOfTheRange) {
 // A bias that swallows the score leaves less than u_score |z| to chance: 1e30 in f32 has an ulp of 7e22.
 TEST(Extremes, ALargeBiasSwallowsTheScore) {
   const Problem p = problem_from_text("lq=1 lk=2 d=1 dv=1 scale=1 bias=zero dtype=f32");
-  const Contract contract = contract_from_json(
-      nlohmann::json::parse(R"({"exp2":false,"fold":"none","lse_merge":"none"})"), policy_from_text("f32"));
+  const Contract contract =
+      contract_from_text(R"({"exp2":false,"fold":"none","lse_merge":"none"})", policy_from_text("f32"));
   const auto kind = [&](double bias, double score, double got) {
     Trial run(p, contract, [&](Inputs& in) {
       in.q.set(0, 0, 0, 0, score);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "kernels/emulated/emulator.hpp"
 #include "oracle/attention.hpp"
@@ -36,7 +35,7 @@ struct Judged {
 };
 
 Judged judge(const Case& c) {
-  const Contract contract = contract_from_json(nlohmann::json::parse(c.contract), policy_from_text(c.policy));
+  const Contract contract = contract_from_text(c.contract, policy_from_text(c.policy));
   const Problem problem = problem_from_text(c.problem);
   Inputs inputs = materialise(problem);
   if (c.fill) c.fill(inputs);
@@ -202,7 +201,7 @@ TEST(OneSided, TanhIsNoDrift) {
 class Needed {
  public:
   Needed(std::string_view policy, std::string_view contract, std::string_view problem)
-      : contract_(contract_from_json(nlohmann::json::parse(contract), policy_from_text(policy))),
+      : contract_(contract_from_text(contract, policy_from_text(policy))),
         problem_(problem_from_text(problem)),
         inputs_(materialise(problem_)),
         oracle_(contract_, problem_, inputs_) {}

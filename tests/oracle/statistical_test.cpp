@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "core/inputs.hpp"
 #include "oracle/attention.hpp"
@@ -51,7 +50,7 @@ bool check_next(std::ifstream& file, Checked& checked) {
                         &scale),
             6);
   const Policy parsed = policy_from_text(policy);
-  const Contract contract = contract_from_json(nlohmann::json::parse(line.substr(line.find('{'))), parsed);
+  const Contract contract = contract_from_text(line.substr(line.find('{')), parsed);
   Problem problem;
   problem.lq = 1;
   problem.lk = lk;
@@ -111,7 +110,7 @@ TEST(Statistical, ErrorsThatPointOneWayAreLeftToTheRigorousTier) {
   const Problem problem = short_rows();
   const Inputs inputs = materialise(problem);
   const Policy policy = policy_for(Format::f16);
-  const auto contract = [&](const char* text) { return contract_from_json(nlohmann::json::parse(text), policy); };
+  const auto contract = [&](const char* text) { return contract_from_text(text, policy); };
   for (const auto& [text, applies] :
        {std::pair{"{}", true}, std::pair{R"({"kappa":3})", false}, std::pair{R"({"flush_to_zero":true})", false}}) {
     const Contract promised = contract(text);

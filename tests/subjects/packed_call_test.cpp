@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "tests/subjects/small_call.hpp"
 
 namespace attest {
@@ -62,7 +63,7 @@ TEST(PackedCall, SaysWhatTheMessageSays) {
   append_call(line, call, packed.offsets[0]);
   std::vector<std::byte> arena(arena_bytes);
   const ReceivedCall one(packed.call(), arena.data(), arena.size());
-  const ReceivedCall other(nlohmann::json::parse(line), arena.data(), arena.size());
+  const ReceivedCall other(parse_json(line), arena.data(), arena.size());
   for (const TensorField& field : tensor_fields) expect_equal(one.call.*field.member, other.call.*field.member);
   EXPECT_EQ(one.call.struct_size, other.call.struct_size);
   EXPECT_EQ(one.call.scale, other.call.scale);

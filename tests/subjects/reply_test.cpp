@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/json_text.hpp"
 #include "subjects/message.hpp"
 
 namespace attest {
@@ -63,7 +64,7 @@ TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
     for (const json& kind : kinds) {
       json reply = good;
       reply[key] = kind;
-      const RunReply read = read_run_reply(reply.dump(), 7, 2);
+      const RunReply read = read_run_reply(json_text(reply), 7, 2);
       EXPECT_EQ(read.result.status, CallStatus::error) << reply;
       EXPECT_GE(read.result.elapsed_ns, 0) << reply;
       EXPECT_FALSE(read.result.message.empty()) << reply;
@@ -74,17 +75,17 @@ TEST(Reply, EveryFieldOfARunReplyMayHoldAnything) {
     }
     json absent = good;
     absent.erase(key);
-    expect_one_line(read_run_reply(absent.dump(), 7, 2).result.message);
+    expect_one_line(read_run_reply(json_text(absent), 7, 2).result.message);
   }
 }
 
 TEST(Reply, EveryFieldOfADescriptionMayHoldAnything) {
   const json offer = {{"name", "mine"}, {"version", "1"}, {"describe", {{"ops", {"attention"}}, {"dtypes", {"f32"}}}}};
   const json good = {{"protocol", 1}, {"message", "describe"}, {"subjects", {offer}}};
-  EXPECT_EQ(read_description(good.dump(), "./w").offers.at(0).name, "mine");
+  EXPECT_EQ(read_description(json_text(good), "./w").offers.at(0).name, "mine");
   const auto expect_sense = [](const json& reply) {
     try {
-      const Description description = read_description(reply.dump(), "./w");
+      const Description description = read_description(json_text(reply), "./w");
       EXPECT_EQ(description.offers.empty(), !description.error.empty()) << reply;
       expect_one_line(description.error);
       for (const Offer& offer : description.offers) {
@@ -130,7 +131,7 @@ json call() {
 
 TEST(ReceivedCall, ReadsViewsOfTheArena) {
   std::array<std::byte, 256> arena{};
-  const ReceivedCall received(json::parse(call().dump()), arena.data(), arena.size());
+  const ReceivedCall received(parse_json(json_text(call())), arena.data(), arena.size());
   EXPECT_EQ(received.call.v.data, arena.data() + 128);
   EXPECT_EQ(received.call.out.shape[3], 4);
   EXPECT_FALSE(attest_present(&received.call.bias));
@@ -162,18 +163,18 @@ TEST(ReceivedCall, RefusesWhatDoesNotLieInTheArena) {
   for (const auto& [key, value] : wrong) {
     json bad = call();
     bad["q"][key] = value;
-    EXPECT_THROW(ReceivedCall(json::parse(bad.dump()), arena.data(), arena.size()), Error) << key << value;
+    EXPECT_THROW(ReceivedCall(parse_json(json_text(bad)), arena.data(), arena.size()), Error) << key << value;
   }
   for (const char* key : {"align", "threads", "window_left", "window_right", "causal", "scale", "softcap"})
     for (const json& value : {json("1"), json(nullptr), json::array()}) {
       json bad = call();
       bad[key] = value;
-      EXPECT_THROW(ReceivedCall(json::parse(bad.dump()), arena.data(), arena.size()), Error) << key << value;
+      EXPECT_THROW(ReceivedCall(parse_json(json_text(bad)), arena.data(), arena.size()), Error) << key << value;
     }
   for (const char* key : {"align", "threads", "window_left"}) {
     json bad = call();
     bad[key] = 1e300;
-    EXPECT_THROW(ReceivedCall(json::parse(bad.dump()), arena.data(), arena.size()), Error) << key;
+    EXPECT_THROW(ReceivedCall(parse_json(json_text(bad)), arena.data(), arena.size()), Error) << key;
   }
 }
 
