@@ -176,7 +176,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
 
 // The same where the weights lie in their box.
 Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
-  const Ball error = denominator_error(c, row, rho, sum_of_rounded);
+  Ball error = denominator_error(c, row, rho, sum_of_rounded);
   if (!row.of_weights || !certainly_less(error, 0.25)) return error;
   Ball underflow = 3 * c.eps_lazy;
   if (sum_of_rounded) underflow += c.eta_weights;

@@ -14,8 +14,6 @@
 namespace attest {
 namespace {
 
-using emulator::Order;
-using emulator::Variant;
 using testing::Trial;
 
 // One query of one element, 1, so that each key is its score.
