@@ -330,15 +330,18 @@ class Row {
     if (call_.gamma.empty()) return 1;
     if (scheme_.defect == Defect::gamma_shifted) i = (i + 1) % x_.size();
     double g = call_.gamma[i];
-    if (scheme_.flush_params && std::fabs(g) < smallest_normal(storage_.format)) g = 0;
+    if (scheme_.flush_params && std::fabs(g) < smallest_normal(call_.params)) g = 0;
     g = a_.nearest(g);
     return contract_.gamma_offset != 0 && !scheme_.gamma_added_late ? a_.plus(contract_.gamma_offset, g) : g;
+  }
+  bool gamma_comes_late() const {
+    return contract_.gamma_offset != 0 && scheme_.gamma_added_late && !call_.gamma.empty();
   }
   double beta_of(std::size_t i) const {
     if (call_.beta.empty()) return 0;
     double b = call_.beta[i];
     if (scheme_.flush_params && how_.flush_to_zero == FlushToZero::inputs &&
-        std::fabs(b) < smallest_normal(storage_.format))
+        std::fabs(b) < smallest_normal(call_.params))
       b = 0;
     return a_.nearest(b);
   }
@@ -376,13 +379,13 @@ class Row {
     if (how_.form == NormForm::weighted_scale)
       return plus_beta(a_.nearest(centred(i)), a_.times(a_.nearest(scale_), full_gamma(i)), b);
     const double t = a_.nearest(normalised(i));
-    if (contract_.gamma_offset != 0 && scheme_.gamma_added_late) return a_.plus(plus_beta(t, gamma_of(i), t), b);
+    if (gamma_comes_late()) return a_.plus(plus_beta(t, gamma_of(i), t), b);
     return plus_beta(t, gamma_of(i), b);
   }
   // With its offset, where it is needed before t.
   double full_gamma(std::size_t i) const {
     const double g = gamma_of(i);
-    return contract_.gamma_offset != 0 && scheme_.gamma_added_late ? a_.plus(contract_.gamma_offset, g) : g;
+    return gamma_comes_late() ? a_.plus(contract_.gamma_offset, g) : g;
   }
 
   const RowCall& call_;
@@ -428,10 +431,11 @@ Scheme draw_scheme(const Contract& contract, Index n, bool rms, std::uint64_t se
     s.block = Index{1} << one_of(6);
     s.chain_of_lanes = one_of(3) == 0;
     if (attempt > 60) s.shape = Shape::halves, s.block = 1;
-    if (welford) {
+    if (welford) {  // its lanes are chains: as many of them as its merges can join
+      if (s.shape == Shape::halves) s.shape = Shape::chunked;
+      if (attempt > 30) s.lanes = Index{1} << std::min<Index>(how.merge_depth, 16), s.chain_of_lanes = false;
       const Index lanes = std::min(s.lanes, n);
-      if (attempt > 30 || s.shape == Shape::halves) s.shape = Shape::chunked;
-      if (how.merge_depth == 0 || lanes == 1 || attempt > 60) s.shape = Shape::chain;
+      if (how.merge_depth == 0 || lanes == 1) s.shape = Shape::chain;
       const Index merges = s.chain_of_lanes ? lanes - 1 : static_cast<Index>(std::ceil(std::log2(lanes)));
       if (s.shape != Shape::chain && merges > how.merge_depth) continue;
     }
@@ -467,13 +471,15 @@ void run(const Inputs& inputs, const Contract& contract, const Scheme& scheme, T
   };
   const Numbers gamma = filled(inputs.gamma, [&](Index i) { return inputs.gamma.at(i); });
   const Numbers beta = filled(inputs.beta, [&](Index i) { return inputs.beta.at(i); });
+  const Tensor& param = inputs.gamma.present() ? inputs.gamma : inputs.beta;
+  const Format params = param.present() ? format_of(param.dtype()) : contract.policy[Stage::storage];
   Numbers y(static_cast<std::size_t>(hidden));
   const Format sum = contract.policy[Stage::sum], storage = contract.policy[Stage::storage];
   for (Index row = 0; row < rows; ++row) {
     const Numbers x = filled(inputs.x, [&](Index i) { return inputs.x.at(row, i); });
     const Numbers residual = filled(inputs.residual, [&](Index i) { return inputs.residual.at(row, i); });
-    run_row({x, residual, gamma, beta, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms}, contract, scheme,
-            y);
+    run_row({x, residual, gamma, beta, params, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms}, contract,
+            scheme, y);
     for (Index i = 0; i < hidden; ++i) {
       const auto at = static_cast<std::size_t>(i);
       out.set(row, i, 0, 0, y[at]);

@@ -69,6 +69,7 @@ double additions_of(const Scheme& scheme, Index n);
 // One row. `x` and `residual` (empty: none) are numbers of the storage format, gamma and beta (empty: none) of theirs.
 struct RowCall {
   std::span<const double> x, residual, gamma, beta;
+  Format params;
   double epsilon;
   bool rms;
 };

@@ -74,8 +74,8 @@ struct Machine {
     const double odd = sticky(value, rest);
     if (direction == Direction::nearest || !std::isfinite(odd)) return nearest(odd);
     const bool up = direction == Direction::up || (direction == Direction::toward_zero && odd < 0);
-    const double rounded = round_toward(format, odd, up);
-    return flushed(std::isinf(rounded) && !std::isinf(round_to(format, odd)) ? round_to(format, odd) : rounded);
+    const double near = round_to(format, odd), rounded = round_toward(format, odd, up);
+    return flushed(std::isinf(near) != std::isinf(rounded) ? near : rounded);  // infinite where the nearest number is
   }
 };
 

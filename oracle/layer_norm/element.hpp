@@ -1,0 +1,25 @@
+#pragma once
+#include "oracle/attention.hpp"
+#include "oracle/layer_norm/statistics.hpp"
+
+namespace attest::oracle::layer_norm {
+
+// What is known of one element besides its row's statistics.
+struct Element {
+  double x, error;  // what is normalised, and how far off it may be read
+  Wide d;           // x - mean
+  double gamma, beta;
+  bool has_gamma, has_beta;
+};
+
+// What one element of out could be, before it is rounded to the output format (docs/layer-norm.md, section 4).
+struct Interval {
+  Enclosure enclosure;
+  bool beta_ok = false;  // the variance may overflow, and then exactly beta is what is left
+  double beta_stored = 0;
+  bool beta_may_flush = false;
+};
+
+Interval interval_of(const Numbers& numbers, const Statistics& row, const Element& element);
+
+}  // namespace attest::oracle::layer_norm

@@ -1,0 +1,50 @@
+#pragma once
+#include "core/layer_norm/contract.hpp"
+#include "core/layer_norm/problem.hpp"
+#include "oracle/numbers.hpp"
+
+namespace attest::oracle::layer_norm {
+
+using attest::layer_norm::Contract;
+using attest::layer_norm::NormForm;
+using attest::layer_norm::Stage;
+using attest::layer_norm::Variance;
+
+// A format as the bounds see it.
+struct Unit {
+  Unit(Format the_format, bool flush)
+      : format(the_format),
+        u(unit_roundoff(format)),
+        eta(flush ? smallest_normal(format) : half_smallest_subnormal(format)),
+        overflow(overflow_threshold(format)) {}
+  Format format;
+  double u, eta, overflow;
+};
+
+// What a contract says of rows of n elements (docs/layer-norm.md, sections 0, 3 and 4).
+struct Numbers {
+  // `has_residual`: under sum_of unrounded what is normalised is then in the sum format.
+  Numbers(const Contract& contract, Format param_format, Index n, double epsilon, bool rms, bool has_residual);
+
+  Variance variance;
+  NormForm form;
+  bool rms, flush, flush_inputs, clamp, norm_rounded;
+  bool one_pass_like, merges, weighted_merges;  // one_pass or shifted; of welford
+  Format source;                                // of what is normalised
+  Unit storage, statistics, normalise, affine;
+  Format params, output;
+  int gamma_offset;
+
+  bool statistics_lose;  // what they are made of
+  bool normalise_loses_source, normalise_loses_statistics, affine_loses_normalise, affine_loses_params,
+      affine_loses_source, affine_loses_statistics;
+  double n;
+  double u;                       // of a sum in the statistics format: kappa u_S
+  double additions, merge_depth;  // H and M
+  double count;                   // relative error of dividing by n, however it is done
+  bool count_lost;                // n, or 1/n, is no number of the statistics format
+  double epsilon_lo, epsilon_hi;  // in that format
+  double root;                    // relative error of the reciprocal root, half the rounding of v + epsilon included
+};
+
+}  // namespace attest::oracle::layer_norm

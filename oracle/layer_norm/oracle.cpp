@@ -1,0 +1,212 @@
+#include "oracle/layer_norm/oracle.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "oracle/layer_norm/quick.hpp"
+
+namespace attest::oracle::layer_norm {
+namespace {
+
+using attest::layer_norm::SumOf;
+
+std::vector<double> numbers_of(const Tensor& tensor) {
+  std::vector<double> numbers(tensor.present() ? static_cast<std::size_t>(tensor.size()) : 0);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = tensor.at(static_cast<Index>(i));
+  return numbers;
+}
+
+Format format_of_params(const Inputs& inputs) {
+  if (inputs.gamma.present()) return format_of(inputs.gamma.dtype());
+  return format_of(inputs.beta.present() ? inputs.beta.dtype() : inputs.x.dtype());
+}
+
+// x + residual in the sum format, and what of it may be lost to flushing.
+struct SumOfTwo {
+  double sum = 0, stored = 0, error = 0;
+};
+
+// x + r, rounded once: what the double sum leaves out makes its last bit odd, so that no tie comes of it.
+double rounded_sum(Format format, double x, double r) {
+  const double sum = x + r, part = sum - x, rest = (x - (sum - part)) + (r - part);
+  const auto bits = std::bit_cast<std::uint64_t>(sum);
+  if (format == Format::f64 || rest == 0 || !std::isfinite(sum) || (bits & 1)) return round_to(format, sum);
+  return round_to(format, std::bit_cast<double>((rest > 0) == (sum > 0) ? bits + 1 : bits - 1));
+}
+
+SumOfTwo sum_of(const Contract& contract, double x, double r) {
+  const Format format = contract.policy[Stage::sum], storage = contract.policy[Stage::storage];
+  SumOfTwo s;
+  s.sum = rounded_sum(format, x, r);
+  s.stored = round_to(storage, s.sum);
+  if (!contract.arithmetic.flushes()) return s;
+  const double tiny = std::max(smallest_normal(format), smallest_normal(storage));
+  if (std::fabs(s.sum) < tiny) s.error += std::fabs(s.sum);
+  if (contract.arithmetic.flush_to_zero != attest::layer_norm::FlushToZero::inputs) return s;
+  const double least = smallest_normal(storage);
+  const double lost = (std::fabs(x) < least ? std::fabs(x) : 0) + (std::fabs(r) < least ? std::fabs(r) : 0);
+  if (lost > 0)
+    s.error += lost + 2.1 * (unit_roundoff(format) + unit_roundoff(storage)) * std::fabs(s.sum) +
+               2 * (half_smallest_subnormal(format) + half_smallest_subnormal(storage));
+  return s;
+}
+
+}  // namespace
+
+Params::Params(const Inputs& inputs)
+    : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {}
+
+LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
+    : contract_(contract),
+      problem_(problem),
+      inputs_(inputs),
+      params_(inputs),
+      numbers_(contract, params_.format, problem.hidden, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms,
+               inputs.residual.present()),
+      round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {}
+
+void LayerNormOracle::enter(Index row) {
+  if (entered_ == row) return;
+  entered_ = row;
+  statistics_.reset();
+  const auto n = static_cast<std::size_t>(problem_.hidden);
+  source_.x.resize(n);
+  source_.error.clear();
+  source_.finite = true;
+  source_.has_nan = false;
+  const bool residual = inputs_.residual.present(), rounded = contract_.arithmetic.sum_of == SumOf::rounded;
+  const auto put_error = [&](std::size_t i, double error) {
+    if (error == 0) return;
+    source_.error.resize(n, 0.0);
+    source_.error[i] = error;
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    double x = inputs_.x.at(row, static_cast<Index>(i));
+    if (residual) {
+      const SumOfTwo s = sum_of(contract_, x, inputs_.residual.at(row, static_cast<Index>(i)));
+      x = rounded ? s.stored : s.sum;
+      put_error(i, s.error);
+    } else if (numbers_.flush_inputs && std::fabs(x) < smallest_normal(numbers_.storage.format)) {
+      put_error(i, std::fabs(x));
+    }
+    source_.finite = source_.finite && std::isfinite(x);
+    source_.has_nan = source_.has_nan || std::isnan(x);
+    source_.x[i] = x;
+  }
+}
+
+Element LayerNormOracle::element(Index column) const {
+  const auto i = static_cast<std::size_t>(column);
+  Element e{};
+  e.x = source_.x[i];
+  e.error = source_.error.empty() ? 0 : source_.error[i];
+  e.d = statistics_->d[i];
+  e.has_gamma = !params_.gamma.empty();
+  e.has_beta = !params_.beta.empty();
+  e.gamma = e.has_gamma ? params_.gamma[i] : 1;
+  e.beta = e.has_beta ? params_.beta[i] : 0;
+  return e;
+}
+
+Interval LayerNormOracle::interval(Index row, Index column) {
+  enter(row);
+  const auto i = static_cast<std::size_t>(column);
+  const double gamma = params_.gamma.empty() ? 1 : params_.gamma[i], beta = params_.beta.empty() ? 0 : params_.beta[i];
+  Interval open;
+  open.enclosure.undetermined = open.enclosure.nonfinite_ok = true;
+  open.enclosure.y = std::numeric_limits<double>::quiet_NaN();
+  if (!source_.finite || !std::isfinite(gamma) || !std::isfinite(beta)) {
+    if (contract_.nan == NanRule::propagates && (source_.has_nan || std::isnan(gamma) || std::isnan(beta)))
+      open.enclosure.expect = Expect::nan;
+    return open;
+  }
+  if (!statistics_) statistics_ = std::make_unique<Statistics>(numbers_, source_);
+  return statistics_->undetermined ? open : interval_of(numbers_, *statistics_, element(column));
+}
+
+Outcome LayerNormOracle::outcome(const Interval& interval, double got) const {
+  if (interval.beta_ok && std::isfinite(got) &&
+      (got == round_(interval.beta_stored) || (interval.beta_may_flush && got == 0)))
+    return Outcome::undetermined;
+  return judge_element(interval.enclosure, round_, got);
+}
+
+std::vector<double> LayerNormOracle::sums(Index row, Index column) const {
+  const double x = inputs_.x.at(row, column), r = inputs_.residual.at(row, column);
+  std::vector<double> permitted{sum_of(contract_, x, r).stored};
+  if (!numbers_.flush) return permitted;
+  const double least = smallest_normal(numbers_.storage.format);
+  if (numbers_.flush_inputs)
+    for (const bool first : {true, false})
+      for (const bool second : {true, false})
+        permitted.push_back(
+            sum_of(contract_, first && std::fabs(x) < least ? 0 : x, second && std::fabs(r) < least ? 0 : r).stored);
+  const double tiny = std::max(least, smallest_normal(contract_.policy[Stage::sum]));
+  if (std::ranges::any_of(permitted, [&](double s) { return std::fabs(s) < tiny; })) permitted.push_back(0);
+  return permitted;
+}
+
+bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& verdict) const {
+  const std::vector<double> permitted = sums(row, column);
+  ++verdict.counts.judged;
+  if (std::ranges::any_of(permitted, [&](double s) { return s == got || (std::isnan(s) && std::isnan(got)); }))
+    return true;
+  Evidence evidence;
+  evidence.tensor = "sum_out";
+  evidence.index = {row, column, 0, 0};
+  evidence.got = got;
+  evidence.expected = evidence.lo = evidence.hi = permitted.front();
+  evidence.ratio = infinity;
+  evidence.wrong = std::isnan(got) ? Wrong::nan : std::isinf(got) ? Wrong::infinity : Wrong::finite;
+  evidence.note = "x + residual, rounded to storage, is exact";
+  verdict = Verdict::fail(std::move(evidence), verdict.counts);
+  return false;
+}
+
+Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly) {
+  Verdict verdict = Verdict::pass();
+  QuickRow quick(contract_, numbers_, params_, round_);
+  std::vector<double> got(static_cast<std::size_t>(problem_.hidden));
+  std::vector<std::uint8_t> accepted(got.size());
+  for (const Index row : attest::layer_norm::judged_rows(problem_)) {
+    enter(row);
+    for (std::size_t i = 0; i < got.size(); ++i) got[i] = out.at(row, static_cast<Index>(i));
+    const bool some = quickly && quick.accept(source_, got, accepted);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (some && accepted[i]) {
+        ++verdict.counts.judged;
+        continue;
+      }
+      const Interval of_element = interval(row, static_cast<Index>(i));
+      const Outcome outcome_of = outcome(of_element, got[i]);
+      if (outcome_of == Outcome::undetermined) {
+        ++verdict.counts.undetermined;
+        continue;
+      }
+      ++verdict.counts.judged;
+      verdict.counts.wide += is_wide(of_element.enclosure);
+      if (outcome_of == Outcome::inside) continue;
+      Evidence evidence = evidence_of(of_element.enclosure, round_, got[i]);
+      evidence.tensor = "out";
+      evidence.index = {row, static_cast<Index>(i), 0, 0};
+      if (of_element.enclosure.expect == Expect::nan) evidence.note = "a NaN among its inputs was lost";
+      return Verdict::fail(std::move(evidence), verdict.counts);
+    }
+    if (sum_out.present())
+      for (Index column = 0; column < problem_.hidden; ++column)
+        if (!judge_sum(row, column, sum_out.at(row, column), verdict)) return verdict;
+  }
+  const Counts& counts = verdict.counts;
+  if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);
+  if (counts.judged > 0 && counts.wide == counts.judged) return Verdict::vacuous("wide", counts);
+  verdict.counts.wide = 0;
+  return verdict;
+}
+
+Verdict LayerNormOracle::judge(const Tensor& out, const Tensor& sum_out) { return judge_rows(out, sum_out, true); }
+Verdict LayerNormOracle::judge_slowly(const Tensor& out, const Tensor& sum_out) {
+  return judge_rows(out, sum_out, false);
+}
+
+}  // namespace attest::oracle::layer_norm

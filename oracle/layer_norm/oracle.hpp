@@ -1,0 +1,60 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/layer_norm/inputs.hpp"
+#include "core/verdict.hpp"
+#include "oracle/layer_norm/element.hpp"
+#include "oracle/outcome.hpp"
+
+namespace attest::oracle::layer_norm {
+
+using attest::layer_norm::Inputs;
+using attest::layer_norm::Problem;
+
+// gamma and beta as numbers; empty where absent.
+struct Params {
+  explicit Params(const Inputs& inputs);
+  std::vector<double> gamma, beta;
+  Format format = Format::f32;  // of either
+};
+
+// The reference and the proven bounds of docs/layer-norm.md for one problem. Judges what a kernel returned.
+class LayerNormOracle {
+ public:
+  // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
+  LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
+
+  // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of sum_out, if it is
+  // present. Fails with the first element that no conforming kernel could have returned; counts end there. pass otherwise, or
+  // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any normalised row
+  // could give there.
+  Verdict judge(const Tensor& out, const Tensor& sum_out);
+  // The same by the whole of section 4 for every element: what judge() must agree with.
+  Verdict judge_slowly(const Tensor& out, const Tensor& sum_out);
+
+  // `beta_ok` and what comes with it is part of Interval.
+  Interval interval(Index row, Index column);
+  Outcome outcome(const Interval& interval, double got) const;
+  // What sum_out may hold there, and nothing else.
+  std::vector<double> sums(Index row, Index column) const;
+
+ private:
+  Verdict judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly);
+  // Fills row_: what the row's elements share.
+  void enter(Index row);
+  Element element(Index column) const;
+  bool judge_sum(Index row, Index column, double got, Verdict& verdict) const;
+
+  const Contract& contract_;
+  const Problem& problem_;
+  const Inputs& inputs_;
+  Params params_;
+  Numbers numbers_;
+  Rounding round_;
+  Index entered_ = -1;
+  SourceRow source_;
+  std::unique_ptr<Statistics> statistics_;
+};
+
+}  // namespace attest::oracle::layer_norm

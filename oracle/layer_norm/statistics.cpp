@@ -1,0 +1,264 @@
+#include "oracle/layer_norm/statistics.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace attest::oracle::layer_norm {
+namespace {
+
+constexpr double reference = 0x1p-60;  // relative error of every number that refer() makes
+
+// A sum that keeps what its additions round off.
+class Sum {
+ public:
+  void operator+=(Wide x) {
+    const Wide sum = sum_ + x, part = sum - sum_;
+    rest_ += (sum_ - (sum - part)) + (x - part);
+    sum_ = sum;
+  }
+  [[nodiscard]] Wide value() const { return sum_ + rest_; }
+
+ private:
+  Wide sum_ = 0, rest_ = 0;
+};
+
+double square(double x) { return x * x; }
+
+// What the sum over any tree of at most `additions` levels may be off by: section 2. `w` descending.
+double sum_error(const std::vector<double>& w, double additions, double u, Format format, double grid) {
+  const double growing = 1 + bounded(compounded(additions, u));
+  const double up = 1 + (static_cast<double>(w.size()) + 2) * 0x1p-52;  // prefixes are rounded themselves
+  const double exact_below = std::ldexp(grid, precision(format));
+  double prefix = w.empty() ? 0 : w[0], comb = 0;
+  for (std::size_t k = 1; k < w.size(); ++k) {
+    prefix += w[k];
+    const double node = prefix * growing * up;
+    if (node > exact_below) comb += u * std::bit_cast<double>(std::bit_cast<std::uint64_t>(node) & 0x7ff0000000000000);
+  }
+  const double any = prefix * growing * up > exact_below ? compounded(additions, u) * prefix : 0;
+  return std::min(comb, any) * (1 + 0x1p-30);
+}
+
+void sort_down(std::vector<double>& w) { std::ranges::sort(w, std::greater<>()); }
+
+}  // namespace
+
+double common_grid(std::span<const double> x) {
+  double grid = infinity;
+  for (const double value : x) {
+    if (value == 0 || !std::isfinite(value)) continue;
+    int exponent = 0;
+    const auto digits = static_cast<std::uint64_t>(std::ldexp(std::fabs(std::frexp(value, &exponent)), 53));
+    grid = std::min(grid, std::ldexp(1.0, exponent - 53 + std::countr_zero(digits)));
+  }
+  return grid;
+}
+
+Statistics::Statistics(const Numbers& m, const SourceRow& row) {
+  if (!row.finite || m.count_lost) {
+    undetermined = true;
+    return;
+  }
+  refer(m, row);
+  if (m.statistics_lose) {
+    input_error_ = m.statistics.u * largest + m.statistics.eta;
+    mean_input_error_ = m.statistics.u * mean_abs + m.statistics.eta;
+    if (largest >= m.statistics.overflow) lost_mean = lost_variance = true;
+  }
+  if (!row.error.empty()) {
+    Sum errors;
+    for (const double error : row.error) {
+      errors += error;
+      input_error_ =
+          std::max(input_error_, error + (m.statistics_lose ? m.statistics.u * largest + m.statistics.eta : 0));
+    }
+    mean_input_error_ += static_cast<double>(errors.value() / static_cast<Wide>(m.n));
+  }
+  ed = input_error_ + (m.flush ? 2 * m.statistics.eta : 0);
+  if (m.rms)
+    bound_rms(m);
+  else if (m.variance == Variance::welford)
+    bound_welford(m);
+  else {
+    bound_mean(m, row);
+    if (m.variance == Variance::two_pass)
+      bound_two_pass(m);
+    else if (m.variance == Variance::two_pass_corrected)
+      bound_corrected(m);
+    else
+      bound_one_pass(m, row);
+  }
+  const double flushed = m.flush ? m.statistics.eta : 0;
+  if (!(hi < infinity)) lost_variance = true;
+  if (!(hi + m.epsilon_hi < m.statistics.overflow)) lost_variance = true;
+  least = (joint ? (1 - cv) * static_cast<double>(variance) - av : lo) + m.epsilon_lo - flushed;
+  largest_root = least > 0 ? 1 / std::sqrt(least) : infinity;
+}
+
+// Section 1: about the element nearest to the mean, so that a row close to a constant loses nothing.
+void Statistics::refer(const Numbers& m, const SourceRow& row) {
+  const auto n = static_cast<Wide>(m.n);
+  Sum all, abs_sum;
+  double least_x = infinity, most_x = -infinity;
+  for (const double x : row.x) {
+    all += x;
+    abs_sum += std::fabs(x);
+    least_x = std::min(least_x, x);
+    most_x = std::max(most_x, x);
+    (x > 0 ? positive_ : negative_) += std::fabs(x);
+    magnitudes_.push_back(std::fabs(x));
+  }
+  largest = std::max(std::fabs(least_x), std::fabs(most_x));
+  range = most_x - least_x;
+  mean_abs = static_cast<double>(abs_sum.value() / n);
+  d.resize(row.x.size());
+  Wide pivot = 0, offset = 0;
+  if (!m.rms) {
+    const Wide first = all.value() / n;
+    const auto distance = [&](double x) { return std::fabs(static_cast<Wide>(x) - first); };
+    pivot = std::ranges::min(row.x, {}, distance);
+    Sum about;
+    for (const double x : row.x) about += static_cast<Wide>(x) - pivot;
+    offset = about.value() / n;
+    Sum left;
+    for (const double x : row.x) left += (static_cast<Wide>(x) - pivot) - offset;
+    offset += left.value() / n;
+  }
+  mean = pivot + offset;
+  Sum squares;
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    d[i] = (static_cast<Wide>(row.x[i]) - pivot) - offset;
+    squares += d[i] * d[i];
+  }
+  variance = squares.value() / n;
+}
+
+double Statistics::mean_error(const Numbers& m, const std::vector<double>& w, double mean_of_w, double grid) const {
+  const double es = m.statistics.eta;
+  const double sum = sum_error(w, m.additions, m.u, m.statistics.format, grid) / m.n;
+  return sum * (1 + compounded(3, m.u)) * (1 + m.count) + m.count * mean_of_w + (m.n > 1 ? es : 0) +
+         (m.flush ? 3 * es : 0);
+}
+
+void Statistics::bound_mean(const Numbers& m, const SourceRow& row) {
+  sort_down(magnitudes_);
+  const bool on_grid = !m.flush && !m.statistics_lose;
+  dm = mean_error(m, magnitudes_, std::fabs(static_cast<double>(mean)), on_grid ? common_grid(row.x) : 0);
+  if (m.statistics_lose) dm *= 1 + m.statistics.u;  // the magnitudes are those of rounded numbers
+  dm += mean_input_error_ + reference * mean_abs;
+  if (std::max(positive_, negative_) * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow)
+    lost_mean = true;
+}
+
+void Statistics::bound_rms(const Numbers& m) {
+  const double v = static_cast<double>(variance), es = m.statistics.eta;
+  cv = (1 + compounded(m.additions + 3, m.u)) * (1 + m.count) - 1 + reference;
+  av = (2 + 2 * cv) * es * (m.flush ? 2 : 1);
+  if (ed > 0) av += (1 + cv) * (2 * std::sqrt(v) * ed + square(ed));
+  lo = v * (1 - cv) - av;
+  hi = v * (1 + cv) + av;
+  if (m.n * hi >= m.statistics.overflow) lost_variance = true;
+}
+
+void Statistics::bound_two_pass(const Numbers& m) {
+  const double v = static_cast<double>(variance), deviation = std::sqrt(v), es = m.statistics.eta;
+  joint = true;
+  cv = (1 + compounded(m.additions + 3, m.u)) * (1 + m.count) - 1 + reference;
+  av = (2 + 2 * cv) * es * (m.flush ? 2 : 1) + (1 + cv) * (2 * (deviation + dm) * ed + square(ed));
+  lo = v * (1 - cv) - av;
+  hi = (v + square(dm)) * (1 + cv) + av;
+  const double largest_d = std::min(range, largest + std::fabs(static_cast<double>(mean))) + dm + ed;
+  if (largest_d * (1 + 2 * m.statistics.u) >= m.statistics.overflow) lost_mean = lost_variance = true;
+  if (m.n * hi >= m.statistics.overflow) lost_variance = true;
+}
+
+// The mean of x - m is taken off again, squared: what is left of the mean's error is what rounding makes of that mean.
+void Statistics::bound_corrected(const Numbers& m) {
+  bound_two_pass(m);
+  joint = false;
+  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u;
+  const double around = std::sqrt(v) + dm;  // at least the mean of |x - m|
+  const double left = bounded(compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
+                      (m.flush ? 3 * es : 0);  // of that mean
+  const double squares = 2 * dm * left + square(left), rounding = 2 * us * square(dm + left) + es * (m.flush ? 2 : 1);
+  const double off = cv * (v + square(dm)) + squares + rounding + av;
+  lo = (v - off) - us * (v + off);
+  hi = (v + off) + us * (v + off);
+}
+
+void Statistics::bound_welford(const Numbers& m) {
+  sort_down(magnitudes_);
+  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u, merges = m.merge_depth;
+  const double growing = 1 + bounded(compounded(m.additions + 5 * merges, m.u)), weighted = m.weighted_merges ? 5 : 1;
+  const double spread = range + 2 * input_error_;
+  const double hull = spread * (1 + compounded(4 * (merges + 1), m.u)) + (m.flush ? es * (1 + merges) : 0);
+  const double steps = compounded(4, m.u) * (1 + merges) * spread;
+  double prefix = magnitudes_[0], combs = 0, worst = 0, squares = 0, last = 0;
+  for (std::size_t i = 1; i < magnitudes_.size(); ++i) {
+    prefix += magnitudes_[i];
+    combs += prefix;
+    const double k = static_cast<double>(i) + 1;
+    const double added = std::min(combs, m.additions * prefix) + (weighted - 1) * merges * prefix;
+    last = m.u * added * growing / k + steps + es * (m.flush ? 5 : 1) * ((k + 1) / 2 + merges);
+    if (m.statistics_lose) last *= 1 + us;
+    if (!m.weighted_merges) last = std::min(last, hull);
+    worst = std::max(worst, last);  // squares of nodes are summed by the comb, for which they must not fall
+    squares += square(worst);
+  }
+  const double typical = std::sqrt(squares / m.n);
+  dm = last + mean_input_error_ + reference * mean_abs;
+  const double deviation = std::sqrt(v);
+  const double input = m.flush || input_error_ > 0 ? 2 * ed : 0;
+  const double off = 2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
+                     (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input);
+  cv = (1 + compounded(m.additions + 2 * merges + 10, m.u)) * (1 + m.count) - 1 + reference;
+  av = m.n > 1 ? es * (m.flush ? 6 : 3) * (1 + cv) : 0;
+  lo = std::max(0.0, v - off - (v + off) * cv - av);
+  hi = v + off + (v + off) * cv + av;
+  const double overflow = m.statistics.overflow;
+  if (hull * (1 + compounded(4, m.u)) >= overflow) lost_mean = lost_variance = true;
+  if (m.n * hi >= overflow) lost_variance = true;
+  if (m.merges) {
+    const double pairs = square(m.n) / 4 * (1 + compounded(4, us));
+    if (pairs >= overflow || pairs * square(hull) >= overflow ||
+        m.n * square(hull) * (1 + compounded(4, us)) >= overflow)
+      lost_variance = true;
+    if (m.weighted_merges && (m.n * largest + hull) * (1 + compounded(4, us)) >= overflow)
+      lost_mean = lost_variance = true;
+  }
+}
+
+void Statistics::bound_one_pass(const Numbers& m, const SourceRow& row) {
+  const bool shifted = m.variance == Variance::shifted;
+  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u;
+  std::vector<double> z = magnitudes_;
+  double z_squares = 0, z_mean = std::fabs(static_cast<double>(mean)), dz = dm;
+  if (shifted) {
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = std::fabs(row.x[i] - row.x[0]) * (1 + 2 * us) + 2 * input_error_;
+    sort_down(z);
+    z_mean = std::fabs(static_cast<double>(mean - static_cast<Wide>(row.x[0])));
+    if (z[0] >= m.statistics.overflow) lost_mean = lost_variance = true;
+  }
+  double z_sum = 0;
+  for (const double value : z) z_sum += value, z_squares += square(value);
+  z_squares /= m.n;
+  if (shifted) {
+    dz = mean_error(m, z, z_mean, 0) + us * z_sum / m.n * (1 + compounded(m.additions, m.u)) + 2 * ed +
+         reference * (z_sum / m.n + mean_abs);
+    dm = dz + input_error_ + compounded(1, us) * (std::fabs(static_cast<double>(mean)) + dz + input_error_) +
+         (m.flush ? es : 0);
+    lost_mean = lost_mean || z_sum * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow;
+  }
+  cv = (1 + compounded(m.additions + 5, m.u)) * (1 + m.count) - 1 + 4 * reference;
+  double off = cv * z_squares + (2 * z_mean + dz) * dz + 3 * m.u * square(z_mean + dz) + 6 * es * (1 + cv);
+  if (ed > 0) off += (1 + cv) * (4 * std::sqrt(z_squares) * ed + 4 * square(ed));
+  off += us * (v + off);
+  lo = v - off;
+  hi = v + off;
+  if (m.clamp) lo = std::max(0.0, lo);
+  if (m.n * z_squares * (1 + cv) + m.n * off >= m.statistics.overflow) lost_variance = true;
+  if (square(z_mean + dz) * (1 + compounded(2, us)) >= m.statistics.overflow) lost_variance = true;
+}
+
+}  // namespace attest::oracle::layer_norm

@@ -1,0 +1,57 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "oracle/layer_norm/numbers.hpp"
+
+namespace attest::oracle::layer_norm {
+
+using Wide = long double;
+static_assert(std::numeric_limits<Wide>::digits >= 64, "the reference of f64 needs more bits than f64 has");
+
+// What is normalised, element by element, and how far off it a kernel may be that flushes what it reads.
+struct SourceRow {
+  std::vector<double> x;
+  std::vector<double> error;  // empty: none
+  bool finite = true, has_nan = false;
+};
+
+// Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 1 to 3 and 5).
+struct Statistics {
+  Statistics(const Numbers& numbers, const SourceRow& row);
+
+  Wide mean = 0, variance = 0;
+  std::vector<Wide> d;            // x - mean
+  double largest = 0, range = 0;  // of |x|, and of x
+  double mean_abs = 0;
+
+  double dm = 0;       // of the mean
+  double ed = 0;       // of one difference from it, beside the mean's own error
+  bool joint = false;  // the variance is off by the square of what the mean is off by, and the rest is cv and av
+  double cv = 0, av = 0;
+  double lo = 0, hi = 0;    // of the variance, whatever the mean
+  double least = 0;         // of variance + epsilon; not positive: it may be 0 or less
+  double largest_root = 0;  // of the reciprocal root; infinite where least is not positive
+
+  bool lost_mean = false, lost_variance = false;  // they may overflow
+  bool undetermined = false;                      // nothing is known
+
+ private:
+  void refer(const Numbers& m, const SourceRow& row);
+  void bound_mean(const Numbers& m, const SourceRow& row);
+  void bound_rms(const Numbers& m);
+  void bound_two_pass(const Numbers& m);
+  void bound_corrected(const Numbers& m);
+  void bound_welford(const Numbers& m);
+  void bound_one_pass(const Numbers& m, const SourceRow& row);
+  // How far off the mean of w may be; magnitudes descending. `grid`: all w are multiples of it, 0 where that is of no use.
+  [[nodiscard]] double mean_error(const Numbers& m, const std::vector<double>& w, double mean_of_w, double grid) const;
+
+  std::vector<double> magnitudes_;  // |x|, descending
+  double positive_ = 0, negative_ = 0, input_error_ = 0, mean_input_error_ = 0;
+};
+
+// The largest power of two of which every number of x is a multiple; infinite if all are 0.
+double common_grid(std::span<const double> x);
+
+}  // namespace attest::oracle::layer_norm
