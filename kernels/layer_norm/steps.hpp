@@ -106,7 +106,7 @@ struct TwoPassCorrected : CommonSteps {
     const Real left = round(
         Steps::template sum<Real>(round, Steps::seen(n), [&](Index i) { return Real{round(x[i] - first.mean)}; }) /
         count);
-    return {first.mean, std::max(Real{0}, Real{round(first.variance - round(left * left))})};
+    return {first.mean, Real{round(first.variance - round(left * left))}};
   }
 };
 
