@@ -2,12 +2,10 @@
 // processor time, less 0.2 us a problem, over that of the plain one; the figure to hold is 3.
 #include <benchmark/benchmark.h>
 
-#include <array>
-#include <ctime>
-#include <functional>
 #include <string>
 
 #include "bench/plain_attention.hpp"
+#include "bench/processor_time.hpp"
 #include "core/inputs.hpp"
 #include "kernels/registry.hpp"
 #include "oracle/attention.hpp"
@@ -20,36 +18,6 @@ constexpr const char* shapes[] = {
     "b=2 hq=4 hkv=4 lq=17 lk=33 d=16 dv=16",   "b=2 hq=4 hkv=4 lq=64 lk=64 d=64 dv=64",
     "b=1 hq=4 hkv=4 lq=256 lk=512 d=64 dv=64",
 };
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// Processor time of each work, the least of several rounds in which they take turns: other programs on the machine only
-// add, and what slows it down for a while slows all of them.
-template <std::size_t N>
-std::array<double, N> seconds_each(const std::array<std::function<void()>, N>& works) {
-  constexpr int rounds = 12;
-  std::array<double, N> best;
-  best.fill(1e300);
-  std::array<int, N> count;
-  count.fill(1);
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t w = 0; w < N; ++w)
-      for (;;) {
-        const double start = processor_seconds();
-        for (int n = 0; n < count[w]; ++n) works[w]();
-        const double spent = processor_seconds() - start;
-        if (spent >= 4e-3) {
-          best[w] = std::min(best[w], spent / count[w]);
-          break;
-        }
-        count[w] *= 2;
-      }
-  return best;
-}
 
 void judge(benchmark::State& state, const std::string& text, const Policy& policy) {
   const Problem problem = problem_from_text(text);
@@ -68,7 +36,7 @@ void judge(benchmark::State& state, const std::string& text, const Policy& polic
     benchmark::DoNotOptimize(statistics);
   };
   for (auto _ : state) full();
-  const auto seconds = seconds_each<3>({[&] { benchmark::DoNotOptimize(plain()); }, rigorous, full});
+  const auto seconds = bench::seconds_each<3>({[&] { benchmark::DoNotOptimize(plain()); }, rigorous, full});
   state.counters["plain_us"] = seconds[0] * 1e6;
   state.counters["rigorous_us"] = seconds[1] * 1e6;
   state.counters["full_us"] = seconds[2] * 1e6;

@@ -4,16 +4,35 @@
 #include <bit>
 #include <cmath>
 
+#include "oracle/decode.hpp"
 #include "oracle/layer_norm/quick.hpp"
+#include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
 
 using attest::layer_norm::SumOf;
 
+// Row `row` of a matrix, in whole lanes.
+void read_row(const Tensor& tensor, Index row, std::vector<double>& to) {
+  const attest_tensor view = tensor.view();
+  const Index columns = view.shape[1];
+  if (view.strides[1] == 1 || columns == 1) {
+    decode_padded({view.dtype, attest_at(&view, row, 0, 0, 0), 1, columns, columns}, to.data(), std::ssize(to));
+    return;
+  }
+  for (Index i = 0; i < columns; ++i) to[static_cast<std::size_t>(i)] = tensor.at(row, i);
+}
+
 std::vector<double> numbers_of(const Tensor& tensor) {
-  std::vector<double> numbers(tensor.present() ? static_cast<std::size_t>(tensor.size()) : 0);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = tensor.at(static_cast<Index>(i));
+  if (!tensor.present()) return {};
+  const attest_tensor view = tensor.view();
+  std::vector<double> numbers(static_cast<std::size_t>(padded(view.shape[0])));
+  if (view.strides[0] == 1)
+    decode_padded({view.dtype, attest_at(&view, 0, 0, 0, 0), 1, view.shape[0], view.shape[0]}, numbers.data(),
+                  std::ssize(numbers));
+  else
+    for (Index i = 0; i < view.shape[0]; ++i) numbers[static_cast<std::size_t>(i)] = tensor.at(i);
   return numbers;
 }
 
@@ -70,30 +89,34 @@ void LayerNormOracle::enter(Index row) {
   if (entered_ == row) return;
   entered_ = row;
   statistics_.reset();
-  const auto n = static_cast<std::size_t>(problem_.hidden);
-  source_.x.resize(n);
+  const auto n = static_cast<std::size_t>(problem_.hidden), whole = static_cast<std::size_t>(padded(problem_.hidden));
+  source_.x.resize(whole);
   source_.error.clear();
-  source_.finite = true;
-  source_.has_nan = false;
+  read_row(inputs_.x, row, source_.x);
   const bool residual = inputs_.residual.present(), rounded = contract_.arithmetic.sum_of == SumOf::rounded;
   const auto put_error = [&](std::size_t i, double error) {
     if (error == 0) return;
     source_.error.resize(n, 0.0);
     source_.error[i] = error;
   };
-  for (std::size_t i = 0; i < n; ++i) {
-    double x = inputs_.x.at(row, static_cast<Index>(i));
-    if (residual) {
-      const SumOfTwo s = sum_of(contract_, x, inputs_.residual.at(row, static_cast<Index>(i)));
-      x = rounded ? s.stored : s.sum;
+  if (residual) {
+    added_.resize(whole);
+    read_row(inputs_.residual, row, added_);
+    for (std::size_t i = 0; i < n; ++i) {
+      const SumOfTwo s = sum_of(contract_, source_.x[i], added_[i]);
+      source_.x[i] = rounded ? s.stored : s.sum;
       put_error(i, s.error);
-    } else if (numbers_.flush_inputs && std::fabs(x) < smallest_normal(numbers_.storage.format)) {
-      put_error(i, std::fabs(x));
     }
-    source_.finite = source_.finite && std::isfinite(x);
-    source_.has_nan = source_.has_nan || std::isnan(x);
-    source_.x[i] = x;
+  } else if (numbers_.flush_inputs) {
+    for (std::size_t i = 0; i < n; ++i)
+      if (std::fabs(source_.x[i]) < smallest_normal(numbers_.storage.format)) put_error(i, std::fabs(source_.x[i]));
   }
+  source_.sums = row_sums(source_.x.data(), problem_.hidden, numbers_.rms ? 0 : source_.x[0]);
+  source_.finite =
+      std::isfinite(source_.sums.magnitudes) ||
+      std::all_of(source_.x.begin(), source_.x.begin() + problem_.hidden, [](double x) { return std::isfinite(x); });
+  source_.has_nan = !source_.finite && std::any_of(source_.x.begin(), source_.x.begin() + problem_.hidden,
+                                                   [](double x) { return std::isnan(x); });
 }
 
 Element LayerNormOracle::element(Index column) const {
@@ -166,15 +189,19 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
 
 Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly) {
   Verdict verdict = Verdict::pass();
-  QuickRow quick(contract_, numbers_, params_, round_);
-  std::vector<double> got(static_cast<std::size_t>(problem_.hidden));
+  QuickRow quick(numbers_, params_, inputs_.epsilon, round_);
+  const auto n = static_cast<std::size_t>(problem_.hidden);
+  std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
   std::vector<std::uint8_t> accepted(got.size());
   for (const Index row : attest::layer_norm::judged_rows(problem_)) {
     enter(row);
-    for (std::size_t i = 0; i < got.size(); ++i) got[i] = out.at(row, static_cast<Index>(i));
-    const bool some = quickly && quick.accept(source_, got, accepted);
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      if (some && accepted[i]) {
+    read_row(out, row, got);
+    bool all = false;
+    const bool some =
+        quickly && source_.finite && source_.error.empty() && quick.accept(source_, got, accepted.data(), all);
+    if (all) verdict.counts.judged += problem_.hidden;
+    for (std::size_t i = all ? n : 0; i < n; ++i) {
+      if (some && (accepted[i / 8] >> i % 8 & 1)) {
         ++verdict.counts.judged;
         continue;
       }

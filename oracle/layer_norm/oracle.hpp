@@ -12,7 +12,7 @@ namespace attest::oracle::layer_norm {
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
-// gamma and beta as numbers; empty where absent.
+// gamma and beta as numbers, in whole lanes; empty where absent.
 struct Params {
   explicit Params(const Inputs& inputs);
   std::vector<double> gamma, beta;
@@ -54,6 +54,7 @@ class LayerNormOracle {
   Rounding round_;
   Index entered_ = -1;
   SourceRow source_;
+  std::vector<double> added_;  // a row of the residual
   std::unique_ptr<Statistics> statistics_;
 };
 

@@ -47,28 +47,31 @@ void sort_down(std::vector<double>& w) { std::ranges::sort(w, std::greater<>());
 double common_grid(std::span<const double> x) {
   double grid = infinity;
   for (const double value : x) {
-    if (value == 0 || !std::isfinite(value)) continue;
-    int exponent = 0;
-    const auto digits = static_cast<std::uint64_t>(std::ldexp(std::fabs(std::frexp(value, &exponent)), 53));
-    grid = std::min(grid, std::ldexp(1.0, exponent - 53 + std::countr_zero(digits)));
+    const auto bits = std::bit_cast<std::uint64_t>(std::fabs(value));
+    constexpr std::uint64_t fraction = 0xfffffffffffff;
+    if (bits == 0 || !std::isfinite(value)) continue;
+    // What is left without the lowest bit of the fraction; a power of two has none.
+    const double rest = bits & fraction ? std::bit_cast<double>(bits & (bits - 1)) : 0;
+    grid = std::min(grid, std::fabs(value) - rest);
   }
   return grid;
 }
 
-Statistics::Statistics(const Numbers& m, const SourceRow& row) {
-  if (!row.finite || m.count_lost) {
+Statistics::Statistics(const Numbers& m, const SourceRow& source)
+    : x_(std::span(source.x).first(static_cast<std::size_t>(m.n))) {
+  if (!source.finite || m.count_lost) {
     undetermined = true;
     return;
   }
-  refer(m, row);
+  refer(m);
   if (m.statistics_lose) {
     input_error_ = m.statistics.u * largest + m.statistics.eta;
     mean_input_error_ = m.statistics.u * mean_abs + m.statistics.eta;
     if (largest >= m.statistics.overflow) lost_mean = lost_variance = true;
   }
-  if (!row.error.empty()) {
+  if (!source.error.empty()) {
     Sum errors;
-    for (const double error : row.error) {
+    for (const double error : source.error) {
       errors += error;
       input_error_ =
           std::max(input_error_, error + (m.statistics_lose ? m.statistics.u * largest + m.statistics.eta : 0));
@@ -81,13 +84,13 @@ Statistics::Statistics(const Numbers& m, const SourceRow& row) {
   else if (m.variance == Variance::welford)
     bound_welford(m);
   else {
-    bound_mean(m, row);
+    bound_mean(m);
     if (m.variance == Variance::two_pass)
       bound_two_pass(m);
     else if (m.variance == Variance::two_pass_corrected)
       bound_corrected(m);
     else
-      bound_one_pass(m, row);
+      bound_one_pass(m);
   }
   const double flushed = m.flush ? m.statistics.eta : 0;
   if (!(hi < infinity)) lost_variance = true;
@@ -97,11 +100,11 @@ Statistics::Statistics(const Numbers& m, const SourceRow& row) {
 }
 
 // Section 1: about the element nearest to the mean, so that a row close to a constant loses nothing.
-void Statistics::refer(const Numbers& m, const SourceRow& row) {
+void Statistics::refer(const Numbers& m) {
   const auto n = static_cast<Wide>(m.n);
   Sum all, abs_sum;
   double least_x = infinity, most_x = -infinity;
-  for (const double x : row.x) {
+  for (const double x : x_) {
     all += x;
     abs_sum += std::fabs(x);
     least_x = std::min(least_x, x);
@@ -112,23 +115,23 @@ void Statistics::refer(const Numbers& m, const SourceRow& row) {
   largest = std::max(std::fabs(least_x), std::fabs(most_x));
   range = most_x - least_x;
   mean_abs = static_cast<double>(abs_sum.value() / n);
-  d.resize(row.x.size());
+  d.resize(x_.size());
   Wide pivot = 0, offset = 0;
   if (!m.rms) {
     const Wide first = all.value() / n;
     const auto distance = [&](double x) { return std::fabs(static_cast<Wide>(x) - first); };
-    pivot = std::ranges::min(row.x, {}, distance);
+    pivot = std::ranges::min(x_, {}, distance);
     Sum about;
-    for (const double x : row.x) about += static_cast<Wide>(x) - pivot;
+    for (const double x : x_) about += static_cast<Wide>(x) - pivot;
     offset = about.value() / n;
     Sum left;
-    for (const double x : row.x) left += (static_cast<Wide>(x) - pivot) - offset;
+    for (const double x : x_) left += (static_cast<Wide>(x) - pivot) - offset;
     offset += left.value() / n;
   }
   mean = pivot + offset;
   Sum squares;
   for (std::size_t i = 0; i < d.size(); ++i) {
-    d[i] = (static_cast<Wide>(row.x[i]) - pivot) - offset;
+    d[i] = (static_cast<Wide>(x_[i]) - pivot) - offset;
     squares += d[i] * d[i];
   }
   variance = squares.value() / n;
@@ -141,10 +144,10 @@ double Statistics::mean_error(const Numbers& m, const std::vector<double>& w, do
          (m.flush ? 3 * es : 0);
 }
 
-void Statistics::bound_mean(const Numbers& m, const SourceRow& row) {
+void Statistics::bound_mean(const Numbers& m) {
   sort_down(magnitudes_);
   const bool on_grid = !m.flush && !m.statistics_lose;
-  dm = mean_error(m, magnitudes_, std::fabs(static_cast<double>(mean)), on_grid ? common_grid(row.x) : 0);
+  dm = mean_error(m, magnitudes_, std::fabs(static_cast<double>(mean)), on_grid ? common_grid(x_) : 0);
   if (m.statistics_lose) dm *= 1 + m.statistics.u;  // the magnitudes are those of rounded numbers
   dm += mean_input_error_ + reference * mean_abs;
   if (std::max(positive_, negative_) * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow)
@@ -229,15 +232,15 @@ void Statistics::bound_welford(const Numbers& m) {
   }
 }
 
-void Statistics::bound_one_pass(const Numbers& m, const SourceRow& row) {
+void Statistics::bound_one_pass(const Numbers& m) {
   const bool shifted = m.variance == Variance::shifted;
   const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u;
   std::vector<double> z = magnitudes_;
   double z_squares = 0, z_mean = std::fabs(static_cast<double>(mean)), dz = dm;
   if (shifted) {
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] = std::fabs(row.x[i] - row.x[0]) * (1 + 2 * us) + 2 * input_error_;
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = std::fabs(x_[i] - x_[0]) * (1 + 2 * us) + 2 * input_error_;
     sort_down(z);
-    z_mean = std::fabs(static_cast<double>(mean - static_cast<Wide>(row.x[0])));
+    z_mean = std::fabs(static_cast<double>(mean - static_cast<Wide>(x_[0])));
     if (z[0] >= m.statistics.overflow) lost_mean = lost_variance = true;
   }
   double z_sum = 0;

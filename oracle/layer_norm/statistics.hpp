@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "oracle/layer_norm/numbers.hpp"
+#include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
 
@@ -11,14 +12,16 @@ static_assert(std::numeric_limits<Wide>::digits >= 64, "the reference of f64 nee
 
 // What is normalised, element by element, and how far off it a kernel may be that flushes what it reads.
 struct SourceRow {
-  std::vector<double> x;
+  std::vector<double> x;      // in whole lanes: what lies behind the row is of no account
   std::vector<double> error;  // empty: none
   bool finite = true, has_nan = false;
+  RowSums sums{};  // about the first element, or about 0 for RMSNorm
 };
 
 // Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 1 to 3 and 5).
 struct Statistics {
-  Statistics(const Numbers& numbers, const SourceRow& row);
+  // Keeps no hold of the row once it is made.
+  Statistics(const Numbers& numbers, const SourceRow& source);
 
   Wide mean = 0, variance = 0;
   std::vector<Wide> d;            // x - mean
@@ -37,16 +40,17 @@ struct Statistics {
   bool undetermined = false;                      // nothing is known
 
  private:
-  void refer(const Numbers& m, const SourceRow& row);
-  void bound_mean(const Numbers& m, const SourceRow& row);
+  void refer(const Numbers& m);
+  void bound_mean(const Numbers& m);
   void bound_rms(const Numbers& m);
   void bound_two_pass(const Numbers& m);
   void bound_corrected(const Numbers& m);
   void bound_welford(const Numbers& m);
-  void bound_one_pass(const Numbers& m, const SourceRow& row);
+  void bound_one_pass(const Numbers& m);
   // How far off the mean of w may be; magnitudes descending. `grid`: all w are multiples of it, 0 where that is of no use.
   [[nodiscard]] double mean_error(const Numbers& m, const std::vector<double>& w, double mean_of_w, double grid) const;
 
+  std::span<const double> x_;
   std::vector<double> magnitudes_;  // |x|, descending
   double positive_ = 0, negative_ = 0, input_error_ = 0, mean_input_error_ = 0;
 };

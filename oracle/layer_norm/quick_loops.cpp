@@ -1,0 +1,43 @@
+#include "oracle/layer_norm/quick_loops.hpp"
+
+namespace attest::oracle::layer_norm {
+
+extern template struct RowLoops<Lanes>;
+extern template struct RowLoops<Pack<double, 4>>;
+extern template struct RowLoops<Pack<double, 8>>;
+
+namespace {
+
+// What the machine has, found out as the program starts; who calls before has the least, which says the same.
+struct Chosen {
+  decltype(&RowLoops<Lanes>::sums) sums = RowLoops<Lanes>::sums;
+  decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
+};
+
+template <class L>
+Chosen loops_of() {
+  return {RowLoops<L>::sums, RowLoops<L>::accept};
+}
+
+const Chosen& chosen() {
+#ifdef ATTEST_X86_LOOPS
+  static const Chosen best =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+          ? loops_of<Pack<double, 8>>()
+      : __builtin_cpu_supports("avx2") ? loops_of<Pack<double, 4>>()
+                                       : loops_of<Lanes>();
+#else
+  static const Chosen best = loops_of<Lanes>();
+#endif
+  return best;
+}
+
+}  // namespace
+
+RowSums row_sums(const double* x, Index n, double pivot) { return chosen().sums(x, n, pivot); }
+bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
+                Index n, std::uint8_t* accepted) {
+  return chosen().accept(rule, x, gamma, beta, got, n, accepted);
+}
+
+}  // namespace attest::oracle::layer_norm

@@ -1,0 +1,114 @@
+// The quick level and the whole formulas say the same: of kernels right and wrong, and of values on the ends of the intervals, one
+// step inside and one outside.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/directed.hpp"
+#include "core/rng.hpp"
+#include "kernels/layer_norm/emulated/draw.hpp"
+#include "kernels/layer_norm/registry.hpp"
+#include "oracle/layer_norm/oracle.hpp"
+
+namespace attest::oracle::layer_norm {
+namespace {
+
+namespace emulated = attest::emulator::layer_norm;
+namespace norm_kernels = attest::kernels::layer_norm;
+using attest::layer_norm::make_out;
+using attest::layer_norm::make_sum_out;
+using attest::layer_norm::policy_from_text;
+
+void expect_equal(const Verdict& quick, const Verdict& slow, const std::string& where) {
+  EXPECT_EQ(quick.kind, slow.kind) << where;
+  EXPECT_EQ(quick.reason, slow.reason) << where;
+  EXPECT_EQ(quick.counts.judged, slow.counts.judged) << where;
+  EXPECT_EQ(quick.counts.undetermined, slow.counts.undetermined) << where;
+  EXPECT_EQ(quick.counts.wide, slow.counts.wide) << where;
+  ASSERT_EQ(quick.evidence.has_value(), slow.evidence.has_value()) << where;
+  if (!quick.evidence) return;
+  EXPECT_EQ(quick.evidence->index, slow.evidence->index) << where;
+  EXPECT_EQ(quick.evidence->lo, slow.evidence->lo) << where;
+}
+
+TEST(LayerNormLevels, KernelsRightAndWrong) {
+  constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f32,statistics=f64", "f16,affine=f16"};
+  std::vector<const norm_kernels::KernelEntry*> kernels;
+  for (const auto& kernel : norm_kernels::builtin_kernels()) kernels.push_back(&kernel);
+  for (const auto& kernel : norm_kernels::fault_kernels()) kernels.push_back(&kernel);
+  for (std::uint64_t n = 0; n < 1500; ++n) {
+    const auto& kernel = *kernels[n % kernels.size()];
+    const Contract contract = kernel.contract(policy_from_text(policies[n % std::size(policies)]));
+    const Problem problem = emulated::draw_problem(contract, 8192, n);
+    const Inputs inputs = materialise(problem);
+    const Tensor out = make_out(problem), sum = make_sum_out(problem);
+    kernel.run(inputs.call(out, sum), contract);
+    LayerNormOracle oracle(contract, problem, inputs);
+    expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum),
+                 std::string(kernel.name) + " " + to_text(problem));
+  }
+}
+
+// Rows whose every element is a value near an end of its interval: the first that is outside must be the same.
+TEST(LayerNormLevels, EndsOfIntervals) {
+  constexpr const char* policies[] = {"f32", "f16", "bf16"};
+  for (std::uint64_t n = 0; n < 1200; ++n) {
+    Contract contract = attest::layer_norm::contract_for(policy_from_text(policies[n % 3]));
+    contract.arithmetic.variance = static_cast<Variance>(n / 3 % 5);
+    if (n % 2) contract.arithmetic.depth = Index{12};
+    Problem problem = emulated::draw_problem(contract, 600, n);
+    if (n % 4 < 3) problem.values = attest::layer_norm::Values::normal, problem.offset = 0, problem.amplitude = 1;
+    problem.residual = attest::layer_norm::Residual::none;
+    problem.sum_out = false;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem);
+    LayerNormOracle oracle(contract, problem, inputs);
+    const Format format = problem.dtype;
+    for (const int outward : {0, 1})
+      for (int one = 0; one < 4; ++one) {
+        for (Index r = 0; r < problem.rows; ++r)
+          for (Index i = 0; i < problem.hidden; ++i) {
+            const Enclosure e = oracle.interval(r, i).enclosure;
+            const bool up = (mix(n ^ static_cast<std::uint64_t>(r * 70001 + i)) & 1) != 0;
+            double value = round_to(format, up ? e.hi : e.lo);
+            // Of a row only few elements leave, so that some of the others are looked at first.
+            const bool leaves = outward && (i * 4 + one) % 37 == 36;
+            if (leaves || !outward) {
+              const double away =
+                  std::max(std::fabs(value) * 2 * unit_roundoff(format), 2 * half_smallest_subnormal(format));
+              if (leaves) value = round_toward(format, up ? value + away : value - away, up);
+            }
+            out.set(r, i, 0, 0, value);
+          }
+        expect_equal(oracle.judge(out, {}), oracle.judge_slowly(out, {}), to_text(problem));
+      }
+  }
+}
+
+// Every value from the reference out to well past the end: accepted quickly only if it is inside.
+TEST(LayerNormLevels, NothingOutsideIsAccepted) {
+  for (std::uint64_t n = 0; n < 300; ++n) {
+    Contract contract = attest::layer_norm::contract_for(policy_from_text(n % 2 ? "f32" : "f16"));
+    contract.arithmetic.variance = static_cast<Variance>(n % 5);
+    Problem problem = emulated::draw_problem(contract, 300, n);
+    problem.rows = 1;
+    problem.values = n % 3 ? attest::layer_norm::Values::normal : attest::layer_norm::Values::uniform;
+    problem.offset = 0, problem.amplitude = 1;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem);
+    LayerNormOracle oracle(contract, problem, inputs);
+    for (int step = 0; step < 24; ++step) {
+      const double share = 0.8 + 0.02 * step;  // of the way to the end
+      for (Index i = 0; i < problem.hidden; ++i) {
+        const Enclosure e = oracle.interval(0, i).enclosure;
+        const double end = i % 2 ? e.hi : e.lo;
+        out.set(0, i, 0, 0, std::isfinite(end) ? e.y + (end - e.y) * share : e.y);
+      }
+      expect_equal(oracle.judge(out, {}), oracle.judge_slowly(out, {}), to_text(problem));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attest::oracle::layer_norm
