@@ -1,0 +1,140 @@
+// The laws of layer_norm: correct kernels keep each, over random problems; each applies often enough to mean something; and a kernel
+// whose later answers differ in one place is found by each.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/directed.hpp"
+#include "core/rng.hpp"
+#include "kernels/layer_norm/emulated/draw.hpp"
+#include "kernels/layer_norm/registry.hpp"
+#include "properties/layer_norm/law.hpp"
+
+namespace attest::properties::layer_norm {
+namespace {
+
+namespace emulated = attest::emulator::layer_norm;
+namespace norm_kernels = attest::kernels::layer_norm;
+using attest::layer_norm::make_out;
+using attest::layer_norm::policy_from_text;
+
+struct Tally {
+  int passed = 0, skipped = 0, vacuous = 0, failed = 0;
+};
+
+// Mild and wild problems in turn: exact laws need rows whose statistics are in the middle of the range.
+Problem problem_of(const Contract& contract, std::uint64_t n) {
+  Problem p = emulated::draw_problem(contract, 2048, n);
+  p.sum_out = false;
+  if (n % 2) {
+    p.values = n % 4 == 1 ? attest::layer_norm::Values::integers : attest::layer_norm::Values::uniform;
+    p.amplitude = 1, p.offset = 0, p.epsilon = 1e-5;
+    p.gamma = p.beta = attest::layer_norm::Weights::near;
+    if (n % 8 == 3) p.hidden = 64;
+  }
+  return p;
+}
+
+Verdict verdict_of(const Law& law, const Contract& contract, const Problem& problem, const Ask& ask) {
+  if (const auto reason = law.not_applicable(problem, contract)) return Verdict::skip(*reason);
+  const Inputs inputs = materialise(problem);
+  const Tensor out = ask(problem, inputs);
+  return law.check({contract, problem, inputs, out, ask});
+}
+
+TEST(LayerNormLaws, CorrectKernelsKeepThem) {
+  std::map<std::string_view, Tally> tallies;
+  constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all", "f16,affine=f16"};
+  std::uint64_t n = 0;
+  for (const auto& kernel : norm_kernels::builtin_kernels())
+    for (const char* text : policies)
+      for (int round = 0; round < 60; ++round, ++n) {
+        const Contract contract = kernel.contract(policy_from_text(text));
+        const Problem problem = problem_of(contract, n);
+        const Ask ask = [&](const Problem& p, const Inputs& inputs) {
+          Tensor out = make_out(p);
+          kernel.run(inputs.call(out, {}), contract);
+          return out;
+        };
+        for (const Law& law : laws()) {
+          const Verdict verdict = verdict_of(law, contract, problem, ask);
+          Tally& tally = tallies[law.name];
+          tally.passed += verdict.kind == VerdictKind::pass;
+          tally.skipped += verdict.kind == VerdictKind::skip;
+          tally.vacuous += verdict.kind == VerdictKind::vacuous;
+          tally.failed += verdict.kind == VerdictKind::fail;
+          EXPECT_NE(verdict.kind, VerdictKind::fail)
+              << law.name << " " << kernel.name << " " << text << " " << to_text(problem) << " got "
+              << verdict.evidence->got << " expected " << verdict.evidence->expected << " at "
+              << verdict.evidence->index[1];
+        }
+      }
+  for (const Law& law : laws()) {
+    const Tally& tally = tallies[law.name];
+    fmt::print("{:20} kept {:5} skipped {:5} vacuous {:5}\n", law.name, tally.passed, tally.skipped, tally.vacuous);
+    EXPECT_GE(tally.passed, 100) << law.name;
+  }
+}
+
+// The emulator keeps contracts that the built-in kernels do not have: other forms, roots, flushing, narrow stages.
+TEST(LayerNormLaws, EmulatedKernelsKeepThem) {
+  std::map<std::string_view, int> passed;
+  for (std::uint64_t n = 0; n < 4000; ++n) {
+    Contract contract = emulated::draw_contract(n);
+    contract.deterministic = Deterministic::rerun;
+    contract.batch_invariant = BatchInvariance::bitwise;
+    const Problem problem = problem_of(contract, n);
+    emulated::Scheme scheme =
+        emulated::draw_scheme(contract, problem.hidden, problem.norm == attest::layer_norm::Norm::rms, n);
+    // Bits that repeat come of an order that no value decides.
+    if (scheme.order > emulated::Order::shuffled) scheme.order = emulated::Order::shuffled;
+    const Ask ask = [&](const Problem& p, const Inputs& inputs) {
+      Tensor out = make_out(p), none;
+      emulated::run(inputs, contract, scheme, out, none);
+      return out;
+    };
+    for (const Law& law : laws()) {
+      const Verdict verdict = verdict_of(law, contract, problem, ask);
+      passed[law.name] += verdict.kind == VerdictKind::pass;
+      EXPECT_NE(verdict.kind, VerdictKind::fail)
+          << law.name << " case " << n << " " << to_text(contract.policy) << " " << to_text(problem) << " got "
+          << verdict.evidence->got << " expected " << verdict.evidence->expected;
+    }
+  }
+  for (const Law& law : laws()) EXPECT_GE(passed[law.name], 20) << law.name;
+}
+
+TEST(LayerNormLaws, EachFindsAKernelThatBreaksIt) {
+  const auto& kernel = *norm_kernels::find_kernel(norm_kernels::builtin_kernels(), "fused");
+  const Contract contract = kernel.contract(policy_from_text("f32"));
+  for (const Law& law : laws()) {
+    int found = 0, applied = 0;
+    for (std::uint64_t n = 1; n < 400; n += 2) {
+      Problem problem = problem_of(contract, n);
+      problem.rows = 2, problem.hidden = 64;
+      problem.norm = attest::layer_norm::Norm::layer;
+      problem.residual = attest::layer_norm::Residual::like_x;
+      int calls = 0;
+      const Ask ask = [&](const Problem& p, const Inputs& inputs) {
+        Tensor out = make_out(p);
+        kernel.run(inputs.call(out, {}), contract);
+        // Every element of every later answer is one step off, or many where only a bound speaks.
+        const double far = law.kind == Kind::bound ? 1 + 0x1p-10 : 1 + 0x1p-22;
+        if (calls++ % 2 == 1)
+          for (Index row = 0; row < p.rows; ++row)
+            for (Index column = 0; column < p.hidden; ++column)
+              out.set(row, column, 0, 0, out.at(row, column) * far + (law.kind == Kind::bound ? 1e-2 : 0));
+        return out;
+      };
+      const Verdict verdict = verdict_of(law, contract, problem, ask);
+      applied += verdict.kind != VerdictKind::skip;
+      found += verdict.kind == VerdictKind::fail;
+    }
+    EXPECT_GE(applied, 20) << law.name;
+    EXPECT_GE(found * 10, applied * 9) << law.name;
+  }
+}
+
+}  // namespace
+}  // namespace attest::properties::layer_norm
