@@ -64,7 +64,7 @@ class Builder {
       nonfinite_ = true;
     root_ = m_.root;
     if (m_.normalise_loses_statistics) {
-      root_ = (1 + root_) * (1 + n.u) - 1;
+      root_ = both<Wide>(root_, n.u);
       if (row_.largest_root * (1 + root_) >= n.overflow) nonfinite_ = true;
       if (std::sqrt(row_.hi + m_.epsilon_hi) * (1 + 2 * s.u) >= n.overflow) infinite_root_ = true;
     }
@@ -104,7 +104,7 @@ class Builder {
       }
       if (!(row_.least > 0) && row_.av > 0 && reach_ > 0 && !single()) t_ = {-no_end, no_end};
     } else {
-      const Wide top = row_.largest_root, bottom = 1 / std::sqrt(static_cast<Wide>(row_.hi) + m_.epsilon_hi + flushed);
+      const Wide top = row_.largest_root, bottom = 1 / std::sqrt(row_.hi + m_.epsilon_hi + flushed);
       for (const Wide d : {e_.d - row_.dm - e_d_, e_.d + row_.dm + e_d_}) {
         t_.hold(product(d, top));
         t_.hold(product(d, bottom));
@@ -113,11 +113,11 @@ class Builder {
     if (single() && reach_ == 0) {
       t_ = {0, 0};
     } else {
-      Wide relative = (1 + root_) * (1 + compounded(2, n.u)) - 1, absolute = (m_.flush ? 2 : 1) * n.eta;
+      Wide relative = both<Wide>(root_, compounded(2, n.u)), absolute = (m_.flush ? 2 : 1) * n.eta;
       if (m_.normalise_loses_statistics) {  // the root, or its reciprocal, may be subnormal there
         const Wide q = n.eta * r_;
         if (q < 0.5L)
-          relative = (1 + relative) / (1 - q) - 1;
+          relative = (relative + q) / (1 - q);
         else
           t_ = {-no_end, no_end}, nonfinite_ = true;
         absolute += n.eta * reach_;
@@ -167,7 +167,7 @@ class Builder {
       more += a.u * (folded_ + std::fabs(beta)) * (1 + a.u);
       if (folded_ + std::fabs(beta) >= a.overflow) nonfinite_ = true;
     }
-    const bool exact = vanishes && beta == 0 && std::isfinite(t_.lo) && std::isfinite(t_.hi);
+    const bool exact = vanishes && beta == 0;
     if (exact) {
       y_ = {0, 0};
     } else {
@@ -215,6 +215,7 @@ class Builder {
     const Wide scale =
         row_.variance + m_.epsilon_lo > 0 ? 1 / std::sqrt(row_.variance + static_cast<Wide>(epsilon())) : 0;
     e.y = static_cast<double>(e_.d * scale * gamma_ + (e_.has_beta ? e_.beta : 0));
+    y_.widen((y_.hi - y_.lo) * 0x1p-44L);  // double rounds errors, too
     if (!(y_.lo <= y_.hi)) y_ = {-no_end, no_end};
     const bool anything_after_clamp = row_.lost_variance && m_.clamp;
     e.undetermined = anything_after_clamp || (std::isinf(y_.lo) && std::isinf(y_.hi));

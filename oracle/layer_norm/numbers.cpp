@@ -60,7 +60,7 @@ Numbers::Numbers(const Contract& contract, Format param_format, Index count_of, 
   const auto& how = contract.arithmetic;
   const double function = how.rsqrt_rel ? *how.rsqrt_rel + us * (1 + *how.rsqrt_rel) : 2 * how.rsqrt_ulp * us;
   const double itself = std::max(compounded(3, us), function), of_argument = compounded(1, us) / 2;
-  root = (1 + itself) * (1 + of_argument) - 1;
+  root = both(itself, of_argument);
 }
 
 }  // namespace attest::oracle::layer_norm

@@ -10,6 +10,12 @@ using attest::layer_norm::NormForm;
 using attest::layer_norm::Stage;
 using attest::layer_norm::Variance;
 
+// (1 + a) (1 + b) - 1: of two relative errors, however small.
+template <class Number>
+Number both(Number a, Number b) {
+  return a + b + a * b;
+}
+
 // A format as the bounds see it.
 struct Unit {
   Unit(Format the_format, bool flush)

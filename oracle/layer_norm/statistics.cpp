@@ -7,7 +7,8 @@
 namespace attest::oracle::layer_norm {
 namespace {
 
-constexpr double reference = 0x1p-60;  // relative error of every number that refer() makes
+// What refer() makes is off by less, relative to the row's range; the variance, to itself.
+constexpr double reference = 0x1p-60;
 
 // A sum that keeps what its additions round off.
 class Sum {
@@ -23,21 +24,23 @@ class Sum {
   Wide sum_ = 0, rest_ = 0;
 };
 
-double square(double x) { return x * x; }
+Wide square(Wide x) { return x * x; }
 
 // What the sum over any tree of at most `additions` levels may be off by: section 2. `w` descending.
-double sum_error(const std::vector<double>& w, double additions, double u, Format format, double grid) {
+Wide sum_error(const std::vector<double>& w, double additions, double u, Format format, double grid) {
   const double growing = 1 + bounded(compounded(additions, u));
   const double up = 1 + (static_cast<double>(w.size()) + 2) * 0x1p-52;  // prefixes are rounded themselves
   const double exact_below = std::ldexp(grid, precision(format));
-  double prefix = w.empty() ? 0 : w[0], comb = 0;
+  double prefix = w.empty() ? 0 : w[0];
+  Wide comb = 0;
   for (std::size_t k = 1; k < w.size(); ++k) {
     prefix += w[k];
     const double node = prefix * growing * up;
-    if (node > exact_below) comb += u * std::bit_cast<double>(std::bit_cast<std::uint64_t>(node) & 0x7ff0000000000000);
+    if (node > exact_below)
+      comb += static_cast<Wide>(u) * std::bit_cast<double>(std::bit_cast<std::uint64_t>(node) & 0x7ff0000000000000);
   }
-  const double any = prefix * growing * up > exact_below ? compounded(additions, u) * prefix : 0;
-  return std::min(comb, any) * (1 + 0x1p-30);
+  const Wide any = prefix * growing * up > exact_below ? static_cast<Wide>(compounded(additions, u)) * prefix : 0;
+  return std::min(comb, any) * (1 + 0x1p-44L);
 }
 
 void sort_down(std::vector<double>& w) { std::ranges::sort(w, std::greater<>()); }
@@ -64,6 +67,10 @@ Statistics::Statistics(const Numbers& m, const SourceRow& source)
     return;
   }
   refer(m);
+  if (!(static_cast<double>(variance) * m.n < infinity)) {  // of f64 alone: squares leave the range of double
+    undetermined = true;
+    return;
+  }
   if (m.statistics_lose) {
     input_error_ = m.statistics.u * largest + m.statistics.eta;
     mean_input_error_ = m.statistics.u * mean_abs + m.statistics.eta;
@@ -74,9 +81,9 @@ Statistics::Statistics(const Numbers& m, const SourceRow& source)
     for (const double error : source.error) {
       errors += error;
       input_error_ =
-          std::max(input_error_, error + (m.statistics_lose ? m.statistics.u * largest + m.statistics.eta : 0));
+          std::max<Wide>(input_error_, error + (m.statistics_lose ? m.statistics.u * largest + m.statistics.eta : 0));
     }
-    mean_input_error_ += static_cast<double>(errors.value() / static_cast<Wide>(m.n));
+    mean_input_error_ += errors.value() / static_cast<Wide>(m.n);
   }
   ed = input_error_ + (m.flush ? 2 * m.statistics.eta : 0);
   if (m.rms)
@@ -92,11 +99,10 @@ Statistics::Statistics(const Numbers& m, const SourceRow& source)
     else
       bound_one_pass(m);
   }
-  const double flushed = m.flush ? m.statistics.eta : 0;
-  if (!(hi < infinity)) lost_variance = true;
+  const Wide flushed = m.flush ? m.statistics.eta : 0;
   if (!(hi + m.epsilon_hi < m.statistics.overflow)) lost_variance = true;
-  least = (joint ? (1 - cv) * static_cast<double>(variance) - av : lo) + m.epsilon_lo - flushed;
-  largest_root = least > 0 ? 1 / std::sqrt(least) : infinity;
+  least = (joint ? (1 - cv) * variance - av : lo) + m.epsilon_lo - flushed;
+  largest_root = least > 0 ? 1 / std::sqrt(least) : std::numeric_limits<Wide>::infinity();
 }
 
 // Section 1: about the element nearest to the mean, so that a row close to a constant loses nothing.
@@ -137,9 +143,9 @@ void Statistics::refer(const Numbers& m) {
   variance = squares.value() / n;
 }
 
-double Statistics::mean_error(const Numbers& m, const std::vector<double>& w, double mean_of_w, double grid) const {
-  const double es = m.statistics.eta;
-  const double sum = sum_error(w, m.additions, m.u, m.statistics.format, grid) / m.n;
+Wide Statistics::mean_error(const Numbers& m, const std::vector<double>& w, Wide mean_of_w, double grid) const {
+  const Wide es = m.statistics.eta;
+  const Wide sum = sum_error(w, m.additions, m.u, m.statistics.format, grid) / m.n;
   return sum * (1 + compounded(3, m.u)) * (1 + m.count) + m.count * mean_of_w + (m.n > 1 ? es : 0) +
          (m.flush ? 3 * es : 0);
 }
@@ -147,83 +153,85 @@ double Statistics::mean_error(const Numbers& m, const std::vector<double>& w, do
 void Statistics::bound_mean(const Numbers& m) {
   sort_down(magnitudes_);
   const bool on_grid = !m.flush && !m.statistics_lose;
-  dm = mean_error(m, magnitudes_, std::fabs(static_cast<double>(mean)), on_grid ? common_grid(x_) : 0);
+  dm = mean_error(m, magnitudes_, std::fabs(mean), on_grid ? common_grid(x_) : 0);
   if (m.statistics_lose) dm *= 1 + m.statistics.u;  // the magnitudes are those of rounded numbers
-  dm += mean_input_error_ + reference * mean_abs;
-  if (std::max(positive_, negative_) * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow)
+  dm += mean_input_error_ + static_cast<Wide>(reference) * range;
+  if (std::max<Wide>(positive_, negative_) * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow)
     lost_mean = true;
 }
 
 void Statistics::bound_rms(const Numbers& m) {
-  const double v = static_cast<double>(variance), es = m.statistics.eta;
-  cv = (1 + compounded(m.additions + 3, m.u)) * (1 + m.count) - 1 + reference;
+  const Wide v = variance, es = m.statistics.eta;
+  cv = both(compounded(m.additions + 3, m.u), m.count) + reference;
   av = (2 + 2 * cv) * es * (m.flush ? 2 : 1);
   if (ed > 0) av += (1 + cv) * (2 * std::sqrt(v) * ed + square(ed));
-  lo = v * (1 - cv) - av;
-  hi = v * (1 + cv) + av;
+  lo = variance * (1 - cv) - av;
+  hi = variance * (1 + cv) + av;
   if (m.n * hi >= m.statistics.overflow) lost_variance = true;
 }
 
 void Statistics::bound_two_pass(const Numbers& m) {
-  const double v = static_cast<double>(variance), deviation = std::sqrt(v), es = m.statistics.eta;
+  const Wide v = variance, deviation = std::sqrt(v), es = m.statistics.eta;
   joint = true;
-  cv = (1 + compounded(m.additions + 3, m.u)) * (1 + m.count) - 1 + reference;
+  cv = both(compounded(m.additions + 3, m.u), m.count) + reference;
   av = (2 + 2 * cv) * es * (m.flush ? 2 : 1) + (1 + cv) * (2 * (deviation + dm) * ed + square(ed));
-  lo = v * (1 - cv) - av;
-  hi = (v + square(dm)) * (1 + cv) + av;
-  const double largest_d = std::min(range, largest + std::fabs(static_cast<double>(mean))) + dm + ed;
+  lo = variance * (1 - cv) - av;
+  hi = (variance + square(dm)) * (1 + cv) + av;
+  const Wide largest_d = std::min<Wide>(range, largest + std::fabs(mean)) + dm + ed;
   if (largest_d * (1 + 2 * m.statistics.u) >= m.statistics.overflow) lost_mean = lost_variance = true;
   if (m.n * hi >= m.statistics.overflow) lost_variance = true;
 }
 
 // The mean of x - m is taken off again, squared: what is left of the mean's error is what rounding makes of that mean.
 void Statistics::bound_corrected(const Numbers& m) {
+  const double us = m.statistics.u;
   bound_two_pass(m);
   joint = false;
-  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u;
-  const double around = std::sqrt(v) + dm;  // at least the mean of |x - m|
-  const double left = bounded(compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
-                      (m.flush ? 3 * es : 0);  // of that mean
-  const double squares = 2 * dm * left + square(left), rounding = 2 * us * square(dm + left) + es * (m.flush ? 2 : 1);
-  const double off = cv * (v + square(dm)) + squares + rounding + av;
-  lo = (v - off) - us * (v + off);
-  hi = (v + off) + us * (v + off);
+  const Wide v = variance, es = m.statistics.eta;
+  const Wide around = std::sqrt(v) + dm;  // at least the mean of |x - m|
+  const Wide left = bounded(compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
+                    (m.flush ? 3 * es : 0);  // of that mean
+  const Wide squares = 2 * dm * left + square(left), rounding = 2 * us * square(dm + left) + es * (m.flush ? 2 : 1);
+  const Wide off = cv * (v + square(dm)) + squares + rounding + av;
+  lo = (variance - off) - us * (v + off);
+  hi = (variance + off) + us * (v + off);
 }
 
 void Statistics::bound_welford(const Numbers& m) {
   sort_down(magnitudes_);
-  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u, merges = m.merge_depth;
-  const double growing = 1 + bounded(compounded(m.additions + 5 * merges, m.u)), weighted = m.weighted_merges ? 5 : 1;
-  const double spread = range + 2 * input_error_;
-  const double hull = spread * (1 + compounded(4 * (merges + 1), m.u)) + (m.flush ? es * (1 + merges) : 0);
-  const double steps = compounded(4, m.u) * (1 + merges) * spread;
-  double prefix = magnitudes_[0], combs = 0, worst = 0, squares = 0, last = 0;
+  const Wide v = variance, es = m.statistics.eta;
+  const double us = m.statistics.u, merges = m.merge_depth;
+  const Wide growing = 1 + bounded(compounded(m.additions + 5 * merges, m.u)), weighted = m.weighted_merges ? 5 : 1;
+  const Wide spread = range + 2 * input_error_;
+  const Wide hull = spread * (1 + compounded(4 * (merges + 1), m.u)) + (m.flush ? es * (1 + merges) : 0);
+  const Wide steps = compounded(4, m.u) * (1 + merges) * spread;
+  Wide prefix = magnitudes_[0], combs = 0, worst = 0, squares = 0, last = 0;
   for (std::size_t i = 1; i < magnitudes_.size(); ++i) {
     prefix += magnitudes_[i];
     combs += prefix;
-    const double k = static_cast<double>(i) + 1;
-    const double added = std::min(combs, m.additions * prefix) + (weighted - 1) * merges * prefix;
+    const Wide k = static_cast<double>(i) + 1;
+    const Wide added = std::min<Wide>(combs, m.additions * prefix) + (weighted - 1) * merges * prefix;
     last = m.u * added * growing / k + steps + es * (m.flush ? 5 : 1) * ((k + 1) / 2 + merges);
     if (m.statistics_lose) last *= 1 + us;
-    if (!m.weighted_merges) last = std::min(last, hull);
-    worst = std::max(worst, last);  // squares of nodes are summed by the comb, for which they must not fall
+    if (!m.weighted_merges) last = std::min<Wide>(last, hull);
+    worst = std::max<Wide>(worst, last);  // squares of nodes are summed by the comb, for which they must not fall
     squares += square(worst);
   }
-  const double typical = std::sqrt(squares / m.n);
-  dm = last + mean_input_error_ + reference * mean_abs;
-  const double deviation = std::sqrt(v);
-  const double input = m.flush || input_error_ > 0 ? 2 * ed : 0;
-  const double off = 2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
-                     (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input);
-  cv = (1 + compounded(m.additions + 2 * merges + 10, m.u)) * (1 + m.count) - 1 + reference;
+  const Wide typical = std::sqrt(squares / m.n);
+  dm = last + mean_input_error_ + static_cast<Wide>(reference) * range;
+  const Wide deviation = std::sqrt(v);
+  const Wide input = m.flush || input_error_ > 0 ? 2 * ed : 0;
+  const Wide off = 2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
+                   (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input);
+  cv = both(compounded(m.additions + 2 * merges + 10, m.u), m.count) + reference;
   av = m.n > 1 ? es * (m.flush ? 6 : 3) * (1 + cv) : 0;
-  lo = std::max(0.0, v - off - (v + off) * cv - av);
-  hi = v + off + (v + off) * cv + av;
-  const double overflow = m.statistics.overflow;
+  lo = std::max<Wide>(0, variance - off - (v + off) * cv - av);
+  hi = variance + off + (v + off) * cv + av;
+  const Wide overflow = m.statistics.overflow;
   if (hull * (1 + compounded(4, m.u)) >= overflow) lost_mean = lost_variance = true;
   if (m.n * hi >= overflow) lost_variance = true;
   if (m.merges) {
-    const double pairs = square(m.n) / 4 * (1 + compounded(4, us));
+    const Wide pairs = square(m.n) / 4 * (1 + compounded(4, us));
     if (pairs >= overflow || pairs * square(hull) >= overflow ||
         m.n * square(hull) * (1 + compounded(4, us)) >= overflow)
       lost_variance = true;
@@ -233,33 +241,34 @@ void Statistics::bound_welford(const Numbers& m) {
 }
 
 void Statistics::bound_one_pass(const Numbers& m) {
+  const double us = m.statistics.u;
   const bool shifted = m.variance == Variance::shifted;
-  const double v = static_cast<double>(variance), es = m.statistics.eta, us = m.statistics.u;
+  const Wide v = variance, es = m.statistics.eta;
   std::vector<double> z = magnitudes_;
-  double z_squares = 0, z_mean = std::fabs(static_cast<double>(mean)), dz = dm;
+  Wide z_squares = 0, z_mean = std::fabs(mean), dz = dm;
   if (shifted) {
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] = std::fabs(x_[i] - x_[0]) * (1 + 2 * us) + 2 * input_error_;
+    for (std::size_t i = 0; i < z.size(); ++i)
+      z[i] = static_cast<double>(std::fabs(x_[i] - x_[0]) * (1 + 2 * us) + 2 * input_error_);
     sort_down(z);
-    z_mean = std::fabs(static_cast<double>(mean - static_cast<Wide>(x_[0])));
+    z_mean = std::fabs(mean - static_cast<Wide>(x_[0]));
     if (z[0] >= m.statistics.overflow) lost_mean = lost_variance = true;
   }
-  double z_sum = 0;
-  for (const double value : z) z_sum += value, z_squares += square(value);
+  Wide z_sum = 0;
+  for (const Wide value : z) z_sum += value, z_squares += square(value);
   z_squares /= m.n;
   if (shifted) {
     dz = mean_error(m, z, z_mean, 0) + us * z_sum / m.n * (1 + compounded(m.additions, m.u)) + 2 * ed +
-         reference * (z_sum / m.n + mean_abs);
-    dm = dz + input_error_ + compounded(1, us) * (std::fabs(static_cast<double>(mean)) + dz + input_error_) +
-         (m.flush ? es : 0);
+         static_cast<Wide>(reference) * (z_sum / m.n + range);
+    dm = dz + input_error_ + compounded(1, us) * (std::fabs(mean) + dz + input_error_) + (m.flush ? es : 0);
     lost_mean = lost_mean || z_sum * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow;
   }
-  cv = (1 + compounded(m.additions + 5, m.u)) * (1 + m.count) - 1 + 4 * reference;
-  double off = cv * z_squares + (2 * z_mean + dz) * dz + 3 * m.u * square(z_mean + dz) + 6 * es * (1 + cv);
+  cv = both(compounded(m.additions + 5, m.u), m.count) + 4 * reference;
+  Wide off = cv * z_squares + (2 * z_mean + dz) * dz + 3 * m.u * square(z_mean + dz) + 6 * es * (1 + cv);
   if (ed > 0) off += (1 + cv) * (4 * std::sqrt(z_squares) * ed + 4 * square(ed));
   off += us * (v + off);
-  lo = v - off;
-  hi = v + off;
-  if (m.clamp) lo = std::max(0.0, lo);
+  lo = variance - off;
+  hi = variance + off;
+  if (m.clamp) lo = std::max<Wide>(0, lo);
   if (m.n * z_squares * (1 + cv) + m.n * off >= m.statistics.overflow) lost_variance = true;
   if (square(z_mean + dz) * (1 + compounded(2, us)) >= m.statistics.overflow) lost_variance = true;
 }

@@ -28,13 +28,13 @@ struct Statistics {
   double largest = 0, range = 0;  // of |x|, and of x
   double mean_abs = 0;
 
-  double dm = 0;       // of the mean
-  double ed = 0;       // of one difference from it, beside the mean's own error
+  Wide dm = 0;         // of the mean
+  Wide ed = 0;         // of one difference from it, beside the mean's own error
   bool joint = false;  // the variance is off by the square of what the mean is off by, and the rest is cv and av
-  double cv = 0, av = 0;
-  double lo = 0, hi = 0;    // of the variance, whatever the mean
-  double least = 0;         // of variance + epsilon; not positive: it may be 0 or less
-  double largest_root = 0;  // of the reciprocal root; infinite where least is not positive
+  Wide cv = 0, av = 0;
+  Wide lo = 0, hi = 0;    // of the variance, whatever the mean
+  Wide least = 0;         // of variance + epsilon; not positive: it may be 0 or less
+  Wide largest_root = 0;  // of the reciprocal root; infinite where least is not positive
 
   bool lost_mean = false, lost_variance = false;  // they may overflow
   bool undetermined = false;                      // nothing is known
@@ -48,11 +48,12 @@ struct Statistics {
   void bound_welford(const Numbers& m);
   void bound_one_pass(const Numbers& m);
   // How far off the mean of w may be; magnitudes descending. `grid`: all w are multiples of it, 0 where that is of no use.
-  [[nodiscard]] double mean_error(const Numbers& m, const std::vector<double>& w, double mean_of_w, double grid) const;
+  [[nodiscard]] Wide mean_error(const Numbers& m, const std::vector<double>& w, Wide mean_of_w, double grid) const;
 
   std::span<const double> x_;
   std::vector<double> magnitudes_;  // |x|, descending
-  double positive_ = 0, negative_ = 0, input_error_ = 0, mean_input_error_ = 0;
+  double positive_ = 0, negative_ = 0;
+  Wide input_error_ = 0, mean_input_error_ = 0;
 };
 
 // The largest power of two of which every number of x is a multiple; infinite if all are 0.
