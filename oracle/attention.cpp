@@ -253,6 +253,11 @@ AttentionOracle::AttentionOracle(const Contract& contract, const Problem& proble
     : problem_(problem),
       call_(contract, problem, inputs, rounding),
       has_statistics_(rounding == RoundingMode::nearest && statistical_refusal(contract).empty()) {}
+AttentionOracle::AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
+                                 const Radii& radii)
+    : problem_(problem),
+      call_(contract, problem, inputs, RoundingMode::nearest, &radii),
+      has_statistics_(!call_.has_radii && statistical_refusal(contract).empty()) {}
 AttentionOracle::~AttentionOracle() = default;
 
 AttentionOracle::Full& AttentionOracle::full() {
@@ -327,6 +332,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   const Results results(call_.numbers, out, lse);
   if (!has_statistics_) statistics = nullptr;
   const auto full = [this]() -> Full& { return this->full(); };
+  if (call_.has_radii) return judge_slowly(out, lse);  // the quick levels know of points alone
   const JudgedRows rows(problem_);
   const bool few = static_cast<Index>(rows.size()) * call_.dv < least_elements;
   Quick quick(call_, format_of(out.dtype()),

@@ -62,6 +62,9 @@ class AttentionOracle {
   // With directed rounding no error is taken for random: the statistical tiers are silent.
   AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
                   RoundingMode rounding = RoundingMode::nearest);
+  // Of inputs that are known as intervals around `inputs`: enclosures hold whatever a conforming kernel makes of any of them.
+  // The statistical tiers are silent.
+  AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs, const Radii& radii);
   ~AttentionOracle();
   AttentionOracle(const AttentionOracle&) = delete;
   AttentionOracle& operator=(const AttentionOracle&) = delete;

@@ -34,6 +34,18 @@ void decode(const std::byte* from, Index stride, Index count, double* to, One on
   }
 }
 
+// The view of a tensor of four axes, or none where every element is 0.
+attest_tensor unless_zero(const Tensor& tensor) {
+  const attest_tensor view = tensor.view();
+  if (!tensor.present()) return {};
+  for (Index b = 0; b < view.shape[0]; ++b)
+    for (Index h = 0; h < view.shape[1]; ++h)
+      for (Index i = 0; i < view.shape[2]; ++i)
+        for (Index c = 0; c < view.shape[3]; ++c)
+          if (attest_load(&view, b, h, i, c) != 0) return view;
+  return {};
+}
+
 }  // namespace
 
 void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to) {
@@ -54,7 +66,8 @@ void read_strided(const attest_tensor& tensor, const void* first, Index stride, 
       from, stride, count, to, [](std::uint16_t x) { return static_cast<double>(attest_f16_load(x)); }, decode_f16);
 }
 
-Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs, RoundingMode rounding)
+Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs, RoundingMode rounding,
+           const Radii* radii)
     : contract(&the_contract),
       numbers(the_contract, problem.d, inputs.scale, inputs.softcap, rounding),
       q(inputs.q.view()),
@@ -63,6 +76,9 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       bias(inputs.bias.view()),
       keep(inputs.keep.view()),
       kv_lengths(inputs.kv_lengths.view()),
+      q_radius(radii != nullptr ? unless_zero(radii->q) : attest_tensor{}),
+      k_radius(radii != nullptr ? unless_zero(radii->k) : attest_tensor{}),
+      v_radius(radii != nullptr ? unless_zero(radii->v) : attest_tensor{}),
       batch(problem.b),
       heads(problem.hq),
       kv_heads(problem.hkv),
@@ -73,6 +89,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
       dv(problem.dv),
       has_bias(inputs.bias.present()),
       has_keep(inputs.keep.present()),
+      has_radii(attest_present(&q_radius) || attest_present(&k_radius) || attest_present(&v_radius)),
       options(inputs.options()) {
   // A bias of a finer format than the score may be rounded to the score's before it is added.
   const Format score = the_contract.policy[Stage::score];
@@ -85,6 +102,7 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
     const double tiles = std::ceil(lk / static_cast<double>(numbers.arithmetic.kv_tile_min));
     numbers.most_blocks = std::floor((lk + tiles * (block - 1)) / block);
   }
+  if (attest_present(&q_radius) || attest_present(&k_radius)) return;  // what lies between is no multiple of anything
   const Exactness exact = exactness(the_contract, inputs);
   numbers.exact_scores = exact.scores;
   if (exact.arguments) numbers.a3 = 0;

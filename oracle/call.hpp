@@ -8,17 +8,24 @@
 
 namespace attest::oracle {
 
+// Inputs that are known as intervals only: each element of q, k and v lies that far from the call's, at most. Of any floating
+// point type and the shape of what it belongs to; absent is 0. An infinite one: nothing is known, be it finite or not.
+struct Radii {
+  Tensor q, k, v;
+};
+
 // The inputs of one call, read by logical coordinates (attest/plugin.h says what they mean).
 class Call {
  public:
   Call(const Contract& contract, const Problem& problem, const Inputs& inputs,
-       RoundingMode rounding = RoundingMode::nearest);
+       RoundingMode rounding = RoundingMode::nearest, const Radii* radii = nullptr);
 
   const Contract* contract;
   Numbers numbers;
   attest_tensor q, k, v, bias, keep, kv_lengths;
+  attest_tensor q_radius, k_radius, v_radius;              // absent: 0
   Index batch, heads, kv_heads, group, rows, keys, d, dv;  // group: heads that share a key/value head
-  bool has_bias, has_keep;
+  bool has_bias, has_keep, has_radii;
   CallOptions options;
 
   [[nodiscard]] Index kv_head(Index h) const noexcept { return h / group; }

@@ -136,9 +136,13 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
   const Index count = (look_at_masked ? call.keys : row.keys.back() + 1) - first;
   all_.resize(static_cast<std::size_t>(count));
   read_column(call.v, b, kv, first, count, column, all_.data());
+  const bool intervals = attest_present(&call.v_radius);
+  all_radius_.resize(intervals ? all_.size() : 0);
+  if (intervals) read_column(call.v_radius, b, kv, first, count, column, all_radius_.data());
+  const auto radius_of = [&](Index j) { return intervals ? all_radius_[static_cast<std::size_t>(j)] : 0.0; };
 
   masked_finite_ = true;
-  beyond_operand_ = false;
+  beyond_operand_ = unknown_ = false;
   if (look_at_masked) {
     auto attended = row.keys.begin();
     for (Index j = 0; j < count; ++j) {
@@ -146,42 +150,56 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
       const bool takes_part = attended != row.keys.end() && *attended == j;
       if (takes_part) ++attended;
       if (!takes_part && !row.may_read(call, b, j)) continue;
-      if (call.numbers.operand_rounds && std::fabs(value) >= call.numbers.overflow_operand) beyond_operand_ = true;
-      if (!takes_part && !std::isfinite(value)) masked_finite_ = false;
+      const double most = std::fabs(value) + radius_of(j);
+      if (call.numbers.operand_rounds && most >= call.numbers.overflow_operand) beyond_operand_ = true;
+      if (!takes_part && !std::isfinite(most)) masked_finite_ = false;
     }
   }
 
   v_.assign(static_cast<std::size_t>(row.n_padded), 0);
+  radius_.assign(intervals ? v_.size() : 0, 0);
   finite_ = true;
   max_abs_ = 0;
   hull_lo_ = infinity;
   hull_hi_ = -infinity;
   for (std::size_t t = 0; t < row.keys.size(); ++t) {
     const double value = all_[static_cast<std::size_t>(row.keys[t] - first)];
-    finite_ = finite_ && std::isfinite(value);
+    const double radius = radius_of(row.keys[t] - first);
+    unknown_ = unknown_ || radius == infinity;
+    finite_ = finite_ && std::isfinite(value) && std::isfinite(radius);
     v_[t] = value;
-    max_abs_ = std::max(max_abs_, std::fabs(value));
-    hull_lo_ = std::min(hull_lo_, value);
-    hull_hi_ = std::max(hull_hi_, value);
+    if (intervals) radius_[t] = radius;
+    max_abs_ = std::max(max_abs_, std::fabs(value) + radius);
+    hull_lo_ = std::min(hull_lo_, value - radius);
+    hull_hi_ = std::max(hull_hi_, value + radius);
   }
   // Near the ends of the range of double, sums would overflow or lose bits: a power of two moves the values away.
   unit_ = !finite_ || max_abs_ == 0 ? 1 : max_abs_ > 0x1p900 ? 0x1p-128 : max_abs_ < 0x1p-700 ? 0x1p256 : 1;
-  if (unit_ != 1)
+  if (unit_ != 1) {
     for (double& value : v_) value *= unit_;
+    for (double& radius : radius_) radius *= unit_;
+  }
   max_abs_ *= unit_;
   Lanes total = fill(0);
-  for (std::size_t t = 0; t < v_.size(); t += lane_count) total += abs(load(&v_[t]));
+  for (std::size_t t = 0; t < v_.size(); t += lane_count) total += magnitudes(t);
   sum_abs_ = sum(total);
 }
 
-// Section 3: the largest (sign 1) or smallest (sign -1) weighted mean over the box, by Dinkelbach's iteration from y.
 double Column::box_extreme(const Row::Box& box, double y, double sign) const {
+  const double hull = (sign > 0 ? hull_hi_ : hull_lo_) * unit_;
+  if (radius_.empty()) return extreme_mean(box, v_, y, sign, hull);
+  ends_.resize(v_.size());
+  for (std::size_t t = 0; t < v_.size(); t += lane_count) store(&ends_[t], load(&v_[t]) + sign * load(&radius_[t]));
+  return extreme_mean(box, ends_, y, sign, hull);
+}
+
+double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull) {
   for (int step = 0; step < 64; ++step) {
     // A value within rounding of y counts as passed: at its upper weight it would hide what lies beyond.
     const double rounding = 1e-15 * (std::fabs(y) + 1e-300);
     Lanes moment = fill(0), weight = moment;
-    for (std::size_t t = 0; t < v_.size(); t += lane_count) {
-      const Lanes away = load(&v_[t]) - y;
+    for (std::size_t t = 0; t < values.size(); t += lane_count) {
+      const Lanes away = load(&values[t]) - y;
       const Lanes w = select(sign * away > rounding, load(&box.hi[t]), load(&box.lo[t]));
       moment += w * away;
       weight += w;
@@ -192,13 +210,28 @@ double Column::box_extreme(const Row::Box& box, double y, double sign) const {
     if (!(sign * move > rounding)) return y;
     y += move;
   }
-  return sign > 0 ? hull_hi_ * unit_ : hull_lo_ * unit_;  // no mean lies further out
+  return hull;  // no mean lies further out
+}
+
+std::span<const Column::Part> Column::parts(const Call& call, const Row& row) {
+  const double weight_sum = row.largest_sum(call.numbers);
+  for (Part& part : std::span(parts_, static_cast<std::size_t>(part_count_))) {
+    Combination unshared = part.how;
+    unshared.t -= unshared.shared;
+    unshared.t_top = unshared.t;
+    part.x_unshared =
+        radius(call.numbers, row, weight_sum, unshared, part.mean_abs, 0, row.rho, sum_abs_, max_abs_, unit_).x;
+  }
+  return {parts_, static_cast<std::size_t>(part_count_)};
 }
 
 // The least share of the mean of |v| that the key with the largest score has anywhere in the box.
 double Column::least_top(const Row& row, const Row::Box& box) const {
   double least = infinity;
-  for (const std::size_t t : row.tops) least = std::min(least, box.lo[t] * std::fabs(v_[t]));
+  for (const std::size_t t : row.tops) {
+    const double magnitude = std::fabs(v_[t]) - (radius_.empty() ? 0 : radius_[t]);
+    least = std::min(least, box.lo[t] * std::max(0.0, magnitude));
+  }
   return row.tops.empty() ? 0 : least / box.hi_sum;
 }
 
@@ -248,7 +281,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
     const Row::Box& weights = row.box(call, 0);
     const double threshold = sure_weight(call.contract->policy) * weights.hi_sum;
     // A score that overflowed to -inf takes its key, and what is in v, along.
-    const bool keys_surely_count = !row.score_lost && !row.finite_undetermined;
+    const bool keys_surely_count = !row.score_lost && !row.finite_undetermined && !unknown_;
     for (std::size_t t = 0; t < row.keys.size() && keys_surely_count; ++t)
       if (!std::isfinite(v_[t]) && weights.lo[t] >= threshold) out.expect = Expect::nonfinite;
     out.y = out.lo = out.hi = nan;
@@ -270,13 +303,14 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   const double weight_sum = row.largest_sum(m);
   double below[2], above[2], mean_abs[2];
   bool done[2] = {false, false};
+  part_count_ = 0;
   for (int w = 0; w < count; ++w) {
     const int at = ways[w].box;
     const Row::Box& box = row.box(call, at);
     if (!done[at]) {
       done[at] = true;
       Lanes heavy = fill(0);
-      for (std::size_t t = 0; t < v_.size(); t += lane_count) heavy += load(&box.hi[t]) * abs(load(&v_[t]));
+      for (std::size_t t = 0; t < v_.size(); t += lane_count) heavy += load(&box.hi[t]) * magnitudes(t);
       mean_abs[at] = std::min(max_abs_, sum(heavy) / box.lo_sum);
       below[at] = box_extreme(box, y, -1);
       above[at] = box_extreme(box, y, 1);
@@ -286,6 +320,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
         radius(m, row, weight_sum, ways[w], mean_abs[at], sure, row.rho, sum_abs_, max_abs_, unit_, true);
     const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
     const double reach = tight.x + tight.g * (top + tight.x);
+    parts_[part_count_++] = {ways[w], below[at], above[at], mean_abs[at], tight.x, 0, tight.g};
     proper = proper && below[at] - reach <= above[at] + reach;
     lo = std::min(lo, below[at] - reach);
     hi = std::max(hi, above[at] + reach);

@@ -1,5 +1,8 @@
 #pragma once
+#include <span>
+
 #include "oracle/attention.hpp"
+#include "oracle/lanes.hpp"
 #include "oracle/row.hpp"
 
 namespace attest::oracle {
@@ -16,15 +19,33 @@ class Column {
   [[nodiscard]] double unit() const noexcept { return unit_; }
   // The largest (sign 1) or smallest (sign -1) mean of values() over a box of weights; y is the reference, in the same unit.
   [[nodiscard]] double box_extreme(const Row::Box& box, double y, double sign) const;
+  // What each permitted combination makes of the element last evaluated, in that unit: the ends of the box, the largest mean of
+  // |v|, what section 4 adds, and how much of it is left if no weight were rounded.
+  struct Part {
+    Combination how;
+    double below, above, mean_abs, x, x_unshared, g;
+  };
+  [[nodiscard]] std::span<const Part> parts(const Call& call, const Row& row);
 
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
   [[nodiscard]] double least_top(const Row& row, const Row::Box& box) const;
 
-  std::vector<double> all_, v_;
+  [[nodiscard]] Lanes magnitudes(std::size_t t) const {
+    return radius_.empty() ? abs(load(&v_[t])) : abs(load(&v_[t])) + load(&radius_[t]);
+  }
+
+  std::vector<double> all_, v_, all_radius_, radius_;  // radii are empty where there are none
+  mutable std::vector<double> ends_;
+  Part parts_[4];
+  int part_count_ = 0;
   double unit_ = 1, sum_abs_ = 0, max_abs_ = 0, hull_lo_ = 0, hull_hi_ = 0;
-  bool finite_ = true, masked_finite_ = true, beyond_operand_ = false;
+  bool finite_ = true, unknown_ = false, masked_finite_ = true, beyond_operand_ = false;
 };
+
+// Section 3: the largest (sign 1) or smallest (sign -1) mean of `values`, padded to whole lanes, over a box of weights, by
+// Dinkelbach's iteration from y, a mean or beyond the extreme. No mean lies past `hull`.
+double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull);
 
 // At least what section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
 double largest_reach(const Call& call, const RowNumbers& row, double max_abs);

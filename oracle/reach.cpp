@@ -19,6 +19,7 @@ RowNumbers RowBounds::numbers() const {
           .blocks = static_cast<double>(n),
           .every_exp = d,
           .mass = static_cast<double>(n),
+          .mass_most = static_cast<double>(n),
           .rho = exp_most(e + d),
           .rho_lost = std::numeric_limits<double>::infinity(),
           .of_values = {},

@@ -23,6 +23,22 @@ Dot dot(const std::vector<double>& q, const std::vector<double>& k) {
   return {sum(product), sum(absolute), sum(k_sum), largest(k_max)};
 }
 
+// The same where each element lies in [x - radius, x + radius].
+Dot dot(const std::vector<double>& q, const std::vector<double>& dq, const std::vector<double>& k,
+        const std::vector<double>& dk) {
+  Lanes product = fill(0), absolute = product, off = product, k_sum = product, k_max = product;
+  for (std::size_t c = 0; c < q.size(); c += lane_count) {
+    const Lanes qc = load(&q[c]), kc = load(&k[c]), q_most = abs(qc) + load(&dq[c]), k_most = abs(kc) + load(&dk[c]);
+    product += qc * kc;
+    absolute += q_most * k_most;
+    off += load(&dq[c]) * abs(kc) + q_most * load(&dk[c]);
+    k_sum += k_most;
+    k_max = max(k_max, k_most);
+  }
+  const double own = 1 + static_cast<double>(q.size() + 8) * 0x1p-52;  // of this sum itself, which bounds
+  return {sum(product), sum(absolute), sum(k_sum), largest(k_max), sum(off) * own};
+}
+
 bool has_nan(const std::vector<double>& x) {
   return std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
 }
@@ -42,6 +58,8 @@ HeadFacts head_facts(const Call& call, Index b, Index kv_head) {
   for (Index j = 0; j < call.keys; ++j) {
     facts.k_finite = facts.k_finite && finite(call.k, j, call.d);
     facts.v_finite = facts.v_finite && finite(call.v, j, call.dv);
+    if (attest_present(&call.k_radius)) facts.k_finite = facts.k_finite && finite(call.k_radius, j, call.d);
+    if (attest_present(&call.v_radius)) facts.v_finite = facts.v_finite && finite(call.v_radius, j, call.dv);
   }
   return facts;
 }
@@ -82,22 +100,35 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
   check_overflow(call);
 }
 
+void Row::read_query(const Call& call, Index b, Index h, Index i) {
+  query_.assign(static_cast<std::size_t>(padded(call.d)), 0);
+  key_.assign(query_.size(), 0);
+  query_radius_.assign(query_.size(), 0);
+  key_radius_.assign(query_.size(), 0);
+  read_row(call.q, b, h, i, call.d, query_.data());
+  if (attest_present(&call.q_radius)) read_row(call.q_radius, b, h, i, call.d, query_radius_.data());
+}
+
+void Row::read_key(const Call& call, Index b, Index kv_head, Index j) {
+  read_row(call.k, b, kv_head, j, call.d, key_.data());
+  if (attest_present(&call.k_radius)) read_row(call.k_radius, b, kv_head, j, call.d, key_radius_.data());
+}
+
 // Section 1 for every key of the row, with the flags that need a single key.
 void Row::collect(const Call& call, Index b, Index h, Index i) {
   const Numbers& numbers = call.numbers;
   const Index kv = call.kv_head(h);
-  query_.assign(static_cast<std::size_t>(padded(call.d)), 0);
-  key_.assign(query_.size(), 0);
-  read_row(call.q, b, h, i, call.d, query_.data());
-  const bool query_finite = all_finite(query_);
+  read_query(call, b, h, i);
+  const bool query_finite = all_finite(query_) && all_finite(query_radius_);
   const bool query_nan = has_nan(query_);
   bool nan = false, keys_finite = true;
   QueryNorms norms{0, 0};
   {
     Lanes total = fill(0), top = total;
     for (std::size_t c = 0; c < query_.size(); c += lane_count) {
-      total += abs(load(&query_[c]));
-      top = max(top, abs(load(&query_[c])));
+      const Lanes most = abs(load(&query_[c])) + load(&query_radius_[c]);
+      total += most;
+      top = max(top, most);
     }
     norms = {sum(total), largest(top)};
   }
@@ -112,9 +143,9 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     const double bias = call.has_bias ? attest_load(&call.bias, b, h, i, j) : 0;
     const bool by_bias = open && bias == -infinity && !cap_last;
     if (by_bias) closed_by_bias.push_back(j);
-    read_row(call.k, b, kv, j, call.d, key_.data());
-    const Dot qk = dot(query_, key_);
-    const bool finite = qk.k_sum < infinity || all_finite(key_);
+    read_key(call, b, kv, j);
+    const Dot qk = call.has_radii ? dot(query_, query_radius_, key_, key_radius_) : dot(query_, key_);
+    const bool finite = qk.k_sum < infinity || (all_finite(key_) && all_finite(key_radius_));
     if (!open || by_bias) {
       const Score score = score_of(numbers, norms, qk, bias == -infinity ? 0 : bias);
       if (!finite || !query_finite || score.overflow()) excluded_overflow = true;
@@ -150,8 +181,8 @@ bool Row::masked_nonfinite(const Call& call, Index b, Index h) {
     if (attended != keys.end() && *attended == j) {
       ++attended;
     } else if (may_read(call, b, j)) {
-      read_row(call.k, b, call.kv_head(h), j, call.d, key_.data());
-      if (!all_finite(key_)) return true;
+      read_key(call, b, call.kv_head(h), j);
+      if (!all_finite(key_) || !all_finite(key_radius_)) return true;
     }
   }
   return false;
@@ -219,6 +250,7 @@ void Row::weigh(const Call& call, double records) {
   const Box& weights = box(call, 0);
   of_values = m.values_lose_least(keys_counted) ? additions(m, weights, m.u_pv) : Additions{};
   of_weights = m.weights_lose_least(keys_counted) ? additions(m, weights, m.u_softmax) : Additions{};
+  mass_most = call.has_radii ? std::max(mass, weights.hi_sum * std::exp(weights.log_unit)) : mass;
   rho = std::min(std::exp(bounded(g - weights.log_unit)) / weights.lo_sum,
                  std::exp(bounded(wrong_shift * (z_top + m.lazy + ln_n + 1) + m.ln_exp)));
   // Weights that small keep no bits, even in f64.
@@ -346,7 +378,7 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
 double RowNumbers::largest_sum(const Numbers& m) const {
   // Weights above e^lazy are wrong arguments of exp.
   const double largest_weight = std::exp(bounded(std::min(600.0, wrong_shift * z_all) + every_exp));
-  return m.exp_lazy * std::min(mass * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
+  return m.exp_lazy * std::min(mass_most * std::exp(bounded(g)), static_cast<double>(n) * largest_weight);
 }
 
 double RowNumbers::denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const {
@@ -385,6 +417,7 @@ int RowNumbers::combinations(const Call& call, Combination out[4]) const {
                         m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (z_top + m.lazy + ln_n + 1) + m.a3 * (ln_n + 1)) +
                         (3 + r) * m.ln_exp + 2 * m.c_div * m.u_softmax,
                     false, true};
+  for (int w = 0; w < count; ++w) out[w].shared = out[w].sum_of_rounded ? 0 : m.u_weights;
   return count;
 }
 

@@ -14,6 +14,7 @@ struct Combination {
   bool sum_of_rounded;
   bool normalised_first;  // the weights are divided by the sum before they are rounded
   double t_top = t;       // of t, what the key with the largest score meets
+  double shared = 0;      // of t, what rounds a weight once for all columns
 };
 
 // How an element of a row is to be judged.
@@ -45,6 +46,7 @@ struct RowNumbers {
   double wrong_shift = 0;                         // Numbers::wrong_shift()
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
   double mass = 0;                                // sum exp(z - zmax)
+  double mass_most = 0;                           // that of any inputs that are intervals
   double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
   Additions of_values, of_weights;
   double top_off =
@@ -110,7 +112,11 @@ class Row : public RowNumbers {
   double count_records(const Call& call) const;
   double log_sum(double sign) const;
 
+  void read_query(const Call& call, Index b, Index h, Index i);
+  void read_key(const Call& call, Index b, Index kv_head, Index j);
+
   std::vector<double> query_, key_;
+  std::vector<double> query_radius_, key_radius_;      // zeros where there are none
   enum class Lost : std::uint8_t { no, early, late };  // where the score may have overflowed: see Score
   std::vector<Lost> lost_;
   std::vector<double> raw_, raw_error_;

@@ -80,7 +80,7 @@ double error_of_sum(const Numbers& n, double s, double e_s, double bias) {
 Score rounded_score(const Numbers& n, const QueryNorms& query, const Dot& dot, double bias, ScoreBound bounded) {
   const double s = dot.qk * n.scale, s1 = dot.abs_qk * n.scale_magnitude;
   const double raw = dot.abs_qk * n.overflow_mu;
-  Score score{s, 0, false, false, dot.qk, raw * n.e_acc_overflow};
+  Score score{s, 0, false, false, dot.qk, raw * n.e_acc_overflow + dot.off * n.overflow_mu};
   double& e = score.e;
 
   score.early_overflow = raw * (1 + n.e_acc_overflow) >= n.overflow_acc ||
@@ -98,6 +98,7 @@ Score rounded_score(const Numbers& n, const QueryNorms& query, const Dot& dot, d
     e += n.e_acc * (s1 + e) + n.eta_products * n.mu;
     if (n.eta_aligned > 0) e += n.eta_aligned * n.mu * (query.max_abs + dot.k_max + n.smallest_factor);
     e += n.relative_scale * (s1 + e) + n.folded_eta * (dot.k_sum + query.sum_abs) + 2 * n.eta_scale * n.mu;
+    e += dot.off * n.scale_magnitude;  // every later step is counted from |s| + e, or moves two scores no further apart
     e += n.u_score * (std::fabs(s) + e) + n.eta_score * n.mu;
   }
   if ((std::fabs(s) + e) * n.unit >= n.overflow_score) score.early_overflow = true;

@@ -10,6 +10,7 @@ struct QueryNorms {
 struct Dot {
   double qk, abs_qk;    // sum q k, sum |q k|
   double k_sum, k_max;  // sum |k|, max |k|
+  double off = 0;  // how far q.k may lie from `qk` where q and k are intervals; the other sums are upper bounds then
 };
 
 struct Score {
