@@ -1,0 +1,52 @@
+#pragma once
+#include <array>
+
+#include "core/inputs.hpp"
+#include "core/mha/problem.hpp"
+#include "core/tensor.hpp"
+
+namespace attest::mha {
+
+// One call as a block sees it. x, memory, out [b,tokens,e]; w_q, w_k, w_v [width,e]; w_out [e,q_width]; biases [width] or absent;
+// keep [b,heads,l,m] and kv_lengths [b], or absent. Memory is x for self-attention.
+struct Call {
+  attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, keep, kv_lengths, out;
+  Index heads = 1, kv_heads = 1, head_dim = 1;
+  bool causal = false;
+  Align align = Align::top_left;
+  double scale = 1;
+  Index threads = 0;
+
+  [[nodiscard]] Index b() const noexcept { return x.shape[0]; }
+  [[nodiscard]] Index l() const noexcept { return x.shape[1]; }
+  [[nodiscard]] Index m() const noexcept { return memory.shape[1]; }
+  [[nodiscard]] Index e() const noexcept { return x.shape[2]; }
+  [[nodiscard]] Index q_width() const noexcept { return heads * head_dim; }
+  [[nodiscard]] Index kv_width() const noexcept { return kv_heads * head_dim; }
+  [[nodiscard]] Index group() const noexcept { return heads / kv_heads; }
+};
+
+struct Inputs;
+// Values from the seed, without libm but for one square root: the same bits everywhere. Throws what validate() throws.
+Inputs materialise(const Problem& problem);
+
+// The tensors of a problem. Where it is packed, w_q and b_q hold the others too, which are absent.
+struct Inputs {
+  Problem problem;
+  Tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, keep, kv_lengths;
+
+  // Points into *this and `out`.
+  [[nodiscard]] Call call(const Tensor& out) const noexcept;
+  [[nodiscard]] Inputs clone() const;
+
+ private:
+  friend Inputs materialise(const Problem& problem);
+  std::array<std::int64_t, 2> q_shape_{}, kv_shape_{};  // of the parts of one buffer
+};
+
+Tensor make_out(const Problem& problem);
+
+// What a call says of its heads' attention: the shape, and the masks that are no tensors.
+attest::Problem attention_of(const Call& call, Format storage);
+
+}  // namespace attest::mha
