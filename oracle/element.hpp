@@ -16,6 +16,7 @@ class Column {
 
   // Of the element last evaluated: the attended values, in units of 1/unit(), padded to whole lanes.
   [[nodiscard]] const std::vector<double>& values() const noexcept { return v_; }
+  [[nodiscard]] const std::vector<double>& radii() const noexcept { return radius_; }  // empty where all are 0
   [[nodiscard]] double unit() const noexcept { return unit_; }
   // The largest (sign 1) or smallest (sign -1) mean of values() over a box of weights; y is the reference, in the same unit.
   [[nodiscard]] double box_extreme(const Row::Box& box, double y, double sign) const;

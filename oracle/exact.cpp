@@ -1,26 +1,17 @@
 #include "oracle/exact.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <vector>
 
 #include "oracle/call.hpp"
+#include "oracle/last_bit.hpp"
 #include "oracle/numbers.hpp"
 
 namespace attest::oracle {
 namespace {
-
-// The exponent of the last bit of a finite number that is not 0.
-int last_bit(double x) {
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
-  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-  if (exponent == 0) return -1074 + std::countr_zero(fraction);
-  return exponent - 1075 + std::countr_zero(fraction | std::uint64_t{1} << 52);
-}
 
 // Multiples of 2^unit, of magnitude `most` or less. Their sums stay such multiples.
 struct Multiples {

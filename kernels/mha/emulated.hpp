@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+#include "kernels/emulated/emulator.hpp"
+
+// An attention block in emulated arithmetic: every operation rounded to the format that the contract names, by a scheme that the
+// contract permits. Slow and plain; knows nothing of the oracle.
+namespace attest::emulator {
+
+// In which order a product of two matrices adds its terms. `greedy`: always the one whose rounding moves the sum furthest to the
+// side that `Sums::side` says.
+enum class SumOrder : std::uint8_t { forward, backward, pairwise, lanes, random, greedy };
+
+struct Sums {
+  SumOrder order = SumOrder::forward;
+  Index lanes = 8, block = 1, splits = 1;
+  bool fma = false, truncate = false, bias_first = false;
+  int side = 1;  // of greedy
+  std::uint64_t seed = 1;
+};
+
+enum class BlockDefect : std::uint8_t {
+  none,
+  order_swapped,      // of w_q, w_k, w_v: k and v
+  order_q_k,          // q and k
+  order_interleaved,  // a packed projection read as [heads,3,head_dim] where it is [3,heads,head_dim]
+  no_b_q,
+  no_b_k,
+  no_b_v,
+  no_b_out,
+  no_transpose,  // the heads are concatenated as [heads,l,head_dim]
+  gemm_16,       // the projections accumulate in a 16-bit format
+  gemm_out_16,   // the output projection does
+  softmax_16,    // the softmax does
+};
+
+struct BlockVariant {
+  mha::Projected projected = mha::Projected::rounded;
+  bool heads_rounded = true;
+  Sums in, out;  // of the three projections, and of the last
+  Variant attention;
+  BlockDefect defect = BlockDefect::none;
+};
+
+// A scheme that keeps `contract`. `hostile`: sums err to one side as far as an order lets them.
+BlockVariant draw_block_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed,
+                                bool hostile = false);
+
+// Writes every element of `call.out`.
+void run(const mha::Call& call, const mha::Contract& contract, const BlockVariant& variant);
+
+}  // namespace attest::emulator

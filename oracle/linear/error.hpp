@@ -1,0 +1,52 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/mha/contract.hpp"
+#include "oracle/linear/matrix.hpp"
+
+namespace attest::oracle {
+
+// How a contract lets a product of two matrices be summed.
+struct SumRule {
+  Format accumulator;
+  double kappa = 1;
+  std::optional<mha::Chain> chain;
+  Format left, right;  // of the factors
+
+  // Whether a product of two factors, none a power of two, may not fit the accumulator.
+  [[nodiscard]] bool products_round() const noexcept {
+    return precision(left) + precision(right) > precision(accumulator);
+  }
+  // How many of the two factors the accumulator's format does not hold: these may be rounded to it first.
+  [[nodiscard]] int wide_factors() const noexcept;
+};
+
+// What is known of the terms of one sum, zeros left out.
+struct Terms {
+  Index products = 0;      // of how many the chain speaks
+  double count = 0;        // of terms, a bias included; or more
+  bool biased = false;     // one of them is a bias
+  int last_bit = 1 << 20;  // of any term, or lower
+  bool rounded = false;    // a product may not fit the accumulator
+  double magnitude = 0;    // the sum of |terms|, at least
+  double factors = 0;      // the sum of |factors| that stand beside wide ones, at least
+};
+
+// How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
+double sum_error(const SumRule& rule, const Terms& terms);
+// Whether some partial sum may overflow.
+bool sum_overflows(const SumRule& rule, const Terms& terms);
+
+// x w^T + bias with its errors. `bias` may be null.
+struct Projected {
+  Matrix value, error;
+  Matrix magnitude;           // sums of |terms|
+  std::vector<char> unknown;  // per row of x and column: a partial sum may be infinite, or an input is
+  [[nodiscard]] bool is_unknown(Index i, Index n) const noexcept {
+    return unknown[static_cast<std::size_t>(i * value.columns() + n)] != 0;
+  }
+};
+Projected project(const SumRule& rule, const Matrix& x, const Matrix& w, const double* bias);
+
+}  // namespace attest::oracle

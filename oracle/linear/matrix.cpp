@@ -1,0 +1,52 @@
+#include "oracle/linear/matrix.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/call.hpp"
+#include "oracle/lanes.hpp"
+#include "oracle/products.hpp"
+
+namespace attest::oracle {
+
+Matrix::Matrix(Index rows, Index columns)
+    : rows_(rows), columns_(columns), stride_(padded(columns)), data_(static_cast<std::size_t>(rows * stride_), 0) {}
+
+Matrix read_matrix(const attest_tensor& tensor) {
+  if (!attest_present(&tensor)) return {};
+  const int axes = tensor.ndim;
+  const Index columns = tensor.shape[axes - 1], inner = axes > 1 ? tensor.shape[axes - 2] : 1;
+  const Index outer = axes > 2 ? tensor.shape[0] : 1;
+  Matrix matrix(outer * inner, columns);
+  for (Index b = 0; b < outer; ++b)
+    for (Index i = 0; i < inner; ++i) {
+      const void* first = axes > 2 ? attest_at(&tensor, b, i, 0, 0) : attest_at(&tensor, axes > 1 ? i : 0, 0, 0, 0);
+      read_strided(tensor, first, tensor.strides[axes - 1], columns, matrix.row(b * inner + i));
+    }
+  return matrix;
+}
+
+Matrix transposed(const Matrix& matrix) {
+  Matrix result(matrix.columns(), matrix.rows());
+  for (Index i = 0; i < matrix.rows(); ++i)
+    for (Index j = 0; j < matrix.columns(); ++j) result(j, i) = matrix(i, j);
+  return result;
+}
+
+Matrix magnitudes(const Matrix& matrix) {
+  Matrix result = matrix;
+  for (Index i = 0; i < matrix.rows(); ++i)
+    for (Index j = 0; j < matrix.columns(); ++j) result(i, j) = std::fabs(matrix(i, j));
+  return result;
+}
+
+Matrix product(const Matrix& a, const Matrix& t) {
+  Matrix result(a.rows(), t.rows());
+  const Matrix columns = transposed(t);
+  for (Index i = 0; i < a.rows(); i += 4)
+    products::scores(a.row(i), a.stride(), std::min<Index>(4, a.rows() - i), columns.row(0), columns.stride(),
+                     a.columns(), columns.stride(), result.row(i), result.stride());
+  return result;
+}
+
+}  // namespace attest::oracle

@@ -1,0 +1,41 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+#include "core/verdict.hpp"
+#include "oracle/attention.hpp"
+#include "oracle/mha/out_row.hpp"
+#include "oracle/mha/way.hpp"
+
+namespace attest::oracle {
+
+// What a block may return under its contract (docs/mha.md). Where the contract permits several ways, a call goes one of them, and
+// an output is at fault only if every way has an element outside.
+class MhaOracle {
+ public:
+  // Keeps references to both; projects at once.
+  MhaOracle(const mha::Contract& contract, const mha::Call& call);
+
+  // Judges every element in the order of their indices [b, token, element]. Fails with the first element outside of the first way
+  // if every way has one; else as the first way has it that has none: pass, or vacuous as AttentionOracle::judge() says.
+  Verdict judge(const Tensor& out);
+  // The same by the full formulas for every element.
+  Verdict judge_slowly(const Tensor& out);
+
+  [[nodiscard]] std::size_t ways() const noexcept { return ways_.size(); }
+  [[nodiscard]] const Way& way(std::size_t n) const noexcept { return *ways_[n]; }
+  Enclosure enclosure(std::size_t way, Index b, Index i, Index e);
+
+ private:
+  Verdict judge_way(std::size_t way, const Tensor& out);
+
+  Way::Block block_;
+  std::vector<std::unique_ptr<Way>> ways_;
+  OutRow row_;
+  std::size_t row_way_ = 0;
+  Index row_b_ = -1, row_i_ = -1;
+};
+
+}  // namespace attest::oracle

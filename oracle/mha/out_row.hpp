@@ -1,0 +1,41 @@
+#pragma once
+#include <vector>
+
+#include "oracle/attention.hpp"
+#include "oracle/element.hpp"
+#include "oracle/mha/way.hpp"
+#include "oracle/row.hpp"
+
+namespace attest::oracle {
+
+// The elements of one token of out, each from the heads of its row.
+class OutRow {
+ public:
+  void evaluate(const Way::Block& block, const Way& way, Index b, Index i);
+  // Of element e, before it is rounded to storage. Its hull is that of the attended values, projected.
+  [[nodiscard]] Enclosure enclosure(const Way::Block& block, const Way& way, Index e);
+
+ private:
+  struct Head {
+    Row row;
+    HeadFacts facts;
+    Index facts_of = -1;
+    std::vector<Enclosure> columns;
+    std::vector<double> lo, hi;                      // of the concatenated heads, as they enter the projection
+    std::vector<std::vector<Column::Part>> parts;    // of each column
+    std::vector<std::vector<double>> values, radii;  // padded
+    bool joined = false;                             // the second enclosure of a weighted sum of columns is to be had
+  };
+  struct Range {
+    double lo, hi;
+  };
+  void evaluate_head(const Way& way, Head& head, Index b, Index h, Index i);
+  // What the weighted sum of a head's columns may be, since one set of weights serves them all.
+  Range joint(const Way& way, Head& head, const double* weights);
+
+  std::vector<Head> heads_;
+  Column column_;
+  std::vector<double> above_, below_, most_;  // of values weighted by a row of w_out
+};
+
+}  // namespace attest::oracle

@@ -1,0 +1,124 @@
+#include "oracle/mha/way.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace attest::oracle {
+namespace {
+
+std::vector<double> read_vector(const attest_tensor& tensor, Index count) {
+  std::vector<double> values(static_cast<std::size_t>(count), 0);
+  if (attest_present(&tensor))
+    read_strided(tensor, attest_at(&tensor, 0, 0, 0, 0), tensor.strides[0], count, values.data());
+  return values;
+}
+
+struct Interval {
+  double lo, hi;
+};
+
+// What is known of a projection once it is stored.
+Interval stored(mha::Projected how, Format storage, double value, double error, double bias) {
+  const double lo = value - error, hi = value + error;
+  switch (how) {
+    case mha::Projected::unrounded:
+      return {lo, hi};
+    case mha::Projected::rounded:
+      return {round_to(storage, lo), round_to(storage, hi)};
+    case mha::Projected::separate:
+      break;
+  }
+  return {round_to(storage, round_to(storage, lo) + bias), round_to(storage, round_to(storage, hi) + bias)};
+}
+
+// The policy that the heads' attention has.
+attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded) {
+  attest::Policy policy = contract.attention.policy;
+  const Format storage = policy[Stage::storage], wide = storage == Format::f64 ? Format::f64 : Format::f32;
+  if (projected == mha::Projected::unrounded)
+    for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) policy.set(stage, wide);
+  return policy.set(Stage::output, heads_rounded ? storage : wide);
+}
+
+}  // namespace
+
+Way::Block::Block(const mha::Contract& the_contract, const mha::Call& the_call)
+    : contract(the_contract),
+      call(the_call),
+      storage(the_contract.attention.policy[Stage::storage]),
+      x(read_matrix(the_call.x)),
+      w_q(read_matrix(the_call.w_q)),
+      w_k(read_matrix(the_call.w_k)),
+      w_v(read_matrix(the_call.w_v)),
+      w_out(read_matrix(the_call.w_out)),
+      b_q(read_vector(the_call.b_q, the_call.q_width())),
+      b_k(read_vector(the_call.b_k, the_call.kv_width())),
+      b_v(read_vector(the_call.b_v, the_call.kv_width())),
+      b_out(read_vector(the_call.b_out, the_call.e())) {
+  if (the_call.memory.data != the_call.x.data || the_call.memory.byte_offset != the_call.x.byte_offset ||
+      the_call.m() != the_call.l())
+    memory = read_matrix(the_call.memory);
+  if (contract.drops_b_k) b_k.assign(b_k.size(), 0);
+}
+
+Way::Way(const Block& block, mha::Projected projected, bool heads_rounded)
+    : projected_(projected),
+      heads_rounded_(heads_rounded),
+      contract_(block.contract.attention),
+      problem_(mha::attention_of(block.call, block.storage)) {
+  contract_.policy = policy_of(block.contract, projected, heads_rounded);
+  const mha::Call& call = block.call;
+  project_into(inputs_.q, radii_.q, block, block.x, block.w_q, block.b_q, call.l(), call.heads);
+  project_into(inputs_.k, radii_.k, block, block.remembered(), block.w_k, block.b_k, call.m(), call.kv_heads);
+  project_into(inputs_.v, radii_.v, block, block.remembered(), block.w_v, block.b_v, call.m(), call.kv_heads);
+  inputs_.scale = call.scale;
+  inputs_.causal = call.causal;
+  inputs_.align = call.align;
+  call_.emplace(contract_, problem_, inputs_, RoundingMode::nearest, &radii_);
+  call_->keep = call.keep;
+  call_->has_keep = attest_present(&call.keep);
+  call_->kv_lengths = call.kv_lengths;
+  out_rule_ = {block.contract.gemm, contract_.arithmetic.kappa, block.contract.gemm_chain, heads_format(),
+               block.storage};
+}
+
+void Way::project_into(Tensor& centre, Tensor& radius, const Block& block, const Matrix& x, const Matrix& w,
+                       const std::vector<double>& bias, Index tokens, Index heads) const {
+  const SumRule rule{block.contract.gemm, contract_.arithmetic.kappa, block.contract.gemm_chain, block.storage,
+                     block.storage};
+  const Projected of = project(rule, x, w, separate() ? nullptr : bias.data());
+  const Index width = w.rows(), d = width / heads;
+  const std::array<Index, 4> shape{x.rows() / tokens, heads, tokens, d}, strides{tokens * width, d, width, 1};
+  centre = Tensor(DType::f64, shape, strides);
+  radius = Tensor(DType::f64, shape, strides);
+  auto* centres = static_cast<double*>(centre.view().data);
+  auto* radii = static_cast<double*>(radius.view().data);
+  for (Index i = 0; i < x.rows(); ++i)
+    for (Index n = 0; n < width; ++n) {
+      double &c = centres[i * width + n], &r = radii[i * width + n];
+      const Interval at =
+          stored(projected_, block.storage, of.value(i, n), of.error(i, n), bias[static_cast<std::size_t>(n)]);
+      if (of.is_unknown(i, n) || !std::isfinite(at.lo) || !std::isfinite(at.hi)) {
+        c = 0;
+        r = infinity;
+      } else if (at.lo == at.hi) {
+        c = at.lo;
+        r = 0;
+      } else {
+        c = at.lo + (at.hi - at.lo) / 2;
+        r = std::max(at.hi - c, c - at.lo) * (1 + 0x1p-51);
+      }
+    }
+}
+
+std::vector<std::unique_ptr<Way>> ways_of(const Way::Block& block) {
+  std::vector<std::unique_ptr<Way>> ways;
+  for (const mha::Projected how : {mha::Projected::rounded, mha::Projected::unrounded, mha::Projected::separate})
+    for (const bool rounded : {true, false})
+      if (block.contract.projections[static_cast<std::size_t>(how)] &&
+          (rounded ? block.contract.heads_rounded : block.contract.heads_unrounded))
+        ways.push_back(std::make_unique<Way>(block, how, rounded));
+  return ways;
+}
+
+}  // namespace attest::oracle

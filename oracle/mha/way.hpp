@@ -1,0 +1,56 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+#include "oracle/call.hpp"
+#include "oracle/linear/error.hpp"
+
+namespace attest::oracle {
+
+// One of the ways in which a contract lets a block go: how projections leave their products, and whether the concatenated heads
+// are rounded. Holds what the heads' attention is then asked: every q, k and v as an interval.
+class Way {
+ public:
+  // What every way shares.
+  struct Block {
+    Block(const mha::Contract& contract, const mha::Call& call);
+    const mha::Contract& contract;
+    const mha::Call& call;
+    Format storage;
+    Matrix x, memory, w_q, w_k, w_v, w_out;    // memory has no rows where it is x
+    std::vector<double> b_q, b_k, b_v, b_out;  // zeros where there are none
+    [[nodiscard]] const Matrix& remembered() const noexcept { return memory.rows() > 0 ? memory : x; }
+  };
+
+  Way(const Block& block, mha::Projected projected, bool heads_rounded);
+  Way(const Way&) = delete;
+  Way& operator=(const Way&) = delete;
+
+  [[nodiscard]] const Call& attention() const noexcept { return *call_; }
+  [[nodiscard]] Format heads_format() const noexcept { return contract_.policy[Stage::output]; }
+  // Of the output projection.
+  [[nodiscard]] const SumRule& out_rule() const noexcept { return out_rule_; }
+  [[nodiscard]] bool separate() const noexcept { return projected_ == mha::Projected::separate; }
+  [[nodiscard]] bool heads_rounded() const noexcept { return heads_rounded_; }
+
+ private:
+  void project_into(Tensor& centre, Tensor& radius, const Block& block, const Matrix& x, const Matrix& w,
+                    const std::vector<double>& bias, Index tokens, Index heads) const;
+
+  mha::Projected projected_;
+  bool heads_rounded_;
+  attest::Contract contract_;
+  attest::Problem problem_;
+  attest::Inputs inputs_;
+  Radii radii_;
+  SumRule out_rule_;
+  std::optional<Call> call_;
+};
+
+// The ways that a contract permits, most usual first.
+std::vector<std::unique_ptr<Way>> ways_of(const Way::Block& block);
+
+}  // namespace attest::oracle
