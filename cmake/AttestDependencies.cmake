@@ -2,7 +2,8 @@
 #
 # Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus  ZLIB::ZLIB
 #       OpenMP::OpenMP_CXX  attest_deps::rapidcheck  attest_deps::arb (certify/ alone)
-#       in tests GTest::gtest, in bench benchmark::benchmark  Eigen3::Eigen
+#       Eigen3::Eigen
+#       in tests GTest::gtest, in bench benchmark::benchmark
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -11,6 +12,7 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 
 # The package exports a target without a namespace; the alias makes a misspelling an error
 # instead of a linker flag.
@@ -25,5 +27,4 @@ if(ATTEST_BUILD_TESTS)
 endif()
 if(ATTEST_BUILD_BENCH)
   find_package(benchmark REQUIRED)
-  find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 endif()

@@ -1,0 +1,18 @@
+#include "kernels/mha/fused_block.hpp"
+#include "kernels/mha/registry.hpp"
+
+namespace attest::kernels::faults {
+namespace {
+
+struct SoftmaxF16 : BlockSteps {
+  static Format softmax(const mha::Contract&) { return Format::f16; }
+};
+
+}  // namespace
+
+extern const BlockEntry mha_softmax_f16{
+    "mha-softmax-f16",    "maximum, exp and sum are computed in f16 inside the block",
+    "TRT#2674",           "fused-block",
+    fused_block_contract, fused_block<SoftmaxF16>};
+
+}  // namespace attest::kernels::faults

@@ -1,0 +1,25 @@
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+
+namespace attest::kernels {
+
+// An attention block that lives here. What the command line calls builtin:NAME or fault:NAME.
+struct BlockEntry {
+  std::string_view name, doc;
+  std::string_view report;  // of a fault: the public report behind it
+  std::string_view parent;  // of a fault: the block it departs from, by name
+  // What the block promises under a policy; a fault promises what its parent does.
+  mha::Contract (*contract)(const mha::Policy& policy);
+  // Writes every element of call.out. Throws Error(usage) if tensors are not of the policy's storage format.
+  void (*run)(const mha::Call& call, const mha::Contract& contract);
+};
+
+std::span<const BlockEntry> builtin_blocks();
+// In the order of the catalogue.
+std::span<const BlockEntry> fault_blocks();
+
+}  // namespace attest::kernels

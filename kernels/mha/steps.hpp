@@ -1,0 +1,26 @@
+#pragma once
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+
+namespace attest::kernels {
+
+// What a block does, step by step. A fault derives from this and replaces a step.
+struct BlockSteps {
+  // Of the three input projections, by their place among q, k, v.
+  struct Source {
+    int projection;
+    Index row;
+  };
+  // Where row `row` of w_q (0), w_k (1) or w_v (2) lies.
+  static Source source(const mha::Call&, int projection, Index row) { return {projection, row}; }
+  static bool adds_bias(int) { return true; }
+  static Format gemm(const mha::Contract& contract) { return contract.gemm; }
+  static Format softmax(const mha::Contract& contract) { return contract.attention.policy[Stage::softmax]; }
+  // The column of the concatenated heads, and the token, that element c of head h of token i becomes.
+  struct Place {
+    Index token, column;
+  };
+  static Place concatenated(const mha::Call& call, Index h, Index i, Index c) { return {i, h * call.head_dim + c}; }
+};
+
+}  // namespace attest::kernels
