@@ -1,0 +1,186 @@
+// What the enclosure of a block sees: each of its contract's numbers overstepped, and the defects of a block by regime of weights.
+// ATTEST_MHA_CASES and ATTEST_MHA_E print the table of docs/mha.md with as many cases and tokens that wide.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "core/mha/inputs.hpp"
+#include "kernels/mha/emulated.hpp"
+#include "oracle/mha/mha.hpp"
+#include "tests/oracle/mha_draw.hpp"
+
+namespace attest {
+namespace {
+
+using emulator::BlockDefect;
+using emulator::BlockVariant;
+
+Index from_environment(const char* name, Index fallback) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoll(text, nullptr, 10) : fallback;
+}
+
+mha::Contract contract_of(const std::string& policy, const std::string& numbers) {
+  return mha::contract_from_json(nlohmann::json::parse(numbers), mha::policy_from_text(policy));
+}
+
+// How many of some problems blame a kernel that keeps `kept` and is held to `declared`.
+int blamed(const std::string& policy, const std::string& declared, const std::string& kept_policy,
+           const std::string& kept, const std::string& line, int problems,
+           const std::function<void(BlockVariant&)>& change = {}) {
+  int count = 0;
+  for (int n = 0; n < problems; ++n) {
+    const mha::Contract contract = contract_of(policy, declared), own = contract_of(kept_policy, kept);
+    mha::Problem problem = mha::problem_from_text(line);
+    problem.seed = static_cast<std::uint64_t>(n) + 1;
+    const mha::Inputs inputs = mha::materialise(problem);
+    const Tensor out = mha::make_out(problem);
+    const mha::Call call = inputs.call(out);
+    BlockVariant variant = emulator::draw_block_variant(own, problem, problem.seed);
+    variant.in.order = variant.out.order = emulator::SumOrder::forward;
+    if (change) change(variant);
+    emulator::run(call, own, variant);
+    count += oracle::MhaOracle(contract, call).judge(out).kind == VerdictKind::fail;
+  }
+  return count;
+}
+
+constexpr const char* dense_f16 = "l=6 m=6 e=16 heads=2 kv_heads=2 head_dim=8 dtype=f16 weights=dense";
+constexpr const char* out_one_hot = "l=6 m=6 e=32 heads=2 kv_heads=2 head_dim=8 dtype=f16 weights=dense_in";
+constexpr const char* cancelling = "l=6 m=6 e=64 heads=2 kv_heads=2 head_dim=8 dtype=f16 weights=cancelling";
+constexpr const char* plain = R"({"exp2":false,"fold":"none","lse_merge":"none","lazy":0})";
+
+TEST(MhaBeyond, EachNumberOfTheContractIsHeldAgainstWhatOverstepsIt) {
+  // projections: a kernel that leaves them unrounded, or rounds them apart from their biases
+  EXPECT_GT(blamed("f16", plain, "f16", R"({"projections":"unrounded"})", dense_f16, 20), 0);
+  EXPECT_GT(blamed("f16", plain, "f16", R"({"projections":"separate"})", out_one_hot, 20), 0);
+  EXPECT_GT(blamed("f16", R"({"projections":"unrounded","exp2":false,"fold":"none"})", "f16", "{}", dense_f16, 20), 0);
+  EXPECT_EQ(blamed("f16", R"({"projections":["rounded","unrounded"]})", "f16", R"({"projections":"unrounded"})",
+                   dense_f16, 20),
+            0);
+  // heads
+  EXPECT_GT(blamed("f16", R"({"projections":"unrounded","heads":"unrounded"})", "f16", R"({"projections":"unrounded"})",
+                   dense_f16, 20),
+            15);
+  // gemm
+  EXPECT_GT(blamed("f16,gemm=f32", plain, "f16,gemm=f16", "{}", cancelling, 20), 15);
+  EXPECT_EQ(blamed("f16,gemm=f16", plain, "f16,gemm=f16", "{}", cancelling, 20), 0);
+  // gemm_chain: a sum in sequence, and truncated, loses more than one in lanes
+  const auto truncate = [](BlockVariant& v) { v.in.truncate = v.out.truncate = true; };
+  const char* wide = "l=4 m=1 e=512 heads=1 kv_heads=1 head_dim=32 dtype=f16 weights=dense_in";
+  const char* in_lanes = R"({"gemm_chain":{"lanes":64},"exp2":false,"fold":"none","lse_merge":"none","lazy":0})";
+  EXPECT_GT(blamed("f16,gemm=f16", in_lanes, "f16,gemm=f16", "{}", wide, 20, truncate), 10);
+  EXPECT_EQ(blamed("f16,gemm=f16", R"({"kappa":3})", "f16,gemm=f16", "{}", wide, 20, truncate), 0);
+  // drops_b_k: softmax forgets b_k, the rounding of k does not
+  const auto drop = [](BlockVariant& v) { v.defect = BlockDefect::no_b_k; };
+  EXPECT_GT(blamed("f16", plain, "f16", "{}", out_one_hot, 20, drop), 0);
+  EXPECT_EQ(blamed("f16", R"({"drops_b_k":true})", "f16", "{}", out_one_hot, 20, drop), 0);
+}
+
+// A declared chain narrows what a long sum may lose, so that what oversteps it shows sooner.
+TEST(MhaBeyond, AChainNarrowsTheEnclosure) {
+  const mha::Problem problem =
+      mha::problem_from_text("l=2 m=2 e=256 heads=1 kv_heads=1 head_dim=8 dtype=f32 weights=dense seed=3");
+  const mha::Inputs inputs = mha::materialise(problem);
+  const Tensor out = mha::make_out(problem);
+  const auto width = [&](const char* numbers) {
+    const mha::Contract contract = contract_of("f32", numbers);
+    const mha::Call call = inputs.call(out);
+    oracle::MhaOracle oracle(contract, call);
+    const oracle::Enclosure e = oracle.enclosure(0, 0, 1, 5);
+    return e.hi - e.lo;
+  };
+  EXPECT_LT(width(R"({"gemm_chain":{"lanes":16}})"), 0.3 * width("{}"));
+  EXPECT_LE(width(R"({"gemm_chain":8})"), width(R"({"gemm_chain":16})"));
+}
+
+constexpr BlockDefect defects[] = {
+    BlockDefect::none,    BlockDefect::order_swapped, BlockDefect::order_q_k,  BlockDefect::order_interleaved,
+    BlockDefect::no_b_q,  BlockDefect::no_b_v,        BlockDefect::no_b_out,   BlockDefect::no_transpose,
+    BlockDefect::gemm_16, BlockDefect::softmax_16,    BlockDefect::gemm_out_16};
+constexpr const char* defect_names[] = {"none",  "k<->v", "q<->k",   "interleaved", "b_q",        "b_v",
+                                        "b_out", "heads", "gemm-16", "softmax-16",  "out-gemm-16"};
+constexpr const char* regimes[] = {"dense",      "one_hot",  "power_of_two", "integers",
+                                   "cancelling", "dense_in", "dense_out"};
+
+struct Cell {
+  int cases = 0, found = 0;  // cases in which the defect changes an output
+};
+using Line = std::array<Cell, std::size(defects)>;
+
+Line detect(const char* dtype, const char* regime, Index e, Index l, Index cases, double& relative_radius) {
+  Line line{};
+  double radii = 0, squares = 0;
+  for (Index n = 0; n < cases; ++n) {
+    const mha::Contract contract = contract_of(dtype, R"({"lse_merge":"none","fold":"none"})");
+    mha::Problem problem = mha::problem_from_text(
+        "self=1 heads=4 kv_heads=4 dtype=" + std::string(dtype) + " weights=" + regime + " l=" + std::to_string(l) +
+        " m=" + std::to_string(l) + " e=" + std::to_string(e) + " head_dim=" + std::to_string(e / 4));
+    problem.seed = static_cast<std::uint64_t>(n) + 1;
+    problem.causal = n % 3 == 1;
+    const mha::Inputs inputs = mha::materialise(problem);
+    const Tensor right = mha::make_out(problem);
+    const BlockVariant variant = emulator::draw_block_variant(contract, problem, problem.seed);
+    for (std::size_t k = 0; k < std::size(defects); ++k) {
+      Tensor out = mha::make_out(problem);
+      const mha::Call call = inputs.call(k == 0 ? right : out);
+      BlockVariant wrong = variant;
+      wrong.defect = defects[k];
+      emulator::run(call, contract, wrong);
+      const Tensor& got = k == 0 ? right : out;
+      bool same = k > 0;
+      for (Index i = 0; i < l && same; ++i)
+        for (Index c = 0; c < e && same; ++c) same = got.at(0, i, c) == right.at(0, i, c);
+      if (same) continue;
+      oracle::MhaOracle oracle(contract, call);
+      ++line[k].cases;
+      line[k].found += oracle.judge(got).kind == VerdictKind::fail;
+      if (k > 0) continue;
+      for (Index c = 0; c < e; ++c) {
+        const oracle::Enclosure at = oracle.enclosure(0, 0, l - 1, c);
+        radii += (at.hi - at.lo) * (at.hi - at.lo) / 4;
+        squares += at.y * at.y;
+      }
+    }
+  }
+  relative_radius = std::sqrt(radii / squares);
+  return line;
+}
+
+TEST(MhaDetection, SeesStructureEverywhereAndPrecisionWhereProjectionsAreExact) {
+  const Index cases = from_environment("ATTEST_MHA_CASES", 3), e = from_environment("ATTEST_MHA_E", 32),
+              l = from_environment("ATTEST_MHA_L", 8);
+  const auto share = [](const Cell& cell) { return cell.cases == 0 ? -1.0 : 100.0 * cell.found / cell.cases; };
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    for (const char* regime : regimes) {
+      double radius = 0;
+      const Line line = detect(dtype, regime, e, l, cases, radius);
+      std::printf("%-4s %-12s radius %.1e |", dtype, regime, radius);
+      for (std::size_t k = 1; k < line.size(); ++k) {
+        if (line[k].cases == 0)
+          std::printf(" %s -", defect_names[k]);
+        else
+          std::printf(" %s %.0f", defect_names[k], share(line[k]));
+      }
+      std::printf("\n");
+      EXPECT_EQ(line[0].found, 0) << dtype << ' ' << regime;
+      for (const std::size_t structural : {1, 3, 5, 6, 7})
+        EXPECT_GE(share(line[structural]), 90) << dtype << ' ' << regime << ' ' << defect_names[structural];
+      const std::string name(regime);
+      if (name == "cancelling") {
+        EXPECT_EQ(share(line[8]), 100) << dtype;
+      }
+      if (name == "one_hot" || name == "power_of_two" || name == "cancelling") {
+        EXPECT_GE(share(line[9]), 60) << dtype << ' ' << regime;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace attest
