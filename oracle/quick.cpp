@@ -65,7 +65,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   if (spreads_ != Spreads::none && !near_first_) prepare_spreads();
 }
 
-void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
+void Quick::average(std::span<const RowIndex> rows) {
   const auto count = static_cast<Index>(rows.size());
   if (rows[0].b != b_ || call_.kv_head(rows[0].h) != kv_) {
     b_ = rows[0].b;
@@ -97,6 +97,21 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
     if (at_once) add_moments(count, tile);
   }
+}
+
+Quick::Reach Quick::reach(Index n, Index column) const noexcept {
+  const State& row = rows_[n];
+  const products::AcceptRule& rule = row.accept;
+  const double mean = y_[n * columns_ + column] * rule.inverse_mass, size = std::fabs(mean);
+  const double moved = std::max(reach_[n * columns_ + column] * rule.inverse_mass - rule.gain * size, rule.t * size);
+  const double shared = sum_rounded_only_ ? 0 : call_.numbers.u_weights - spared_;
+  return {mean, (moved + rule.g * size + rule.absolute) * slack, std::max(0.0, rule.t - shared) * size * slack};
+}
+
+void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
+  average(rows);
+  const auto count = static_cast<Index>(rows.size());
+  const bool at_once = spreads_ != Spreads::none && !near_first_;
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
   for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);

@@ -21,6 +21,23 @@ class Quick {
   // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be read.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
   [[nodiscard]] Index max_rows() const noexcept { return max_rows_; }  // 0: nothing can be judged quickly
+
+  // The same without results: what is known of an element whatever they are.
+  void average(std::span<const RowIndex> rows);
+  // Of a row that is `bounded`: how far on either side of the mean the enclosure surely reaches, and how far it would by errors
+  // that each column has of its own.
+  struct Reach {
+    double mean, radius, apart;
+  };
+  [[nodiscard]] bool bounded(Index n) const noexcept { return rows_[n].bounded && v_finite_ && v_top_ < 1e200; }
+  [[nodiscard]] Reach reach(Index n, Index column) const noexcept;
+  // Upper bounds, of a row that is `bounded`: of its errors e and d, and of |z| + e.
+  struct Most {
+    double keys, e, d, z;
+  };
+  [[nodiscard]] Most most(Index n) const noexcept {
+    return {rows_[n].n, rows_[n].e_most, rows_[n].d_most, rows_[n].z_most};
+  }
   // Every k and v of the head just loaded is finite.
   [[nodiscard]] bool head_finite() const noexcept { return k_finite_ && v_finite_; }
 

@@ -1,6 +1,7 @@
 #include "oracle/linear/error.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "oracle/last_bit.hpp"
@@ -53,10 +54,10 @@ void look_closely(const SumRule& rule, const RowFacts& sparse, const double* x, 
   }
 }
 
-double depth(const SumRule& rule, const Terms& terms) {
-  double additions = std::max(0.0, terms.count - 1);
-  if (rule.chain) additions = std::min(additions, rule.chain->depth(terms.products) + (terms.biased ? 1 : 0));
-  return additions + (terms.rounded ? 1 : 0) + rule.wide_factors();
+// 2^n, or 0 or infinity.
+double power_of_two(int n) {
+  if (n < -1022) return n < -1074 ? 0 : std::ldexp(1.0, n);
+  return n > 1023 ? infinity : std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
 }
 
 }  // namespace
@@ -65,32 +66,43 @@ int SumRule::wide_factors() const noexcept {
   return (loses(accumulator, left) ? 1 : 0) + (loses(accumulator, right) ? 1 : 0);
 }
 
-double sum_error(const SumRule& rule, const Terms& terms) {
+SumErrors::SumErrors(const SumRule& rule, Index most_terms) : rule_(rule), wide_(rule.wide_factors()) {
+  for (Index k = 0; k <= most_terms + 4; ++k)
+    relative_.push_back(compounded(static_cast<double>(k), rule.kappa * unit_roundoff(rule.accumulator)));
+}
+
+Index SumErrors::depth(const Terms& terms) const {
+  Index additions = std::max<Index>(0, static_cast<Index>(terms.count) - 1);
+  if (rule_.chain)
+    additions = std::min(additions, static_cast<Index>(rule_.chain->depth(terms.products)) + (terms.biased ? 1 : 0));
+  return additions + (terms.rounded ? 1 : 0) + wide_;
+}
+
+double SumErrors::operator()(const Terms& terms) const {
   if (terms.count == 0) return 0;
-  const double u = rule.kappa * unit_roundoff(rule.accumulator);
-  const double eta = rule.kappa * half_smallest_subnormal(rule.accumulator);
-  const bool whole = std::ldexp(1.0, terms.last_bit) >= 2 * half_smallest_subnormal(rule.accumulator);
-  const int wide = rule.wide_factors();
+  const bool whole = terms.last_bit >= min_exponent(rule_.accumulator) - precision(rule_.accumulator) + 1;
   // Every partial sum is a multiple of 2^last_bit that the accumulator holds.
-  if (wide == 0 && whole && terms.magnitude <= std::ldexp(1.0, terms.last_bit + precision(rule.accumulator))) return 0;
-  const double k = depth(rule, terms);
+  if (wide_ == 0 && whole && terms.magnitude <= power_of_two(terms.last_bit + precision(rule_.accumulator))) return 0;
+  const Index k = depth(terms);
   if (k == 0 && whole) return 0;
-  const double relative = compounded(k, u);
+  const double relative = relative_[static_cast<std::size_t>(k)];
+  const double eta = rule_.kappa * half_smallest_subnormal(rule_.accumulator);
   double error = relative * terms.magnitude;
-  if (terms.rounded || wide > 0 || !whole) error += terms.count * eta * (1 + relative);
-  if (wide > 0) error += eta * terms.factors * (1 + relative);
+  if (terms.rounded || wide_ > 0 || !whole) error += terms.count * eta * (1 + relative);
+  if (wide_ > 0) error += eta * terms.factors * (1 + relative);
   return error + 2 * (static_cast<double>(terms.products) + 4) * 0x1p-53 * terms.magnitude;
 }
 
-bool sum_overflows(const SumRule& rule, const Terms& terms) {
-  const double grown = 1 + compounded(depth(rule, terms), rule.kappa * unit_roundoff(rule.accumulator));
-  return !(terms.magnitude * grown < overflow_threshold(rule.accumulator));
+bool SumErrors::overflows(const Terms& terms) const {
+  const double grown = 1 + relative_[static_cast<std::size_t>(depth(terms))];
+  return !(terms.magnitude * grown < overflow_threshold(rule_.accumulator));
 }
 
 Projected project(const SumRule& rule, const Matrix& x, const Matrix& w, const double* bias) {
   Projected result{product(x, w), Matrix(x.rows(), w.rows()), product(magnitudes(x), magnitudes(w)), {}};
   result.unknown.assign(static_cast<std::size_t>(x.rows() * w.rows()), 0);
   const std::vector<RowFacts> of_x = facts_of(x), of_w = facts_of(w);
+  const SumErrors errors(rule, x.columns() + 1);
   for (Index i = 0; i < x.rows(); ++i)
     for (Index n = 0; n < w.rows(); ++n) {
       const RowFacts &left = of_x[static_cast<std::size_t>(i)], &right = of_w[static_cast<std::size_t>(n)];
@@ -114,11 +126,11 @@ Projected project(const SumRule& rule, const Matrix& x, const Matrix& w, const d
         terms.last_bit = std::min(terms.last_bit, std::isfinite(b) ? last_bit(b) : 0);
       }
       const bool finite = left.finite && right.finite && std::isfinite(b) && std::isfinite(magnitude);
-      if (!finite || sum_overflows(rule, terms)) {
+      if (!finite || errors.overflows(terms)) {
         result.unknown[static_cast<std::size_t>(i * w.rows() + n)] = 1;
         continue;
       }
-      result.error(i, n) = sum_error(rule, terms);
+      result.error(i, n) = errors(terms);
     }
   return result;
 }

@@ -33,10 +33,22 @@ struct Terms {
   double factors = 0;      // the sum of |factors| that stand beside wide ones, at least
 };
 
-// How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
-double sum_error(const SumRule& rule, const Terms& terms);
-// Whether some partial sum may overflow.
-bool sum_overflows(const SumRule& rule, const Terms& terms);
+// What sums of up to so many terms may be off by.
+class SumErrors {
+ public:
+  SumErrors(const SumRule& rule, Index most_terms);
+  // How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
+  [[nodiscard]] double operator()(const Terms& terms) const;
+  // Whether some partial sum may overflow.
+  [[nodiscard]] bool overflows(const Terms& terms) const;
+
+ private:
+  [[nodiscard]] Index depth(const Terms& terms) const;
+
+  SumRule rule_;
+  int wide_;
+  std::vector<double> relative_;  // by the number of roundings that a term passes through
+};
 
 // x w^T + bias with its errors. `bias` may be null.
 struct Projected {

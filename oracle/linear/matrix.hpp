@@ -26,7 +26,6 @@ class Matrix {
 
 // A tensor of one to three axes, the last one being the columns, exactly. An absent one has no rows.
 Matrix read_matrix(const attest_tensor& tensor);
-Matrix transposed(const Matrix& matrix);
 Matrix magnitudes(const Matrix& matrix);
 
 // a times the transposed of `t`, each element summed in the order of the columns: the same bits on every machine.

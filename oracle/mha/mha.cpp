@@ -5,51 +5,78 @@
 namespace attest::oracle {
 
 MhaOracle::MhaOracle(const mha::Contract& contract, const mha::Call& call)
-    : block_(contract, call), ways_(ways_of(block_)) {}
+    : block_(contract, call), names_(ways_of(contract)), ways_(names_.size()) {}
 
-Enclosure MhaOracle::enclosure(std::size_t way, Index b, Index i, Index e) {
-  if (way != row_way_ || b != row_b_ || i != row_i_) row_.evaluate(block_, *ways_[way], b, i);
-  row_way_ = way;
-  row_b_ = b;
-  row_i_ = i;
-  return row_.enclosure(block_, *ways_[way], e);
+const Way& MhaOracle::way(std::size_t n) {
+  if (!ways_[n]) ways_[n] = std::make_unique<Way>(block_, names_[n].projected, names_[n].heads_rounded);
+  return *ways_[n];
 }
 
-Verdict MhaOracle::judge_way(std::size_t way, const Tensor& out) {
+Enclosure MhaOracle::enclosure(std::size_t n, Index b, Index i, Index e) {
+  if (n != row_way_ || b != row_b_ || i != row_i_) row_.start(block_, b, i);
+  row_way_ = n;
+  row_b_ = b;
+  row_i_ = i;
+  return row_.enclosure(block_, way(n), e);
+}
+
+// `quick` may be null.
+Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick) {
   const Rounding round{block_.contract.attention.policy[Stage::output], format_of(out.dtype()), false};
   const attest_tensor view = out.view();
   Counts counts;
-  bool all_wide = true;
+  bool all_wide = quick == nullptr || !quick->proves_not_wide();
+  std::vector<RowIndex> accepted;  // whose enclosures nobody computed: {b, e, i}
+  const auto judge = [&](Index b, Index i, Index e) -> std::optional<Evidence> {
+    const Enclosure at = enclosure(n, b, i, e);
+    const double got = attest_load(&view, b, i, e, 0);
+    const Outcome outcome = judge_element(at, round, got);
+    ++(outcome == Outcome::undetermined ? counts.undetermined : counts.judged);
+    if (outcome == Outcome::inside && !is_wide(at)) all_wide = false;
+    if (outcome != Outcome::outside) return {};
+    Evidence evidence = evidence_of(at, round, got);
+    evidence.tensor = "out";
+    evidence.index = {b, i, e, 0};
+    return evidence;
+  };
   for (Index b = 0; b < block_.call.b(); ++b)
     for (Index i = 0; i < block_.call.l(); ++i)
       for (Index e = 0; e < block_.call.e(); ++e) {
-        const Enclosure at = enclosure(way, b, i, e);
-        const double got = attest_load(&view, b, i, e, 0);
-        const Outcome outcome = judge_element(at, round, got);
-        ++(outcome == Outcome::undetermined ? counts.undetermined : counts.judged);
-        if (outcome == Outcome::inside && !is_wide(at)) all_wide = false;
-        if (outcome != Outcome::outside) continue;
-        Evidence evidence = evidence_of(at, round, got);
-        evidence.tensor = "out";
-        evidence.index = {b, i, e, 0};
-        return Verdict::fail(std::move(evidence), counts);
+        if (quick != nullptr && (quick->accepts(b * block_.call.l() + i, e) ||
+                                 quick->accepts_closely(b, i, e, round, attest_load(&view, b, i, e, 0)))) {
+          if (all_wide) accepted.push_back({b, e, i});
+          if (!all_wide) ++counts.judged;
+          continue;
+        }
+        if (std::optional<Evidence> evidence = judge(b, i, e)) return Verdict::fail(std::move(*evidence), counts);
       }
+  for (const RowIndex& at : accepted) {
+    if (all_wide)
+      judge(at.b, at.i, at.h);
+    else
+      ++counts.judged;
+  }
   if (counts.judged == 0) return Verdict::vacuous("undetermined", counts);
   if (!all_wide) return Verdict::pass(counts);
   counts.wide = counts.judged;
   return Verdict::vacuous("wide", counts);
 }
 
-Verdict MhaOracle::judge_slowly(const Tensor& out) {
+Verdict MhaOracle::judge_ways(const Tensor& out, bool quickly) {
   Verdict first;
-  for (std::size_t way = 0; way < ways_.size(); ++way) {
-    Verdict verdict = judge_way(way, out);
+  for (std::size_t n = 0; n < names_.size(); ++n) {
+    QuickBlock quick(block_, names_[n].projected, names_[n].heads_rounded);
+    const bool usable = quickly && quick.usable();
+    if (usable) quick.judge(out);
+    Verdict verdict = judge_way(n, out, usable ? &quick : nullptr);
     if (verdict.kind != VerdictKind::fail) return verdict;
-    if (way == 0) first = std::move(verdict);
+    if (n == 0) first = std::move(verdict);
   }
   return first;
 }
 
-Verdict MhaOracle::judge(const Tensor& out) { return judge_slowly(out); }
+Verdict MhaOracle::judge_slowly(const Tensor& out) { return judge_ways(out, false); }
+
+Verdict MhaOracle::judge(const Tensor& out) { return judge_ways(out, true); }
 
 }  // namespace attest::oracle

@@ -7,6 +7,7 @@
 #include "core/verdict.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/mha/out_row.hpp"
+#include "oracle/mha/quick_block.hpp"
 #include "oracle/mha/way.hpp"
 
 namespace attest::oracle {
@@ -15,7 +16,7 @@ namespace attest::oracle {
 // an output is at fault only if every way has an element outside.
 class MhaOracle {
  public:
-  // Keeps references to both; projects at once.
+  // Keeps references to both.
   MhaOracle(const mha::Contract& contract, const mha::Call& call);
 
   // Judges every element in the order of their indices [b, token, element]. Fails with the first element outside of the first way
@@ -24,15 +25,17 @@ class MhaOracle {
   // The same by the full formulas for every element.
   Verdict judge_slowly(const Tensor& out);
 
-  [[nodiscard]] std::size_t ways() const noexcept { return ways_.size(); }
-  [[nodiscard]] const Way& way(std::size_t n) const noexcept { return *ways_[n]; }
+  [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
+  const Way& way(std::size_t n);
   Enclosure enclosure(std::size_t way, Index b, Index i, Index e);
 
  private:
-  Verdict judge_way(std::size_t way, const Tensor& out);
+  Verdict judge_way(std::size_t way, const Tensor& out, QuickBlock* quick);
+  Verdict judge_ways(const Tensor& out, bool quickly);
 
   Way::Block block_;
-  std::vector<std::unique_ptr<Way>> ways_;
+  std::vector<WayName> names_;
+  std::vector<std::unique_ptr<Way>> ways_;  // made where the full formulas are needed
   OutRow row_;
   std::size_t row_way_ = 0;
   Index row_b_ = -1, row_i_ = -1;

@@ -14,20 +14,33 @@ double half_ulp(Format format, double x) {
   return std::ldexp(1.0, std::ilogb(magnitude) - precision(format));
 }
 
-}  // namespace
-
-void OutRow::evaluate(const Way::Block& block, const Way& way, Index b, Index i) {
-  heads_.resize(static_cast<std::size_t>(block.call.heads));
-  for (Index h = 0; h < block.call.heads; ++h) evaluate_head(way, heads_[static_cast<std::size_t>(h)], b, h, i);
+// Whether some column of a head may hold a NaN or an infinity, by its row alone.
+bool may_be_nonfinite(const Row& row, const Numbers& numbers) {
+  return row.kind != RowKind::ordinary || row.nonfinite_ok || !row.facts.v_finite || numbers.operand_rounds ||
+         numbers.pv_narrower;
 }
 
-void OutRow::evaluate_head(const Way& way, Head& head, Index b, Index h, Index i) {
+}  // namespace
+
+void OutRow::start(const Way::Block& block, Index b, Index i) {
+  b_ = b;
+  i_ = i;
+  heads_.resize(static_cast<std::size_t>(block.call.heads));
+  for (Head& head : heads_) head.evaluated = false;
+}
+
+void OutRow::evaluate_head(const Way& way, Index h) {
+  Head& head = heads_[static_cast<std::size_t>(h)];
+  if (head.evaluated) return;
   const Call& call = way.attention();
-  const Index number = call.head_number(b, h);
-  if (head.facts_of != number) head.facts = head_facts(call, b, call.kv_head(h));
+  const Index number = call.head_number(b_, h);
+  if (head.facts_of != number || head.facts_way != &way) head.facts = head_facts(call, b_, call.kv_head(h));
   head.facts_of = number;
-  head.row.evaluate(call, head.facts, b, h, i);
+  head.facts_way = &way;
+  head.row.evaluate(call, head.facts, b_, h, i_);
   const auto d = static_cast<std::size_t>(call.dv);
+  head.evaluated = true;
+  head.known.assign(d, 0);
   head.columns.assign(d, {});
   head.lo.assign(d, 0);
   head.hi.assign(d, 0);
@@ -35,28 +48,34 @@ void OutRow::evaluate_head(const Way& way, Head& head, Index b, Index h, Index i
   head.values.resize(d);
   head.radii.resize(d);
   head.joined = head.row.kind == RowKind::ordinary && !head.row.score_lost;
-  for (std::size_t c = 0; c < d; ++c) {
-    Enclosure& e = head.columns[c] = column_.evaluate(call, head.row, b, h, static_cast<Index>(c));
-    if (way.heads_rounded()) {
-      head.lo[c] = round_to(way.heads_format(), e.lo);
-      head.hi[c] = round_to(way.heads_format(), e.hi);
-    } else {
-      // Whether or not the last operation rounded to this format.
-      const double u = unit_roundoff(way.heads_format()), eta = half_smallest_subnormal(way.heads_format());
-      const bool exact = e.lo == e.hi;
-      head.lo[c] = exact ? e.lo : e.lo - (u * std::fabs(e.lo) + eta);
-      head.hi[c] = exact ? e.hi : e.hi + (u * std::fabs(e.hi) + eta);
-    }
-    if (!head.joined) continue;
-    if (e.undetermined || e.expect != Expect::number || column_.unit() != 1) {
-      head.joined = false;
-      continue;
-    }
-    const auto parts = column_.parts(call, head.row);
-    head.parts[c].assign(parts.begin(), parts.end());
-    head.values[c] = column_.values();
-    head.radii[c] = column_.radii();
+}
+
+void OutRow::evaluate_column(const Way& way, Index h, Index column) {
+  Head& head = heads_[static_cast<std::size_t>(h)];
+  const auto c = static_cast<std::size_t>(column);
+  if (head.known[c] != 0) return;
+  head.known[c] = 1;
+  const Call& call = way.attention();
+  const Enclosure& e = head.columns[c] = column_.evaluate(call, head.row, b_, h, column);
+  if (way.heads_rounded()) {
+    head.lo[c] = round_to(way.heads_format(), e.lo);
+    head.hi[c] = round_to(way.heads_format(), e.hi);
+  } else {
+    // Whether or not the last operation rounded to this format.
+    const double u = unit_roundoff(way.heads_format()), eta = half_smallest_subnormal(way.heads_format());
+    const bool exact = e.lo == e.hi;
+    head.lo[c] = exact ? e.lo : e.lo - (u * std::fabs(e.lo) + eta);
+    head.hi[c] = exact ? e.hi : e.hi + (u * std::fabs(e.hi) + eta);
   }
+  if (!head.joined) return;
+  if (e.undetermined || e.expect != Expect::number || column_.unit() != 1) {
+    head.joined = false;
+    return;
+  }
+  const auto parts = column_.parts(call, head.row);
+  head.parts[c].assign(parts.begin(), parts.end());
+  head.values[c] = column_.values();
+  head.radii[c] = column_.radii();
 }
 
 OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
@@ -95,9 +114,11 @@ OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
     hull_hi = std::max(hull_hi, above_[t]);
   }
   Range range{infinity, -infinity};
-  const std::size_t ways = head.parts.front().size();
+  const auto used =
+      static_cast<std::size_t>(std::find_if(weights, weights + d, [](double w) { return w != 0; }) - weights);
+  const std::size_t ways = head.parts[used].size();
   for (std::size_t k = 0; k < ways; ++k) {
-    const Combination& how = head.parts.front()[k].how;
+    const Combination& how = head.parts[used][k].how;
     const Row::Box& box = head.row.box(call, how.box);
     Lanes heavy = fill(0);
     for (std::size_t t = 0; t < keys; t += lane_count) heavy += load(&box.hi[t]) * load(&most_[t]);
@@ -140,20 +161,28 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
   const int least_of_heads = min_exponent(way.heads_format()) - precision(way.heads_format()) + 1;
   bool empty = true;
   out.lo = out.hi = out.y = out.hull_lo = out.hull_hi = added;
+  if (errors_of_ != &way) errors_.emplace(rule, terms.products + 1);
+  errors_of_ = &way;
+  const SumErrors& errors = *errors_;
   for (std::size_t h = 0; h < heads_.size(); ++h) {
     Head& head = heads_[h];
+    evaluate_head(way, static_cast<Index>(h));
     const double* weights = row + static_cast<Index>(h) * d;
     double lo = 0, hi = 0;
     Index used = 0;
     empty = empty && head.row.kind == RowKind::empty;
     for (Index c = 0; c < d; ++c) {
       const auto at = static_cast<std::size_t>(c);
-      const Enclosure& o = head.columns[at];
       const double w = weights[c];
       // 0 times infinity is NaN, so that a weight of 0 hides no such value, and may not be needed to show it.
+      if (w == 0) {
+        out.nonfinite_ok = out.nonfinite_ok || may_be_nonfinite(head.row, way.attention().numbers);
+        continue;
+      }
+      evaluate_column(way, static_cast<Index>(h), c);
+      const Enclosure& o = head.columns[at];
       out.nonfinite_ok = out.nonfinite_ok || o.nonfinite_ok || o.expect != Expect::number;
-      if (o.expect == Expect::nan && w != 0) out.expect = Expect::nan;
-      if (w == 0) continue;
+      if (o.expect == Expect::nan) out.expect = Expect::nan;
       if (o.undetermined || o.zero_ok || o.expect == Expect::nonfinite) out.undetermined = true;
       if (o.expect != Expect::number) continue;
       const double one = w * head.lo[at], other = w * head.hi[at];
@@ -189,7 +218,7 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
   }
   // The sums of ends above are rounded too.
   const double own = terms.count > 1 ? (static_cast<double>(terms.products) + 4) * 0x1p-52 * terms.magnitude : 0;
-  const double g = sum_error(rule, terms) + own;
+  const double g = errors(terms) + own;
   out.lo -= g;
   out.hi += g;
   if (way.separate()) {
@@ -199,10 +228,9 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
     out.hull_lo += bias;
     out.hull_hi += bias;
   }
-  if (sum_overflows(rule, terms) ||
-      !(std::max(std::fabs(out.lo), std::fabs(out.hi)) < overflow_threshold(block.storage)))
+  if (errors.overflows(terms) || !(std::max(std::fabs(out.lo), std::fabs(out.hi)) < overflow_threshold(block.storage)))
     out.nonfinite_ok = true;
-  out.undetermined = out.undetermined || sum_overflows(rule, terms) || !(out.lo <= out.hi);
+  out.undetermined = out.undetermined || errors.overflows(terms) || !(out.lo <= out.hi);
   return out;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "oracle/attention.hpp"
@@ -11,7 +12,8 @@ namespace attest::oracle {
 // The elements of one token of out, each from the heads of its row.
 class OutRow {
  public:
-  void evaluate(const Way::Block& block, const Way& way, Index b, Index i);
+  // Heads and their columns are evaluated as elements need them.
+  void start(const Way::Block& block, Index b, Index i);
   // Of element e, before it is rounded to storage. Its hull is that of the attended values, projected.
   [[nodiscard]] Enclosure enclosure(const Way::Block& block, const Way& way, Index e);
 
@@ -20,6 +22,9 @@ class OutRow {
     Row row;
     HeadFacts facts;
     Index facts_of = -1;
+    const Way* facts_way = nullptr;
+    bool evaluated = false;
+    std::vector<char> known;  // whether a column is evaluated
     std::vector<Enclosure> columns;
     std::vector<double> lo, hi;                      // of the concatenated heads, as they enter the projection
     std::vector<std::vector<Column::Part>> parts;    // of each column
@@ -29,11 +34,15 @@ class OutRow {
   struct Range {
     double lo, hi;
   };
-  void evaluate_head(const Way& way, Head& head, Index b, Index h, Index i);
+  void evaluate_head(const Way& way, Index h);
+  void evaluate_column(const Way& way, Index h, Index c);
   // What the weighted sum of a head's columns may be, since one set of weights serves them all.
   Range joint(const Way& way, Head& head, const double* weights);
 
+  Index b_ = -1, i_ = -1;
   std::vector<Head> heads_;
+  std::optional<SumErrors> errors_;  // of the last product
+  const Way* errors_of_ = nullptr;
   Column column_;
   std::vector<double> above_, below_, most_;  // of values weighted by a row of w_out
 };

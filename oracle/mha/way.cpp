@@ -31,15 +31,6 @@ Interval stored(mha::Projected how, Format storage, double value, double error, 
   return {round_to(storage, round_to(storage, lo) + bias), round_to(storage, round_to(storage, hi) + bias)};
 }
 
-// The policy that the heads' attention has.
-attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded) {
-  attest::Policy policy = contract.attention.policy;
-  const Format storage = policy[Stage::storage], wide = storage == Format::f64 ? Format::f64 : Format::f32;
-  if (projected == mha::Projected::unrounded)
-    for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) policy.set(stage, wide);
-  return policy.set(Stage::output, heads_rounded ? storage : wide);
-}
-
 }  // namespace
 
 Way::Block::Block(const mha::Contract& the_contract, const mha::Call& the_call)
@@ -61,6 +52,14 @@ Way::Block::Block(const mha::Contract& the_contract, const mha::Call& the_call)
   if (contract.drops_b_k) b_k.assign(b_k.size(), 0);
 }
 
+attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded) {
+  attest::Policy policy = contract.attention.policy;
+  const Format storage = policy[Stage::storage], wide = storage == Format::f64 ? Format::f64 : Format::f32;
+  if (projected == mha::Projected::unrounded)
+    for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) policy.set(stage, wide);
+  return policy.set(Stage::output, heads_rounded ? storage : wide);
+}
+
 Way::Way(const Block& block, mha::Projected projected, bool heads_rounded)
     : projected_(projected),
       heads_rounded_(heads_rounded),
@@ -71,6 +70,21 @@ Way::Way(const Block& block, mha::Projected projected, bool heads_rounded)
   project_into(inputs_.q, radii_.q, block, block.x, block.w_q, block.b_q, call.l(), call.heads);
   project_into(inputs_.k, radii_.k, block, block.remembered(), block.w_k, block.b_k, call.m(), call.kv_heads);
   project_into(inputs_.v, radii_.v, block, block.remembered(), block.w_v, block.b_v, call.m(), call.kv_heads);
+  prepare(block);
+}
+
+Way::Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs points)
+    : projected_(projected),
+      heads_rounded_(heads_rounded),
+      contract_(block.contract.attention),
+      problem_(mha::attention_of(block.call, block.storage)),
+      inputs_(std::move(points)) {
+  contract_.policy = policy_of(block.contract, projected, heads_rounded);
+  prepare(block);
+}
+
+void Way::prepare(const Block& block) {
+  const mha::Call& call = block.call;
   inputs_.scale = call.scale;
   inputs_.causal = call.causal;
   inputs_.align = call.align;
@@ -111,13 +125,13 @@ void Way::project_into(Tensor& centre, Tensor& radius, const Block& block, const
     }
 }
 
-std::vector<std::unique_ptr<Way>> ways_of(const Way::Block& block) {
-  std::vector<std::unique_ptr<Way>> ways;
+std::vector<WayName> ways_of(const mha::Contract& contract) {
+  std::vector<WayName> ways;
   for (const mha::Projected how : {mha::Projected::rounded, mha::Projected::unrounded, mha::Projected::separate})
     for (const bool rounded : {true, false})
-      if (block.contract.projections[static_cast<std::size_t>(how)] &&
-          (rounded ? block.contract.heads_rounded : block.contract.heads_unrounded))
-        ways.push_back(std::make_unique<Way>(block, how, rounded));
+      if (contract.projections[static_cast<std::size_t>(how)] &&
+          (rounded ? contract.heads_rounded : contract.heads_unrounded))
+        ways.push_back({how, rounded});
   return ways;
 }
 

@@ -26,6 +26,8 @@ class Way {
   };
 
   Way(const Block& block, mha::Projected projected, bool heads_rounded);
+  // Of one choice of q, k and v within what projections may give. Its enclosures lie inside those of all choices.
+  Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs points);
   Way(const Way&) = delete;
   Way& operator=(const Way&) = delete;
 
@@ -37,6 +39,7 @@ class Way {
   [[nodiscard]] bool heads_rounded() const noexcept { return heads_rounded_; }
 
  private:
+  void prepare(const Block& block);
   void project_into(Tensor& centre, Tensor& radius, const Block& block, const Matrix& x, const Matrix& w,
                     const std::vector<double>& bias, Index tokens, Index heads) const;
 
@@ -50,7 +53,14 @@ class Way {
   std::optional<Call> call_;
 };
 
+// The policy that the heads' attention has then.
+attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded);
+
+struct WayName {
+  mha::Projected projected;
+  bool heads_rounded;
+};
 // The ways that a contract permits, most usual first.
-std::vector<std::unique_ptr<Way>> ways_of(const Way::Block& block);
+std::vector<WayName> ways_of(const mha::Contract& contract);
 
 }  // namespace attest::oracle

@@ -1,0 +1,346 @@
+#include "oracle/mha/quick_block.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "oracle/element.hpp"
+#include "oracle/last_bit.hpp"
+#include "oracle/outcome.hpp"
+#include "oracle/reach.hpp"
+
+namespace attest::oracle {
+namespace {
+
+constexpr Index few = 4;
+constexpr double slack_of_sums = 1 - 1e-6;
+
+double half_step(Format format, double x) {
+  const double magnitude = std::max(std::fabs(x), smallest_normal(format));
+  const auto exponent = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000u;
+  return std::bit_cast<double>(exponent) * unit_roundoff(format);
+}
+
+// The largest Euclidean norm of a row; NaN if an element is.
+double largest_norm(const Matrix& matrix) {
+  double top = 0;
+  for (Index i = 0; i < matrix.rows(); ++i) {
+    double squares = 0;
+    for (Index c = 0; c < matrix.columns(); ++c) squares += matrix(i, c) * matrix(i, c);
+    if (!(squares <= top)) top = squares;
+  }
+  return std::sqrt(top);
+}
+double largest(const std::vector<double>& values) {
+  double top = 0;
+  for (const double x : values)
+    if (!(std::fabs(x) <= top)) top = std::fabs(x);
+  return top;
+}
+
+// The least last bit of an element that is not 0, or a large number; 0 if one is not finite.
+int least_bit(const double* values, Index count, int least) {
+  for (Index c = 0; c < count; ++c)
+    if (values[c] != 0) least = std::min(least, std::isfinite(values[c]) ? last_bit(values[c]) : -2000);
+  return least;
+}
+int least_bit(const Matrix& matrix) {
+  int least = 1 << 20;
+  for (Index i = 0; i < matrix.rows(); ++i) least = least_bit(matrix.row(i), matrix.columns(), least);
+  return least;
+}
+int least_bit(const std::vector<double>& values) {
+  return least_bit(values.data(), static_cast<Index>(values.size()), 1 << 20);
+}
+
+}  // namespace
+
+QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool heads_rounded)
+    : block_(block),
+      projected_(projected),
+      heads_rounded_(heads_rounded),
+      width_(block.call.e()),
+      heads_format_(policy_of(block.contract, projected, heads_rounded)[Stage::output]) {
+  accepted_.assign(static_cast<std::size_t>(block.call.b() * block.call.l() * width_), 0);
+  // The products of this level are rounded to double themselves.
+  if (block.storage == Format::f64 || block.contract.gemm == Format::f64) return;
+  project_points();
+  if (!sums_are_small()) return;
+  points_.emplace(block, projected, heads_rounded, std::move(inputs_));
+  call_ = &points_->attention();
+  usable_ = true;
+}
+
+// Whether no sum can overflow on the way, by the norms of rows alone. Comparisons are false for NaN.
+bool QuickBlock::sums_are_small() const {
+  const Way::Block& at = block_;
+  const Format gemm = at.contract.gemm;
+  const double tokens = std::max(largest_norm(at.x), largest_norm(at.memory));
+  const double weights = std::max({largest_norm(at.w_q), largest_norm(at.w_k), largest_norm(at.w_v)});
+  const double biases = std::max({largest(at.b_q), largest(at.b_k), largest(at.b_v)});
+  const double terms = static_cast<double>(std::max(at.x.columns(), at.w_out.columns()) + 1);
+  const double grown = 1 + compounded(terms + 3, at.contract.attention.arithmetic.kappa * unit_roundoff(gemm));
+  const double projected = (tokens * weights + biases) * grown, values = std::sqrt(terms) * largest_projected_;
+  const double out = (values * largest_norm(at.w_out) + largest(at.b_out)) * grown;
+  const double stored = largest_projected_ + (grown - 1) * projected;
+  return projected < overflow_threshold(gemm) / 4 && out < overflow_threshold(gemm) / 4 &&
+         stored < overflow_threshold(at.storage) / 4 && out < overflow_threshold(at.storage) / 4;
+}
+
+void QuickBlock::project_points() {
+  const auto make = [this](const Matrix& x, const Matrix& w, const std::vector<double>& bias, Extent& extent,
+                           Index tokens, Index heads) {
+    const Matrix value = product(x, w);
+    const Index width = w.rows(), d = width / heads;
+    Tensor points(DType::f64, std::array<Index, 4>{x.rows() / tokens, heads, tokens, d},
+                  std::array<Index, 4>{tokens * width, d, width, 1});
+    auto* to = static_cast<double*>(points.view().data);
+    for (Index i = 0; i < x.rows(); ++i)
+      for (Index c = 0; c < width; ++c) {
+        const double b = bias[static_cast<std::size_t>(c)], q = value(i, c);
+        to[i * width + c] = projected_ == mha::Projected::separate
+                                ? round_to(block_.storage, round_to(block_.storage, q) + b)
+                            : projected_ == mha::Projected::rounded ? round_to(block_.storage, q + b)
+                                                                    : q + b;
+        largest_projected_ = std::max(largest_projected_, std::fabs(to[i * width + c]));
+      }
+    // Another choice lies no further than twice the error of the sum and its roundings.
+    const double terms = static_cast<double>(x.columns()) + 4;
+    const double roundings = projected_ == mha::Projected::separate ? 4 : projected_ == mha::Projected::rounded ? 2 : 0;
+    const double u = roundings * unit_roundoff(block_.storage),
+                 eta = roundings * half_smallest_subnormal(block_.storage);
+    const double magnitude = largest_norm(x) * largest_norm(w) + largest(bias);
+    const int last = std::min(least_bit(x) + least_bit(w), least_bit(bias));
+    const Format gemm = block_.contract.gemm;
+    const bool exact =
+        last >= min_exponent(gemm) && magnitude <= std::ldexp(1.0, last + precision(gemm)) && last < 1000;
+    const double error =
+        exact ? 0
+              : compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
+                    terms * 2 * half_smallest_subnormal(gemm);
+    // In a narrow format most choices round to the same number.
+    const bool narrow = projected_ == mha::Projected::rounded && precision(block_.storage) < precision(Format::f32);
+    const double added = projected_ == mha::Projected::separate ? largest(bias) : 0;
+    double off = 0;
+    for (Index i = 0; i < x.rows(); ++i)
+      for (Index h = 0; h < heads; ++h) {
+        double squares = 0, apart = 0;
+        for (Index c = h * d; c < (h + 1) * d; ++c) {
+          const double point = to[i * width + c];
+          squares += point * point;
+          extent.largest = std::max(extent.largest, std::fabs(point));
+          if (!narrow || error == 0) continue;
+          const double q = value(i, c) + bias[static_cast<std::size_t>(c)];
+          const double gap = round_to(block_.storage, q + error) - round_to(block_.storage, q - error);
+          apart += gap * gap;
+        }
+        extent.norm = std::max(extent.norm, squares);
+        off = std::max(off, apart);
+      }
+    extent.norm = std::sqrt(extent.norm) * (1 + 1e-9);
+    const double each = 2 * error + eta + u * (error + added);
+    extent.off = (narrow ? std::sqrt(off) : u * extent.norm + each * std::sqrt(static_cast<double>(d))) * (1 + 1e-6);
+    return points;
+  };
+  const mha::Call& call = block_.call;
+  inputs_.q = make(block_.x, block_.w_q, block_.b_q, q_, call.l(), call.heads);
+  inputs_.k = make(block_.remembered(), block_.w_k, block_.b_k, k_, call.m(), call.kv_heads);
+  inputs_.v = make(block_.remembered(), block_.w_v, block_.b_v, v_, call.m(), call.kv_heads);
+}
+
+void QuickBlock::average_heads() {
+  const mha::Call& call = block_.call;
+  const Index rows = call.b() * call.l(), d = call.head_dim, width = call.q_width();
+  heads_ = Matrix(rows, width);
+  margin_ = Matrix(rows, width);
+  low_ = Matrix(rows, width);
+  high_ = Matrix(rows, width);
+  known_.assign(static_cast<std::size_t>(rows * call.heads), 0);
+  most_.assign(known_.size(), {});
+  Quick quick(*call_, heads_format_);
+  if (quick.max_rows() == 0) return;
+  // Errors of the last product that no certificate rules out.
+  const bool wide_heads = precision(heads_format_) >= precision(Format::f32);
+  const mha::Chain any{few, 0, 1};
+  const double depth = std::min<double>(few, block_.contract.gemm_chain.value_or(any).depth(width));
+  const double of_sum = wide_heads ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
+  std::vector<RowIndex> some;
+  for (Index b = 0; b < call.b(); ++b)
+    for (Index h = 0; h < call.heads; ++h)
+      for (Index first = 0; first < call.l(); first += quick.max_rows()) {
+        some.clear();
+        for (Index i = first; i < std::min(call.l(), first + quick.max_rows()); ++i) some.push_back({b, h, i});
+        quick.average(some);
+        for (std::size_t n = 0; n < some.size(); ++n) {
+          if (!quick.bounded(static_cast<Index>(n))) continue;
+          const Index row = b * call.l() + some[n].i;
+          known_[static_cast<std::size_t>(row * call.heads + h)] = 1;
+          most_[static_cast<std::size_t>(row * call.heads + h)] = quick.most(static_cast<Index>(n));
+          for (Index c = 0; c < d; ++c) {
+            const Quick::Reach at = quick.reach(static_cast<Index>(n), c);
+            const Index column = h * d + c;
+            double lo = at.mean - at.radius, hi = at.mean + at.radius;
+            double jointly = at.apart;  // one set of weights serves all columns: what moves these together may cancel
+            if (heads_rounded_) {
+              lo = round_to(heads_format_, lo);
+              hi = round_to(heads_format_, hi);
+              jointly += half_step(heads_format_, round_to(heads_format_, at.mean));
+            } else {
+              jointly += half_step(heads_format_, at.mean);
+            }
+            heads_(row, column) = at.mean;
+            low_(row, column) = lo;
+            high_(row, column) = hi;
+            margin_(row, column) = std::min({hi - at.mean, at.mean - lo, jointly}) +
+                                   (std::fabs(at.mean) > 0x1p-100 ? of_sum * std::fabs(at.mean) : 0);
+          }
+        }
+      }
+}
+
+bool QuickBlock::accepts_closely(Index b, Index i, Index e, const Rounding& round, double got) {
+  const Index row = b * block_.call.l() + i;
+  if (row_of_ != row) row_.start(block_, b, i);
+  row_of_ = row;
+  const Enclosure at = row_.enclosure(block_, *points_, e);
+  return !at.undetermined && !at.zero_ok && at.expect == Expect::number && std::isfinite(got) &&
+         judge_element(at, round, got) == Outcome::inside;
+}
+
+void QuickBlock::judge(const Tensor& out) {
+  const mha::Call& call = block_.call;
+  average_heads();
+  sparse_.assign(static_cast<std::size_t>(width_), {});
+  bool dense = false;
+  for (Index e = 0; e < width_; ++e) {
+    std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
+    for (Index c = 0; c < call.q_width() && columns.size() <= few; ++c)
+      if (block_.w_out(e, c) != 0) columns.push_back(c);
+    if (columns.size() <= few) continue;
+    columns.clear();
+    dense = true;
+  }
+  if (dense) {
+    sums_ = product(heads_, block_.w_out);
+    margins_ = product(margin_, magnitudes(block_.w_out));
+  }
+  const attest_tensor view = out.view();
+  for (Index row = 0; row < heads_.rows(); ++row) accept_row(row, view);
+  int looks = 0;
+  for (Index row = 0; row < heads_.rows() && !not_wide_ && looks < 8; ++row)
+    for (Index e = 0; e < width_ && !not_wide_ && looks < 8; ++e)
+      if (accepts(row, e)) {
+        not_wide_ = leaves_out(row, e);
+        looks += width_ > 8 && e % 4 != 3 ? 0 : 1;
+        e += width_ / 8;
+      }
+}
+
+// At least how far a head's enclosures reach beside the means of its points.
+double QuickBlock::head_reach(Index row, Index h) const {
+  const Numbers& m = call_->numbers;
+  const Quick::Most& of = most_[static_cast<std::size_t>(row * block_.call.heads + h)];
+  const double off = m.scale_magnitude * (q_.off * k_.norm + (q_.norm + q_.off) * k_.off);
+  const double grown = (1 + q_.off / (q_.norm + 1e-300)) * (1 + k_.off / (k_.norm + 1e-300));
+  // Errors of scores grow as their bounds do, and what depends on these by less than the score itself.
+  if (!(grown < 1.04) || !(m.u_softmax * (m.a1 + m.merged_a2(of.keys) + 4 * m.a3) < 0.3)) return infinity;
+  const double keys = of.keys, values = v_.largest + v_.off;
+  const RowBounds most{static_cast<Index>(keys),
+                       1.1 * of.e + 2.2 * off,
+                       1.1 * of.d + 3 * off,
+                       1.1 * of.z + 2.2 * off,
+                       std::log(keys) * (1 + 1e-12),
+                       m.rescalings(keys, static_cast<double>(call_->keys), keys),
+                       m.merged_a2(keys)};
+  if (!(most.d < 100)) return infinity;
+  return (2 * growth_most(2 * most.d) + 1e-40) * values + largest_reach(*call_, most.numbers(), values) + 2 * v_.off;
+}
+
+// Whether the attended values, projected, reach further than the enclosure of an element on either side.
+bool QuickBlock::leaves_out(Index row, Index e) const {
+  const mha::Call& call = block_.call;
+  const Index d = call.head_dim, b = row / call.l(), i = row % call.l();
+  const double bias = block_.b_out[static_cast<std::size_t>(e)];
+  double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0;
+  for (Index h = 0; h < call.heads; ++h) {
+    const double of_head = head_reach(row, h);
+    const KeyRange range = call_->range(b, i);
+    for (Index c = 0; c < d; ++c) {
+      const double w = block_.w_out(e, h * d + c);
+      if (w == 0) continue;
+      const double mean = heads_(row, h * d + c), end = std::fabs(mean) + of_head;
+      reach += std::fabs(w) * (of_head + 2 * half_step(heads_format_, end));
+      magnitude += std::fabs(w) * (end + 2 * half_step(heads_format_, end));
+      double most = -infinity, least = infinity;
+      for (Index j = range.first; j < range.last; ++j) {
+        if (!call_->kept(b, h, i, j)) continue;
+        const double moved = w * (attest_load(&call_->v, b, h / call.group(), j, c) - mean);
+        most = std::max(most, moved);
+        least = std::min(least, moved);
+      }
+      above += most;
+      below -= least;
+    }
+  }
+  const double terms = static_cast<double>(call.q_width()) + 4;
+  const double kappa = block_.contract.attention.arithmetic.kappa;
+  reach += 2 * compounded(terms, kappa * unit_roundoff(block_.contract.gemm)) * magnitude +
+           4 * terms * half_smallest_subnormal(block_.contract.gemm) * (1 + magnitude) +
+           4 * half_step(block_.storage, magnitude);
+  return std::max(above, below) > reach;
+}
+
+void QuickBlock::accept_row(Index row, const attest_tensor& out) {
+  const mha::Call& call = block_.call;
+  const Index heads = call.heads;
+  // A weight of 0 would not hide a NaN.
+  if (!std::all_of(known_.begin() + row * heads, known_.begin() + (row + 1) * heads,
+                   [](char known) { return known != 0; }))
+    return;
+  const Rounding round{block_.contract.attention.policy[Stage::output], format_of(*dtype_of(out.dtype)), false};
+  const bool separate = projected_ == mha::Projected::separate;
+  for (Index e = 0; e < width_; ++e) {
+    const double bias = block_.b_out[static_cast<std::size_t>(e)];
+    const std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
+    double lo = 0, hi = 0;
+    if (!columns.empty()) {
+      // Head by head: where several columns of one have a weight, what rounds them moves them apart.
+      for (std::size_t n = 0; n < columns.size();) {
+        const Index head = columns[n] / call.head_dim;
+        const std::size_t first = n;
+        double sum = 0, jointly = 0, below = 0, above = 0;
+        for (; n < columns.size() && columns[n] / call.head_dim == head; ++n) {
+          const Index c = columns[n];
+          const double w = block_.w_out(e, c), one = w * low_(row, c), other = w * high_(row, c);
+          below += std::min(one, other);
+          above += std::max(one, other);
+          sum += w * heads_(row, c);
+          jointly += std::fabs(w) * half_step(heads_format_, heads_(row, c)) * slack_of_sums;
+        }
+        lo += n - first > 1 ? std::max(below, sum - jointly) : below;
+        hi += n - first > 1 ? std::min(above, sum + jointly) : above;
+      }
+    } else if (sums_.rows() > 0) {
+      const double margin = margins_(row, e) * slack_of_sums;
+      lo = sums_(row, e) - margin;
+      hi = sums_(row, e) + margin;
+    }
+    if (!(lo <= hi)) continue;
+    if (separate) {
+      lo = round_to(block_.storage, lo) + bias;
+      hi = round_to(block_.storage, hi) + bias;
+    } else {
+      // What these sums of doubles may lose.
+      const double own =
+          columns.size() == 1 && bias == 0 ? 0 : 0x1p-50 * (std::fabs(lo) + std::fabs(hi) + std::fabs(bias));
+      lo += bias + own;
+      hi += bias - own;
+    }
+    const double got = attest_load(&out, row / call.l(), row % call.l(), e, 0);
+    accepted_[static_cast<std::size_t>(row * width_ + e)] =
+        got >= round.low(lo) && got <= round.high(hi) && std::isfinite(got);
+  }
+}
+
+}  // namespace attest::oracle

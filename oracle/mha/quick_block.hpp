@@ -1,0 +1,66 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oracle/mha/out_row.hpp"
+#include "oracle/mha/way.hpp"
+#include "oracle/outcome.hpp"
+#include "oracle/quick.hpp"
+
+namespace attest::oracle {
+
+// Accepts what a smaller and cheaper interval inside the enclosure of one way already holds: that of one choice of q, k and v among
+// those that projections may give (docs/mha.md, "Levels"). It never rejects.
+class QuickBlock {
+ public:
+  QuickBlock(const Way::Block& block, mha::Projected projected, bool heads_rounded);
+
+  // False if nothing can be said of this contract or of these sizes of numbers.
+  [[nodiscard]] bool usable() const noexcept { return usable_; }
+  // Judges all of `out`.
+  void judge(const Tensor& out);
+  [[nodiscard]] bool accepts(Index row, Index e) const noexcept {
+    return accepted_[static_cast<std::size_t>(row * width_ + e)] != 0;
+  }
+  // The same for an element that was not accepted, by the full formulas at those points.
+  bool accepts_closely(Index b, Index i, Index e, const Rounding& round, double got);
+  // Whether some accepted element is proven to have an enclosure that leaves out part of its hull.
+  [[nodiscard]] bool proves_not_wide() const noexcept { return not_wide_; }
+
+ private:
+  void project_points();
+  [[nodiscard]] bool sums_are_small() const;
+  void average_heads();
+  void accept_row(Index row, const attest_tensor& out);
+  [[nodiscard]] double head_reach(Index row, Index h) const;
+  [[nodiscard]] bool leaves_out(Index row, Index e) const;
+
+  const Way::Block& block_;
+  mha::Projected projected_;
+  bool heads_rounded_;
+  Index width_;
+  attest::Inputs inputs_;
+  std::optional<Way> points_;
+  const Call* call_ = nullptr;  // of the heads' attention at these points
+  Format heads_format_;
+  bool usable_ = false, not_wide_ = false;
+  double largest_projected_ = 0;
+  // The largest norms of a head's row of points, and how far another choice may lie from these.
+  struct Extent {
+    double norm = 0, largest = 0, off = 0;
+  };
+  Extent q_, k_, v_;
+  std::vector<Quick::Most> most_;  // per row and head
+
+  Matrix heads_, margin_, low_,
+      high_;                 // of [row][column]: o, what its enclosure surely has beside it, and ends of that
+  std::vector<char> known_;  // per row and head
+  std::vector<std::vector<Index>> sparse_;  // columns of a row of w_out that are not 0, where they are few
+  Matrix sums_, margins_;                   // of rows of w_out over heads_ and margin_
+  std::vector<char> accepted_;
+  OutRow row_;
+  Index row_of_ = -1;
+};
+
+}  // namespace attest::oracle
