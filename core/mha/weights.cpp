@@ -165,6 +165,8 @@ class Draw {
     v.b_k.assign(static_cast<std::size_t>(kv), 0);
     if (selects) {
       for (Index h = 0; h < p_.heads; ++h) at(v.b_q, h * d) = 1;
+      // The large elements of memory stay out of keys: with a scale folded in they would overflow.
+      for (Index n = 0; n < kv; ++n) at(v.w_k, n * e) = at(v.w_k, n * e + e - 1) = 0;
       for (Index h = 0; h < p_.kv_heads; ++h) {
         std::fill_n(v.w_k.begin() + h * d * e, e, 0.0);
         at(v.w_k, h * d * e + first + h % choosers) = 1;

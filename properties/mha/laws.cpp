@@ -1,0 +1,102 @@
+#include "properties/mha/laws.hpp"
+
+#include <array>
+
+#include "oracle/mha/mha.hpp"
+
+namespace attest::properties {
+namespace {
+
+std::optional<std::string> always(const mha::Problem&, const mha::Contract&) { return {}; }
+std::optional<std::string> if_deterministic(const mha::Problem&, const mha::Contract& contract) {
+  const auto claimed = contract.attention.deterministic;
+  if (claimed && *claimed != Deterministic::no) return {};
+  return "bits that repeat are not claimed";
+}
+std::optional<std::string> if_padded(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.padding != mha::Padding::ragged && problem.padding != mha::Padding::some_zero)
+    return "no token lies past a length";
+  if (problem.self) return "a masked token is a query too";
+  return if_deterministic(problem, contract);
+}
+std::optional<std::string> if_heads(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.kv_heads < 2) return "there is one key/value head";
+  return if_deterministic(problem, contract);
+}
+std::optional<std::string> if_heads_may_swap(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.heads != problem.kv_heads || problem.heads < 2) return "heads are grouped, or there is one";
+  // A product of matrices may add the terms of one row in another order than those of its neighbour: sums must need no rounding,
+  // or one.
+  const bool plain = problem.weights == mha::Weights::one_hot || problem.weights == mha::Weights::power_of_two ||
+                     problem.weights == mha::Weights::integers || problem.weights == mha::Weights::cancelling;
+  if (!plain || precision(contract.gemm) < precision(Format::f32)) return "the order of a sum may count";
+  return if_deterministic(problem, contract);
+}
+
+// exp(0) is 1, and what is divided by a power of two is the nearest number.
+std::optional<std::string> if_sums_are_plain(const mha::Contract& contract) {
+  const Arithmetic& how = contract.attention.arithmetic;
+  if (how.lse_merge != LseMerge::none) return "splits may be merged by a log-sum-exp";
+  if (how.normalise_lse) return "weights may be computed as exp(s - lse)";
+  if (how.div_ulp > 0.5) return "the division may be off";
+  return {};
+}
+std::optional<std::string> if_uniform(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.weights != mha::Weights::uniform) return "weights are not those of the uniform probe";
+  return if_sums_are_plain(contract);
+}
+std::optional<std::string> if_selection(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.weights != mha::Weights::selection) return "weights are not those of the selection probe";
+  if (!problem.has_in_biases()) return "there is no b_q to select by";
+  if (contract.attention.arithmetic.div_ulp > 0.5) return "the division may be off";
+  if (!contract.attention.arithmetic.sums_to_nearest()) return "what truncates may lose a whole step to a tiny weight";
+  return {};
+}
+
+constexpr std::array laws{
+    BlockLaw{"block-repeat", "f(x) = f(x)", "the same call again", Kind::exact, if_deterministic, block::repeat},
+    BlockLaw{"block-masked-tokens", "tokens past a sample's length do not matter", "leakage of padded tokens",
+             Kind::exact, if_padded, block::masked_tokens},
+    BlockLaw{"block-lone-head", "heads that w_out takes nothing of do not matter",
+             "the order of a packed projection, heads concatenated without a transpose", Kind::exact, if_heads,
+             block::lone_head},
+    BlockLaw{"block-value-sign", "-(w_v, b_v) in a row and -w_out in its columns",
+             "values, or the concatenated heads, taken for others", Kind::exact, if_deterministic, block::value_sign},
+    BlockLaw{"block-value-power", "2 (w_v, b_v) in a row and 1/2 w_out in its columns", "as block-value-sign",
+             Kind::exact, if_deterministic, block::value_power},
+    BlockLaw{"block-score-sign", "-(w_q, b_q) and -(w_k, b_k) in the same channel", "queries or keys taken for others",
+             Kind::exact, if_deterministic, block::score_sign},
+    BlockLaw{"block-head-permutation", "heads in another order, with their columns of w_out", "heads taken for others",
+             Kind::exact, if_heads_may_swap, block::head_permutation},
+    BlockLaw{"block-uniform", "equal scores: the mean of the values, projected",
+             "wrong rows of weights, biases left out, products summed in fewer bits", Kind::exact, if_uniform,
+             block::uniform},
+    BlockLaw{"block-selection", "one score far above the rest: its value, projected",
+             "wrong rows of weights, b_q left out, products summed in fewer bits", Kind::exact, if_selection,
+             block::selection},
+    BlockLaw{"block-bound", "every element within its enclosure", "whatever no conforming block could return",
+             Kind::bound, always, block::bound},
+};
+
+}  // namespace
+
+std::span<const BlockLaw> block_laws() noexcept { return laws; }
+
+Tensor BlockTrial::ask(const mha::Inputs& of) const {
+  Tensor out = mha::make_out(of.problem);
+  run(of.call(out));
+  return out;
+}
+
+Verdict check(const BlockLaw& law, const BlockTrial& trial) {
+  if (const auto reason = law.not_applicable(trial.problem(), trial.contract)) return Verdict::skip(*reason);
+  return law.check(trial);
+}
+
+Verdict block::bound(const BlockTrial& trial) {
+  const Tensor out = trial.ask(trial.inputs);
+  const mha::Call call = trial.inputs.call(out);
+  return oracle::MhaOracle(trial.contract, call).judge(out);
+}
+
+}  // namespace attest::properties

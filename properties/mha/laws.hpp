@@ -1,0 +1,53 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/mha/contract.hpp"
+#include "core/mha/inputs.hpp"
+#include "core/verdict.hpp"
+#include "properties/property.hpp"
+
+namespace attest::properties {
+
+// One problem asked of one block.
+struct BlockTrial {
+  const mha::Contract& contract;
+  const mha::Inputs& inputs;
+  std::function<void(const mha::Call&)> run;  // writes every element of call.out
+
+  [[nodiscard]] const mha::Problem& problem() const noexcept { return inputs.problem; }
+  // The output of these inputs.
+  [[nodiscard]] Tensor ask(const mha::Inputs& of) const;
+};
+
+struct BlockLaw {
+  std::string_view name, statement, doc;
+  Kind kind;
+  // Why the law does not apply, as far as problem and contract say; what only the numbers show, `check` skips.
+  std::optional<std::string> (*not_applicable)(const mha::Problem&, const mha::Contract&);
+  Verdict (*check)(const BlockTrial&);
+};
+
+// In the order in which a failing case is reported: exact laws, exact probes, the bound.
+std::span<const BlockLaw> block_laws() noexcept;
+
+// The law's verdict, or skip where it does not apply.
+Verdict check(const BlockLaw& law, const BlockTrial& trial);
+
+namespace block {
+Verdict repeat(const BlockTrial& trial);
+Verdict masked_tokens(const BlockTrial& trial);
+Verdict lone_head(const BlockTrial& trial);
+Verdict value_sign(const BlockTrial& trial);
+Verdict value_power(const BlockTrial& trial);
+Verdict score_sign(const BlockTrial& trial);
+Verdict head_permutation(const BlockTrial& trial);
+Verdict uniform(const BlockTrial& trial);
+Verdict selection(const BlockTrial& trial);
+Verdict bound(const BlockTrial& trial);
+}  // namespace block
+
+}  // namespace attest::properties

@@ -1,0 +1,147 @@
+// Laws of attention blocks: conforming blocks keep them, to the last bit where they say so, and defects do not.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+
+#include "kernels/mha/emulated.hpp"
+#include "kernels/mha/registry.hpp"
+#include "properties/mha/laws.hpp"
+#include "tests/oracle/mha_draw.hpp"
+
+namespace attest {
+namespace {
+
+using emulator::BlockDefect;
+using emulator::BlockVariant;
+using properties::BlockLaw;
+using properties::BlockTrial;
+
+const BlockLaw& law_named(std::string_view name) {
+  for (const BlockLaw& law : properties::block_laws())
+    if (law.name == name) return law;
+  throw std::out_of_range(std::string(name));
+}
+
+TEST(MhaLaws, AreKeptByTheBlocksThatLiveHere) {
+  std::map<std::string_view, int> passed;
+  for (const kernels::BlockEntry& block : kernels::builtin_blocks())
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+      constexpr const char* policies[] = {"f32", "f16", "bf16", "f16,gemm=f16", "f64", "f16-acc16"};
+      const mha::Contract contract = block.contract(mha::policy_from_text(policies[seed % 6]));
+      const mha::Inputs inputs = mha::materialise(testing::draw_block(contract.attention.policy[Stage::storage], seed));
+      const BlockTrial trial{contract, inputs, [&](const mha::Call& call) { block.run(call, contract); }};
+      for (const BlockLaw& law : properties::block_laws()) {
+        const Verdict verdict = properties::check(law, trial);
+        ASSERT_NE(verdict.kind, VerdictKind::fail)
+            << block.name << ' ' << law.name << ' ' << mha::to_text(inputs.problem) << " got " << verdict.evidence->got
+            << ", expected " << verdict.evidence->expected;
+        passed[law.name] += verdict.kind == VerdictKind::pass;
+      }
+    }
+  for (const BlockLaw& law : properties::block_laws()) EXPECT_GE(passed[law.name], 10) << law.name;
+}
+
+struct Told {
+  int asked = 0, failed = 0;
+  [[nodiscard]] double share() const { return asked == 0 ? -1 : 100.0 * failed / asked; }
+};
+
+// Of the problems that a law speaks of, how many an emulated block with a defect fails.
+Told tell(const BlockLaw& law, const std::string& policy, const std::string& numbers, BlockDefect defect,
+          const std::string& weights, int problems) {
+  Told told;
+  for (int n = 1; n <= problems; ++n) {
+    mha::Contract contract = mha::contract_from_json(nlohmann::json::parse(numbers), mha::policy_from_text(policy));
+    contract.attention.deterministic = Deterministic::rerun;
+    mha::Problem problem = mha::problem_from_text("l=5 m=8 e=32 heads=4 kv_heads=4 head_dim=8 weights=" + weights);
+    problem.dtype = contract.attention.policy[Stage::storage];
+    problem.seed = static_cast<std::uint64_t>(n);
+    if (weights == "selection") problem.scale = 256;
+    const mha::Inputs inputs = mha::materialise(problem);
+    BlockVariant variant = emulator::draw_block_variant(contract, problem, problem.seed);
+    variant.defect = defect;
+    variant.in.order = variant.out.order =
+        static_cast<emulator::SumOrder>(n % 4);  // not by the values that laws change
+    const BlockTrial trial{contract, inputs, [&](const mha::Call& call) { emulator::run(call, contract, variant); }};
+    const Verdict verdict = properties::check(law, trial);
+    if (verdict.kind == VerdictKind::skip || verdict.kind == VerdictKind::vacuous) continue;
+    ++told.asked;
+    told.failed += verdict.kind == VerdictKind::fail;
+  }
+  return told;
+}
+
+constexpr const char* plain = R"({"lse_merge":"none"})";
+
+TEST(MhaLaws, OfStructureSeeStructure) {
+  for (const char* policy : {"f32", "f16", "bf16"}) {
+    for (const char* law : {"block-lone-head", "block-value-sign", "block-score-sign", "block-repeat"})
+      EXPECT_EQ(tell(law_named(law), policy, plain, BlockDefect::none, "dense", 20).share(), 0) << law << ' ' << policy;
+    EXPECT_EQ(tell(law_named("block-head-permutation"), policy, plain, BlockDefect::none, "cancelling", 20).share(), 0)
+        << policy;
+    EXPECT_GE(tell(law_named("block-lone-head"), policy, plain, BlockDefect::no_transpose, "dense", 20).share(), 90)
+        << policy;
+    EXPECT_GE(tell(law_named("block-lone-head"), policy, plain, BlockDefect::order_interleaved, "dense", 20).share(),
+              90)
+        << policy;
+    EXPECT_GE(tell(law_named("block-value-sign"), policy, plain, BlockDefect::no_transpose, "dense", 20).share(), 90)
+        << policy;
+    EXPECT_GE(tell(law_named("block-value-sign"), policy, plain, BlockDefect::order_swapped, "dense", 20).share(), 90)
+        << policy;
+    EXPECT_GE(tell(law_named("block-score-sign"), policy, plain, BlockDefect::order_interleaved, "dense", 20).share(),
+              90)
+        << policy;
+    EXPECT_GE(
+        tell(law_named("block-head-permutation"), policy, plain, BlockDefect::no_transpose, "cancelling", 20).share(),
+        90)
+        << policy;
+  }
+  EXPECT_EQ(tell(law_named("block-value-power"), "f32", plain, BlockDefect::none, "dense", 20).share(), 0);
+  EXPECT_GE(tell(law_named("block-value-power"), "f32", plain, BlockDefect::no_transpose, "dense", 20).share(), 90);
+}
+
+TEST(MhaLaws, ExactProbesKnowEveryBit) {
+  for (const char* policy : {"f32", "f16", "bf16"})
+    for (const char* numbers :
+         {plain,
+          R"({"lse_merge":"none","projections":["rounded","unrounded","separate"],"heads":["rounded","unrounded"]})"})
+      for (const char* probe : {"uniform", "selection"}) {
+        const BlockLaw& law = law_named("block-" + std::string(probe));
+        const Told right = tell(law, policy, numbers, BlockDefect::none, probe, 120);
+        EXPECT_EQ(right.failed, 0) << policy << ' ' << probe << ' ' << numbers;
+        EXPECT_GE(right.asked, 100) << policy << ' ' << probe;
+      }
+  std::printf("%% of problems: policy probe | k<->v b_q b_v b_out heads gemm-16 out-gemm-16\n");
+  for (const char* policy : {"f32", "f16", "bf16"})
+    for (const char* probe : {"uniform", "selection"}) {
+      std::printf("%s %s |", policy, probe);
+      for (const BlockDefect defect :
+           {BlockDefect::order_swapped, BlockDefect::no_b_q, BlockDefect::no_b_v, BlockDefect::no_b_out,
+            BlockDefect::no_transpose, BlockDefect::gemm_16, BlockDefect::gemm_out_16}) {
+        const Told told = tell(law_named("block-" + std::string(probe)), policy, plain, defect, probe, 60);
+        std::printf(" %.0f", told.share());
+        if (defect == BlockDefect::no_b_q && std::string(probe) == "uniform") continue;  // it is 0
+        if (defect == BlockDefect::gemm_out_16) continue;
+        EXPECT_GE(told.share(), 90) << policy << ' ' << probe << ' ' << static_cast<int>(defect);
+      }
+      std::printf("\n");
+    }
+}
+
+TEST(MhaLaws, SayWhyTheyDoNotApply) {
+  const mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
+  const mha::Inputs inputs = mha::materialise(mha::problem_from_text("l=2 m=2 e=4 heads=1 kv_heads=1 head_dim=4"));
+  const BlockTrial trial{contract, inputs, [](const mha::Call&) { FAIL() << "the block was asked"; }};
+  for (const BlockLaw& law : properties::block_laws()) {
+    if (law.kind == properties::Kind::bound) continue;
+    const Verdict verdict = properties::check(law, trial);
+    EXPECT_EQ(verdict.kind, VerdictKind::skip) << law.name;
+    EXPECT_FALSE(verdict.reason.empty()) << law.name;
+  }
+}
+
+}  // namespace
+}  // namespace attest
