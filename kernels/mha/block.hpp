@@ -1,4 +1,5 @@
 #pragma once
+#define EIGEN_DONT_PARALLELIZE  // a sum has one order, however many threads there are
 #include <Eigen/Core>
 #include <algorithm>
 
