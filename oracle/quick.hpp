@@ -24,14 +24,14 @@ class Quick {
 
   // The same without results: what is known of an element whatever they are.
   void average(std::span<const RowIndex> rows);
-  // Of a row that is `bounded`: how far on either side of the mean the enclosure surely reaches, and how far it would by errors
+  // Of a row that it `knows`: how far on either side of the mean the enclosure surely reaches, and how far it would by errors
   // that each column has of its own.
   struct Reach {
     double mean, radius, apart;
   };
-  [[nodiscard]] bool bounded(Index n) const noexcept { return rows_[n].bounded && v_finite_ && v_top_ < 1e200; }
+  [[nodiscard]] bool knows(Index n) const noexcept { return rows_[n].bounded && v_finite_ && v_top_ < 1e200; }
   [[nodiscard]] Reach reach(Index n, Index column) const noexcept;
-  // Upper bounds, of a row that is `bounded`: of its errors e and d, and of |z| + e.
+  // Upper bounds, of a row that it `knows`: of its errors e and d, and of |z| + e.
   struct Most {
     double keys, e, d, z;
   };

@@ -173,7 +173,7 @@ void QuickBlock::average_heads() {
         for (Index i = first; i < std::min(call.l(), first + quick.max_rows()); ++i) some.push_back({b, h, i});
         quick.average(some);
         for (std::size_t n = 0; n < some.size(); ++n) {
-          if (!quick.bounded(static_cast<Index>(n))) continue;
+          if (!quick.knows(static_cast<Index>(n))) continue;
           const Index row = b * call.l() + some[n].i;
           known_[static_cast<std::size_t>(row * call.heads + h)] = 1;
           most_[static_cast<std::size_t>(row * call.heads + h)] = quick.most(static_cast<Index>(n));
