@@ -12,8 +12,8 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "core/field.hpp"
 #include "core/policy.hpp"
-#include "core/problem.hpp"
 #include "properties/property.hpp"
 
 namespace attest::cli {

@@ -1,8 +1,5 @@
 #pragma once
-#include <array>
 #include <string>
-#include <string_view>
-#include <utility>
 
 #include "core/npz.hpp"
 #include "core/problem.hpp"
@@ -27,9 +24,5 @@ const Captured& load_captured(const std::string& path);
 
 // The problem that takes all of it: dims and dtype, everything else at its default.
 Problem problem_of(const Captured& captured);
-
-// Dimensions of a problem, and the field that says where it begins in the captured arrays.
-inline constexpr auto captured_origins = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"b", "b0"}, {"hq", "hq0"}, {"hkv", "hkv0"}, {"lq", "lq0"}, {"lk", "lk0"}, {"d", "d0"}, {"dv", "dv0"}});
 
 }  // namespace attest

@@ -8,6 +8,7 @@
 #include "core/captured.hpp"
 #include "core/edit.hpp"
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest {
 namespace {
@@ -65,11 +66,11 @@ void check_edits(const Problem& problem) {
 void check_captured(const Problem& problem) {
   if (problem.amplitude != 1) reject("captured activations have no amplitude: values=file:PATH stands alone");
   const Problem whole = problem_of(load_captured(problem.values_file));
-  for (const auto& [dimension, origin] : captured_origins) {
-    const Field& field = *find_field(dimension);
-    const Index first = find_field(origin)->get(problem), count = field.get(problem), there = field.get(whole);
+  for (const Field& field : fields()) {
+    if (field.origin.empty()) continue;
+    const Index first = find_field(field.origin)->get(problem), count = field.get(problem), there = field.get(whole);
     if (first + count > there)
-      reject(std::string(dimension) + "=" + std::to_string(count) + " from " + std::string(origin) + "=" +
+      reject(std::string(field.name) + "=" + std::to_string(count) + " from " + std::string(field.origin) + "=" +
              std::to_string(first) + " passes the " + std::to_string(there) + " that " + problem.values_file +
              " holds");
   }

@@ -35,6 +35,11 @@ enum class Layout : std::uint8_t {
 };
 inline constexpr std::size_t layout_count = 11;
 constexpr bool broadcasts(Layout layout) noexcept { return layout >= Layout::broadcast_batch; }
+// Whether some row begins off the boundaries that rows of a contiguous tensor keep.
+constexpr bool off_boundary(Layout layout) noexcept {
+  return layout == Layout::padded_rows || layout == Layout::odd_base || layout == Layout::transposed ||
+         layout == Layout::slice;
+}
 
 // Which keys `keep` opens. Drawn per logical coordinate, so that a slice of a mask is a mask.
 enum class Keep : std::uint8_t {
@@ -68,11 +73,16 @@ enum class Bias : std::uint8_t {
 };
 inline constexpr std::size_t bias_count = 11;
 
-// The bias in q's dtype or in one of its own.
 // Whether it may exclude a key: an element of it may be -inf.
 constexpr bool may_exclude(Bias bias) noexcept {
   return bias == Bias::minus_inf || bias == Bias::padding || bias == Bias::empty_inf;
 }
+// Whether it closes keys, or all but closes them.
+constexpr bool closes_keys(Bias bias) noexcept {
+  return may_exclude(bias) || bias == Bias::lowest || bias == Bias::minus_1e4 || bias == Bias::empty_lowest;
+}
+
+// The bias in q's dtype or in one of its own.
 enum class BiasType : std::uint8_t { same, f32, f16, bf16, f64 };
 inline constexpr std::size_t bias_type_count = 5;
 
@@ -170,34 +180,10 @@ struct Problem {
   [[nodiscard]] Format bias_format() const noexcept;
 };
 
-// ---- the field table: text, JSON, generators, shrinker and reports are views of it -------------------------------------
-
-enum class FieldKind : std::uint8_t { integer, label, flag, real, seed };
-
-struct Field {
-  std::string_view name;
-  FieldKind kind;
-  bool always_printed;
-  Index lo, hi;                              // integers and labels (index into labels); reals use lo, hi loosely
-  Index simplest;                            // what the shrinker aims for
-  std::span<const Index> edges;              // values at which kernels tend to break
-  std::span<const std::string_view> labels;  // of a label field
-  Index (*get)(const Problem&);              // integer, label, flag, seed (bit pattern)
-  void (*set)(Problem&, Index);
-  std::optional<double> (*get_real)(const Problem&);
-  void (*set_real)(Problem&, std::optional<double>);
-  std::string_view joined_to;  // printed behind that field's value after a colon
-  std::string_view doc;
-};
-
 // Whether the keys of a row depend on its place.
 inline bool has_diagonal(const Problem& p) noexcept { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
 // Whether it matters where a key stands.
 inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.lengths != Lengths::none; }
-
-// In print order.
-std::span<const Field> fields() noexcept;
-const Field* find_field(std::string_view name) noexcept;
 
 // One line of key=value; fields at their default are left out, but for dims, dtype, values and seed. Forms are form.NAME=VALUE.
 std::string to_text(const Problem& problem);

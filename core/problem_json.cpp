@@ -9,6 +9,7 @@
 
 #include "core/edit.hpp"
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest {
 namespace {

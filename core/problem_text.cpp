@@ -9,10 +9,10 @@
 #include "core/captured.hpp"
 #include "core/edit.hpp"
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest {
 namespace {
-
 
 std::optional<Index> parse_integer(std::string_view text) {
   Index value = 0;
@@ -106,13 +106,12 @@ void parse_value(Problem& problem, const Field& field, std::string_view value) {
 void take_captured_defaults(Problem& problem, const std::set<std::string_view>& given) {
   const Captured& captured = load_captured(problem.values_file);
   const Problem whole = problem_of(captured);
-  for (const auto& [dimension, origin] : captured_origins) {
-    const Field& field = *find_field(dimension);
-    if (given.contains(dimension)) continue;
-    const Index first = find_field(origin)->get(problem), there = field.get(whole);
+  for (const Field& field : fields()) {
+    if (field.origin.empty() || given.contains(field.name)) continue;
+    const Index first = find_field(field.origin)->get(problem), there = field.get(whole);
     if (first > 0 && first >= there)
-      throw usage_error(fmt::format("{}={} leaves nothing of the {} that {} holds along {}", origin, first, there,
-                                    problem.values_file, dimension));
+      throw usage_error(fmt::format("{}={} leaves nothing of the {} that {} holds along {}", field.origin, first, there,
+                                    problem.values_file, field.name));
     field.set(problem, there - first);
   }
   if (!given.contains("dtype")) problem.dtype = whole.dtype;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest {
 
@@ -10,7 +11,8 @@ Supports Supports::everything() {
   Supports all;
   all.bias_types.fill(true);
   all.far = true;
-  for (DimRange* dim : {&all.b, &all.hq, &all.hkv, &all.lq, &all.lk, &all.d, &all.dv}) dim->min = 0;
+  for (const Field& field : fields())
+    if (field.extent) (all.*field.extent).min = 0;
   return all;
 }
 

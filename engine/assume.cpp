@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest::engine {
 
@@ -36,13 +37,6 @@ bool is_comparison(std::string_view op) {
   return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
 }
 
-double value_of(const Field& field, const Problem& problem) {
-  if (field.name == "scale") return problem.effective_scale();
-  if (field.kind == FieldKind::real) return field.get_real(problem).value_or(0);
-  if (field.kind == FieldKind::seed) return static_cast<double>(problem.seed);
-  return static_cast<double>(field.get(problem));
-}
-
 // Of a form that the problem does not choose and no offer is known of, no value is in effect.
 bool has_value(const FormChoice& form, const Problem& problem, std::span<const FormOffer> offers) {
   const auto chosen = std::ranges::find(problem.forms, form.name, &FormChoice::name);
@@ -57,7 +51,7 @@ double evaluate(const Node& node, const Problem& problem, std::span<const FormOf
     case Node::Kind::label:
       return node.number;
     case Node::Kind::field:
-      return value_of(*node.field, problem);
+      return number_of(*node.field, problem);
     case Node::Kind::form:
       return has_value(node.form, problem, offers) == (node.text == "==") ? 1 : 0;
     case Node::Kind::negate:

@@ -1,6 +1,12 @@
 #include "engine/bucket.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
 #include <vector>
+
+#include "core/field.hpp"
 
 namespace attest::engine {
 namespace {
@@ -18,74 +24,30 @@ std::string formats_of(const Policy& policy, const Problem& problem) {
   return text;
 }
 
-// Gaps and order of memory matter as one thing, a broadcast as another, a base off its boundary as a third.
-std::string_view layout_class(Layout layout) {
-  if (layout == Layout::bhsd) return {};
-  if (layout == Layout::odd_base) return "unaligned-";
-  return broadcasts(layout) ? "broadcast-" : "strided-";
-}
-
-void add_layout(std::vector<std::string>& parts, Layout layout, std::string_view tensor) {
-  if (const std::string_view kind = layout_class(layout); !kind.empty())
-    parts.push_back(std::string(kind) + std::string(tensor));
-}
-
-// What becomes of a product before masks come, where kernels take a way of their own.
-void add_score(std::vector<std::string>& parts, const Problem& p) {
-  const double scale = p.effective_scale();
-  if (scale == 0) parts.emplace_back("scale=0");
-  if (scale < 0) parts.emplace_back("scale<0");
-  if (p.softcap != 0) parts.emplace_back("softcap");
+// The words that the fields of some groups have for their values, in the order of their places.
+std::vector<std::string> words(const Problem& p, std::initializer_list<FieldGroup> groups) {
+  std::vector<const Field*> rows;
+  for (const Field& field : fields())
+    if (field.word && (!field.used || field.used(p)) && std::ranges::count(groups, field.group) != 0)
+      rows.push_back(&field);
+  std::ranges::sort(rows, {}, &Field::word_place);
+  std::vector<std::string> parts;
+  for (const Field* field : rows)
+    if (std::string word = field->word(*field, p); !word.empty()) parts.push_back(std::move(word));
+  return parts;
 }
 
 std::vector<std::string> predicates(const Problem& p) {
   std::vector<std::string> parts;
-  const auto add = [&](bool holds, const char* text) {
-    if (holds) parts.emplace_back(text);
-  };
-  add(p.b == 0 || p.hq == 0 || p.lq == 0 || p.lk == 0 || p.d == 0 || p.dv == 0, "empty");
-  add(p.b > 1, "batch");
-  add(p.hkv > 0 && p.hq > p.hkv, "grouped");
-  add(p.hkv > 1, "heads");
-  add(p.lq > 1 && p.lk > 1 && p.lq != p.lk, p.lq < p.lk ? "lq<lk" : "lq>lk");
-  add(p.lk > 8, "long");  // keys beyond what a value-dependent failure needs
-  add_score(parts, p);
-  add(p.lse != LseOutput::none, "lse");
-  add(p.threads > 1, "threads");
-  add_layout(parts, p.q_layout, "q");
-  add_layout(parts, p.k_layout, "k");
-  add_layout(parts, p.v_layout, "v");
-  add_layout(parts, p.out_layout, "out");
-  if (p.keep != Keep::none || p.bias != Bias::none) add_layout(parts, p.mask_layout, "mask");
+  if (std::ranges::any_of(fields(), [&](const Field& field) { return field.extent && field.get(p) == 0; }))
+    parts.emplace_back("empty");
+  std::ranges::move(words(p, {FieldGroup::shape, FieldGroup::scaling, FieldGroup::outputs, FieldGroup::layouts}),
+                    std::back_inserter(parts));
   for (const FormChoice& form : p.forms) parts.push_back(form.name + "=" + form.value);
   return parts;
 }
 
-std::vector<std::string> masks(const Problem& p) {
-  std::vector<std::string> parts;
-  if (p.causal) parts.emplace_back(p.align == Align::top_left ? "causal" : "causal-br");
-  if (p.window_left >= 0 || p.window_right >= 0) parts.emplace_back("window");
-  if (p.keep != Keep::none) parts.emplace_back("keep");
-  switch (p.bias) {
-    case Bias::none:
-      break;
-    case Bias::minus_inf:
-    case Bias::padding:
-    case Bias::empty_inf:
-      parts.emplace_back("bias-inf");
-      break;
-    case Bias::lowest:
-    case Bias::empty_lowest:
-    case Bias::minus_1e4:
-      parts.emplace_back("bias-low");
-      break;
-    default:
-      parts.emplace_back("bias");
-      break;
-  }
-  if (p.lengths != Lengths::none) parts.emplace_back("lengths");
-  return parts;
-}
+std::vector<std::string> masks(const Problem& p) { return words(p, {FieldGroup::masks}); }
 
 // One of 0, 1, small, tile, long: enough to tell decode from prefill.
 char size_class(Index n) {
@@ -113,9 +75,8 @@ std::string signature_of(const FailureKey& key, const Problem& p) {
   for (const Index n : {p.b, p.hkv, p.lq, p.lk}) shape += size_class(n);
   if (p.hq != p.hkv) shape += 'g';
   for (const FormChoice& form : p.forms) shape += "," + form.name + "=" + form.value;
-  std::vector<std::string> score;
-  add_score(score, p);
-  return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p) + ":" + join(score);
+  return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p) + ":" +
+         join(words(p, {FieldGroup::scaling}));
 }
 
 std::string portable_subject(std::string_view subject) {

@@ -10,6 +10,7 @@
 
 #include "core/contract_numbers.hpp"
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest::engine {
 namespace {
@@ -85,20 +86,23 @@ void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s)
   const auto nothing = [&](std::string_view what) {
     return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
   };
-  const std::pair<const DimRange*, std::string_view> dims[] = {
-      {&s.b, "b"}, {&s.hq, "hq"}, {&s.hkv, "hkv"}, {&s.lq, "lq"}, {&s.lk, "lk"}, {&s.d, "d"}, {&s.dv, "dv"}};
-  for (const auto& [dim, what] : dims)
-    if ((dim->min + dim->multiple - 1) / dim->multiple * dim->multiple > dim->max)
-      throw nothing(fmt::format("there is no {} that both take", what));
+  for (const Field& field : fields()) {
+    if (!field.extent) continue;
+    const DimRange& dim = s.*field.extent;
+    if ((dim.min + dim.multiple - 1) / dim.multiple * dim.multiple > dim.max)
+      throw nothing(fmt::format("there is no {} that both take", field.name));
+  }
 }
 
 }  // namespace
 
 Supports common(const Supports& a, const Supports& b) {
   Supports s = a;
-  for (bool Supports::*flag :
-       {&Supports::causal, &Supports::top_left, &Supports::bottom_right, &Supports::gqa, &Supports::bias,
-        &Supports::keep, &Supports::kv_lengths, &Supports::window, &Supports::softcap, &Supports::lse, &Supports::far})
+  for (const Field& field : fields()) {
+    if (field.offered) s.*field.offered = a.*field.offered && b.*field.offered;
+    if (field.extent) s.*field.extent = common(a.*field.extent, b.*field.extent);
+  }
+  for (bool Supports::*flag : {&Supports::top_left, &Supports::bottom_right, &Supports::gqa, &Supports::far})
     s.*flag = a.*flag && b.*flag;
   for (std::size_t type = 0; type < bias_type_count; ++type)
     s.bias_types[type] = a.bias_types[type] && b.bias_types[type];
@@ -106,9 +110,6 @@ Supports common(const Supports& a, const Supports& b) {
   s.scale = std::max(a.scale, b.scale);  // in the order of what they take, the most first
   s.strides = std::max(a.strides, b.strides);
   s.alignment = std::lcm(std::max<Index>(a.alignment, 1), std::max<Index>(b.alignment, 1));
-  for (DimRange Supports::*dim :
-       {&Supports::b, &Supports::hq, &Supports::hkv, &Supports::lq, &Supports::lk, &Supports::d, &Supports::dv})
-    s.*dim = common(a.*dim, b.*dim);
   s.dv_equals_d = a.dv_equals_d || b.dv_equals_d;
   std::erase_if(s.stages, [&](const std::string& stage) { return std::ranges::count(b.stages, stage) == 0; });
   std::erase_if(s.forms, [&](const FormOffer& offer) { return std::ranges::count(b.forms, offer) == 0; });

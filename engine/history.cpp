@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 
 namespace attest::engine {
 namespace {
@@ -64,8 +65,7 @@ Problem moved_along(const Problem& call, const Problem& from, const Problem& to)
   Problem moved = call;
   for (const Field& field : fields()) {
     if (same_value(field, from, to) || !same_value(field, call, from)) continue;
-    field.set(moved, field.get(to));
-    field.set_real(moved, field.get_real(to));
+    copy_field(field, to, moved);
   }
   try {
     validate(moved);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "core/field.hpp"
 #include "core/inputs.hpp"
 #include "properties/layout_choice.hpp"
 
@@ -13,26 +14,20 @@ namespace {
 
 using Kind = Trait::Kind;
 
-Trait field(std::string_view name) {
-  const Field* field = find_field(name);
-  Trait trait{std::string(name), Kind::number, field->labels, static_cast<double>(field->simplest), {}};
-  switch (field->kind) {
-    case FieldKind::label:
-      trait.kind = Kind::label;
-      break;
-    case FieldKind::flag:
-      trait.kind = Kind::flag;
-      break;
-    default:
-      break;
-  }
-  if (name == "scale")
-    trait.get = [](const Looked& at) { return at.problem.effective_scale(); };
-  else if (field->kind == FieldKind::real)
-    trait.get = [field](const Looked& at) { return field->get_real(at.problem).value_or(0); };
-  else
-    trait.get = [field](const Looked& at) { return static_cast<double>(field->get(at.problem)); };
-  return trait;
+Trait of_field(const Field& field) {
+  const Kind kind = field.kind == FieldKind::label  ? Kind::label
+                    : field.kind == FieldKind::flag ? Kind::flag
+                                                    : Kind::number;
+  return {std::string(field.name), kind, field.labels, static_cast<double>(field.simplest),
+          [&field](const Looked& at) { return number_of(field, at.problem); }};
+}
+
+std::vector<const Field*> fields_by_merit() {
+  std::vector<const Field*> rows;
+  for (const Field& field : fields())
+    if (field.trait != 0) rows.push_back(&field);
+  std::ranges::sort(rows, {}, &Field::trait);
+  return rows;
 }
 
 template <class Get>
@@ -105,12 +100,7 @@ Trait row_bytes(std::string name) {
 
 std::vector<Trait> make() {
   std::vector<Trait> all;
-  for (const char* name :
-       {"causal",       "scale",  "dtype",     "softcap",  "keep",     "bias",     "lengths",    "window_left",
-        "window_right", "lse",    "threads",   "lk",       "lq",       "d",        "dv",         "b",
-        "hq",           "hkv",    "align",     "q_layout", "k_layout", "v_layout", "out_layout", "mask_layout",
-        "bias_type",    "values", "amplitude", "q_form",   "k_form",   "v_form"})
-    all.push_back(field(name));
+  for (const Field* field : fields_by_merit()) all.push_back(of_field(*field));
   all.push_back(flag("scale_given", [](const Problem& p) { return p.scale.has_value(); }));
   all.push_back(number("group", 1, [](const Problem& p) { return p.hkv > 0 ? p.hq / p.hkv : 1; }));
   all.push_back(flag("lq<lk", [](const Problem& p) { return p.lq < p.lk; }));
@@ -161,7 +151,7 @@ std::vector<Trait> make() {
   all.push_back(row_bytes<&Problem::dv>("dv_bytes%16"));
   add_remainders<&Problem::lk>(all, "lk", {2, 4, 8, 16, 32, 64});
   add_remainders<&Problem::lq>(all, "lq", {2, 4, 8, 16, 32, 64});
-  Trait other = field("q_layout");
+  Trait other = of_field(field_of<&Problem::q_layout>());
   other.name = "other_layout";
   other.get = [](const Looked& at) { return static_cast<double>(properties::other_layout(at.problem, at.supports)); };
   all.push_back(std::move(other));

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/field.hpp"
 #include "fuzz/target.hpp"
 
 using namespace attest;

@@ -102,8 +102,8 @@ class FormCounter {
   FieldCount count_;
 };
 
-// Drawn fields: origins belong to the shrinker, a seed has no regions.
-bool is_drawn(const Field& field) { return field.kind != FieldKind::seed && !field.name.ends_with('0'); }
+// Origins belong to the shrinker, a seed has no regions.
+bool is_counted(const Field& field) { return field.kind != FieldKind::seed && field.group != FieldGroup::origin; }
 
 }  // namespace
 
@@ -130,7 +130,7 @@ Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count) {
   coverage.problems = count;
   std::vector<FieldCounter> counters;
   for (const Field& field : fields())
-    if (is_drawn(field)) counters.emplace_back(field);
+    if (is_counted(field)) counters.emplace_back(field);
   std::vector<FormCounter> forms(domain.supports().forms.begin(), domain.supports().forms.end());
   for (const Crossing& crossing : crossings()) {
     const std::size_t rows = crossing.rows.size(), columns = crossing.columns.size();

@@ -1,7 +1,6 @@
 #include "generators/domain.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -12,56 +11,9 @@
 namespace attest {
 namespace {
 
-struct NamedRange {
-  std::string_view name;
-  Range Domain::Fields::*range;
-};
-using Fields = Domain::Fields;
-
-// The fields that are drawn within a range; the others (scale, softcap, amplitude, seed, rows) have
-// generators of their own, and origins and edits belong to the shrinker.
-constexpr auto drawn_fields = std::to_array<NamedRange>({
-    {"b", &Fields::b},
-    {"hq", &Fields::hq},
-    {"hkv", &Fields::hkv},
-    {"lq", &Fields::lq},
-    {"lk", &Fields::lk},
-    {"d", &Fields::d},
-    {"dv", &Fields::dv},
-    {"causal", &Fields::causal},
-    {"align", &Fields::align},
-    {"window_left", &Fields::window_left},
-    {"window_right", &Fields::window_right},
-    {"keep", &Fields::keep},
-    {"keep_axes", &Fields::keep_axes},
-    {"bias", &Fields::bias},
-    {"bias_axes", &Fields::bias_axes},
-    {"bias_type", &Fields::bias_type},
-    {"mask_layout", &Fields::mask_layout},
-    {"lengths", &Fields::lengths},
-    {"q_layout", &Fields::q_layout},
-    {"k_layout", &Fields::k_layout},
-    {"v_layout", &Fields::v_layout},
-    {"out_layout", &Fields::out_layout},
-    {"lse", &Fields::lse},
-    {"threads", &Fields::threads},
-    {"values", &Fields::values},
-    {"q_form", &Fields::q_form},
-    {"k_form", &Fields::k_form},
-    {"v_form", &Fields::v_form},
-});
-
-const NamedRange* find_drawn(std::string_view name) noexcept {
-  const auto found = std::find_if(drawn_fields.begin(), drawn_fields.end(),
-                                  [&](const NamedRange& field) { return field.name == name; });
-  return found == drawn_fields.end() ? nullptr : &*found;
-}
-
 Range only(Index value) { return {value, value}; }
 
 Range range_of(DimRange dim) { return {dim.min, dim.max, std::max<Index>(dim.multiple, 1)}; }
-
-Index index_of(Layout layout) { return static_cast<Index>(layout); }
 
 }  // namespace
 
@@ -72,42 +24,38 @@ Range intersect(Range a, Range b) noexcept {
 }
 
 Domain::Domain(const Supports& supports, std::vector<Format> dtypes)
-    : supports_(supports), dtypes_(std::move(dtypes)), forms_(supports.forms) {
-  for (const NamedRange& field : drawn_fields) {
-    const Field& row = *find_field(field.name);
-    fields_.*field.range = {row.lo, row.hi};
+    : supports_(supports), dtypes_(std::move(dtypes)), ranges_(fields().size()), forms_(supports.forms) {
+  for (const Field& field : fields()) {
+    if (!field.drawn) continue;
+    Range& range = of(field) = {field.lo, field.hi};
+    if (!field.labels.empty()) range.hi = std::ssize(field.weights) - 1;
+    if (field.extent) range = intersect(range, range_of(supports.*field.extent));
+    if (field.offered && !(supports.*field.offered)) range = only(field.simplest);
   }
-  Fields& f = fields_;
-  const std::pair<Range Fields::*, DimRange> dims[] = {
-      {&Fields::b, supports.b},   {&Fields::hq, supports.hq}, {&Fields::hkv, supports.hkv}, {&Fields::lq, supports.lq},
-      {&Fields::lk, supports.lk}, {&Fields::d, supports.d},   {&Fields::dv, supports.dv}};
-  for (const auto& [field, dim] : dims) f.*field = intersect(f.*field, range_of(dim));
-
-  if (!supports.top_left) f.align = only(1);
-  if (!supports.bottom_right) f.align = only(0);
-  const bool diagonal = supports.top_left || supports.bottom_right;
-  if (!supports.causal || !diagonal) f.causal = only(0);
-  if (!supports.window || !diagonal) f.window_left = f.window_right = only(-1);
-  if (!supports.keep) f.keep = only(0);
-  if (!supports.bias || std::ranges::find(supports.bias_types, true) == supports.bias_types.end()) f.bias = only(0);
-  if (!supports.kv_lengths) f.lengths = only(0);
-  if (!supports.lse) f.lse = only(0);
-
-  f.values.hi = static_cast<Index>(values_count) - 1;  // captured activations are given, not drawn
+  if (!supports.top_left) of<&Problem::align>() = only(1);
+  if (!supports.bottom_right) of<&Problem::align>() = only(0);
+  if (!supports.top_left && !supports.bottom_right) {
+    of<&Problem::causal>() = only(0);
+    of<&Problem::window_left>() = of<&Problem::window_right>() = only(-1);
+  }
+  if (std::ranges::find(supports.bias_types, true) == supports.bias_types.end()) of<&Problem::bias>() = only(0);
+  Range &keep_axes = of<&Problem::keep_axes>(), &bias_axes = of<&Problem::bias_axes>();
   // A mask that varies along every axis is the only contiguous one.
-  if (supports.strides == Supports::Strides::contiguous) f.keep_axes = f.bias_axes = only(15);
-  if (supports.strides == Supports::Strides::last_dim_contiguous) f.keep_axes = f.bias_axes = {8, 15};
-  // Masks broadcast by their axes, and elements of out must not share memory.
-  f.mask_layout.hi = f.out_layout.hi = index_of(Layout::broadcast_batch) - 1;
+  if (supports.strides == Supports::Strides::contiguous) keep_axes = bias_axes = only(15);
+  if (supports.strides == Supports::Strides::last_dim_contiguous) keep_axes = bias_axes = {8, 15};
   settle();
 }
 
-bool Domain::narrows(std::string_view field) noexcept { return find_drawn(field) != nullptr; }
+bool Domain::narrows(std::string_view field) noexcept {
+  const Field* const found = find_field(field);
+  return found && found->drawn;
+}
 
 void Domain::narrow(std::string_view field, Index lo, Index hi) {
-  const NamedRange* const found = find_drawn(field);
-  if (!found) throw usage_error("field " + std::string(field) + " has no range to narrow: state it as a predicate");
-  fields_.*found->range = intersect(fields_.*found->range, {lo, hi});
+  if (!narrows(field))
+    throw usage_error("field " + std::string(field) + " has no range to narrow: state it as a predicate");
+  Range& range = of(*find_field(field));
+  range = intersect(range, {lo, hi});
   settle();
 }
 
@@ -155,7 +103,8 @@ bool Domain::allows(Layout layout, Format dtype) const {
 
 bool Domain::offers(BiasType type, Format dtype) const {
   const auto taken = [&](BiasType bias) {
-    return supports_.bias_types[static_cast<std::size_t>(bias)] && fields_.bias_type.contains(static_cast<Index>(bias));
+    return supports_.bias_types[static_cast<std::size_t>(bias)] &&
+           range<&Problem::bias_type>().contains(static_cast<Index>(bias));
   };
   Problem problem;
   problem.dtype = dtype;
@@ -170,15 +119,15 @@ Range Domain::width(Range range, Format dtype) const {
 
 // Makes the ranges of fields that depend on each other agree, so that each can be drawn in turn.
 void Domain::settle() {
-  Fields& f = fields_;
-  if (supports_.dv_equals_d) f.d = f.dv = intersect(f.d, f.dv);
+  Range &hq = of<&Problem::hq>(), &hkv = of<&Problem::hkv>(), &d = of<&Problem::d>(), &dv = of<&Problem::dv>();
+  if (supports_.dv_equals_d) d = dv = intersect(d, dv);
   if (!supports_.gqa) {
-    f.hq = f.hkv = intersect(f.hq, f.hkv);
-  } else if (f.hkv.hi >= f.hq.hi) {  // hkv = hq is always there to take
-    f.hq = intersect(f.hq, {f.hkv.lo, f.hq.hi, f.hkv.multiple});
+    hq = hkv = intersect(hq, hkv);
+  } else if (hkv.hi >= hq.hi) {  // hkv = hq is always there to take
+    hq = intersect(hq, {hkv.lo, hq.hi, hkv.multiple});
   } else {  // the smallest hkv divides; of none at all there are no queries
-    const Index step = f.hkv.multiple, least = (std::max<Index>(f.hkv.lo, 1) + step - 1) / step * step;
-    f.hq = intersect(f.hq, least > f.hkv.hi ? only(0) : Range{f.hkv.lo, f.hq.hi, least});
+    const Index step = hkv.multiple, least = (std::max<Index>(hkv.lo, 1) + step - 1) / step * step;
+    hq = intersect(hq, least > hkv.hi ? only(0) : Range{hkv.lo, hq.hi, least});
   }
   check();
 }
@@ -188,34 +137,28 @@ void Domain::check() const {
   const auto require = [](bool some, std::string_view field) {
     if (!some) throw usage_error("the domain holds no problem: nothing is left of " + std::string(field));
   };
-  for (const NamedRange& field : drawn_fields) require(!(fields_.*field.range).empty(), field.name);
-  const std::pair<Range, std::string_view> layouts[] = {{fields_.q_layout, "q_layout"},
-                                                        {fields_.k_layout, "k_layout"},
-                                                        {fields_.v_layout, "v_layout"},
-                                                        {fields_.out_layout, "out_layout"},
-                                                        {fields_.mask_layout, "mask_layout"}};
+  for (const Field& field : fields())
+    if (field.drawn) require(!range(field).empty(), field.name);
   for (const Format dtype : dtypes_) {
-    require(!width(fields_.d, dtype).empty(), "d");
-    require(!width(fields_.dv, dtype).empty(), "dv");
-    bool some_bias = fields_.bias.hi == 0;
-    for (Index type = fields_.bias_type.lo; type <= fields_.bias_type.hi; ++type)
+    require(!width(range<&Problem::d>(), dtype).empty(), "d");
+    require(!width(range<&Problem::dv>(), dtype).empty(), "dv");
+    bool some_bias = range<&Problem::bias>().hi == 0;
+    const Range types = range<&Problem::bias_type>();
+    for (Index type = types.lo; type <= types.hi; ++type)
       some_bias = some_bias || offers(static_cast<BiasType>(type), dtype);
     require(some_bias, "bias_type");
-    for (const auto& [range, field] : layouts) {
+    for (const Field& field : fields()) {
+      if (field.group != FieldGroup::layouts) continue;
       bool some = false;
-      for (Index layout = range.lo; layout <= range.hi; ++layout)
+      for (Index layout = range(field).lo; layout <= range(field).hi; ++layout)
         some = some || allows(static_cast<Layout>(layout), dtype);
-      require(some, field);
+      require(some, field.name);
     }
   }
-  const auto least = [](Range range) { return std::max<Index>(range.lo, 1); };
   Problem smallest;
-  smallest.b = least(fields_.b);
-  smallest.hq = smallest.hkv = least(fields_.hq);
-  smallest.lq = least(fields_.lq);
-  smallest.lk = least(fields_.lk);
-  smallest.d = least(fields_.d);
-  smallest.dv = least(fields_.dv);
+  for (const Field& field : fields())
+    if (field.extent) field.set(smallest, std::max<Index>(range(field).lo, 1));
+  smallest.hkv = smallest.hq;
   validate(smallest);
 }
 

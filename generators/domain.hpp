@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/problem.hpp"
+#include "core/field.hpp"
 #include "core/subject.hpp"
 
 namespace attest {
@@ -49,15 +49,12 @@ class Domain {
   void assume(std::function<bool(const Problem&)> predicate);
   [[nodiscard]] bool accepts(const Problem& problem) const;
 
-  // What each field may be. Dimensions include 0 only where the subject's smallest is 0.
-  struct Fields {
-    Range b, hq, hkv, lq, lk, d, dv;
-    Range causal, align, window_left, window_right;
-    Range keep, keep_axes, bias, bias_axes, bias_type, mask_layout, lengths;
-    Range q_layout, k_layout, v_layout, out_layout;
-    Range lse, threads, values, q_form, k_form, v_form;
-  };
-  [[nodiscard]] const Fields& fields() const noexcept { return fields_; }
+  // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
+  [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
+  template <auto Member>
+  [[nodiscard]] const Range& range() const noexcept {
+    return range(field_of<Member>());
+  }
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
   [[nodiscard]] const std::vector<Format>& dtypes() const noexcept { return dtypes_; }
 
@@ -72,12 +69,17 @@ class Domain {
   [[nodiscard]] Range width(Range range, Format dtype) const;
 
  private:
+  Range& of(const Field& field) noexcept { return ranges_[position(field)]; }
+  template <auto Member>
+  Range& of() noexcept {
+    return of(field_of<Member>());
+  }
   void settle();
   void check() const;
 
   Supports supports_;
   std::vector<Format> dtypes_;
-  Fields fields_;
+  std::vector<Range> ranges_;     // by the position of the field
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
   std::vector<std::function<bool(const Problem&)>> predicates_;
 };

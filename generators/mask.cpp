@@ -8,16 +8,6 @@
 namespace attest {
 namespace {
 
-// In the order of the labels: none open half sparse dense prefix suffix blocks one counted some_empty closed.
-constexpr std::array<std::uint16_t, keep_count> keep_weights{66, 2, 5, 3, 4, 5, 4, 3, 2, 3, 2, 1};
-// none zero normal alibi minus_inf lowest minus_1e4 padding empty_inf empty_lowest large.
-constexpr std::array<std::uint16_t, bias_count> bias_weights{68, 2, 8, 4, 4, 2, 3, 3, 2, 2, 2};
-// none full ragged some_zero one.
-constexpr std::array<std::uint16_t, lengths_count> length_weights{76, 4, 11, 6, 3};
-constexpr std::array<std::uint16_t, 2> causal_weights{65, 35}, align_weights{1, 1};
-// same f32 f16 bf16 f64.
-constexpr std::array<std::uint16_t, bias_type_count> bias_type_weights{4, 4, 1, 1, 1};
-
 // What masks in the field vary along: everything; batch and key (padding); query and key; batch, query and key; head,
 // query and key. Any other set of axes in a third of the problems.
 constexpr auto usual_axes = std::to_array<Index>({15, 9, 12, 13, 14});
@@ -55,44 +45,64 @@ Index draw_window(const Problem& problem, Source& source, Range allowed) {
 
 Index simplest(Range allowed, Index value) { return allowed.contains(value) ? value : allowed.lo; }
 
-void draw_windows(Problem& problem, const Domain::Fields& fields, Source& source) {
+void draw_windows(Problem& problem, const Domain& domain, Source& source) {
   const bool some = source.chance(1, 5);
   const Index sides = source.between(1, 3);
   const auto draw = [&](Range allowed, bool wanted) {
     const bool bounded = some && wanted && allowed.hi >= 0;
     return bounded ? draw_window(problem, source, {std::max<Index>(allowed.lo, 0), allowed.hi}) : simplest(allowed, -1);
   };
-  problem.window_left = draw(fields.window_left, sides & 1);
-  problem.window_right = draw(fields.window_right, sides & 2);
+  problem.window_left = draw(domain.range<&Problem::window_left>(), sides & 1);
+  problem.window_right = draw(domain.range<&Problem::window_right>(), sides & 2);
+}
+
+// Of a field that means nothing in this problem.
+template <auto Member>
+void leave_simplest(Problem& problem, const Domain& domain) {
+  const Field& field = field_of<Member>();
+  field.set(problem, simplest(domain.range(field), field.simplest));
+}
+
+// Another label than the first, which says that nothing is there.
+template <auto Member>
+void redraw(Problem& problem, const Domain& domain, Source& source) {
+  const Field& field = field_of<Member>();
+  if (field.get(problem) == 0) return;
+  const Range range = domain.range(field);
+  field.set(problem, weighted(source, field.weights, {std::max<Index>(range.lo, 1), range.hi}));
 }
 
 }  // namespace
 
 void draw_masks(Problem& problem, const Domain& domain, Source& source) {
-  const Domain::Fields& fields = domain.fields();
-  problem.causal = weighted(source, causal_weights, fields.causal) != 0;
-  draw_windows(problem, fields, source);
-  problem.align = static_cast<Align>(has_diagonal(problem) ? weighted(source, align_weights, fields.align)
-                                                           : simplest(fields.align, 0));
+  draw_field<&Problem::causal>(problem, domain, source);
+  draw_windows(problem, domain, source);
+  if (has_diagonal(problem))
+    draw_field<&Problem::align>(problem, domain, source);
+  else
+    leave_simplest<&Problem::align>(problem, domain);
 
-  problem.keep = static_cast<Keep>(weighted(source, keep_weights, fields.keep));
-  problem.keep_axes = problem.keep == Keep::none ? simplest(fields.keep_axes, 15) : draw_axes(source, fields.keep_axes);
-  problem.bias = static_cast<Bias>(weighted(source, bias_weights, fields.bias));
-  const bool biased = problem.bias != Bias::none;
-  problem.bias_axes = biased ? draw_axes(source, fields.bias_axes) : simplest(fields.bias_axes, 15);
-  const auto offered = [&](Index type) { return domain.offers(static_cast<BiasType>(type), problem.dtype); };
-  problem.bias_type = static_cast<BiasType>(biased ? weighted(source, bias_type_weights, fields.bias_type, offered)
-                                                   : simplest(fields.bias_type, 0));
-  problem.lengths = static_cast<Lengths>(weighted(source, length_weights, fields.lengths));
+  draw_field<&Problem::keep>(problem, domain, source);
+  if (problem.keep == Keep::none)
+    leave_simplest<&Problem::keep_axes>(problem, domain);
+  else
+    problem.keep_axes = draw_axes(source, domain.range<&Problem::keep_axes>());
+  draw_field<&Problem::bias>(problem, domain, source);
+  if (problem.bias == Bias::none) {
+    leave_simplest<&Problem::bias_axes>(problem, domain);
+    leave_simplest<&Problem::bias_type>(problem, domain);
+  } else {
+    const auto offered = [&](Index type) { return domain.offers(static_cast<BiasType>(type), problem.dtype); };
+    problem.bias_axes = draw_axes(source, domain.range<&Problem::bias_axes>());
+    draw_field<&Problem::bias_type>(problem, domain, source, offered);
+  }
+  draw_field<&Problem::lengths>(problem, domain, source);
 }
 
 void redraw_masks(Problem& problem, const Domain& domain, Source& source) {
-  const Domain::Fields& fields = domain.fields();
-  const auto some = [](Range range) { return Range{std::max<Index>(range.lo, 1), range.hi}; };
-  if (problem.keep != Keep::none) problem.keep = static_cast<Keep>(weighted(source, keep_weights, some(fields.keep)));
-  if (problem.bias != Bias::none) problem.bias = static_cast<Bias>(weighted(source, bias_weights, some(fields.bias)));
-  if (problem.lengths != Lengths::none)
-    problem.lengths = static_cast<Lengths>(weighted(source, length_weights, some(fields.lengths)));
+  redraw<&Problem::keep>(problem, domain, source);
+  redraw<&Problem::bias>(problem, domain, source);
+  redraw<&Problem::lengths>(problem, domain, source);
 }
 
 }  // namespace attest

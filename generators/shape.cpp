@@ -23,6 +23,12 @@ struct Dimension {
   int weight;  // its share of the work beside the others
 };
 
+template <auto Member>
+Dimension dimension(Range range) {
+  const Field& field = field_of<Member>();
+  return {Member, range, field.edges, field.share};
+}
+
 // What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
 // exponentials and no products.
 constexpr Index most_usual_work = Index{1} << 16;
@@ -64,16 +70,14 @@ Index draw_work(Source& source, Index smallest, int size) {
 class Shape {
  public:
   Shape(Problem& problem, const Domain& domain, Source& source, int size) : problem_(problem), source_(source) {
-    const Domain::Fields& fields = domain.fields();
-    const Range d = positive(domain.width(fields.d, problem.dtype)),
-                dv = positive(domain.width(fields.dv, problem.dtype)), both = intersect(d, dv);
+    const Range d = positive(domain.width(domain.range<&Problem::d>(), problem.dtype)),
+                dv = positive(domain.width(domain.range<&Problem::dv>(), problem.dtype)), both = intersect(d, dv);
     one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
-    dims_ = {{{&Problem::lk, positive(fields.lk), find_field("lk")->edges, 2},
-              {&Problem::lq, positive(fields.lq), find_field("lq")->edges, 2},
-              {&Problem::b, positive(fields.b), find_field("b")->edges, 1},
-              {&Problem::hq, positive(fields.hq), find_field("hq")->edges, 1},
-              {&Problem::d, one_width_ ? both : d, find_field("d")->edges, 3},
-              {&Problem::dv, dv, find_field("dv")->edges, 1}}};
+    dims_ = {{dimension<&Problem::lk>(positive(domain.range<&Problem::lk>())),
+              dimension<&Problem::lq>(positive(domain.range<&Problem::lq>())),
+              dimension<&Problem::b>(positive(domain.range<&Problem::b>())),
+              dimension<&Problem::hq>(positive(domain.range<&Problem::hq>())),
+              dimension<&Problem::d>(one_width_ ? both : d), dimension<&Problem::dv>(dv)}};
     for (const Dimension& dim : dims_) set(dim, dim.range.lo);
     work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of(problem), 1)), size);
   }
@@ -232,18 +236,18 @@ Index draw_key_heads(Index heads, Range allowed, Source& source) {
 }
 
 // In 1 problem of 32, one dimension of those that may be 0 is.
-void draw_empty(Problem& problem, const Domain::Fields& fields, bool one_width, Source& source) {
+void draw_empty(Problem& problem, const Domain& domain, bool one_width, Source& source) {
   std::array<Index Problem::*, 6> may{};
   Index count = 0;
   const auto offer = [&](bool allowed, Index Problem::*member) {
     if (allowed) may[static_cast<std::size_t>(count++)] = member;
   };
-  offer(fields.b.lo == 0, &Problem::b);
-  offer(fields.hq.lo == 0 && fields.hkv.lo == 0, &Problem::hq);
-  offer(fields.lq.lo == 0, &Problem::lq);
-  offer(fields.lk.lo == 0, &Problem::lk);
-  offer(fields.d.lo == 0, &Problem::d);
-  offer(fields.dv.lo == 0, &Problem::dv);
+  offer(domain.range<&Problem::b>().lo == 0, &Problem::b);
+  offer(domain.range<&Problem::hq>().lo == 0 && domain.range<&Problem::hkv>().lo == 0, &Problem::hq);
+  offer(domain.range<&Problem::lq>().lo == 0, &Problem::lq);
+  offer(domain.range<&Problem::lk>().lo == 0, &Problem::lk);
+  offer(domain.range<&Problem::d>().lo == 0, &Problem::d);
+  offer(domain.range<&Problem::dv>().lo == 0, &Problem::dv);
   if (count == 0 || !source.chance(1, 32)) return;
   Index Problem::*const chosen = may[static_cast<std::size_t>(source.below(count))];
   problem.*chosen = 0;
@@ -254,17 +258,17 @@ void draw_empty(Problem& problem, const Domain::Fields& fields, bool one_width, 
 }  // namespace
 
 void draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch) {
-  const Domain::Fields& fields = domain.fields();
+  const Range key_heads = domain.range<&Problem::hkv>();
   const bool gqa = domain.supports().gqa;
   Shape shape(problem, domain, source, size);
   const bool crowd = source.chance(1, 1500) && size >= 100, production = source.chance(1, 40) && size >= 100;
   if (!(large_batch && shape.draw_large_batch()) && !(crowd && shape.draw_crowd()) &&
-      !(production && shape.draw_production(gqa, fields.hkv)))
+      !(production && shape.draw_production(gqa, key_heads)))
     shape.draw();
   problem.hkv = !gqa            ? problem.hq
                 : shape.group() ? problem.hq / *shape.group()
-                                : draw_key_heads(problem.hq, fields.hkv, source);
-  if (!large_batch) draw_empty(problem, fields, domain.supports().dv_equals_d, source);
+                                : draw_key_heads(problem.hq, key_heads, source);
+  if (!large_batch) draw_empty(problem, domain, domain.supports().dv_equals_d, source);
 }
 
 void draw_rows(Problem& problem, Source& source) {

@@ -10,14 +10,6 @@
 namespace attest {
 namespace {
 
-// Per thousand, in the order of the labels: constant integers large_integers uniform normal negative rising falling
-// peaked flat outlier offset duplicated wide_value wide tiny tiny_scores huge huge_scores unbalanced selection
-// levels.
-constexpr std::array<std::uint16_t, values_count> value_weights{40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50,
-                                                                40, 45, 15, 8,   20,  12, 5,  5,  20, 30, 40};
-// drawn short_significand power_of_two one zero.
-constexpr std::array<std::uint16_t, form_count> form_weights{92, 2, 2, 2, 2};
-
 double power_of_two(Index exponent) { return std::ldexp(1.0, static_cast<int>(exponent)); }
 
 // 2^e (1 + f), with `bits` random bits in f.
@@ -77,12 +69,12 @@ double draw_softcap(Source& source) {
   return significand(source, source.between(-3, 6), 10);
 }
 
-void draw_distribution(Problem& problem, const Domain::Fields& fields, Source& source) {
-  problem.values = static_cast<Values>(weighted(source, value_weights, fields.values));
+void draw_distribution(Problem& problem, const Domain& domain, Source& source) {
+  draw_field<&Problem::values>(problem, domain, source);
   problem.amplitude = draw_amplitude(source, problem.dtype);
-  problem.q_form = static_cast<Form>(weighted(source, form_weights, fields.q_form));
-  problem.k_form = static_cast<Form>(weighted(source, form_weights, fields.k_form));
-  problem.v_form = static_cast<Form>(weighted(source, form_weights, fields.v_form));
+  draw_field<&Problem::q_form>(problem, domain, source);
+  draw_field<&Problem::k_form>(problem, domain, source);
+  draw_field<&Problem::v_form>(problem, domain, source);
 }
 
 // Once the scale is known.
@@ -96,7 +88,7 @@ std::uint64_t draw_seed(Source& source) { return source.next() >> 32; }
 }  // namespace
 
 void draw_values(Problem& problem, const Domain& domain, Source& source) {
-  draw_distribution(problem, domain.fields(), source);
+  draw_distribution(problem, domain, source);
   problem.scale = draw_scale(source, problem, domain.supports().scale);
   fit_levels(problem, source);
   problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
@@ -104,7 +96,7 @@ void draw_values(Problem& problem, const Domain& domain, Source& source) {
 }
 
 void redraw_values(Problem& problem, const Domain& domain, Source& source) {
-  draw_distribution(problem, domain.fields(), source);
+  draw_distribution(problem, domain, source);
   fit_levels(problem, source);
   problem.seed = draw_seed(source);
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 #include "core/json_text.hpp"
 
 namespace attest::oracle {

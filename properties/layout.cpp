@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/field.hpp"
 #include "core/supports.hpp"
 #include "properties/compare.hpp"
 #include "properties/layout_choice.hpp"
@@ -47,8 +48,8 @@ std::vector<Layout> other_layouts(const Problem& p, const Supports& supports) {
 }
 
 std::string layout_in_words(Layout layout) {
-  static const Field* field = find_field("q_layout");
-  return "the same values laid out as " + std::string(field->labels[static_cast<std::size_t>(layout)]);
+  return "the same values laid out as " +
+         std::string(field_of<&Problem::q_layout>().labels[static_cast<std::size_t>(layout)]);
 }
 
 Reason layout_not_applicable(const Problem& p, const Contract&, const SubjectInfo& info) {

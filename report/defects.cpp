@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/field.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -92,7 +93,7 @@ std::string neighbours_that_pass(const Entry& entry) {
   };
   const auto is_dimension = [](const std::string& name) {
     const Field* field = find_field(name);
-    return field && field->kind == FieldKind::integer && field->always_printed;
+    return field && field->group == FieldGroup::shape;
   };
   add([&](const std::string& name, const std::string& change) {
     if (!is_dimension(name)) return false;
@@ -104,7 +105,7 @@ std::string neighbours_that_pass(const Entry& entry) {
   });
   add([&](const std::string& name, const std::string&) {
     const Field* field = find_field(name);
-    return field && !is_dimension(name) && name != "values" && name != "seed" && !name.ends_with("_form");
+    return field && !is_dimension(name) && (field->group != FieldGroup::values || field->kind == FieldKind::real);
   });
   return fmt::format("{}", fmt::join(told, ", "));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 #include "core/inputs.hpp"
 #include "properties/masks.hpp"
 #include "properties/property.hpp"
@@ -135,9 +136,9 @@ std::string open_keys(const Entry& entry) {
 
 std::string decimals(const Problem& p) {
   std::vector<std::string> parts;
-  if (p.scale) parts.push_back("scale " + number(*p.scale));
-  if (p.softcap != 0) parts.push_back("softcap " + number(p.softcap));
-  if (p.amplitude != 1) parts.push_back("amplitude " + number(p.amplitude));
+  for (const Field& field : fields())
+    if (field.kind == FieldKind::real && !is_default(field, p))
+      parts.push_back(fmt::format("{} {}", field.name, number(*field.get_real(p))));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/field.hpp"
 #include "core/glob.hpp"
 #include "subjects/describe_documents.hpp"
 #include "subjects/describe_forms.hpp"
@@ -81,28 +82,24 @@ DimRange dim_range(const json& value, const std::string& key) {
   return range;
 }
 
+std::vector<std::string_view> extents() {
+  std::vector<std::string_view> names;
+  for (const Field& field : fields())
+    if (field.extent) names.push_back(field.name);
+  return names;
+}
+
 void read_dims(const json& object, Supports& supports) {
   if (!object.is_object()) reject("supports.dims", "an object");
   for (const auto& [name, value] : object.items()) {
     const std::string key = "supports.dims." + name;
-    if (name == "b")
-      supports.b = dim_range(value, key);
-    else if (name == "hq")
-      supports.hq = dim_range(value, key);
-    else if (name == "hkv")
-      supports.hkv = dim_range(value, key);
-    else if (name == "lq")
-      supports.lq = dim_range(value, key);
-    else if (name == "lk")
-      supports.lk = dim_range(value, key);
-    else if (name == "d")
-      supports.d = dim_range(value, key);
-    else if (name == "dv" && value == "=d")
+    const Field* const field = find_field(name);
+    if (field == nullptr || field->extent == nullptr)
+      throw usage_error(fmt::format("there is no '{}': dims are {}", key, fmt::join(extents(), ", ")));
+    if (name == "dv" && value == "=d")
       supports.dv_equals_d = true;
-    else if (name == "dv")
-      supports.dv = dim_range(value, key);
     else
-      throw usage_error(fmt::format("there is no '{}': dims are b, hq, hkv, lq, lk, d, dv", key));
+      supports.*field->extent = dim_range(value, key);
   }
 }
 
@@ -123,27 +120,21 @@ void read_stages(const json& value, Supports& supports) {
   choices(value, "supports.stages", names, [&](std::size_t i) { supports.stages.emplace_back(names[i]); });
 }
 
-constexpr std::array<std::pair<std::string_view, bool Supports::*>, 9> flags{{
-    {"causal", &Supports::causal},
-    {"gqa", &Supports::gqa},
-    {"bias", &Supports::bias},
-    {"keep", &Supports::keep},
-    {"kv_lengths", &Supports::kv_lengths},
-    {"window", &Supports::window},
-    {"softcap", &Supports::softcap},
-    {"lse", &Supports::lse},
-    {"far", &Supports::far},
-}};
+// The flag of that name: of a field, or of what is no field. nullptr if there is none.
+bool Supports::*flag_named(std::string_view key) {
+  if (key == "gqa") return &Supports::gqa;
+  if (key == "far") return &Supports::far;
+  const auto found = std::ranges::find(fields(), key, &Field::supports_key);
+  return found == fields().end() ? nullptr : found->offered;
+}
 
 Supports read_supports(const json& object) {
   if (!object.is_object()) reject("supports", "an object");
   Supports supports;
   for (const auto& [name, value] : object.items()) {
     const std::string key = "supports." + name;
-    const auto known =
-        std::find_if(flags.begin(), flags.end(), [&wanted = name](const auto& f) { return f.first == wanted; });
-    if (known != flags.end())
-      supports.*known->second = flag(value, key);
+    if (bool Supports::*const known = flag_named(name))
+      supports.*known = flag(value, key);
     else if (name == "align")
       read_align(value, supports);
     else if (name == "bias_dtypes")

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/problem.hpp"
+#include "core/field.hpp"
 #include "core/subject.hpp"
 
 namespace attest::engine {
@@ -23,21 +23,11 @@ struct ShrinkLimits {
 
 // Brings what depends on a changed field into line: options of a mask that is gone, edits outside their tensor, dv = d and
 // multiples where the subject wants them. nullopt if the result is no problem within the limits, is `from` itself, differs
-// from it only in where it was cut out, or has an option that `failing` lacks: the problem that shrinking began with.
+// from it only in where it was cut out, or adds an option to `failing`: the problem that shrinking began with.
 std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits, const Problem& failing);
 inline std::optional<Problem> fit(const Problem& from, Problem changed, const ShrinkLimits& limits) {
   return fit(from, std::move(changed), limits, from);
 }
-
-// A number of a problem that may shrink on its own: the integers of the field table, with the heads of a group moved together.
-struct Dimension {
-  std::string_view name;
-  Index simplest;
-  Index (*get)(const Problem&);
-  void (*set)(Problem&, Index);
-  bool other_way = false;  // of what others count already: cut at its front, or two by the same amount
-};
-const std::vector<Dimension>& dimensions();
 
 // The wrong element, [b, h, i, column].
 using Witness = std::array<Index, 4>;
@@ -55,6 +45,18 @@ struct Rungs {
     return n <= least ? least : least + (n - least + unit - 1) / unit * unit;
   }
 };
+
+// A number of a problem that may shrink on its own: the integers of the field table, with the heads of a group moved together.
+struct Dimension {
+  std::string_view name;
+  Index simplest;
+  Index (*get)(const Problem&);
+  void (*set)(Problem&, Index);
+  Rungs (*rungs)(const Problem&, const Supports&) = nullptr;              // nullptr: all from `simplest` up
+  Problem (*narrow)(Problem, Index n, const Witness& witness) = nullptr;  // nullptr: as set()
+  bool other_way = false;  // of what others count already: cut at its front, or two by the same amount
+};
+const std::vector<Dimension>& dimensions();
 Rungs rungs(const Dimension& dimension, const Problem& problem, const Supports& supports);
 
 // Sets a dimension, keeping the part of it that holds the witness.
@@ -92,12 +94,15 @@ Problem last_coordinates(Problem problem, Index n);
 // One element of one row of one head, of `samples` samples, or as few as the subject takes, keeping the witness's coordinates.
 Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
 
-// Groups of fields that mean little to each other, reset to their simplest together.
-enum class Group : std::uint8_t { masks, layouts, outputs, scaling, forms, values };
-inline constexpr std::array all_groups{Group::masks,   Group::layouts, Group::outputs,
-                                       Group::scaling, Group::forms,   Group::values};
-std::string_view name(Group group) noexcept;
-Problem reset(Problem problem, Group group);
+// Groups of fields that are reset together, in this order; with the values go edits and origins.
+inline constexpr std::array reset_groups{FieldGroup::masks,   FieldGroup::layouts, FieldGroup::outputs,
+                                         FieldGroup::scaling, FieldGroup::forms,   FieldGroup::values};
+Problem reset(Problem problem, FieldGroup group);
+
+// Whether `to` has an option that `from` lacks: causality, a window, a mask, a bias that closes keys where none did, a scale
+// that is not positive, rows off their boundary, a form. A reproducer may differ from the problem that failed in the value of an
+// option, never in its presence: another defect may hide in an option that was not there.
+bool adds_option(const Problem& from, const Problem& to) noexcept;
 
 // ---- escapes: for a problem with no simpler neighbour that fails -------------------------------------------------------
 

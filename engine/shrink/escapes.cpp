@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "engine/shrink/candidates.hpp"
-#include "engine/shrink/options.hpp"
 
 namespace attest::engine {
 namespace {
@@ -15,29 +14,23 @@ constexpr double given_scale = 0.75;
 // Nothing but numbers: no mask, no option, one head of one sample in a plain layout.
 bool bare(const Problem& p) {
   Problem plain = p;
-  for (const Group group : {Group::masks, Group::layouts}) plain = reset(std::move(plain), group);
+  for (const FieldGroup group : {FieldGroup::masks, FieldGroup::layouts}) plain = reset(std::move(plain), group);
   return plain == p && p.softcap == 0 && p.b == 1 && p.hq == 1;
 }
 
 // Numbers of full significands, and a scale if the original was given one. What has other conditions of its own keeps its
 // scale: a wrong one would be another failure.
 Problem with_full_significands(const Problem& original, Problem p) {
-  p = reset(std::move(p), Group::values);
+  p = reset(std::move(p), FieldGroup::values);
   p.values = Values::normal;
   if (!p.scale && original.scale && bare(p)) p.scale = *original.scale < 0 ? -given_scale : given_scale;
   return p;
 }
 
 Problem with_values_of(const Problem& original, Problem p) {
-  p.values = original.values;
+  for (const Field& field : fields())
+    if (field.group == FieldGroup::values || field.group == FieldGroup::scaling) copy_field(field, original, p);
   p.values_file = original.values_file;
-  p.amplitude = original.amplitude;
-  p.q_form = original.q_form;
-  p.k_form = original.k_form;
-  p.v_form = original.v_form;
-  p.scale = original.scale;
-  p.softcap = original.softcap;
-  p.seed = original.seed;
   p.edits = original.edits;
   return p;
 }
@@ -74,7 +67,7 @@ std::vector<Escape> escapes(const Problem& shape, const Problem& original) {
     found.push_back({{std::move(p), change}, drawn, likely});
   };
   add(shape, "as it is", false, true);
-  const Problem open = reset(shape, Group::masks);
+  const Problem open = reset(shape, FieldGroup::masks);
   if (with_closed_rows(shape) != shape) add(with_closed_rows(shape), "closed rows", true);
   if (shape.window_left >= 0) {
     Problem narrow = shape;

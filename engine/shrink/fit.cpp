@@ -5,23 +5,15 @@
 #include "core/error.hpp"
 #include "core/supports.hpp"
 #include "engine/shrink/candidates.hpp"
-#include "engine/shrink/options.hpp"
 
 namespace attest::engine {
 namespace {
 
-bool has_mask(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }
-
 // Options of something that the change took away go with it.
 void drop_dependents(const Problem& from, Problem& to) {
-  const Problem defaults;
-  if (from.keep != Keep::none && to.keep == Keep::none) to.keep_axes = defaults.keep_axes;
-  if (from.bias != Bias::none && to.bias == Bias::none) {
-    to.bias_axes = defaults.bias_axes;
-    to.bias_type = defaults.bias_type;
-  }
-  if (has_mask(from) && !has_mask(to)) to.mask_layout = defaults.mask_layout;
-  if (has_diagonal(from) && !has_diagonal(to)) to.align = defaults.align;
+  static const Problem defaults;
+  for (const Field& field : fields())
+    if (field.used && field.used(from) && !field.used(to)) copy_field(field, defaults, to);
 }
 
 // Rounds up to what the subject takes.
@@ -43,13 +35,14 @@ void drop_lost_edits(Problem& p) {
 
 // The same extents of another part of the problem that it was sliced from: no simpler, and there is always one more.
 bool cut_elsewhere(const Problem& from, const Problem& to) {
-  constexpr Index Problem::*extents[] = {&Problem::b,  &Problem::hq, &Problem::hkv, &Problem::lq,
-                                         &Problem::lk, &Problem::d,  &Problem::dv};
-  constexpr Index Problem::*origins[] = {&Problem::b0,  &Problem::hq0, &Problem::hkv0, &Problem::lq0,
-                                         &Problem::lk0, &Problem::d0,  &Problem::dv0};
-  for (const auto extent : extents)
-    if (to.*extent != from.*extent) return false;
-  return std::ranges::any_of(origins, [&](auto origin) { return to.*origin != 0 && to.*origin != from.*origin; });
+  bool elsewhere = false;
+  for (const Field& field : fields()) {
+    if (field.origin.empty()) continue;
+    if (field.get(to) != field.get(from)) return false;
+    const Field& origin = *find_field(field.origin);
+    elsewhere = elsewhere || (origin.get(to) != 0 && origin.get(to) != origin.get(from));
+  }
+  return elsewhere;
 }
 
 // Says the same numbers in fewer words.
@@ -67,13 +60,9 @@ void plain_words(Problem& p) {
 
 std::optional<Problem> fit(const Problem& from, Problem to, const ShrinkLimits& limits, const Problem& failing) {
   const Supports& s = limits.supports;
-  to.b = within(to.b, s.b);
-  to.lq = within(to.lq, s.lq);
-  to.lk = within(to.lk, s.lk);
-  to.d = within(to.d, s.d);
-  to.dv = s.dv_equals_d ? to.d : within(to.dv, s.dv);
-  to.hkv = within(to.hkv, s.hkv);
-  to.hq = within(to.hq, s.hq);
+  for (const Field& field : fields())
+    if (field.extent) field.set(to, within(field.get(to), s.*field.extent));
+  if (s.dv_equals_d) to.dv = to.d;
   if (!s.gqa) to.hkv = to.hq;
   if (to.rows >= to.b * to.hq * to.lq) to.rows = 0;
   drop_dependents(from, to);

@@ -29,8 +29,8 @@ class Search {
 
   Shrunk run() {
     jump();
-    for (const Group group : all_groups)
-      if (group != Group::values) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
+    for (const FieldGroup group : reset_groups)
+      if (group != FieldGroup::values) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
     bisect_all();
     while (escape(Ways::likely)) {
     }
@@ -86,7 +86,7 @@ class Search {
     const bool small = smallest(2);
     slice_to_witness();
     if (small) return;
-    reset_groups();
+    reset_by_group();
     // The smallest cap that fails, to within a factor of two.
     Index passing = 1, failing = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
     while (failing > 2 * passing) {
@@ -108,17 +108,18 @@ class Search {
     const std::string small = fmt::format("every dimension at most {}", most);
     Problem plain = capped(best_, most, std::nullopt, limits_.supports),
             kept = capped(best_, most, witness(), limits_.supports);
-    for (const Group group : all_groups) plain = reset(plain, group);
+    for (const FieldGroup group : reset_groups) plain = reset(plain, group);
     if (accept_fitted(plain, small + ", everything else simplest")) return true;
     plain.values = Values::normal;
     return accept_fitted(plain, small + ", everything else simplest but the values") || accept_fitted(kept, small);
   }
 
-  void reset_groups() {
+  void reset_by_group() {
     Problem all = best_;
-    for (const Group group : all_groups) all = reset(all, group);
+    for (const FieldGroup group : reset_groups) all = reset(all, group);
     if (accept_fitted(all, "all options reset")) return;
-    for (const Group group : all_groups) accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
+    for (const FieldGroup group : reset_groups)
+      accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
   }
 
   // Between the two, nearer to the smaller.

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
+#include "core/field.hpp"
 #include "core/rng.hpp"
 
 namespace attest {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/field.hpp"
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
 #include "kernels/emulated/emulator.hpp"
