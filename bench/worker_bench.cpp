@@ -51,7 +51,7 @@ Times measure(const std::string& text, bool mailbox, bool repeated) {
   const auto subject = resolve(text, Trust::command_line, options)->open();
   std::vector<Inputs> inputs;
   std::vector<Tensor> outs, logs;
-  std::vector<attest_attention> calls;
+  std::vector<Call> calls;
   constexpr int shapes = 256;
   for (int i = 0; i < (repeated ? 1 : shapes); ++i) {
     const Problem problem = problem_from_text(fmt::format(
@@ -64,9 +64,9 @@ Times measure(const std::string& text, bool mailbox, bool repeated) {
   std::vector<double> trips, kernels;
   constexpr int trips_made = 8192;
   for (int i = 0; i < trips_made; ++i) {
-    const attest_attention& call = calls[static_cast<std::size_t>(i) % calls.size()];
+    const Call& call = calls[static_cast<std::size_t>(i) % calls.size()];
     const auto start = Clock::now();
-    const CallResult result = subject->run(std::array{call}).at(0);
+    const CallResult result = subject->run_one(call);
     trips.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     kernels.push_back(static_cast<double>(result.elapsed_ns) / 1000);
     if (result.status != CallStatus::done) throw internal_error(text + ": " + result.message);
@@ -98,7 +98,7 @@ double restart(const std::string& text, bool nursery, std::chrono::milliseconds 
     std::this_thread::sleep_for(pause);
     const auto start = Clock::now();
     subject->renew();
-    const CallResult result = subject->run(std::array{inputs.call(out, lse)}).at(0);
+    const CallResult result = subject->run_one(inputs.call(out, lse));
     if (i > 0) times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     if (result.status != CallStatus::done) throw internal_error(text + ": " + result.message);
   }

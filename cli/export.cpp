@@ -32,15 +32,13 @@ Returned run_subject(const Settings& settings, const engine::Entry& entry, const
     for (const engine::EarlierCall& earlier : entry.after) {
       const Inputs before = materialise(earlier.problem);
       Tensor out = make_out(earlier.problem), lse = make_lse(earlier.problem);
-      const attest_attention call = before.call(out, lse);
-      subject->run({&call, 1});
+      subject->run_one(before.call(out, lse));
     }
     Tensor out = make_out(entry.problem);
     Tensor lse = make_lse(entry.problem);
-    const attest_attention call = inputs.call(out, lse);
-    const auto results = subject->run({&call, 1});
-    if (results.size() == 1 && results.front().status == CallStatus::done) return {std::move(out), std::move(lse)};
-    std::cerr << "attest: the subject gave no output (" << results.front().message << "); the export goes without it\n";
+    const CallResult result = subject->run_one(inputs.call(out, lse));
+    if (result.status == CallStatus::done) return {std::move(out), std::move(lse)};
+    std::cerr << "attest: the subject gave no output (" << result.message << "); the export goes without it\n";
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject's output\n";
   }

@@ -110,9 +110,8 @@ Tensor make_lengths(const Problem& problem) {
 }
 
 void apply(const Edit& edit, Inputs& inputs) {
-  Tensor* const tensors[] = {&inputs.q, &inputs.k, &inputs.v, &inputs.bias, &inputs.keep, &inputs.kv_lengths};
-  tensors[static_cast<std::size_t>(edit.tensor)]->set(edit.index[0], edit.index[1], edit.index[2], edit.index[3],
-                                                      edit.value);
+  Tensor& tensor = inputs.*Inputs::members[static_cast<std::size_t>(edit.tensor)];
+  tensor.set(edit.index[0], edit.index[1], edit.index[2], edit.index[3], edit.value);
 }
 
 }  // namespace
@@ -246,14 +245,17 @@ attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexce
   return call;
 }
 
+std::vector<Inputs::Named> Inputs::named() const {
+  const auto& slots = call_shape<attest_attention>().tensors;
+  std::vector<Named> found;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (const Tensor& tensor = this->*members[i]; tensor.present()) found.push_back({slots[i].name, tensor});
+  return found;
+}
+
 Inputs Inputs::clone() const {
   Inputs copy;
-  copy.q = q.clone();
-  copy.k = k.clone();
-  copy.v = v.clone();
-  copy.bias = bias.clone();
-  copy.keep = keep.clone();
-  copy.kv_lengths = kv_lengths.clone();
+  for (const auto member : members) copy.*member = (this->*member).clone();
   copy.set_options(*this);
   return copy;
 }

@@ -1,7 +1,11 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/attention/call.hpp"
 #include "core/problem.hpp"
 #include "core/tensor.hpp"
 
@@ -22,6 +26,16 @@ struct CallOptions {
 // The tensors and options of one call, derived from a problem. Absent tensors are not present().
 struct Inputs : CallOptions {
   Tensor q, k, v, bias, keep, kv_lengths;
+
+  // All six, in the order of Edit::Tensor and of the call's inputs.
+  static constexpr std::array<Tensor Inputs::*, 6> members{&Inputs::q,    &Inputs::k,    &Inputs::v,
+                                                           &Inputs::bias, &Inputs::keep, &Inputs::kv_lengths};
+  struct Named {
+    std::string_view name;
+    const Tensor& tensor;
+  };
+  // Those that are present.
+  [[nodiscard]] std::vector<Named> named() const;
 
   [[nodiscard]] const CallOptions& options() const noexcept { return *this; }
   void set_options(const CallOptions& options) { static_cast<CallOptions&>(*this) = options; }

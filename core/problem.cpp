@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "core/attention/call.hpp"
 #include "core/captured.hpp"
 #include "core/edit.hpp"
 #include "core/error.hpp"
@@ -50,7 +51,7 @@ void check_size(const Problem& p) {
 
 void check_edits(const Problem& problem) {
   for (const Edit& edit : problem.edits) {
-    const std::string tensor(edit_tensor_names[static_cast<std::size_t>(edit.tensor)]);
+    const std::string tensor(name(edit.tensor));
     const auto shape = edit_extent(problem, edit.tensor);
     if (!shape) reject("an edit names " + tensor + ", which the problem does not have");
     for (std::size_t axis = 0; axis < 4; ++axis)
@@ -78,23 +79,28 @@ void check_captured(const Problem& problem) {
 
 }  // namespace
 
+std::span<const std::string_view> edit_tensor_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> found;
+    for (const TensorSlot& slot : call_shape<attest_attention>().tensors)
+      if (!slot.written()) found.push_back(slot.name);
+    return found;
+  }();
+  return names;
+}
+
+std::string_view name(Edit::Tensor tensor) { return edit_tensor_names()[static_cast<std::size_t>(tensor)]; }
+
+std::optional<Edit::Tensor> edit_tensor_named(std::string_view name) {
+  const auto found = std::ranges::find(edit_tensor_names(), name);
+  if (found == edit_tensor_names().end()) return std::nullopt;
+  return static_cast<Edit::Tensor>(found - edit_tensor_names().begin());
+}
+
 std::optional<std::array<Index, 4>> edit_extent(const Problem& p, Edit::Tensor tensor) noexcept {
-  const std::array<Index, 4> scores{p.b, p.hq, p.lq, p.lk};
-  switch (tensor) {
-    case Edit::Tensor::q:
-      return {{p.b, p.hq, p.lq, p.d}};
-    case Edit::Tensor::k:
-      return {{p.b, p.hkv, p.lk, p.d}};
-    case Edit::Tensor::v:
-      return {{p.b, p.hkv, p.lk, p.dv}};
-    case Edit::Tensor::bias:
-      return p.bias == Bias::none ? std::nullopt : std::optional(scores);
-    case Edit::Tensor::keep:
-      return p.keep == Keep::none ? std::nullopt : std::optional(scores);
-    case Edit::Tensor::kv_lengths:
-      return p.lengths == Lengths::none ? std::nullopt : std::optional(std::array<Index, 4>{p.b, 1, 1, 1});
-  }
-  return std::nullopt;
+  const TensorSlot& slot = call_shape<attest_attention>().tensors[static_cast<std::size_t>(tensor)];
+  if (slot.used && !slot.used(p)) return std::nullopt;
+  return extents_of(slot, p);
 }
 
 double Problem::effective_scale() const noexcept {

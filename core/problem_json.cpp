@@ -65,11 +65,10 @@ Edit edit_from_json(const json& object) {
       !object.contains("value") || !object["tensor"].is_string() || !object["index"].is_array() ||
       object["index"].size() != 4)
     return fail();
-  const auto found =
-      std::find(edit_tensor_names.begin(), edit_tensor_names.end(), object["tensor"].get_ref<const std::string&>());
-  if (found == edit_tensor_names.end()) return fail();
+  const auto tensor = edit_tensor_named(object["tensor"].get_ref<const std::string&>());
+  if (!tensor) return fail();
   Edit edit;
-  edit.tensor = static_cast<Edit::Tensor>(found - edit_tensor_names.begin());
+  edit.tensor = *tensor;
   for (std::size_t axis = 0; axis < 4; ++axis) {
     const json& index = object["index"][axis];
     if (!index.is_number_unsigned() || index.get<std::uint64_t>() > (std::uint64_t{1} << 40)) return fail();
@@ -121,9 +120,7 @@ ordered_json to_json(const Problem& problem) {
   if (problem.values == Values::file) object["values_file"] = problem.values_file;
   for (const FormChoice& form : problem.forms) object["form"][form.name] = form.value;
   for (const Edit& edit : problem.edits)
-    object["edits"].push_back({{"tensor", edit_tensor_names[static_cast<std::size_t>(edit.tensor)]},
-                               {"index", edit.index},
-                               {"value", hex_float(edit.value)}});
+    object["edits"].push_back({{"tensor", name(edit.tensor)}, {"index", edit.index}, {"value", hex_float(edit.value)}});
   return object;
 }
 

@@ -26,24 +26,23 @@ std::string joined(std::span<const std::string_view> labels) { return fmt::forma
 std::string edits_text(const std::vector<Edit>& edits) {
   std::string text;
   for (const Edit& edit : edits)
-    text +=
-        fmt::format("{}{}[{}]:{}", text.empty() ? "" : ";", edit_tensor_names[static_cast<std::size_t>(edit.tensor)],
-                    fmt::join(edit.index, ","), hex_float(edit.value));
+    text += fmt::format("{}{}[{}]:{}", text.empty() ? "" : ";", name(edit.tensor), fmt::join(edit.index, ","),
+                        hex_float(edit.value));
   return text;
 }
 
 Edit parse_edit(std::string_view text) {
   const auto fail = [&]() -> Edit {
     throw usage_error(
-        fmt::format("edit '{}' is not TENSOR[b,h,i,j]:VALUE with TENSOR one of {}", text, joined(edit_tensor_names)));
+        fmt::format("edit '{}' is not TENSOR[b,h,i,j]:VALUE with TENSOR one of {}", text, joined(edit_tensor_names())));
   };
   const auto open = text.find('['), close = text.find("]:");
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return fail();
-  const auto found = std::find(edit_tensor_names.begin(), edit_tensor_names.end(), text.substr(0, open));
+  const auto tensor = edit_tensor_named(text.substr(0, open));
   const auto value = parse_double(text.substr(close + 2));
-  if (found == edit_tensor_names.end() || !value) return fail();
+  if (!tensor || !value) return fail();
   Edit edit;
-  edit.tensor = static_cast<Edit::Tensor>(found - edit_tensor_names.begin());
+  edit.tensor = *tensor;
   edit.value = *value;
   std::string_view rest = text.substr(open + 1, close - open - 1);
   for (std::size_t axis = 0; axis < 4; ++axis) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "attest/plugin.h"
+#include "core/call.hpp"
 #include "core/contract.hpp"
 #include "core/documents.hpp"
 #include "core/problem.hpp"
@@ -92,7 +92,9 @@ class Subject {
   // does: a death is CallStatus::crash, and the next run() starts it again. Tensors keep their strides and their address
   // modulo 256 on the other side. Every tensor of a call is the view of a Tensor: its guards go over and come back too.
   // Throws Error(internal) if attest itself fails.
-  virtual std::vector<CallResult> run(std::span<const attest_attention> calls) = 0;
+  virtual std::vector<CallResult> run(std::span<const Call> calls) = 0;
+  // A trip of one call.
+  CallResult run_one(const Call& call) { return run({&call, 1}).front(); }
   // Ends this instance and puts a fresh one in its place, in which nothing is left of any call. What that costs is no part
   // of the next call's time limit. False where it cannot be done.
   virtual bool renew() { return false; }

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "attest/plugin.h"
+#include "core/call.hpp"
 #include "core/problem.hpp"
 #include "core/subject.hpp"
 
@@ -17,6 +17,10 @@ namespace attest {
 // types, strides and addresses, never at elements.
 std::optional<std::string> declined(const attest_attention& call, const Supports& supports,
                                     std::span<const Format> dtypes);
+
+inline std::optional<std::string> declined(const Call& call, const Supports& supports, std::span<const Format> dtypes) {
+  return call.shape().declined(call.data(), supports, dtypes);
+}
 
 // The same of the call that materialise() makes of a valid problem, without its tensors.
 std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);

@@ -25,7 +25,7 @@ class Narrowed final : public Subject {
  public:
   Narrowed(const SubjectInfo& info, std::unique_ptr<Subject> inner) : info_(info), inner_(std::move(inner)) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override { return inner_->run(calls); }
+  std::vector<CallResult> run(std::span<const Call> calls) override { return inner_->run(calls); }
   bool renew() override { return inner_->renew(); }
 
  private:

@@ -101,9 +101,9 @@ std::optional<Problem> problem_of(const attest_attention& call) {
   return p;
 }
 
-std::vector<CallResult> Recorder::run(std::span<const attest_attention> calls) {
-  for (const attest_attention& call : calls)
-    if (std::optional<Problem> problem = problem_of(call)) calls_.push_back(std::move(*problem));
+std::vector<CallResult> Recorder::run(std::span<const Call> calls) {
+  for (const Call& call : calls)
+    if (std::optional<Problem> problem = problem_of(call.as<attest_attention>())) calls_.push_back(std::move(*problem));
   return inner_.run(calls);
 }
 

@@ -16,7 +16,7 @@ class Recorder final : public Subject {
  public:
   explicit Recorder(Subject& inner) : inner_(inner) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override;
+  std::vector<CallResult> run(std::span<const Call> calls) override;
   bool renew() override { return inner_.renew(); }
   [[nodiscard]] const std::vector<Problem>& calls() const noexcept { return calls_; }
 

@@ -21,7 +21,7 @@ class Shrinker::Gated final : public Subject {
   Gated(Shrinker& shrinker, std::size_t worker, double& waited, std::unique_ptr<Subject> inner)
       : shrinker_(shrinker), worker_(worker), waited_(waited), inner_(std::move(inner)) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+  std::vector<CallResult> run(std::span<const Call> calls) override {
     shrinker_.pass_gate(worker_, waited_);
     return inner_->run(calls);
   }

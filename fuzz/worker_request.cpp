@@ -28,8 +28,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const nlohmann::json object = parse_foreign(fuzz::as_text(data, size));
   fuzz::accepts([&] {
     const ReceivedCall received(object, arena.data(), arena.size());
-    for (const TensorField& field : tensor_fields)
-      if (const attest_tensor& view = received.call.*field.member; attest_present(&view)) touch_corners(view);
+    for (const TensorSlot& slot : received.call.shape().tensors)
+      if (const attest_tensor& view = received.call.tensor(slot); attest_present(&view)) touch_corners(view);
   });
   return 0;
 }

@@ -74,7 +74,7 @@ Run run_variants(Trial& trial) {
   Run run{variants_of(trial.problem(), trial.subject().info().supports.b), {}};
   std::vector<Problem> problems(run.variants.size(), trial.problem());
   std::vector<Inputs> inputs;
-  std::vector<Call> calls;
+  std::vector<Request> calls;
   inputs.reserve(run.variants.size());
   for (std::size_t n = 0; n < run.variants.size(); ++n) {
     const std::vector<Index>& samples = run.variants[n].samples;

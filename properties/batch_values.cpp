@@ -53,7 +53,7 @@ Verdict check_batch_values(Trial& trial) {
   }
 
   const Result& base = trial.base();
-  const Call calls[] = {{&variants[0], &p}, {&variants[1], &p}};
+  const Request calls[] = {{&variants[0], &p}, {&variants[1], &p}};
   const std::vector<Result> results = trial.run_many(calls);
   Counts counts;
   for (int parity = 0; parity < 2; ++parity)

@@ -81,7 +81,7 @@ Verdict check_kept_state(Trial& trial) {
   const Result& base = trial.base();
   std::vector<Inputs> inputs;
   inputs.reserve(std::size(between));
-  std::vector<Call> calls;
+  std::vector<Request> calls;
   for (const Problem& other : between) {
     if (!usable(other, info)) continue;
     calls.push_back({&inputs.emplace_back(materialise(other)), &other});

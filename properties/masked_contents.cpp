@@ -208,7 +208,7 @@ Verdict check_masked_contents(Trial& trial, std::initializer_list<Content> conte
   if (inputs.empty()) return Verdict::skip("no key is masked in every row that could read it");
 
   const Result& base = trial.base();
-  std::vector<Call> calls;
+  std::vector<Request> calls;
   for (const Inputs& variant : inputs) calls.push_back({&variant, &p});
   const std::vector<Result> results = trial.run_many(calls);
   Counts counts;

@@ -187,7 +187,7 @@ Verdict check_nonfinite_attended(Trial& trial) {
   if (!at) return Verdict::skip("no row with an open key among those tried");
   const std::vector<Plant> plants = choose_plants(p, trial.contract(), *at);
   std::vector<Inputs> inputs;
-  std::vector<Call> calls;
+  std::vector<Request> calls;
   inputs.reserve(plants.size());
   for (const Plant& plant : plants) {
     inputs.push_back(trial.inputs().clone());

@@ -26,7 +26,7 @@ std::size_t calls_for(const Problem& p) {
 
 Verdict check_repeat(Trial& trial) {
   const Result& base = trial.base();
-  const std::vector<Call> again(calls_at_once, Call{&trial.inputs(), &trial.problem()});
+  const std::vector<Request> again(calls_at_once, Request{&trial.inputs(), &trial.problem()});
   Counts counts;
   for (std::size_t left = calls_for(trial.problem()); left > 0;) {
     const std::size_t now = std::min(left, calls_at_once);

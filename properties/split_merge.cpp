@@ -114,7 +114,7 @@ Verdict check_split_merge(Trial& trial) {
   const Index cut = cut_of(p, trial.subject().info().supports.lk);
   const Derived one = part_of(whole, 0, cut), two = part_of(whole, cut, p.lk - cut);
   trial.base();
-  const Call calls[] = {{&one.inputs, &one.problem}, {&two.inputs, &two.problem}};
+  const Request calls[] = {{&one.inputs, &one.problem}, {&two.inputs, &two.problem}};
   const std::vector<Result> results = trial.run_many(calls);
   for (const Result& result : results)
     if (result.violation) return Verdict::fail(*result.violation);

@@ -28,7 +28,7 @@ Verdict check_threads(Trial& trial) {
   constexpr Index many[] = {3, 4, 5, 7, 8, 16};
   const std::array<Index, 3> threads{1, 2, many[below(draw(p, 111), std::size(many))]};
   std::array<Inputs, 3> inputs;
-  std::array<Call, 3> calls{};
+  std::array<Request, 3> calls{};
   for (std::size_t n = 0; n < threads.size(); ++n) {
     inputs[n] = trial.inputs().clone();
     inputs[n].threads = threads[n];

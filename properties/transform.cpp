@@ -50,12 +50,7 @@ std::array<Index, 4> stored_extents(const Tensor& tensor) noexcept {
 
 Inputs gather_samples(const Inputs& inputs, std::span<const Index> samples) {
   Inputs gathered;
-  gathered.q = gather(inputs.q, samples);
-  gathered.k = gather(inputs.k, samples);
-  gathered.v = gather(inputs.v, samples);
-  gathered.bias = gather(inputs.bias, samples);
-  gathered.keep = gather(inputs.keep, samples);
-  gathered.kv_lengths = gather(inputs.kv_lengths, samples);
+  for (const auto member : Inputs::members) gathered.*member = gather(inputs.*member, samples);
   gathered.set_options(inputs);
   return gathered;
 }

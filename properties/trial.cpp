@@ -61,15 +61,6 @@ std::optional<Evidence> output_violation(const Tensor& tensor, const char* name)
   return unwritten;
 }
 
-std::array<std::pair<const char*, const Tensor*>, 6> named_tensors(const Inputs& inputs) {
-  return {{{"q", &inputs.q},
-           {"k", &inputs.k},
-           {"v", &inputs.v},
-           {"bias", &inputs.bias},
-           {"keep", &inputs.keep},
-           {"kv_lengths", &inputs.kv_lengths}}};
-}
-
 std::size_t bytes_in(const Tensor& tensor) {
   const MemoryParts parts = tensor.parts();
   return parts.count * parts.size;
@@ -79,15 +70,15 @@ std::size_t bytes_in(const Tensor& tensor) {
 // trips.
 class Snapshot {
  public:
-  explicit Snapshot(std::span<const Call> calls) {
+  explicit Snapshot(std::span<const Request> calls) {
     std::size_t bytes = 0;
-    for (const Call& call : calls)
-      for (const auto& [name, tensor] : named_tensors(*call.inputs)) bytes += bytes_in(*tensor);
+    for (const Request& call : calls)
+      for (const auto member : Inputs::members) bytes += bytes_in(call.inputs->*member);
     if (bytes > capacity) buffer = std::make_unique_for_overwrite<std::byte[]>(capacity = bytes);
     std::byte* to = buffer.get();
-    for (const Call& call : calls)
-      for (const auto& [name, tensor] : named_tensors(*call.inputs)) {
-        const MemoryParts now = tensor->parts();
+    for (const Request& call : calls)
+      for (const auto member : Inputs::members) {
+        const MemoryParts now = (call.inputs->*member).parts();
         for (std::size_t n = 0; n < now.count; ++n, to += now.size) std::memcpy(to, now.part(n).data(), now.size);
       }
     next_ = buffer.get();
@@ -102,12 +93,12 @@ class Snapshot {
   // they should.
   std::optional<Evidence> restore(const Inputs& inputs) {
     std::optional<Evidence> first;
-    for (const auto& [name, tensor] : named_tensors(inputs)) {
-      const MemoryParts now = tensor->parts();
+    for (const auto& [name, tensor] : inputs.named()) {
+      const MemoryParts now = tensor.parts();
       for (std::size_t n = 0; n < now.count; ++n, next_ += now.size) {
         std::byte* part = now.part(n).data();
         if (std::memcmp(part, next_, now.size) == 0) continue;
-        if (!first) first = memory_evidence(name, std::string("the input ") + name + " was modified");
+        if (!first) first = memory_evidence(std::string(name), "the input " + std::string(name) + " was modified");
         std::memcpy(part, next_, now.size);
       }
     }
@@ -128,10 +119,10 @@ bool failed(const Result& result) {
 }
 
 // Runs the calls that the subject takes, and returns how many; the others end as unsupported, without its being asked.
-std::int64_t run_supported(Subject& subject, std::span<const attest_attention> calls, std::span<Result> results,
+std::int64_t run_supported(Subject& subject, std::span<const Call> calls, std::span<Result> results,
                            std::int64_t& elapsed) {
   const SubjectInfo& info = subject.info();
-  std::vector<attest_attention> asked;
+  std::vector<Call> asked;
   std::vector<std::size_t> places;
   for (std::size_t n = 0; n < calls.size(); ++n) {
     if (auto why = declined(calls[n], info.supports, info.dtypes)) {
@@ -173,14 +164,15 @@ Trial::Trial(const Problem& problem, const Contract& contract, Subject& subject,
 Trial::Trial(const Problem& problem, Inputs inputs, const Contract& contract, Subject& subject)
     : problem_(problem), contract_(contract), subject_(subject), peer_(nullptr), inputs_(std::move(inputs)) {}
 
-std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
+std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls) {
   std::vector<Result> results(calls.size());
-  std::vector<attest_attention> raw(calls.size());
+  std::vector<Call> raw;
+  raw.reserve(calls.size());
   for (std::size_t n = 0; n < calls.size(); ++n) {
     results[n].out = make_out(*calls[n].problem);
     results[n].lse = make_lse(*calls[n].problem);
-    raw[n] = calls[n].inputs->call(results[n].out, results[n].lse);
-    if (&subject != &subject_ && !offers(subject.info().supports, calls[n].problem->forms)) raw[n].form = nullptr;
+    raw.emplace_back(calls[n].inputs->call(results[n].out, results[n].lse));
+    if (&subject != &subject_ && !offers(subject.info().supports, calls[n].problem->forms)) raw[n].set_form(nullptr);
   }
   Snapshot before(calls);
   const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);
@@ -195,7 +187,7 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Call> calls) {
   return results;
 }
 
-std::vector<Result> Trial::attempt_many(std::span<const Call> calls) {
+std::vector<Result> Trial::attempt_many(std::span<const Request> calls) {
   std::vector<Result> results = call(subject_, calls);
   for (const Result& result : results) {
     if (failed(result)) throw CallFailed(result.call);
@@ -204,7 +196,7 @@ std::vector<Result> Trial::attempt_many(std::span<const Call> calls) {
   return results;
 }
 
-std::vector<Result> Trial::run_many(std::span<const Call> calls) {
+std::vector<Result> Trial::run_many(std::span<const Request> calls) {
   std::vector<Result> results = attempt_many(calls);
   for (const Result& result : results)
     if (result.call.status != CallStatus::done) throw CallFailed(result.call);
@@ -212,7 +204,7 @@ std::vector<Result> Trial::run_many(std::span<const Call> calls) {
 }
 
 Result Trial::run(const Inputs& inputs, const Problem& problem) {
-  const Call one[] = {{&inputs, &problem}};
+  const Request one[] = {{&inputs, &problem}};
   return std::move(run_many(one).front());
 }
 
@@ -220,7 +212,7 @@ Result Trial::run(const Problem& problem) { return run(timed_materialise(problem
 
 const Result& Trial::base() {
   if (!base_) {
-    const Call one[] = {{&inputs_, &problem_}};
+    const Request one[] = {{&inputs_, &problem_}};
     base_ = std::move(call(subject_, one).front());
     if (!violation_) violation_ = base_->violation;
   }
@@ -230,7 +222,7 @@ const Result& Trial::base() {
 
 void Trial::call_peer() {
   if (peer_base_) return;
-  const Call one[] = {{&inputs_, &problem_}};
+  const Request one[] = {{&inputs_, &problem_}};
   peer_base_ = std::move(call(*peer_, one).front());
 }
 

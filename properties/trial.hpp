@@ -34,7 +34,7 @@ struct Result {
 };
 
 // One call to make: inputs, and the problem that gives the shape and layout of the outputs.
-struct Call {
+struct Request {
   const Inputs* inputs;
   const Problem* problem;
 };
@@ -72,9 +72,9 @@ class Trial {
   Result run(const Inputs& inputs, const Problem& problem);
   Result run(const Problem& problem);
   // Several calls in order, in one trip. Throws CallFailed for the first that is not done.
-  std::vector<Result> run_many(std::span<const Call> calls);
+  std::vector<Result> run_many(std::span<const Request> calls);
   // The same, leaving `unsupported` to the caller: see Result::call. Throws CallFailed for error, crash and timeout.
-  std::vector<Result> attempt_many(std::span<const Call> calls);
+  std::vector<Result> attempt_many(std::span<const Request> calls);
 
   // Made on first use.
   oracle::AttentionOracle& oracle();
@@ -99,7 +99,7 @@ class Trial {
   [[nodiscard]] const Nanoseconds& elapsed() const noexcept { return elapsed_; }
 
  private:
-  std::vector<Result> call(Subject& subject, std::span<const Call> calls);
+  std::vector<Result> call(Subject& subject, std::span<const Request> calls);
   void call_peer();
 
   const Problem problem_;

@@ -64,7 +64,7 @@ Verdict check_value_linearity(Trial& trial) {
     parts[1].inputs.v.set(b, h, j, c, std::isfinite(x) ? x - first : 0);
   });
   trial.base();
-  const Call calls[] = {{&parts[0].inputs, &p}, {&parts[1].inputs, &p}};
+  const Request calls[] = {{&parts[0].inputs, &p}, {&parts[1].inputs, &p}};
   const std::vector<Result> results = trial.run_many(calls);
   for (const Result& result : results)
     if (result.violation) return Verdict::fail(*result.violation);

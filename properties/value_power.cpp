@@ -166,7 +166,7 @@ Verdict check_value_power(Trial& trial) {
   Inputs inputs[] = {trial.inputs().clone(), trial.inputs().clone()};
   make_values(trial.inputs().v, a, inputs[0].v);
   make_values(trial.inputs().v, a + k, inputs[1].v);
-  const Call calls[] = {{&inputs[0], &p}, {&inputs[1], &p}};
+  const Request calls[] = {{&inputs[0], &p}, {&inputs[1], &p}};
   std::vector<Result> results = trial.run_many(calls);
   if (results[0].violation) return Verdict::fail(*results[0].violation);
   Tensor& out = results[1].out;

@@ -113,18 +113,13 @@ void write_npz(const Exported& exported, const std::filesystem::path& file) {
   const Inputs& inputs = exported.inputs;
   Archive archive;
   nlohmann::ordered_json dtypes;
-  const auto add = [&](const std::string& name, const Tensor& tensor) {
+  const auto add = [&](std::string_view name, const Tensor& tensor) {
     if (!tensor.present()) return;
-    archive.add(name + ".npy", npy(tensor));
+    archive.add(std::string(name) + ".npy", npy(tensor));
     constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64", "i32", "bool"};
-    dtypes[name] = names[static_cast<int>(tensor.dtype())];
+    dtypes[std::string(name)] = names[static_cast<int>(tensor.dtype())];
   };
-  add("q", inputs.q);
-  add("k", inputs.k);
-  add("v", inputs.v);
-  add("bias", inputs.bias);
-  add("keep", inputs.keep);
-  add("kv_lengths", inputs.kv_lengths);
+  for (const auto& [name, tensor] : inputs.named()) add(name, tensor);
   if (exported.out) add("out", *exported.out);
   add("lse", exported.lse);
   const nlohmann::ordered_json manifest{{"format", 1},

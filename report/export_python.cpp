@@ -78,10 +78,8 @@ std::string array(std::string_view name, const Tensor& tensor) {
 }
 
 std::string tensors(const Inputs& inputs) {
-  std::string code = array("q", inputs.q) + array("k", inputs.k) + array("v", inputs.v);
-  if (inputs.bias.present()) code += array("bias", inputs.bias);
-  if (inputs.keep.present()) code += array("keep", inputs.keep);
-  if (inputs.kv_lengths.present()) code += array("kv_lengths", inputs.kv_lengths);
+  std::string code;
+  for (const auto& [name, tensor] : inputs.named()) code += array(name, tensor);
   return code + fmt::format("scale = {}\n", number(inputs.scale));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/attention/call.hpp"
 #include "core/error.hpp"
 #include "core/tensor.hpp"
 #include "kernels/forget.hpp"
@@ -23,16 +24,16 @@ class BuiltinSubject : public Subject {
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+  std::vector<CallResult> run(std::span<const Call> calls) override {
     if (std::exchange(fresh_, false)) kernels::forget_calls();
     std::vector<CallResult> results;
-    for (const attest_attention& call : calls) results.push_back(run_one(call));
+    for (const Call& call : calls) results.push_back(answer(call.as<attest_attention>()));
     return results;
   }
   bool renew() override { return fresh_ = true; }
 
  private:
-  CallResult run_one(const attest_attention& call) const {
+  CallResult answer(const attest_attention& call) const {
     CallResult result;
     const auto start = std::chrono::steady_clock::now();
     try {

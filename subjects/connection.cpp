@@ -107,13 +107,13 @@ std::string WorkerConnection::out_of_memory() const {
                      memory_text(command_.limits.memory));
 }
 
-bool WorkerConnection::copy_in(std::span<const attest_attention> calls) {
+bool WorkerConnection::copy_in(std::span<const Call> calls) {
   offsets_.assign(calls.size(), {});
   bool far_apart = false;
   std::size_t end = 0;
   for (std::size_t c = 0; c < calls.size(); ++c)
-    for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-      const attest_tensor& view = calls[c].*tensor_fields[i].member;
+    for (std::size_t i = 0; i < calls[c].shape().tensors.size(); ++i) {
+      const attest_tensor& view = calls[c].tensor(calls[c].shape().tensors[i]);
       if (!attest_present(&view)) continue;
       const MemoryParts parts = parts_of(view);
       const std::size_t phase = reinterpret_cast<std::uintptr_t>(parts.first) % kept_of_address;
@@ -131,8 +131,8 @@ bool WorkerConnection::copy_in(std::span<const attest_attention> calls) {
         "little of it is used: raise the limit (ulimit -f, ulimit -v)");
   }
   for (std::size_t c = 0; c < calls.size(); ++c)
-    for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-      const attest_tensor& view = calls[c].*tensor_fields[i].member;
+    for (std::size_t i = 0; i < calls[c].shape().tensors.size(); ++i) {
+      const attest_tensor& view = calls[c].tensor(calls[c].shape().tensors[i]);
       if (!attest_present(&view)) continue;
       const MemoryParts parts = parts_of(view);
       std::byte* to = arena_.data() + offsets_[c][i] - guard_bytes(view);
@@ -143,16 +143,17 @@ bool WorkerConnection::copy_in(std::span<const attest_attention> calls) {
 
 // Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was changed
 // in one copy of it must not be overwritten by the next copy, which was not.
-void WorkerConnection::copy_out(const attest_attention& call, std::size_t index) {
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    const attest_tensor& view = call.*tensor_fields[i].member;
+void WorkerConnection::copy_out(const Call& call, std::size_t index) {
+  const std::span<const TensorSlot> tensors = call.shape().tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const attest_tensor& view = call.tensor(tensors[i]);
     if (!attest_present(&view)) continue;
     const MemoryParts parts = parts_of(view);
     const std::byte* there = arena_.data() + offsets_[index][i] - guard_bytes(view);
     for (std::size_t n = 0; n < parts.count; ++n, there += parts.step) {
       const std::span<std::byte> part = parts.part(n);
       if (std::memcmp(part.data(), there, part.size()) == 0) continue;
-      if (!tensor_fields[i].written) {
+      if (!tensors[i].written()) {
         if (std::ranges::any_of(changed_inputs_, [&](auto other) { return overlap(part, other); })) continue;
         changed_inputs_.push_back(part);
       }
@@ -161,7 +162,7 @@ void WorkerConnection::copy_out(const attest_attention& call, std::size_t index)
   }
 }
 
-std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const attest_attention> calls,
+std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::span<const Call> calls,
                                               const Patience& patience) {
   changed_inputs_.clear();
   const bool far_apart = copy_in(calls);
@@ -181,7 +182,7 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   return results;
 }
 
-Process::Received WorkerConnection::ask(const std::string& subject, std::span<const attest_attention> calls,
+Process::Received WorkerConnection::ask(const std::string& subject, std::span<const Call> calls,
                                         std::chrono::milliseconds limit) {
   ++trip_;
   Process::Received state = Process::Received::line;
@@ -198,7 +199,7 @@ Process::Received WorkerConnection::ask(const std::string& subject, std::span<co
   return process_->send(request, Clock::now() + limit);
 }
 
-bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
+bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<const Call> calls,
                                       std::chrono::milliseconds limit, Process::Received& state) {
   const auto place = std::ranges::find(offers_, subject, &Offer::name);
   if (place == offers_.end() || calls.size() > MailboxLayout::most_calls) return false;
@@ -210,8 +211,7 @@ bool WorkerConnection::ask_by_mailbox(const std::string& subject, std::span<cons
   return true;
 }
 
-std::string WorkerConnection::script(const std::string& subject, const attest_attention& call,
-                                     const std::string& beside) {
+std::string WorkerConnection::script(const std::string& subject, const Call& call, const std::string& beside) {
   copy_in({&call, 1});
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"script","subject":{},"beside":{},"arena_bytes":{},"call":)",

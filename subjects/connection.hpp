@@ -54,22 +54,20 @@ class WorkerConnection {
 
   // Runs calls of one subject in one trip, in order. Fewer results than calls: the last one is a crash, a timeout or an
   // answer that is none, and this connection is no longer usable.
-  std::vector<CallResult> run(const std::string& subject, std::span<const attest_attention> calls,
-                              const Patience& patience);
+  std::vector<CallResult> run(const std::string& subject, std::span<const Call> calls, const Patience& patience);
 
   // Python source that makes the call without attest, from a file in the folder `beside`, and leaves the answer in `got`;
   // empty if the worker knows none. Throws Error(no_subject) if it does not say.
-  std::string script(const std::string& subject, const attest_attention& call, const std::string& beside);
+  std::string script(const std::string& subject, const Call& call, const std::string& beside);
 
  private:
   // Whether a tensor is in several parts.
-  bool copy_in(std::span<const attest_attention> calls);
-  void copy_out(const attest_attention& call, std::size_t index);
+  bool copy_in(std::span<const Call> calls);
+  void copy_out(const Call& call, std::size_t index);
   // Hands a trip over; `line` once it is on its way. In the mailbox, if the worker looks there and it fits; else by the pipe.
-  Process::Received ask(const std::string& subject, std::span<const attest_attention> calls,
-                        std::chrono::milliseconds limit);
-  bool ask_by_mailbox(const std::string& subject, std::span<const attest_attention> calls,
-                      std::chrono::milliseconds limit, Process::Received& state);
+  Process::Received ask(const std::string& subject, std::span<const Call> calls, std::chrono::milliseconds limit);
+  bool ask_by_mailbox(const std::string& subject, std::span<const Call> calls, std::chrono::milliseconds limit,
+                      Process::Received& state);
   CallResult receive(std::size_t index, std::chrono::milliseconds limit);
   // Until the mailbox says something of call `index`, or there is a line, or what is wrong.
   Process::Received await_answer(std::size_t index, Process::Clock::time_point deadline);

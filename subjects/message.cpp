@@ -70,43 +70,91 @@ bool fits_in(const attest_tensor& view, std::size_t bytes) {
   return static_cast<std::size_t>(last) < bytes / (view.dtype.bits / 8u);
 }
 
+const CallShape& shape_named(const json& object) {
+  const std::string op = object.value("op", "");
+  const CallShape* const shape = find_call_shape(op);
+  if (shape == nullptr) throw usage_error("there is no operation '" + one_line(op) + "'");
+  return *shape;
+}
+
+std::span<const std::byte> take_bytes(std::span<const std::byte>& packed, std::size_t bytes) {
+  if (packed.size() < bytes) throw usage_error("the call is shorter than docs/worker.md says");
+  const std::span<const std::byte> taken = packed.first(bytes);
+  packed = packed.subspan(bytes);
+  return taken;
+}
+template <class T>
+T read_at(std::span<const std::byte> bytes, std::size_t at) {
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+template <class T>
+T take(std::span<const std::byte>& packed) {
+  return read_at<T>(take_bytes(packed, sizeof(T)), 0);
+}
+
+const CallShape& shape_numbered(std::span<const std::byte> packed) {
+  const auto head = take<PackedCall>(packed);
+  const CallShape* const shape = find_call_shape(head.op);
+  if (shape == nullptr) throw usage_error(fmt::format("there is no operation {}", head.op));
+  return *shape;
+}
+
 }  // namespace
 
-void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets) {
-  if (!std::isfinite(call.scale) || !std::isfinite(call.softcap))
-    throw internal_error("a call with a scale or softcap that is no number cannot be sent to a worker");
+double finite(const Call& call, const ScalarSlot& scalar) {
+  const double value = call.real(scalar);
+  if (!std::isfinite(value))
+    throw internal_error(fmt::format("a call whose {} is no number cannot be sent to a worker", scalar.name));
+  return value;
+}
+
+void append_call(std::string& line, const Call& call, const TensorOffsets& offsets) {
   auto out = std::back_inserter(line);
-  line += R"({"op":"attention")";
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    const attest_tensor& view = call.*tensor_fields[i].member;
+  fmt::format_to(out, R"({{"op":"{}")", call.shape().op);
+  const std::span<const TensorSlot> tensors = call.shape().tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const attest_tensor& view = call.tensor(tensors[i]);
     if (!attest_present(&view)) continue;
-    fmt::format_to(out, R"(,"{}":{{"offset":{},"dtype":"{}","shape":)", tensor_fields[i].name, offsets[i],
+    fmt::format_to(out, R"(,"{}":{{"offset":{},"dtype":"{}","shape":)", tensors[i].name, offsets[i],
                    dtype_name(view.dtype));
     append_axes(line, view.shape, view.ndim);
     line += R"(,"strides":)";
     append_axes(line, view.strides, view.ndim);
     line += '}';
   }
-  fmt::format_to(out,
-                 R"(,"scale":{},"scale_is_default":{},"softcap":{},"causal":{},"align":{},"window_left":{},)"
-                 R"("window_right":{},"threads":{})",
-                 call.scale, (call.flags & ATTEST_SCALE_IS_DEFAULT) != 0, call.softcap, call.causal != 0, call.align,
-                 call.window_left, call.window_right, call.threads);
-  if (call.form != nullptr) fmt::format_to(out, R"(,"form":{})", call.form);
+  for (const ScalarSlot& scalar : call.shape().scalars) {
+    fmt::format_to(out, R"(,"{}":)", scalar.name);
+    switch (scalar.kind) {
+      case ScalarSlot::Kind::real:
+        fmt::format_to(out, "{}", finite(call, scalar));
+        break;
+      case ScalarSlot::Kind::flag:
+      case ScalarSlot::Kind::bit:
+        fmt::format_to(out, "{}", call.integer(scalar) != 0);
+        break;
+      case ScalarSlot::Kind::small:
+      case ScalarSlot::Kind::whole:
+        fmt::format_to(out, "{}", call.integer(scalar));
+        break;
+    }
+  }
+  if (call.form() != nullptr) fmt::format_to(out, R"(,"form":{})", call.form());
   line += '}';
 }
 
-void ReceivedCall::place(std::size_t field, attest_dtype dtype, std::span<const std::int64_t> shape,
+void ReceivedCall::place(std::size_t slot, attest_dtype dtype, std::span<const std::int64_t> shape,
                          std::span<const std::int64_t> strides, std::size_t offset, std::span<std::byte> arena) {
-  const TensorField& its = tensor_fields[field];
-  attest_tensor& view = call.*its.member;
+  const TensorSlot& its = call.shape().tensors[slot];
+  attest_tensor& view = call.tensor(its);
   const auto negative = [](std::int64_t n) { return n < 0; };
   if (shape.empty() || shape.size() > 4 || strides.size() != shape.size() || std::ranges::any_of(shape, negative) ||
       std::ranges::any_of(strides, negative))
     throw usage_error(fmt::format("{} has an impossible shape", its.name));
   view.ndim = static_cast<std::int32_t>(shape.size());
-  view.shape = axes_[field].data();
-  view.strides = axes_[field].data() + 4;
+  view.shape = axes_[slot].data();
+  view.strides = axes_[slot].data() + 4;
   std::ranges::copy(shape, view.shape);
   std::ranges::copy(strides, view.strides);
   view.dtype = dtype;
@@ -115,64 +163,79 @@ void ReceivedCall::place(std::size_t field, attest_dtype dtype, std::span<const 
   view.data = arena.data() + offset;
 }
 
-ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t arena_bytes) try {
-  call.struct_size = sizeof call;
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    (call.*tensor_fields[i].member).device = {ATTEST_CPU, 0};
-    const auto found = object.find(tensor_fields[i].name);
+ReceivedCall::ReceivedCall(const json& object, std::byte* arena, std::size_t arena_bytes) try
+    : call(shape_named(object)) {
+  const std::span<const TensorSlot> tensors = call.shape().tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    call.tensor(tensors[i]).device = {ATTEST_CPU, 0};
+    const auto found = object.find(tensors[i].name);
     if (found == object.end()) continue;
     const auto shape = numbers(found->at("shape")), strides = numbers(found->at("strides"));
     const attest_dtype dtype = dtype_from(found->at("dtype").get_ref<const std::string&>());
     const auto offset = static_cast<std::size_t>(whole(found->at("offset")));  // a negative one lies past every arena
     place(i, dtype, shape, strides, offset, {arena, arena_bytes});
   }
-  call.scale = object.at("scale").get<double>();
-  call.flags = object.at("scale_is_default").get<bool>() ? ATTEST_SCALE_IS_DEFAULT : 0;
-  call.softcap = object.at("softcap").get<double>();
-  call.causal = object.at("causal").get<bool>();
-  call.align = small(object.at("align"));
-  call.window_left = whole(object.at("window_left"));
-  call.window_right = whole(object.at("window_right"));
-  call.threads = small(object.at("threads"));
+  for (const ScalarSlot& scalar : call.shape().scalars) {
+    const json& value = object.at(std::string(scalar.name));
+    switch (scalar.kind) {
+      case ScalarSlot::Kind::real:
+        call.set_real(scalar, value.get<double>());
+        break;
+      case ScalarSlot::Kind::flag:
+      case ScalarSlot::Kind::bit:
+        call.set_integer(scalar, value.get<bool>());
+        break;
+      case ScalarSlot::Kind::small:
+        call.set_integer(scalar, small(value));
+        break;
+      case ScalarSlot::Kind::whole:
+        call.set_integer(scalar, whole(value));
+        break;
+    }
+  }
   if (const auto form = object.find("form"); form != object.end()) {
     form_ = forms_json(forms_from_json(*form));
-    if (!form_.empty()) call.form = form_.c_str();
+    if (!form_.empty()) call.set_form(form_.c_str());
   }
 } catch (const json::exception& error) {
   throw usage_error(std::string("the call is not as docs/worker.md says: ") + error.what());
 }
 
-ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, std::size_t arena_bytes) {
-  const auto take = [&](auto& what) {
-    if (packed.size() < sizeof what) throw usage_error("the call is shorter than docs/worker.md says");
-    std::memcpy(&what, packed.data(), sizeof what);
-    packed = packed.subspan(sizeof what);
-  };
-  PackedCall head{};
-  take(head);
-  if (head.op != 0) throw usage_error(fmt::format("there is no operation {}", head.op));
-  call.struct_size = sizeof call;
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    (call.*tensor_fields[i].member).device = {ATTEST_CPU, 0};
+ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, std::size_t arena_bytes)
+    : call(shape_numbered(packed)) {
+  const CallShape& shape = call.shape();
+  const auto head = take<PackedCall>(packed);
+  const std::span<const std::byte> scalars = take_bytes(packed, shape.packed_bytes);
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    call.tensor(shape.tensors[i]).device = {ATTEST_CPU, 0};
     if ((head.tensors >> i & 1) == 0) continue;
-    PackedTensor tensor{};
-    take(tensor);
+    const auto tensor = take<PackedTensor>(packed);
     if (tensor.dtype >= dtype_names.size()) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
     const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // which no tensor has
     place(i, plugin_dtype(static_cast<DType>(tensor.dtype)), {tensor.shape, axes}, {tensor.strides, axes},
           tensor.offset, {arena, arena_bytes});
   }
-  call.scale = head.scale;
-  call.flags = (head.flags & PackedCall::scale_is_default) != 0 ? ATTEST_SCALE_IS_DEFAULT : 0;
-  call.softcap = head.softcap;
-  call.causal = (head.flags & PackedCall::causal) != 0;
-  call.align = head.align;
-  call.window_left = head.window_left;
-  call.window_right = head.window_right;
-  call.threads = head.threads;
-  if (head.form_bytes > packed.size()) throw usage_error("the form is longer than the call");
-  form_.assign(reinterpret_cast<const char*>(packed.data()), head.form_bytes);
-  if (!form_.empty()) call.form = form_.c_str();
+  for (const ScalarSlot& scalar : shape.scalars) {
+    switch (scalar.kind) {
+      case ScalarSlot::Kind::real:
+        call.set_real(scalar, read_at<double>(scalars, scalar.packed));
+        break;
+      case ScalarSlot::Kind::flag:
+      case ScalarSlot::Kind::bit:
+        call.set_integer(scalar, head.flags >> scalar.packed & 1);
+        break;
+      case ScalarSlot::Kind::small:
+        call.set_integer(scalar, read_at<std::int32_t>(scalars, scalar.packed));
+        break;
+      case ScalarSlot::Kind::whole:
+        call.set_integer(scalar, read_at<std::int64_t>(scalars, scalar.packed));
+        break;
+    }
+  }
+  const auto form_bytes = read_at<std::uint32_t>(scalars, shape.packed_form);
+  if (form_bytes > packed.size()) throw usage_error("the form is longer than the call");
+  form_.assign(reinterpret_cast<const char*>(packed.data()), form_bytes);
+  if (!form_.empty()) call.set_form(form_.c_str());
 }
 
 json parse_foreign(std::string_view text) {

@@ -8,36 +8,21 @@
 #include <string_view>
 #include <vector>
 
-#include "attest/plugin.h"
+#include "core/call.hpp"
 
 // The worker protocol's messages (docs/worker.md), for both ends of it.
 namespace attest {
 
 inline constexpr int protocol_version = 1;
 
-// The tensors of a call by their names in the protocol, in order.
-struct TensorField {
-  const char* name;
-  attest_tensor attest_attention::*member;
-  bool written;  // by the subject
-};
-inline constexpr std::array tensor_fields{
-    TensorField{"q", &attest_attention::q, false},
-    TensorField{"k", &attest_attention::k, false},
-    TensorField{"v", &attest_attention::v, false},
-    TensorField{"bias", &attest_attention::bias, false},
-    TensorField{"keep", &attest_attention::keep, false},
-    TensorField{"kv_lengths", &attest_attention::kv_lengths, false},
-    TensorField{"out", &attest_attention::out, true},
-    TensorField{"lse", &attest_attention::lse, true},
-    TensorField{"scores", &attest_attention::scores, true},
-    TensorField{"weights", &attest_attention::weights, true},
-};
+// Where the tensors of a call begin in the arena, in the order of its slots.
+inline constexpr std::size_t most_tensors = 16;
+using TensorOffsets = std::array<std::size_t, most_tensors>;
 
-using TensorOffsets = std::array<std::size_t, tensor_fields.size()>;
-
-// Appends the JSON object of a call whose tensors begin at `offsets` of the arena, in tensor_fields' order.
-void append_call(std::string& line, const attest_attention& call, const TensorOffsets& offsets);
+// The number. Throws Error(internal) if it is none: no message can hold it.
+double finite(const Call& call, const ScalarSlot& scalar);
+// Appends the JSON object of a call whose tensors begin at `offsets` of the arena.
+void append_call(std::string& line, const Call& call, const TensorOffsets& offsets);
 
 // A call read from its JSON object, or from the bytes of a PackedCall, with views into an arena. Not movable: the views point
 // into it.
@@ -48,13 +33,13 @@ struct ReceivedCall {
   ReceivedCall(const ReceivedCall&) = delete;
   ReceivedCall& operator=(const ReceivedCall&) = delete;
 
-  attest_attention call{};
+  Call call;
 
  private:
-  void place(std::size_t field, attest_dtype dtype, std::span<const std::int64_t> shape,
+  void place(std::size_t slot, attest_dtype dtype, std::span<const std::int64_t> shape,
              std::span<const std::int64_t> strides, std::size_t offset, std::span<std::byte> arena);
 
-  std::array<std::array<std::int64_t, 8>, tensor_fields.size()> axes_{};  // shape and strides of each tensor
+  std::array<std::array<std::int64_t, 8>, most_tensors> axes_{};  // shape and strides of each tensor
   std::string form_;
 };
 

@@ -1,7 +1,7 @@
 #include "subjects/packed_call.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -39,31 +39,54 @@ PackedTensor packed(const attest_tensor& view, std::size_t offset) {
   return tensor;
 }
 
-void put_call(Writer& to, const attest_attention& call, const TensorOffsets& offsets) {
-  if (!std::isfinite(call.scale) || !std::isfinite(call.softcap))
-    throw internal_error("a call with a scale or softcap that is no number cannot be sent to a worker");
-  const std::string_view form = call.form != nullptr ? call.form : "";
+// The numbers of a call, and the flags among them.
+struct PackedScalars {
+  std::array<std::byte, 256> bytes{};
+  std::uint32_t flags = 0;
+
+  explicit PackedScalars(const Call& call) {
+    for (const ScalarSlot& scalar : call.shape().scalars) {
+      switch (scalar.kind) {
+        case ScalarSlot::Kind::real:
+          put(scalar.packed, finite(call, scalar));
+          break;
+        case ScalarSlot::Kind::flag:
+        case ScalarSlot::Kind::bit:
+          flags |= static_cast<std::uint32_t>(call.integer(scalar)) << scalar.packed;
+          break;
+        case ScalarSlot::Kind::small:
+          put(scalar.packed, static_cast<std::int32_t>(call.integer(scalar)));
+          break;
+        case ScalarSlot::Kind::whole:
+          put(scalar.packed, call.integer(scalar));
+          break;
+      }
+    }
+  }
+  template <class T>
+  void put(std::size_t at, T value) {
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  }
+};
+
+void put_call(Writer& to, const Call& call, const TensorOffsets& offsets) {
+  const CallShape& shape = call.shape();
+  const std::string_view form = call.form() != nullptr ? call.form() : "";
   const std::size_t padded = (form.size() + 7) / 8 * 8;
-  PackedCall head{};
+  PackedScalars scalars(call);
+  scalars.put(shape.packed_form, static_cast<std::uint32_t>(form.size()));
+  PackedCall head{0, shape.number, scalars.flags, 0};
   std::size_t tensors = 0;
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i)
-    if (attest_present(&(call.*tensor_fields[i].member))) {
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+    if (attest_present(&call.tensor(shape.tensors[i]))) {
       head.tensors |= 1u << i;
       ++tensors;
     }
-  head.bytes = static_cast<std::uint32_t>(sizeof head + tensors * sizeof(PackedTensor) + padded);
-  head.flags = ((call.flags & ATTEST_SCALE_IS_DEFAULT) != 0 ? PackedCall::scale_is_default : 0) |
-               (call.causal != 0 ? PackedCall::causal : 0);
-  head.align = call.align;
-  head.threads = call.threads;
-  head.form_bytes = static_cast<std::uint32_t>(form.size());
-  head.scale = call.scale;
-  head.softcap = call.softcap;
-  head.window_left = call.window_left;
-  head.window_right = call.window_right;
+  head.bytes = static_cast<std::uint32_t>(sizeof head + shape.packed_bytes + tensors * sizeof(PackedTensor) + padded);
   to.put(&head, sizeof head);
-  for (std::size_t i = 0; i < tensor_fields.size(); ++i) {
-    const attest_tensor& view = call.*tensor_fields[i].member;
+  to.put(scalars.bytes.data(), shape.packed_bytes);
+  for (std::size_t i = 0; i < shape.tensors.size(); ++i) {
+    const attest_tensor& view = call.tensor(shape.tensors[i]);
     if (!attest_present(&view)) continue;
     const PackedTensor tensor = packed(view, offsets[i]);
     to.put(&tensor, sizeof tensor);
@@ -75,7 +98,7 @@ void put_call(Writer& to, const attest_attention& call, const TensorOffsets& off
 
 }  // namespace
 
-std::size_t pack(PackedTrip trip, std::span<const attest_attention> calls, std::span<const TensorOffsets> offsets,
+std::size_t pack(PackedTrip trip, std::span<const Call> calls, std::span<const TensorOffsets> offsets,
                  std::span<std::byte> to) {
   Writer writer(to);
   trip.calls = static_cast<std::uint32_t>(calls.size());

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 
-#include "attest/plugin.h"
 #include "subjects/message.hpp"
 
 // A trip as it lies in a mailbox (docs/worker.md, "The mailbox"): the numbers of the JSON message in their own bytes, in the order of
@@ -16,15 +15,11 @@ struct PackedTrip {
   std::uint64_t timeout_ms, arena_bytes, reserved;
 };
 
+// Then the numbers of its operation, where their ScalarSlots say; its tensors; and the JSON text of its form.
 struct PackedCall {
-  std::uint32_t bytes, op;  // from this call to the next, a multiple of 8; 0 = attention
-  std::uint32_t flags;      // 1: the scale is the default, 2: causal
-  std::uint32_t tensors;    // bit i: tensor_fields[i] is there
-  std::int32_t align, threads;
-  std::uint32_t form_bytes, reserved;  // the JSON text of the form, behind the tensors
-  double scale, softcap;
-  std::int64_t window_left, window_right;
-  static constexpr std::uint32_t scale_is_default = 1, causal = 2;
+  std::uint32_t bytes, op;  // from this call to the next, a multiple of 8; CallShape::number
+  std::uint32_t flags;
+  std::uint32_t tensors;  // bit i: the i-th of its slots is there
 };
 
 struct PackedTensor {
@@ -32,10 +27,10 @@ struct PackedTensor {
   std::uint32_t dtype, ndim;  // the place in f16, bf16, f32, f64, i32, bool
   std::int64_t shape[4], strides[4];
 };
-static_assert(sizeof(PackedTrip) == 32 && sizeof(PackedCall) == 64 && sizeof(PackedTensor) == 80);
+static_assert(sizeof(PackedTrip) == 32 && sizeof(PackedCall) == 16 && sizeof(PackedTensor) == 80);
 
 // How many bytes the trip takes in `to`; 0 if it does not fit.
-std::size_t pack(PackedTrip trip, std::span<const attest_attention> calls, std::span<const TensorOffsets> offsets,
+std::size_t pack(PackedTrip trip, std::span<const Call> calls, std::span<const TensorOffsets> offsets,
                  std::span<std::byte> to);
 
 // Reads the trip's head, and then one call after the other.

@@ -148,8 +148,10 @@ Offer offer_of(const PluginEntry& entry) {
   const auto ops = describe.is_object() ? describe.value("ops", nlohmann::json()) : nlohmann::json();
   if (describe.is_discarded())
     offer.error = "its describe is no JSON: " + one_line(std::string_view(entry.describe).substr(0, 60));
-  else if (std::find(ops.begin(), ops.end(), "attention") != ops.end() && entry.table->attention == nullptr)
-    offer.error = "its describe offers attention, and the function is NULL";
+  for (const CallShape* shape : call_shapes())
+    if (offer.error.empty() && std::find(ops.begin(), ops.end(), shape->op) != ops.end() &&
+        !shape->answers(*entry.table))
+      offer.error = "its describe offers " + std::string(shape->op) + ", and the function is NULL";
   return offer;
 }
 
@@ -169,11 +171,12 @@ PluginKernel::~PluginKernel() {
   }
 }
 
-CallResult PluginKernel::run(const attest_attention& call) const {
-  const attest_subject& table = *entry_.table;
-  if (table.attention == nullptr) return {CallStatus::error, entry_.name + " has no attention function"};
-  return guarded("attention",
-                 [&](char* text, std::size_t size) { return table.attention(table.self, &call, text, size); });
+CallResult PluginKernel::run(const Call& call) const {
+  const CallShape& shape = call.shape();
+  const std::string op(shape.op);
+  if (!shape.answers(*entry_.table)) return {CallStatus::error, entry_.name + " has no " + op + " function"};
+  return guarded(op.c_str(),
+                 [&](char* text, std::size_t size) { return shape.ask(*entry_.table, call.data(), text, size); });
 }
 
 struct InProcessPlugin::Shared {
@@ -192,11 +195,11 @@ std::unique_ptr<Subject> InProcessPlugin::open() const {
    public:
     Instance(const SubjectInfo& info, std::shared_ptr<Shared> shared) : info_(info), shared_(std::move(shared)) {}
     [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-    std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+    std::vector<CallResult> run(std::span<const Call> calls) override {
       std::unique_lock lock(shared_->one_at_a_time, std::defer_lock);
       if (!info_.concurrent) lock.lock();
       std::vector<CallResult> results;
-      for (const attest_attention& call : calls) results.push_back(shared_->kernel.run(call));
+      for (const Call& call : calls) results.push_back(shared_->kernel.run(call));
       return results;
     }
 

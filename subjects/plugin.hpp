@@ -35,7 +35,7 @@ class PluginKernel {
   PluginKernel& operator=(const PluginKernel&) = delete;
 
   // Exceptions, unknown codes and messages without an end become CallStatus::error.
-  CallResult run(const attest_attention& call) const;
+  CallResult run(const Call& call) const;
 
  private:
   PluginEntry entry_;

@@ -36,7 +36,7 @@ class WorkerSubject : public Subject {
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+  std::vector<CallResult> run(std::span<const Call> calls) override {
     if (++trips_ % trips_between_looks == 0) keep_log_small(command_.log);
     if (leaving_ && leaving_->has_left()) leaving_.reset();
     std::vector<CallResult> results;

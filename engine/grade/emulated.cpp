@@ -19,8 +19,9 @@ class Answering final : public Subject {
  public:
   Answering(const EmulatedResult& result, const SubjectInfo& info) : result_(result), info_(info) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
-    for (const attest_attention& call : calls) {
+  std::vector<CallResult> run(std::span<const Call> calls) override {
+    for (const Call& each : calls) {
+      const auto& call = each.as<attest_attention>();
       copy(result_.out, call.out);
       copy(result_.lse, call.lse);
     }

@@ -87,7 +87,7 @@ class References {
       subject = factories_.back()->open();
     }
     const attest_attention call = inputs.call(out, Tensor());
-    const CallResult result = subject->run({&call, 1}).front();
+    const CallResult result = subject->run_one(call);
     if (result.status != CallStatus::done)
       throw internal_error("grade: the reference kernel failed: " + result.message);
     return elements(out);

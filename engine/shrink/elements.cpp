@@ -28,7 +28,7 @@ void zero(Problem& problem, Edit::Tensor tensor, const std::array<Index, 4>& ind
 
 void zero_rows_and_elements(const Problem& problem, const EditedTensor& operand, std::vector<Candidate>& found) {
   const auto shape = operand.tensor.shape();
-  const std::string_view name = edit_tensor_names[static_cast<std::size_t>(operand.name)];
+  const std::string_view name = attest::name(operand.name);
   std::vector<Candidate> elements;
   for (Index b = 0; b < shape[0]; ++b)
     for (Index h = 0; h < shape[1]; ++h)

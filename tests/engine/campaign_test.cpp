@@ -142,7 +142,7 @@ TEST(Campaign, TheCasesOfAPlanMeetOneInstance) {
                                              call.k.shape[1], call.k.shape[2], call.q.strides[0], call.q.strides[2]};
         plans += *planned != plan;
         *planned = plan;
-        return subject->run({&call, 1}).front();
+        return subject->run_one(call);
       };
     });
     CampaignOptions asked = options("./planner.so", 160);

@@ -68,7 +68,7 @@ Owned changed(const SubjectFactory& inner, const std::function<void(SubjectInfo&
   say(info);
   return std::make_unique<test::FakeFactory>(std::move(info), [&inner, meddle]() -> test::Answer {
     const std::shared_ptr<Subject> subject = inner.open();
-    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run({&call, 1}).front()); };
+    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run_one(call)); };
   });
 }
 const auto as_it_is = [](const attest_attention&, CallResult result) { return result; };
@@ -280,7 +280,7 @@ TEST(Compare, APoisonedSecondSubjectIsBlamedForTheCallThatPoisons) {
     return [subject, poisoned = false](const attest_attention& call) mutable {
       if (poisoned) return CallResult{CallStatus::error, "the context is lost", 0};
       poisoned = call.causal != 0;
-      return subject->run({&call, 1}).front();
+      return subject->run_one(call);
     };
   });
   const Summary summary = run(builtin("builtin:fused"), std::move(b), options(80));

@@ -32,9 +32,7 @@ std::unique_ptr<test::FakeFactory> stateful(const SubjectFactory& inner, std::fu
   info.name = "./stateful.so";
   return std::make_unique<test::FakeFactory>(info, [&inner, make]() -> test::Answer {
     const std::shared_ptr<Subject> subject = inner.open();
-    return [subject, meddle = make()](const attest_attention& call) {
-      return meddle(call, subject->run({&call, 1}).front());
-    };
+    return [subject, meddle = make()](const attest_attention& call) { return meddle(call, subject->run_one(call)); };
   });
 }
 
@@ -193,7 +191,7 @@ TEST_F(Confirm, AFormThatPromisesLessMakesNoInstancePoisoned) {
   const test::FakeFactory subject(info, [&inner]() -> test::Answer {
     const std::shared_ptr<Subject> kernel = inner->open();
     return [kernel](const attest_attention& call) {
-      const CallResult result = kernel->run({&call, 1}).front();
+      const CallResult result = kernel->run_one(call);
       change(call, [](double x) { return x * 1.0001; });  // right under bf16 alone
       return result;
     };

@@ -161,7 +161,7 @@ inline std::unique_ptr<FakeFactory> demanding(const SubjectFactory& inner, const
         ++asked.outside;
         if (asked.first_outside.empty()) asked.first_outside = why + ", of " + demands.describe();
       }
-      return subject->run({&call, 1}).front();
+      return subject->run_one(call);
     };
   });
 }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/attention/call.hpp"
 #include "core/subject.hpp"
 
 namespace attest::engine::test {
@@ -23,9 +24,9 @@ class FakeFactory final : public SubjectFactory {
    public:
     Fake(const SubjectInfo& info, const std::function<Answer()>& make) : info_(info), make_(make), answer_(make_()) {}
     [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-    std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+    std::vector<CallResult> run(std::span<const Call> calls) override {
       std::vector<CallResult> results;
-      for (const attest_attention& call : calls) results.push_back(answer_(call));
+      for (const Call& call : calls) results.push_back(answer_(call.as<attest_attention>()));
       return results;
     }
     bool renew() override {
@@ -48,7 +49,7 @@ inline std::unique_ptr<FakeFactory> meddled(const SubjectFactory& inner,
                                             std::function<CallResult(const attest_attention&, CallResult)> meddle) {
   return std::make_unique<FakeFactory>(inner.info(), [&inner, meddle]() -> Answer {
     const std::shared_ptr<Subject> subject = inner.open();
-    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run({&call, 1}).front()); };
+    return [subject, meddle](const attest_attention& call) { return meddle(call, subject->run_one(call)); };
   });
 }
 

@@ -27,7 +27,7 @@ std::unique_ptr<SubjectFactory> narrow(const SubjectFactory& inner) {
         }
         operands[n]->strides = strides[n].data();
       }
-      return subject->run({&call, 1}).front();
+      return subject->run_one(call);
     };
   });
 }

@@ -120,7 +120,7 @@ std::unique_ptr<SubjectFactory> shifted(const std::optional<Policy>& policy, dou
   return std::make_unique<test::FakeFactory>(fused->info(), [fused, shift]() -> test::Answer {
     const std::shared_ptr<Subject> subject = fused->open();
     return [fused, subject, shift](const attest_attention& call) {
-      const CallResult result = subject->run({&call, 1}).front();
+      const CallResult result = subject->run_one(call);
       const attest_tensor& out = call.out;
       if (out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] > 0)
         store(out, 0, 0, 0, 0, load(out, 0, 0, 0, 0) + shift);

@@ -52,7 +52,7 @@ Saved saved(const std::string& text, const std::string& subject) {
   const Tensor out = make_out(problem), lse = make_lse(problem);
   const attest_attention call = inputs.call(out, lse);
   const auto factory = builtin_subject(subject, policy);
-  EXPECT_EQ(factory->open()->run({&call, 1}).front().status, CallStatus::done);
+  EXPECT_EQ(factory->open()->run_one(call).status, CallStatus::done);
   const auto type = problem.dtype == Format::f16 ? NamedArray::Type::f16 : NamedArray::Type::f32;
   Saved s;
   s.inputs = {array_of("q", inputs.q, type), array_of("k", inputs.k, type), array_of("v", inputs.v, type)};

@@ -178,7 +178,7 @@ TEST(Supports, WidthsGoDownInMultiples) {
     info.supports.dv_equals_d = true;
     const test::FakeFactory factory(info, [&inner]() -> test::Answer {
       const std::shared_ptr<Subject> subject = inner->open();
-      return [subject](const attest_attention& call) { return subject->run({&call, 1}).front(); };
+      return [subject](const attest_attention& call) { return subject->run_one(call); };
     });
     CampaignOptions options_of_campaign;
     options_of_campaign.cases = number("ATTEST_PROBLEMS", 0) > 0 ? 20'000 : 100;

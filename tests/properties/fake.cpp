@@ -122,8 +122,8 @@ Fake::Fake(Kernel kernel, std::string name) : kernel_(std::move(kernel)) {
   info_.dtypes = {Format::f32, Format::f16, Format::bf16, Format::f64};
 }
 
-std::vector<CallResult> Fake::run(std::span<const attest_attention> calls) {
-  for (const attest_attention& call : calls) kernel_(call);
+std::vector<CallResult> Fake::run(std::span<const Call> calls) {
+  for (const Call& call : calls) kernel_(call.as<attest_attention>());
   calls_ += static_cast<Index>(calls.size());
   return std::vector<CallResult>(calls.size());
 }

@@ -36,7 +36,7 @@ class Fake : public Subject {
  public:
   explicit Fake(Kernel kernel, std::string name = "fake");
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override;
+  std::vector<CallResult> run(std::span<const Call> calls) override;
   SubjectInfo& edit() noexcept { return info_; }
   [[nodiscard]] Index calls() const noexcept { return calls_; }
 

@@ -118,12 +118,13 @@ TEST(KeptState, TheSubjectMayDeclineTheCallsBetween) {
   class OneShape : public test::Fake {
    public:
     OneShape() : Fake([](const attest_attention& call) { test::attend(call); }) {}
-    std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+    std::vector<CallResult> run(std::span<const Call> calls) override {
       std::vector<CallResult> results;
-      for (const attest_attention& call : calls) {
+      for (const Call& each : calls) {
+        const auto& call = each.as<attest_attention>();
         const bool known = call.k.shape[2] == 7 && call.q.shape[0] == 3 && call.q.shape[1] == 4 &&
                            call.q.shape[2] == 5 && call.q.shape[3] == 4;
-        if (known) Fake::run({&call, 1});
+        if (known) Fake::run({&each, 1});
         results.push_back({known ? CallStatus::done : CallStatus::unsupported, known ? "" : "one shape", 0});
       }
       return results;

@@ -20,7 +20,7 @@ const char* const small = "op=attention b=2 hq=2 hkv=1 lq=3 lk=4 d=2 dv=2 dtype=
 class Ending : public test::Fake {
  public:
   explicit Ending(CallStatus status) : Fake([](const attest_attention&) {}), status_(status) {}
-  std::vector<CallResult> run(std::span<const attest_attention> calls) override {
+  std::vector<CallResult> run(std::span<const Call> calls) override {
     Fake::run(calls);
     return std::vector<CallResult>(calls.size(), CallResult{status_, "as told", 5});
   }
@@ -36,7 +36,7 @@ TEST(Trial, RunsTheProblemOnceAndCountsCalls) {
   trial.base();
   EXPECT_EQ(trial.judgement().kind, VerdictKind::pass);
   EXPECT_EQ(trial.subject_calls(), 1);
-  const properties::Call twice[] = {{&trial.inputs(), &trial.problem()}, {&trial.inputs(), &trial.problem()}};
+  const properties::Request twice[] = {{&trial.inputs(), &trial.problem()}, {&trial.inputs(), &trial.problem()}};
   EXPECT_EQ(trial.run_many(twice).size(), 2u);
   EXPECT_EQ(trial.subject_calls(), 3);
   EXPECT_EQ(subject.calls(), 3);
@@ -57,7 +57,7 @@ TEST(Trial, ACallThatIsNotDoneIsThrownEachTimeAndMadeOnce) {
         EXPECT_EQ(failed.result.message, "as told");
       }
     EXPECT_EQ(subject.calls(), 1);
-    const properties::Call one[] = {{&trial.inputs(), &trial.problem()}};
+    const properties::Request one[] = {{&trial.inputs(), &trial.problem()}};
     if (status == CallStatus::unsupported)
       EXPECT_EQ(trial.attempt_many(one).front().call.status, status);
     else

@@ -53,7 +53,7 @@ TEST(SubjectCode, GivesTheBitsThatTheSubjectGives) {
     const Tensor out = make_out(entry.problem), lse = make_lse(entry.problem);
     const attest_attention call = inputs.call(out, lse);
     const auto instance = resolve(subject, Trust::file, {})->open();
-    ASSERT_EQ(instance->run({&call, 1}).front().status, CallStatus::done);
+    ASSERT_EQ(instance->run_one(call).status, CallStatus::done);
     std::string hex;
     for (Index b = 0; b < 2; ++b)
       for (Index h = 0; h < 2; ++h)

@@ -114,7 +114,7 @@ TEST_P(AtACall, IsAResult) {
       const auto subject = factory->open();
       for (int repeat = 0; repeat < 2; ++repeat) {
         const SmallCall small;
-        const CallResult result = subject->run(std::array{small.call()}).at(0);
+        const CallResult result = subject->run_one(small.call());
         if (wanted.empty())
           EXPECT_EQ(result.status, CallStatus::done) << result.message;
         else

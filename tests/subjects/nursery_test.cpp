@@ -34,7 +34,7 @@ constexpr double plain = 0.5, ends_itself = 2, ends_its_parent = 3;
 CallResult ask(Subject& subject, double scale, const SmallCall& small) {
   attest_attention call = small.call();
   call.scale = scale;
-  return subject.run(std::array{call}).at(0);
+  return subject.run_one(call);
 }
 
 struct Life {

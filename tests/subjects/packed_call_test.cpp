@@ -23,8 +23,8 @@ struct Packed {
   std::vector<TensorOffsets> offsets{1};
 
   explicit Packed(const attest_attention& call) {
-    for (std::size_t i = 0; i < tensor_fields.size(); ++i) offsets[0][i] = 4096 * (i + 1);
-    EXPECT_GT(pack({0, 3, 10000, arena_bytes, 0}, std::array{call}, offsets, bytes), 0u);
+    for (std::size_t i = 0; i < most_tensors; ++i) offsets[0][i] = 4096 * (i + 1);
+    EXPECT_GT(pack({0, 3, 10000, arena_bytes, 0}, std::array{Call(call)}, offsets, bytes), 0u);
   }
   [[nodiscard]] std::span<const std::byte> call() const { return Unpacker(bytes).next(); }
 };
@@ -60,26 +60,28 @@ TEST(PackedCall, SaysWhatTheMessageSays) {
   EXPECT_EQ(Unpacker(packed.bytes).trip().subject, 3u);
   EXPECT_EQ(Unpacker(packed.bytes).trip().calls, 1u);
   std::string line;
-  append_call(line, call, packed.offsets[0]);
+  append_call(line, Call(call), packed.offsets[0]);
   std::vector<std::byte> arena(arena_bytes);
-  const ReceivedCall one(packed.call(), arena.data(), arena.size());
-  const ReceivedCall other(parse_json(line), arena.data(), arena.size());
-  for (const TensorField& field : tensor_fields) expect_equal(one.call.*field.member, other.call.*field.member);
-  EXPECT_EQ(one.call.struct_size, other.call.struct_size);
-  EXPECT_EQ(one.call.scale, other.call.scale);
-  EXPECT_EQ(one.call.softcap, other.call.softcap);
-  EXPECT_EQ(one.call.flags, other.call.flags);
-  EXPECT_EQ(one.call.causal, other.call.causal);
-  EXPECT_EQ(one.call.align, other.call.align);
-  EXPECT_EQ(one.call.threads, other.call.threads);
-  EXPECT_EQ(one.call.window_left, other.call.window_left);
-  EXPECT_EQ(one.call.window_right, other.call.window_right);
-  EXPECT_STREQ(one.call.form, other.call.form);
+  const ReceivedCall one_call(packed.call(), arena.data(), arena.size());
+  const ReceivedCall other_call(parse_json(line), arena.data(), arena.size());
+  for (const TensorSlot& slot : one_call.call.shape().tensors)
+    expect_equal(one_call.call.tensor(slot), other_call.call.tensor(slot));
+  const auto &one = one_call.call.as<attest_attention>(), &other = other_call.call.as<attest_attention>();
+  EXPECT_EQ(one.struct_size, other.struct_size);
+  EXPECT_EQ(one.scale, other.scale);
+  EXPECT_EQ(one.softcap, other.softcap);
+  EXPECT_EQ(one.flags, other.flags);
+  EXPECT_EQ(one.causal, other.causal);
+  EXPECT_EQ(one.align, other.align);
+  EXPECT_EQ(one.threads, other.threads);
+  EXPECT_EQ(one.window_left, other.window_left);
+  EXPECT_EQ(one.window_right, other.window_right);
+  EXPECT_STREQ(one.form, other.form);
 }
 
 TEST(PackedCall, WhatDoesNotFitIsNotPacked) {
   const SmallCall small;
-  const std::vector<attest_attention> calls(3, small.call());
+  const std::vector<Call> calls(3, small.call());
   const std::vector<TensorOffsets> offsets(3);
   std::vector<std::byte> bytes(1300);
   EXPECT_EQ(pack({}, calls, offsets, std::span(bytes).first(32 + 3 * (64 + 4 * 80))), 32u + 3 * (64 + 4 * 80));
@@ -102,12 +104,12 @@ void expect_refused(std::size_t offset, T value, const char* why) {
 }
 
 TEST(PackedCall, IsRefusedIfItIsNone) {
-  constexpr std::size_t q = sizeof(PackedCall);
+  constexpr std::size_t numbers = sizeof(PackedCall), q = numbers + 48;
   expect_refused(offsetof(PackedCall, bytes), std::uint32_t{8}, "is not as docs/worker.md says");
   expect_refused(offsetof(PackedCall, bytes), std::uint32_t{1 << 30}, "is not as docs/worker.md says");
   expect_refused(offsetof(PackedCall, bytes), std::uint32_t{128}, "shorter than docs/worker.md says");
   expect_refused(offsetof(PackedCall, op), std::uint32_t{9}, "no operation 9");
-  expect_refused(offsetof(PackedCall, form_bytes), std::uint32_t{9000}, "the form is longer than the call");
+  expect_refused(numbers + 8, std::uint32_t{9000}, "the form is longer than the call");
   expect_refused(q + offsetof(PackedTensor, dtype), std::uint32_t{6}, "no dtype 6");
   expect_refused(q + offsetof(PackedTensor, ndim), std::uint32_t{5}, "q has an impossible shape");
   expect_refused(q + offsetof(PackedTensor, shape), std::int64_t{-1}, "q has an impossible shape");

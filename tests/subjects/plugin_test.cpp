@@ -31,7 +31,7 @@ std::unique_ptr<SubjectFactory> conduct(const std::string& name, bool in_process
   return resolve(folder + "/conduct.so:" + name, Trust::command_line, options(in_process));
 }
 
-CallResult run(Subject& subject, const SmallCall& small) { return subject.run(std::array{small.call()}).at(0); }
+CallResult run(Subject& subject, const SmallCall& small) { return subject.run_one(small.call()); }
 
 CallResult run_once(const std::string& name, const SmallCall& small = SmallCall(), bool in_process = false) {
   return run(*conduct(name, in_process)->open(), small);
@@ -80,7 +80,7 @@ TEST_P(Behaves, SeesEveryOption) {
   call.threads = 2;
   call.flags = ATTEST_SCALE_IS_DEFAULT;
   const auto subject = conduct("facts", GetParam())->open();
-  EXPECT_EQ(subject->run(std::array{call}).at(0).status, CallStatus::done);
+  EXPECT_EQ(subject->run_one(call).status, CallStatus::done);
   const double phase = static_cast<double>(reinterpret_cast<std::uintptr_t>(call.q.data) % 256);
   const std::array<double, 8> wanted{static_cast<double>(0.1f), 30, 11, 3, 4, 2, 1, phase};
   for (Index d = 0; d < 8; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), wanted[static_cast<std::size_t>(d)]) << d;
@@ -90,7 +90,7 @@ TEST_P(Behaves, IsToldInWhichForm) {
   const SmallCall small(8);
   attest_attention call = small.call();
   call.form = R"({"mask":"1d"})";
-  EXPECT_EQ(conduct("facts", GetParam())->open()->run(std::array{call}).at(0).status, CallStatus::done);
+  EXPECT_EQ(conduct("facts", GetParam())->open()->run_one(call).status, CallStatus::done);
   EXPECT_EQ(small.out.at(0, 0, 0, 0), 1);
 }
 
@@ -120,7 +120,7 @@ TEST_P(Behaves, TakesTensorsOfSizeZero) {
 TEST_P(Behaves, RunsListsInOrder) {
   const auto subject = conduct("echo", GetParam())->open();
   std::vector<SmallCall> small(20);
-  std::vector<attest_attention> calls;
+  std::vector<Call> calls;
   for (std::size_t c = 0; c < small.size(); ++c) {
     small[c].q.set(0, 0, 0, 0, static_cast<double>(c));
     calls.push_back(small[c].call());
@@ -176,7 +176,7 @@ TEST(Plugin, KeepsStateFromCallToCallAndStartsAfreshAfterADeath) {
 TEST(Plugin, ADeathInAListIsTheDeathOfOneCall) {
   const auto subject = conduct("counts")->open();
   std::vector<SmallCall> small(6);
-  std::vector<attest_attention> calls;
+  std::vector<Call> calls;
   for (const SmallCall& each : small) calls.push_back(each.call());
   const std::vector<CallResult> results = subject->run(calls);
   ASSERT_EQ(results.size(), 6u);
@@ -190,12 +190,11 @@ TEST(Plugin, IsAskedNothingMoreOnceItSaysThatItIsLost) {
   const auto subject = conduct("loses")->open();
   for (const bool in_a_list : {false, true}) {
     std::vector<SmallCall> small(7);
-    std::vector<attest_attention> calls;
+    std::vector<Call> calls;
     for (const SmallCall& each : small) calls.push_back(each.call());
     std::vector<CallResult> results;
     if (in_a_list) results = subject->run(calls);
-    for (std::size_t c = results.size(); c < small.size(); ++c)
-      results.push_back(subject->run(std::array{calls[c]}).at(0));
+    for (std::size_t c = results.size(); c < small.size(); ++c) results.push_back(subject->run_one(calls[c]));
     for (std::size_t c = 0; c < 6; ++c) {
       EXPECT_EQ(results[c].status, c % 3 == 2 ? CallStatus::error : CallStatus::done) << c << results[c].message;
       if (c % 3 == 2) {

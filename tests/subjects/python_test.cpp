@@ -87,7 +87,7 @@ TEST_F(Python, AnswersTheSameByPipeAndByMailbox) {
     SmallCall one(12), other(12);
     one.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
     other.lse = Tensor(DType::f32, std::array<Index, 3>{1, 1, 1});
-    const std::array calls{one.call(), one.call()}, same{other.call(), other.call()};
+    const std::array<Call, 2> calls{one.call(), one.call()}, same{other.call(), other.call()};
     const auto left = script(std::string("kernels.py:") + name, by_pipe)->open()->run(calls);
     const auto right = script(std::string("kernels.py:") + name)->open()->run(same);
     for (std::size_t i = 0; i < 2; ++i) {

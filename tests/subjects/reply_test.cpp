@@ -124,17 +124,19 @@ json tensor(std::int64_t offset) {
   return {{"offset", offset}, {"dtype", "f32"}, {"shape", {1, 1, 2, 4}}, {"strides", {8, 8, 4, 1}}};
 }
 json call() {
-  return {{"q", tensor(0)}, {"k", tensor(64)},   {"v", tensor(128)},   {"out", tensor(192)},
-          {"scale", 0.5},   {"softcap", 0},      {"causal", true},     {"scale_is_default", true},
-          {"align", 0},     {"window_left", -1}, {"window_right", -1}, {"threads", 0}};
+  return {
+      {"op", "attention"}, {"q", tensor(0)},     {"k", tensor(64)}, {"v", tensor(128)},         {"out", tensor(192)},
+      {"scale", 0.5},      {"softcap", 0},       {"causal", true},  {"scale_is_default", true}, {"align", 0},
+      {"window_left", -1}, {"window_right", -1}, {"threads", 0}};
 }
 
 TEST(ReceivedCall, ReadsViewsOfTheArena) {
   std::array<std::byte, 256> arena{};
   const ReceivedCall received(parse_json(json_text(call())), arena.data(), arena.size());
-  EXPECT_EQ(received.call.v.data, arena.data() + 128);
-  EXPECT_EQ(received.call.out.shape[3], 4);
-  EXPECT_FALSE(attest_present(&received.call.bias));
+  const auto& read = received.call.as<attest_attention>();
+  EXPECT_EQ(read.v.data, arena.data() + 128);
+  EXPECT_EQ(read.out.shape[3], 4);
+  EXPECT_FALSE(attest_present(&read.bias));
 }
 
 TEST(ReceivedCall, RefusesWhatDoesNotLieInTheArena) {
@@ -165,7 +167,7 @@ TEST(ReceivedCall, RefusesWhatDoesNotLieInTheArena) {
     bad["q"][key] = value;
     EXPECT_THROW(ReceivedCall(parse_json(json_text(bad)), arena.data(), arena.size()), Error) << key << value;
   }
-  for (const char* key : {"align", "threads", "window_left", "window_right", "causal", "scale", "softcap"})
+  for (const char* key : {"op", "align", "threads", "window_left", "window_right", "causal", "scale", "softcap"})
     for (const json& value : {json("1"), json(nullptr), json::array()}) {
       json bad = call();
       bad[key] = value;

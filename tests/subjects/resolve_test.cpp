@@ -53,7 +53,7 @@ TEST(Resolve, BuiltinsRunEveryDtype) {
   const auto subject = resolve("builtin:explicit", Trust::command_line, {})->open();
   for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     const SmallCall small(8, type);  // both scores are equal, so out is the mean of v
-    const CallResult result = subject->run(std::array{small.call()}).at(0);
+    const CallResult result = subject->run_one(small.call());
     EXPECT_EQ(result.status, CallStatus::done) << result.message;
     for (Index d = 0; d < 8; ++d) EXPECT_EQ(small.out.at(0, 0, 0, d), static_cast<double>(d) + 0.5);
   }
@@ -63,9 +63,9 @@ TEST(Resolve, ABuiltinThatIsAskedForAnotherStorageIsAnErrorOfTheCall) {
   ResolveOptions options;
   options.policy = policy_from_text("f16");
   const SmallCall small(8, DType::f32);
-  const auto results = resolve("builtin:fused", Trust::command_line, options)->open()->run(std::array{small.call()});
-  EXPECT_EQ(results.at(0).status, CallStatus::error);
-  EXPECT_FALSE(results.at(0).message.empty());
+  const CallResult result = resolve("builtin:fused", Trust::command_line, options)->open()->run_one(small.call());
+  EXPECT_EQ(result.status, CallStatus::error);
+  EXPECT_FALSE(result.message.empty());
 }
 
 TEST(Resolve, OnlyAPluginRunsInProcess) {

@@ -33,7 +33,7 @@ std::unique_ptr<WorkerFactory> factory(const std::string& mode,
 
 CallResult run(Subject& subject) {
   const SmallCall small;
-  const CallResult result = subject.run(std::array{small.call()}).at(0);
+  const CallResult result = subject.run_one(small.call());
   if (result.status == CallStatus::done) {
     EXPECT_EQ(small.out.at(0, 0, 0, 7), 1.5);
   }
@@ -68,7 +68,7 @@ TEST(Worker, GrowsItsArena) {
   const auto subject = factory("behaves")->open();
   EXPECT_EQ(run(*subject).status, CallStatus::done);
   const SmallCall large(1 << 20);
-  EXPECT_EQ(subject->run(std::array{large.call()}).at(0).status, CallStatus::done);
+  EXPECT_EQ(subject->run_one(large.call()).status, CallStatus::done);
   EXPECT_EQ(large.out.at(0, 0, 0, (1 << 20) - 1), 1.5);
   EXPECT_EQ(large.out.damage(), Tensor::Damage::none);
 }
@@ -81,7 +81,8 @@ TEST(Worker, AnInputThatOneCallChangedStaysChanged) {
   second.out = other.out.view();
   first.k = second.k = small.v.view();
   const auto subject = factory("writes-q-and-k-once")->open();
-  for (const CallResult& result : subject->run(std::array{first, second})) EXPECT_EQ(result.status, CallStatus::done);
+  for (const CallResult& result : subject->run(std::array<Call, 2>{first, second}))
+    EXPECT_EQ(result.status, CallStatus::done);
   EXPECT_EQ(small.q.at(0, 0, 0, 0), 1.5);
   EXPECT_EQ(small.q.at(0, 0, 0, 1), 1);
   EXPECT_EQ(small.v.at(0, 0, 0, 0), 1.5) << "v, the same memory as k, has a copy that nobody changed";
@@ -115,8 +116,8 @@ TEST(Worker, ADeathNowAndThenIsCountedAndSurvived) {
 TEST(Worker, OneThatSaysThatItEndsIsNotBlamedForIt) {
   const auto subject = factory("ends-behind-an-error")->open();
   SmallCall calls[5];
-  std::vector<attest_attention> views;
-  for (const SmallCall& call : calls) views.push_back(call.call());
+  std::vector<Call> views;
+  for (const SmallCall& call : calls) views.emplace_back(call.call());
   const std::vector<CallResult> results = subject->run(views);
   ASSERT_EQ(results.size(), 5u);
   for (std::size_t i = 0; i < 5; ++i) {  // each life fails its second call
@@ -227,11 +228,11 @@ TEST(Worker, AnswersByTheMailbox) {
       EXPECT_EQ(result.elapsed_ns, 5);
     }
     const SmallCall small, other;
-    for (const CallResult& result : subject->run(std::array{small.call(), other.call(), small.call()}))
+    for (const CallResult& result : subject->run(std::array<Call, 3>{small.call(), other.call(), small.call()}))
       EXPECT_EQ(result.status, CallStatus::done) << result.message;
     EXPECT_EQ(other.out.at(0, 0, 0, 7), 1.5);
     const SmallCall large(1 << 20);
-    EXPECT_EQ(subject->run(std::array{large.call()}).at(0).status, CallStatus::done);
+    EXPECT_EQ(subject->run_one(large.call()).status, CallStatus::done);
     EXPECT_EQ(large.out.at(0, 0, 0, (1 << 20) - 1), 1.5);
   }
 }
@@ -239,7 +240,7 @@ TEST(Worker, AnswersByTheMailbox) {
 TEST(Worker, ADeathOfWhoHasAMailboxIsOneOfItsCall) {
   const auto subject = factory("mailbox-dies-late")->open();
   const SmallCall small;
-  const std::array calls{small.call(), small.call(), small.call(), small.call(), small.call()};
+  const std::array<Call, 5> calls{small.call(), small.call(), small.call(), small.call(), small.call()};
   const auto results = subject->run(calls);
   const std::array wanted{CallStatus::done, CallStatus::done, CallStatus::crash, CallStatus::done, CallStatus::done};
   ASSERT_EQ(results.size(), wanted.size());
@@ -256,7 +257,7 @@ TEST(Worker, WhatDoesNotFitTheMailboxGoesByThePipe) {
       resolve(ATTEST_SOURCE_DIR "/tests/subjects/scripts/kernels.py:echo", Trust::command_line, options)->open();
   const SmallCall small;
   for (const std::size_t calls : {std::size_t{1}, std::size_t{300}, std::size_t{2}}) {
-    const auto results = subject->run(std::vector(calls, small.call()));
+    const auto results = subject->run(std::vector<Call>(calls, small.call()));
     ASSERT_EQ(results.size(), calls);
     for (const CallResult& result : results) EXPECT_EQ(result.status, CallStatus::done) << result.message;
   }
