@@ -26,30 +26,15 @@ using certify::Answer;
 using certify::Certificate;
 using certify::Claim;
 using nlohmann::ordered_json;
+using LawClaim = properties::Claim;
 
-// What a reproducer's law claims of the numbers that its witness names.
-enum class Kind : std::uint8_t {
-  element,      // no conforming result of this element rounds to `got`
-  hull,         // nor does any weighted mean of what the row attends to
-  pair,         // `got` and `expected` are results of one element, and not both can be right
-  not_covered,  // something that an interval cannot prove
-};
-
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-Kind kind_of(const engine::Entry& entry) {
+// What the law of a reproducer claims of the numbers that its witness names.
+LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
-  if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return Kind::not_covered;
-  if (witness->tensor != "out" && witness->tensor != "lse") return Kind::not_covered;
-  if (is_one_of(entry.property, {"policy-bound", "result-class", "lse"})) return Kind::element;
-  if (entry.property == "hull") return Kind::hull;
-  // The laws that hold two results of the very same element against one enclosure.
-  if (is_one_of(entry.property,
-                {"batch-bounded", "fused-equals-explicit", "heads-expanded", "layout", "length-mask", "window-mask"}))
-    return Kind::pair;
-  return Kind::not_covered;
+  if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
+  if (witness->tensor != "out" && witness->tensor != "lse") return LawClaim::none;
+  const properties::Property* law = properties::find_property(entry.property);
+  return law ? law->claim : LawClaim::none;
 }
 
 std::string why_not_covered(const engine::Entry& entry) {
@@ -77,18 +62,18 @@ struct Result {
   double value;
 };
 
-Result certify_entry(const engine::Entry& entry, Kind kind, const std::string& path) {
+Result certify_entry(const engine::Entry& entry, LawClaim law, const std::string& path) {
   Claim claim;
   claim.tensor = entry.evidence->tensor == "lse" ? Claim::Tensor::lse : Claim::Tensor::out;
   claim.index = entry.evidence->index;
-  claim.hull = kind == Kind::hull;
+  claim.hull = law == LawClaim::hull;
   const auto judge = [&](double value) {
     claim.value = value;
     return Result{certify::certify(entry.contract, entry.problem, claim), value};
   };
   try {
     Result got = judge(entry.evidence->got);
-    if (kind != Kind::pair || got.certificate.answer == Answer::stands) return got;
+    if (law != LawClaim::pair || got.certificate.answer == Answer::stands) return got;
     Result other = judge(entry.evidence->expected);
     // Both may be right only if neither answer is open.
     const bool take_other = other.certificate.answer == Answer::stands ||
@@ -99,12 +84,12 @@ Result certify_entry(const engine::Entry& entry, Kind kind, const std::string& p
   }
 }
 
-std::string sentence(const engine::Entry& entry, Kind kind, const Result& result) {
+std::string sentence(const engine::Entry& entry, LawClaim law, const Result& result) {
   const std::string element = report::element_name(*entry.evidence), value = report::number(result.value);
   std::string text;
   switch (result.certificate.answer) {
     case Answer::stands:
-      text = kind == Kind::hull
+      text = law == LawClaim::hull
                  ? fmt::format("no weighting of the values that the row attends to can give {} = {}", element, value)
                  : fmt::format("no implementation that keeps this contract can give {} = {}", element, value);
       break;
@@ -115,7 +100,7 @@ std::string sentence(const engine::Entry& entry, Kind kind, const Result& result
       text = fmt::format("{} = {} is too near to an end of the interval", element, value);
       break;
   }
-  if (kind == Kind::pair)
+  if (law == LawClaim::pair)
     text += fmt::format(", one of the two results {} and {} of this element", report::number(entry.evidence->got),
                         report::number(entry.evidence->expected));
   return text + ": " + result.certificate.why;
@@ -126,14 +111,14 @@ std::string_view outcome_text(Answer answer) {
   return texts[static_cast<std::size_t>(answer)];
 }
 
-void print(const engine::Entry& entry, Kind kind, const Result& result) {
+void print(const engine::Entry& entry, LawClaim law, const Result& result) {
   const Certificate& made = result.certificate;
-  std::cout << fmt::format("{:<15} {}\n", outcome_text(made.answer), sentence(entry, kind, result));
+  std::cout << fmt::format("{:<15} {}\n", outcome_text(made.answer), sentence(entry, law, result));
   if (!made.lo.empty()) {
     std::cout << fmt::format("  interval      {} .. {}\n", made.lo, made.hi);
     std::cout << fmt::format("  rounded       {} .. {} in {}\n", report::number(made.rounded_lo),
                              report::number(made.rounded_hi), name(made.tensor));
-    if (kind != Kind::hull) std::cout << fmt::format("  exact value   {}\n", made.exact);
+    if (law != LawClaim::hull) std::cout << fmt::format("  exact value   {}\n", made.exact);
   }
   const std::string hex = std::isfinite(result.value) ? " = " + hex_float(result.value) : "";
   std::cout << fmt::format("  value         {}{}, as the file states it\n", report::number(result.value), hex);
@@ -191,23 +176,23 @@ int certify_file(const Settings& settings, const std::string& path) {
   if (const auto file = settings.text("json")) json = std::make_unique<OutputFile>(*file, "--json");
   const bool quiet = json && json->is_stdout();
   const engine::Entry entry = engine::read_entry(path);
-  const Kind kind = kind_of(entry);
+  const LawClaim law = claim_of(entry);
   ordered_json object = head_json(entry, path);
   Exit exit = Exit::cannot_test;
-  if (kind == Kind::not_covered) {
+  if (law == LawClaim::none) {
     const std::string why = why_not_covered(entry);
     if (!quiet) std::cout << fmt::format("{:<15} {}: {}\n", "not covered", entry.property, why);
     object["outcome"] = "not_covered";
     object["why"] = why;
   } else {
-    const Result result = certify_entry(entry, kind, path);
+    const Result result = certify_entry(entry, law, path);
     const Answer answer = result.certificate.answer;
     if (answer != Answer::undecided) exit = answer == Answer::stands ? Exit::held : Exit::found;
-    if (!quiet) print(entry, kind, result);
-    constexpr std::array<std::string_view, 3> kinds{"element", "hull", "pair"};
+    if (!quiet) print(entry, law, result);
+    constexpr std::array<std::string_view, 4> claims{"", "element", "hull", "pair"};
     object["outcome"] = name(answer);
-    object["why"] = sentence(entry, kind, result);
-    object["claim"] = kinds[static_cast<std::size_t>(kind)];
+    object["why"] = sentence(entry, law, result);
+    object["claim"] = claims[static_cast<std::size_t>(law)];
     object["tensor"] = entry.evidence->tensor;
     object["index"] = entry.evidence->index;
     object.update(proof_json(result));

@@ -175,7 +175,9 @@ Property batch_bounded() {
           "a sample alone, permuted or repeated in the batch stays within the sum of both radii",
           Kind::bound,
           not_bounded,
-          check_bounded};
+          check_bounded,
+          Asks::anything,
+          Claim::pair};
 }
 
 }  // namespace attest::properties

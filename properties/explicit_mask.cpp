@@ -43,7 +43,9 @@ Property window_mask() {
           "causality and windows close the keys that an equal mask closes",
           Kind::bound,
           no_window,
-          check_window};
+          check_window,
+          Asks::anything,
+          Claim::pair};
 }
 
 Property length_mask() {
@@ -52,7 +54,9 @@ Property length_mask() {
           "key lengths close the keys that an equal mask closes",
           Kind::bound,
           no_lengths,
-          check_lengths};
+          check_lengths,
+          Asks::anything,
+          Claim::pair};
 }
 
 }  // namespace attest::properties

@@ -34,7 +34,9 @@ Property fused_equals_explicit() {
           "the subject and an explicit kernel under the same contract differ by no more than both may",
           Kind::bound,
           always,
-          check_fused_equals_explicit};
+          check_fused_equals_explicit,
+          Asks::anything,
+          Claim::pair};
 }
 
 }  // namespace attest::properties

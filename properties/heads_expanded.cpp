@@ -45,7 +45,9 @@ Property heads_expanded() {
           "query head h reads key/value head h / (Hq / Hkv)",
           Kind::bound,
           heads_expanded_not_applicable,
-          check_heads_expanded};
+          check_heads_expanded,
+          Asks::anything,
+          Claim::pair};
 }
 
 }  // namespace attest::properties

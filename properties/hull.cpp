@@ -94,7 +94,8 @@ Property hull() {
           Kind::bound,
           hull_not_applicable,
           check_hull,
-          Asks::base_plan};
+          Asks::base_plan,
+          Claim::hull};
 }
 
 }  // namespace attest::properties

@@ -91,7 +91,9 @@ Property layout() {
           "strides, base addresses and broadcast axes change nothing beyond rounding",
           Kind::bound,
           layout_not_applicable,
-          check_layout};
+          check_layout,
+          Asks::anything,
+          Claim::pair};
 }
 
 }  // namespace attest::properties

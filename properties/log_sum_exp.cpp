@@ -45,7 +45,9 @@ Property log_sum_exp() {
           "the log-sum-exp is right where it is asked for, and asking for it changes nothing beyond rounding",
           Kind::bound,
           log_sum_exp_not_applicable,
-          check_log_sum_exp};
+          check_log_sum_exp,
+          Asks::anything,
+          Claim::element};
 }
 
 }  // namespace attest::properties

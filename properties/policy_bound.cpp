@@ -20,7 +20,8 @@ Property policy_bound() {
           Kind::bound,
           always,
           check_policy_bound,
-          Asks::base_call};
+          Asks::base_call,
+          Claim::element};
 }
 
 }  // namespace attest::properties

@@ -23,6 +23,14 @@ std::string_view name(Kind kind) noexcept;
 // any others.
 enum class Asks : std::uint8_t { base_call, base_plan, anything };
 
+// What the evidence of a failure says of an output, as far as an interval can prove it (`attest certify`).
+enum class Claim : std::uint8_t {
+  none,     // nothing that is of one element alone
+  element,  // no conforming result of this element rounds to `got`
+  hull,     // nor does any weighted mean of what the row attends to
+  pair,     // `got` and `expected` are results of one element, and not both can be right
+};
+
 // A law of attention that any conforming subject keeps. It knows problems, contracts and the oracle, no concrete
 // subject.
 struct Property {
@@ -36,6 +44,7 @@ struct Property {
   // CallFailed (trial.hpp) when a call of the subject is not done.
   Verdict (*check)(Trial&);
   Asks asks = Asks::anything;
+  Claim claim = Claim::none;
 
   // Asks for nothing beyond the base call, and so runs on every problem.
   [[nodiscard]] constexpr bool base_call() const noexcept { return asks == Asks::base_call; }

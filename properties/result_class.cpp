@@ -53,7 +53,8 @@ Property result_class() {
           Kind::guard,
           always,
           check_result_class,
-          Asks::base_call};
+          Asks::base_call,
+          Claim::element};
 }
 
 }  // namespace attest::properties
