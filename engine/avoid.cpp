@@ -48,17 +48,28 @@ bool Avoidance::avoided(const Problem& problem) const {
   });
 }
 
+std::uint64_t Avoidance::seed_after(std::uint64_t redraws) const noexcept {
+  return redraws == 0 ? seed_ : extend(extend(mix(seed_), redraw_stream), redraws);
+}
+
 Problem Avoidance::drawn_before(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
                                 std::uint64_t redraws) const {
-  const std::uint64_t seed = redraws == 0 ? seed_ : extend(extend(mix(seed_), redraw_stream), redraws);
-  return draw_problem(domain, seed, number, repeat);
+  return draw_problem(domain, seed_after(redraws), number, repeat);
 }
 
 Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const {
-  Drawn drawn{drawn_before(domain, number, repeat, 0), 0};
+  Drawn drawn;
+  const auto draw = [&] {
+    Drawing drawing = draw_counted(domain, seed_after(drawn.redraws), number, repeat);
+    drawn.problem = std::move(drawing.problem);
+    drawn.rejected += drawing.rejected;
+  };
+  draw();
   if (rules.empty() || looks_inside(number / repeat)) return drawn;
-  while (drawn.redraws < most_redraws && avoided(drawn.problem))
-    drawn.problem = drawn_before(domain, number, repeat, ++drawn.redraws);
+  while (drawn.redraws < most_redraws && avoided(drawn.problem)) {
+    ++drawn.redraws;
+    draw();
+  }
   return drawn;
 }
 

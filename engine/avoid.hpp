@@ -39,10 +39,10 @@ class Avoidance {
   Avoidance(const Supports& supports, std::uint64_t seed, bool applies, bool learns)
       : supports_(supports), seed_(seed), applies_(applies), learns_(learns) {}
 
-  // The problem of a case, and how often it was drawn again for it.
+  // The problem of a case, how often it was drawn again for it, and how many the domain's predicates turned away.
   struct Drawn {
     Problem problem;
-    std::uint64_t redraws = 0;
+    std::uint64_t redraws = 0, rejected = 0;
   };
   [[nodiscard]] Drawn draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const;
   // The same as it was drawn when it took so many draws.
@@ -66,6 +66,7 @@ class Avoidance {
   std::vector<AvoidRule> rules;  // public so that a campaign can store, restore and show them
 
  private:
+  [[nodiscard]] std::uint64_t seed_after(std::uint64_t redraws) const noexcept;
   [[nodiscard]] bool applies(const AvoidRule& rule) const noexcept { return applies_ && !rule.retired; }
   [[nodiscard]] bool looks_inside(std::uint64_t plan) const noexcept;
   [[nodiscard]] bool avoided(const Problem& problem) const;

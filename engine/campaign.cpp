@@ -293,10 +293,9 @@ class Campaign {
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
     const auto begin = Clock::now();
-    const std::uint64_t rejected_before = rejected_draws();
     Avoidance::Drawn drawn = avoidance_.draw(domain_, record.number, options_.repeat);
     record.problem = std::move(drawn.problem);
-    record.rejected = rejected_draws() - rejected_before;
+    record.rejected = drawn.rejected;
     const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
     const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
     auto laws =

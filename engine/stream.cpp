@@ -10,8 +10,6 @@
 namespace attest::engine {
 namespace {
 
-thread_local std::uint64_t rejected = 0;
-
 std::vector<Format> storage_formats(const SubjectInfo& info, const std::optional<Policy>& policy) {
   if (!policy) return info.dtypes;
   const Format storage = (*policy)[Stage::storage];
@@ -77,11 +75,7 @@ Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
   if (!assume) return domain;
   const Assumption about_subject = assume->about(info.supports.forms);
   narrow(domain, dtypes, info, about_subject);
-  domain.assume([assumption = about_subject](const Problem& problem) {
-    const bool holds = assumption.holds(problem);
-    rejected += !holds;
-    return holds;
-  });
+  domain.assume([assumption = about_subject](const Problem& problem) { return assumption.holds(problem); });
   return domain;
 }
 
@@ -93,7 +87,5 @@ double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, co
   for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(draw_problem(whole, 0, i, 1));
   return static_cast<double>(outside) / draws;
 }
-
-std::uint64_t rejected_draws() noexcept { return rejected; }
 
 }  // namespace attest::engine

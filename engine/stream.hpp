@@ -25,15 +25,12 @@ std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nu
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
 
 // What may be drawn for a subject: its supports, the storage format of `policy` if given, and what `assume` leaves; simple
-// bounds of an assumption narrow the domain, the rest of it turns draws away, and rejected_draws() counts them.
+// bounds of an assumption narrow the domain, the rest of it turns draws away.
 // Throws Error(usage) if nothing is left, or if the subject does not offer the policy's storage format.
 Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
                   const std::optional<Assumption>& assume);
 
 // The share of a subject's whole domain that an assumption gives up, in [0, 1]: over a thousand of its problems.
 double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume);
-
-// Draws that an assumption turned away on the calling thread so far.
-std::uint64_t rejected_draws() noexcept;
 
 }  // namespace attest::engine

@@ -1,6 +1,7 @@
 #include "generators/draw.hpp"
 
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/rng.hpp"
@@ -23,9 +24,9 @@ enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3 };
 constexpr std::uint64_t shapes_per_large_batch = 1000;
 
 // Far more draws than any assumption needs that leaves a domain worth testing.
-constexpr int most_attempts = 10'000;
+constexpr std::uint64_t most_attempts = 10'000;
 // Of other contents for a plan, some of which the assumption permits.
-constexpr int most_redraws = 100;
+constexpr std::uint64_t most_redraws = 100;
 
 Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size, bool large_batch) {
   Problem problem;
@@ -41,14 +42,14 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   return problem;
 }
 
-Problem draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size,
+Drawing draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size,
                             bool large_batch) {
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
     Problem problem = draw_once(domain, shape_key, rest_key, size, large_batch && attempt == 0);
     if (domain.accepts(problem)) {
       if (const auto why = declined(problem, domain.supports(), domain.dtypes()))
         throw internal_error("a problem was drawn that is not to be asked, " + *why + ": " + to_text(problem));
-      return problem;
+      return {std::move(problem), attempt};
     }
     shape_key = mix(shape_key);
     rest_key = mix(rest_key);
@@ -58,33 +59,41 @@ Problem draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::
 }
 
 // The same call with something else in its tensors; the same again where the assumption permits nothing else.
-Problem redraw_until_accepted(const Domain& domain, const Problem& planned, std::uint64_t rest_key) {
-  for (int attempt = 0; attempt < most_redraws; ++attempt, rest_key = mix(rest_key)) {
+Drawing redraw_until_accepted(const Domain& domain, const Problem& planned, std::uint64_t rest_key) {
+  for (std::uint64_t attempt = 0; attempt < most_redraws; ++attempt, rest_key = mix(rest_key)) {
     Problem problem = planned;
     Source rest(rest_key);
     redraw_masks(problem, domain, rest);
     redraw_values(problem, domain, rest);
-    if (domain.accepts(problem)) return problem;
+    if (domain.accepts(problem)) return {std::move(problem), attempt};
   }
-  return planned;
+  return {planned, most_redraws};
 }
 
 }  // namespace
 
 Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
-  return draw_until_accepted(domain, shape_key, rest_key, size, false);
+  return draw_until_accepted(domain, shape_key, rest_key, size, false).problem;
 }
 
-Problem draw_problem(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat,
+Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat,
                      int size) {
   const std::uint64_t shape = case_number / repeat;
   const bool large_batch =
       size >= 100 && shape % shapes_per_large_batch == below(extend(seed, batch_stream), shapes_per_large_batch);
   const auto rest_key = [&](std::uint64_t number) { return extend(extend(seed, rest_stream), number); };
   const std::uint64_t first = shape * repeat;
-  Problem planned =
+  Drawing planned =
       draw_until_accepted(domain, extend(extend(seed, shape_stream), shape), rest_key(first), size, large_batch);
-  return case_number == first ? planned : redraw_until_accepted(domain, planned, rest_key(case_number));
+  if (case_number == first) return planned;
+  Drawing redrawn = redraw_until_accepted(domain, planned.problem, rest_key(case_number));
+  redrawn.rejected += planned.rejected;
+  return redrawn;
+}
+
+Problem draw_problem(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat,
+                     int size) {
+  return draw_counted(domain, seed, case_number, repeat, size).problem;
 }
 
 }  // namespace attest
