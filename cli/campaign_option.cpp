@@ -15,11 +15,6 @@
 
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
-#include "engine/cluster.hpp"
-#include "engine/corpus.hpp"
-#include "engine/failure.hpp"
-#include "engine/file.hpp"
-#include "engine/instance.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
 #include "report/observers.hpp"
@@ -161,6 +156,8 @@ void read_problem(const Settings& settings, engine::CampaignOptions& options) {
       throw usage_error(fmt::format(
           "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));
   read_domain(settings, options);
+  options.shrink = read_budget(settings, false);
+  if (const auto corpus = settings.text("corpus")) options.corpus = *corpus;
 }
 
 Outputs::Outputs(const Settings& settings) {
@@ -187,41 +184,9 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   return static_cast<int>(summary.exit());
 }
 
-int run_problem(const Settings& settings, const std::string& text, const engine::CampaignOptions& options,
-                const SubjectFactory& subject, const SubjectFactory& peer, const Outputs& outputs) {
-  if (const auto corpus = settings.text("corpus")) engine::require_writable(*corpus);
-  const Problem problem = problem_from_text(text);
-  const SubjectInfo& info = subject.info();
-  const Contract contract = engine::contract_for_problem(info, options.policy, problem);
-  const auto laws = engine::choose_laws(options.laws, problem, contract, info, problem.seed, 0);
-  engine::Station station(subject, &peer, options.calibration.get(), options.subject_b.has_value());
-  const engine::Bench bench = station.bench();
-  const engine::CaseOutcome outcome = engine::check_confirmed(problem, contract, bench, laws);
-
-  engine::Summary summary = engine::begun(options, info, peer.info());
-  summary.seed = problem.seed;
-  summary.add(problem, outcome);
-  if (const engine::LawVerdict* law = outcome.finding()) {
-    engine::Finding finding;
-    finding.cases_to_first = 1;
-    finding.entry.subject = engine::portable_subject(options.subject);
-    finding.entry.problem = problem;
-    finding.entry.contract = contract;
-    finding.entry.property = outcome.key().property;
-    finding.entry.bucket = engine::bucket_of(outcome.key(), finding.entry.subject, contract.policy, problem);
-    finding.entry.seen = law->verdict.kind;
-    finding.entry.reason = law->verdict.reason;
-    finding.entry.evidence = law->verdict.evidence;
-    if (const auto corpus = settings.text("corpus")) {
-      finding.entry = engine::reproduce({problem, outcome, problem.seed, {}}, bench, options.subject, options.policy,
-                                        {info.supports, info.dtypes, {}}, read_budget(settings, false), {});
-      engine::name_subjects(options, finding.entry);
-      finding.reproducer = engine::write_entry(finding.entry, *corpus).string();
-    }
-    finding.known = engine::is_known(options.known, finding.entry.bucket);
-    summary.findings.push_back(std::move(finding));
-    summary.defects = engine::cluster(summary.findings, {engine::CaseTable(info.supports), {}, {}});
-  }
+int run_problem(const std::string& text, const engine::CampaignOptions& options, const SubjectFactory& subject,
+                const SubjectFactory& peer, const Outputs& outputs) {
+  const engine::Summary summary = engine::run_problem(problem_from_text(text), subject, peer, options);
   if (!outputs.stdout_taken())
     std::cout << (summary.policy_declared ? ""
                   : options.subject_b     ? report::undeclared_policies

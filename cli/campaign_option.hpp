@@ -40,9 +40,8 @@ struct Outputs {
 // Writes the reports of a campaign that ended, and says its exit status.
 int finish(const engine::Summary& summary, const Outputs& outputs);
 
-// --problem: one problem, as given, with every law that `options` ask for; shrunk and stored only under --corpus. `options` have
-// the subjects, their names and the policy.
-int run_problem(const Settings& settings, const std::string& text, const engine::CampaignOptions& options,
-                const SubjectFactory& subject, const SubjectFactory& peer, const Outputs& outputs);
+// --problem: engine::run_problem() of the text, and its report.
+int run_problem(const std::string& text, const engine::CampaignOptions& options, const SubjectFactory& subject,
+                const SubjectFactory& peer, const Outputs& outputs);
 
 }  // namespace attest::cli

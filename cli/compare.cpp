@@ -59,7 +59,7 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
   options.subject_name = of_a.function;
   options.subject_b = {b, of_b.file, of_b.function};
   const engine::Compared both = engine::compared(std::move(first), std::move(second), options.policy);
-  if (problem) return run_problem(settings, *problem, options, *both.a, *both.b, outputs);
+  if (problem) return run_problem(*problem, options, *both.a, *both.b, outputs);
   read_repeat(settings, both.a->info(), &both.b->info(), options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();

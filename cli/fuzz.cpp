@@ -71,7 +71,7 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   const Origin origin = origin_of(*subject);
   options.subject_file = origin.file;
   options.subject_name = origin.function;
-  if (problem) return run_problem(settings, *problem, options, *subject, *peer, outputs);
+  if (problem) return run_problem(*problem, options, *subject, *peer, outputs);
   read_repeat(settings, subject->info(), nullptr, options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
