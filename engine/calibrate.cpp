@@ -12,7 +12,7 @@
 #include "core/rng.hpp"
 #include "engine/threads.hpp"
 #include "generators/draw.hpp"
-#include "oracle/attention.hpp"
+#include "oracle/oracle.hpp"
 
 namespace attest::engine {
 namespace {
@@ -53,7 +53,7 @@ Domain domain_of(const Policy& policy, Values values, Index most, Index most_row
   return domain;
 }
 
-void add_lambda(oracle::AttentionOracle& oracle, const Tensor& out, Measured& record) {
+void add_lambda(oracle::Oracle& oracle, const Tensor& out, Measured& record) {
   for (const Index flat : judged_rows(record.problem)) {
     const RowIndex r = row_index(record.problem, flat);
     for (Index c = 0; c < record.problem.dv; ++c) {
@@ -72,13 +72,13 @@ struct Run {
   Run(const Problem& the_problem, const EmulatedKernel& kernel)
       : problem(the_problem), inputs(materialise(problem)), out(make_out(problem)), lse(make_lse(problem)) {
     contract = kernel.run(problem, inputs, out, lse);
-    oracle.emplace(contract, problem, inputs);
+    oracle = oracle::make_oracle(contract, problem, inputs);
   }
   Problem problem;
   Inputs inputs;
   Tensor out, lse;
   Contract contract;
-  std::optional<oracle::AttentionOracle> oracle;
+  std::unique_ptr<oracle::Oracle> oracle;
 };
 
 Measured measure(const Problem& problem, const EmulatedKernel& kernel) {

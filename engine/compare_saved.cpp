@@ -64,8 +64,8 @@ class Comparison {
       evidence.sides = properties::of_side(!saved_first_, saved_first_);
       return Verdict::fail(std::move(evidence));
     }
-    oracle::AttentionOracle oracle(contract_, problem_, inputs_);
-    const Promised saved{saved_.out, saved_.lse, contract_, oracle};
+    const auto oracle = oracle::make_oracle(contract_, problem_, inputs_);
+    const Promised saved{saved_.out, saved_.lse, contract_, *oracle};
     const Promised now{result.out, result.lse, its_, trial.oracle()};
     const Promised &a = saved_first_ ? saved : now, &b = saved_first_ ? now : saved;
     Verdict verdict = properties::held_together(problem_, a, b);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "oracle/attention.hpp"
 #include "oracle/calibration.hpp"
+#include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 #include "properties/compare.hpp"
 #include "properties/statistical.hpp"
@@ -14,7 +14,7 @@ namespace {
 class Surveyor {
  public:
   Surveyor(const SavedCall& call, const Contract& contract)
-      : call_(call), contract_(contract), oracle_(contract, call.problem, call.inputs) {}
+      : call_(call), contract_(contract), oracle_(oracle::make_oracle(contract, call.problem, call.inputs)) {}
 
   // `first` is the element at which the verdict ended: the rows surveyed may not have it.
   Survey run(const Evidence& first, Index work) {
@@ -30,10 +30,10 @@ class Surveyor {
     for (const Index row : rows) {
       const auto [b, h, i] = row_index(p, row);
       for (Index c = 0; c < p.dv; ++c)
-        add(oracle_.out_enclosure(b, h, i, c), properties::out_rounding(contract_, call_.out), call_.out.at(b, h, i, c),
-            "out", {b, h, i, c});
+        add(oracle_->out_enclosure(b, h, i, c), properties::out_rounding(contract_, call_.out),
+            call_.out.at(b, h, i, c), "out", {b, h, i, c});
       if (!call_.lse.present()) continue;
-      add(oracle_.lse_enclosure(b, h, i), properties::lse_rounding(contract_, call_.lse), call_.lse.at(b, h, i), "lse",
+      add(oracle_->lse_enclosure(b, h, i), properties::lse_rounding(contract_, call_.lse), call_.lse.at(b, h, i), "lse",
           {b, h, i, 0});
     }
     return survey_;
@@ -62,7 +62,7 @@ class Surveyor {
 
   const SavedCall& call_;
   const Contract& contract_;
-  oracle::AttentionOracle oracle_;
+  std::unique_ptr<oracle::Oracle> oracle_;
   Survey survey_;
 };
 
@@ -76,16 +76,16 @@ Exit Judgement::exit() const noexcept {
 Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work,
                 const oracle::Calibration* calibration) {
   Judgement judgement;
-  oracle::AttentionOracle oracle(contract, call.problem, call.inputs);
+  const auto oracle = oracle::make_oracle(contract, call.problem, call.inputs);
   oracle::Statistics statistics;
-  judgement.verdict = oracle.judge(call.out, call.lse, &statistics);
+  judgement.verdict = oracle->judge(call.out, call.lse, &statistics);
   const std::string_view refusal = oracle::statistical_refusal(contract);
   judgement.statistical =
       refusal.empty()
           ? properties::statistical_bound_verdict(
                 judgement.verdict, statistics,
                 (calibration ? *calibration : oracle::shipped_calibration()).thresholds_of_any_class(contract.policy),
-                oracle, call.out)
+                *oracle, call.out)
           : Verdict::skip(std::string(refusal));
   if (judgement.verdict.kind == VerdictKind::fail) {
     judgement.survey = Surveyor(call, contract).run(judgement.verdict.evidence.value(), survey_work);

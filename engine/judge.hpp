@@ -20,7 +20,7 @@ struct Survey {
 };
 
 struct Judgement {
-  Verdict verdict;               // of oracle::AttentionOracle::judge, which ends at the first element outside
+  Verdict verdict;               // of oracle::Oracle::judge, which ends at the first element outside
   std::optional<Survey> survey;  // of a failure
   // Of the law statistical-bound, with the largest thresholds of the policy's classes: saved tensors have no class of values.
   // Where `verdict` fails, the same.

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/inputs.hpp"
-#include "oracle/attention.hpp"
+#include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 
 namespace attest::engine {
@@ -47,14 +47,14 @@ double OutputRange::radius() const noexcept { return std::max(hi - y, y - lo); }
 
 Spread spread_of(const Problem& problem, const Contract& contract) {
   const Inputs inputs = materialise(problem);
-  oracle::AttentionOracle judge(contract, problem, inputs);
+  const auto oracle = oracle::make_oracle(contract, problem, inputs);
   Spread spread;
   spread.output =
       narrower(contract.policy[Stage::output], problem.dtype) ? contract.policy[Stage::output] : problem.dtype;
   const oracle::Rounding round{contract.policy[Stage::output], problem.dtype, contract.arithmetic.flush_to_zero};
   for (const Index row : judged_rows(problem)) {
     const auto [b, h, i] = row_index(problem, row);
-    for (Index c = 0; c < problem.dv; ++c) add(spread, judge.out_enclosure(b, h, i, c), round);
+    for (Index c = 0; c < problem.dv; ++c) add(spread, oracle->out_enclosure(b, h, i, c), round);
   }
   return spread;
 }

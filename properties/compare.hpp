@@ -72,7 +72,7 @@ using ToBase = std::function<std::array<Index, 4>(std::array<Index, 4>)>;
 struct Other {
   const Problem& problem;
   const Tensor &out, &lse;
-  oracle::AttentionOracle& oracle;
+  oracle::Oracle& oracle;
   std::string_view name;
   const Contract* contract = nullptr;  // that of the trial if it has none of its own
 };

@@ -19,9 +19,9 @@ Verdict check_compare_bits(Trial& trial) {
   auto evidence = difference(b, a, Equality::bits, "not bitwise equal", counts);
   if (!evidence) return Verdict::pass(counts);
   const Contract contract = trial.peer_contract();
-  oracle::AttentionOracle oracle(contract, trial.problem(), trial.inputs());
+  const auto oracle = oracle::make_oracle(contract, trial.problem(), trial.inputs());
   evidence->sides = sides_of(evidence->tensor == "lse" ? "lse" : "out", evidence->index,
-                             {a.out, a.lse, trial.contract(), trial.oracle()}, {b.out, b.lse, contract, oracle});
+                             {a.out, a.lse, trial.contract(), trial.oracle()}, {b.out, b.lse, contract, *oracle});
   return Verdict::fail(std::move(*evidence), counts);
 }
 

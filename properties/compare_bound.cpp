@@ -26,8 +26,8 @@ Verdict check_compare_bound(Trial& trial) {
   const Contract contract = trial.peer_contract();
   if (contract == trial.contract())
     return held_together(trial.problem(), of_a, {b.out, b.lse, contract, trial.oracle()});
-  oracle::AttentionOracle oracle(contract, trial.problem(), trial.inputs());
-  return held_together(trial.problem(), of_a, {b.out, b.lse, contract, oracle});
+  const auto oracle = oracle::make_oracle(contract, trial.problem(), trial.inputs());
+  return held_together(trial.problem(), of_a, {b.out, b.lse, contract, *oracle});
 }
 
 }  // namespace

@@ -72,22 +72,22 @@ Verdict own_judgement(Trial& trial, const Derived& derived, std::string_view not
   trial.base();
   const Result result = trial.run(derived.inputs, derived.problem);
   if (result.violation) return Verdict::fail(*result.violation);
-  oracle::AttentionOracle judge(trial.contract(), derived.problem, derived.inputs);
-  return noted(judge.judge(result.out, result.lse), note);
+  const auto oracle = oracle::make_oracle(trial.contract(), derived.problem, derived.inputs);
+  return noted(oracle->judge(result.out, result.lse), note);
 }
 
 Verdict agreement(Trial& trial, const Derived& derived, std::string_view note, const ToBase& to_base) {
   trial.base();
   const Result result = trial.run(derived.inputs, derived.problem);
   if (result.violation) return Verdict::fail(*result.violation);
-  oracle::AttentionOracle judge(trial.contract(), derived.problem, derived.inputs);
-  Verdict verdict = judge.judge(result.out, result.lse);
+  const auto oracle = oracle::make_oracle(trial.contract(), derived.problem, derived.inputs);
+  Verdict verdict = oracle->judge(result.out, result.lse);
   if (trial.judgement().kind != VerdictKind::fail) {
     // The evidence speaks of the trial's own problem: there the shrinker looks for what is at fault.
     if (verdict.evidence && to_base) verdict.evidence->index = to_base(verdict.evidence->index);
     return noted(std::move(verdict), note);
   }
-  if (auto evidence = first_departure(trial, {derived.problem, result.out, result.lse, judge, note}, to_base))
+  if (auto evidence = first_departure(trial, {derived.problem, result.out, result.lse, *oracle, note}, to_base))
     return Verdict::fail(std::move(*evidence), verdict.counts);
   return Verdict::pass(verdict.counts);
 }

@@ -133,7 +133,7 @@ class Reach {
 std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at, const Result& result, Counts& counts) {
   const Problem& p = trial.problem();
   const Result& base = trial.base();
-  oracle::AttentionOracle oracle(trial.contract(), p, inputs);
+  const auto oracle = oracle::make_oracle(trial.contract(), p, inputs);
   const auto judge = [&](const oracle::Enclosure& enclosure, const oracle::Rounding& round, double got, double before,
                          const char* tensor, std::array<Index, 4> index) -> std::optional<Evidence> {
     const bool must_show = enclosure.expect != oracle::Expect::number && !enclosure.empty_row;
@@ -154,11 +154,11 @@ std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at,
   for (Index n = 0; n < std::min(all, rows_judged); ++n) {
     const auto [b, h, i] = row_index(p, (own + n * std::max<Index>(all / rows_judged, 1)) % all);
     for (Index c = 0; c < p.dv; ++c)
-      if (auto evidence = judge(oracle.out_enclosure(b, h, i, c), out_rounding(trial.contract(), result.out),
+      if (auto evidence = judge(oracle->out_enclosure(b, h, i, c), out_rounding(trial.contract(), result.out),
                                 result.out.at(b, h, i, c), base.out.at(b, h, i, c), "out", {b, h, i, c}))
         return evidence;
     if (!result.lse.present()) continue;
-    if (auto evidence = judge(oracle.lse_enclosure(b, h, i), lse_rounding(trial.contract(), result.lse),
+    if (auto evidence = judge(oracle->lse_enclosure(b, h, i), lse_rounding(trial.contract(), result.lse),
                               result.lse.at(b, h, i), base.lse.at(b, h, i), "lse", {b, h, i, 0}))
       return evidence;
   }

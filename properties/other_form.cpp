@@ -97,9 +97,9 @@ Verdict check_other_form(Trial& trial) {
     verdict = within_enclosures(trial, result.out, result.lse, name);
   } else {
     const Contract contract = info.contract(p.dtype, other.forms);
-    oracle::AttentionOracle promised(contract, other, inputs);
+    const auto promised = oracle::make_oracle(contract, other, inputs);
     const Counts counts = trial.judgement().counts;
-    if (auto evidence = first_departure(trial, {other, result.out, result.lse, promised, name, &contract}))
+    if (auto evidence = first_departure(trial, {other, result.out, result.lse, *promised, name, &contract}))
       verdict = Verdict::fail(std::move(*evidence), counts);
     else
       verdict = held(counts);

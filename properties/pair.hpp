@@ -6,7 +6,7 @@
 #include "core/problem.hpp"
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
-#include "oracle/attention.hpp"
+#include "oracle/oracle.hpp"
 
 namespace attest::properties {
 
@@ -14,7 +14,7 @@ namespace attest::properties {
 struct Promised {
   const Tensor &out, &lse;  // lse absent unless both have one
   const Contract& contract;
-  oracle::AttentionOracle& oracle;
+  oracle::Oracle& oracle;
 };
 
 // Holds the results of two subjects against each other, element by element, over the judged rows:

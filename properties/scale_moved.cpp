@@ -40,8 +40,7 @@ Verdict check_scale_moved(Trial& trial) {
   trial.base();
   const Result result = trial.run(inputs, moved);
   if (result.violation) return Verdict::fail(*result.violation);
-  oracle::AttentionOracle moved_oracle(trial.contract(), moved, inputs);
-  Verdict verdict = moved_oracle.judge(result.out, result.lse);
+  Verdict verdict = oracle::make_oracle(trial.contract(), moved, inputs)->judge(result.out, result.lse);
   if (verdict.evidence) verdict.evidence->note = fmt::format("with the scale {:.9g} folded into q, and scale 1", scale);
   return verdict;
 }

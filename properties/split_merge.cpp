@@ -60,7 +60,7 @@ Derived part_of(const Derived& whole, Index first, Index count) {
 
 struct Part {
   const Result& result;
-  oracle::AttentionOracle& oracle;
+  oracle::Oracle& oracle;
 };
 
 // Bounds of a rounded number; open where nothing is known of it.
@@ -119,13 +119,13 @@ Verdict check_split_merge(Trial& trial) {
   for (const Result& result : results)
     if (result.violation) return Verdict::fail(*result.violation);
 
-  oracle::AttentionOracle first(trial.contract(), one.problem, one.inputs),
-      second(trial.contract(), two.problem, two.inputs);
-  Verdict parted = joined(noted(first.judge(results[0].out, results[0].lse), "the first keys alone"),
-                          noted(second.judge(results[1].out, results[1].lse), "the last keys alone"));
+  const auto first = oracle::make_oracle(trial.contract(), one.problem, one.inputs),
+             second = oracle::make_oracle(trial.contract(), two.problem, two.inputs);
+  Verdict parted = joined(noted(first->judge(results[0].out, results[0].lse), "the first keys alone"),
+                          noted(second->judge(results[1].out, results[1].lse), "the last keys alone"));
   if (trial.judgement().kind != VerdictKind::fail) return parted;
 
-  const Part parts[] = {{results[0], first}, {results[1], second}};
+  const Part parts[] = {{results[0], *first}, {results[1], *second}};
   const oracle::Rounding round = out_rounding(trial.contract(), trial.base().out);
   for (const Index row : judged_rows(p)) {
     const auto [b, h, i] = row_index(p, row);

@@ -44,7 +44,7 @@ std::string rarity(double lambda) {
                     : std::string("less than once in 1e300 normal errors");
 }
 
-Evidence element_evidence(oracle::AttentionOracle& oracle, const Tensor& out, const Statistics& statistics,
+Evidence element_evidence(oracle::Oracle& oracle, const Tensor& out, const Statistics& statistics,
                           const Thresholds& thresholds, double limit) {
   const auto [b, h, i, c] = statistics.index;
   const oracle::StatisticalEnclosure permitted = oracle.statistical_enclosure(b, h, i, c, limit);
@@ -69,7 +69,7 @@ Evidence element_evidence(oracle::AttentionOracle& oracle, const Tensor& out, co
 }  // namespace
 
 Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& statistics, const Thresholds& thresholds,
-                                  oracle::AttentionOracle& oracle, const Tensor& out) {
+                                  oracle::Oracle& oracle, const Tensor& out) {
   if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
   if (statistics.largest_lambda > thresholds.fail)
     return Verdict::fail(element_evidence(oracle, out, statistics, thresholds, thresholds.fail), proven.counts);

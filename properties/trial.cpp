@@ -245,10 +245,10 @@ const Result& Trial::peer_result() {
   throw CallFailed(std::move(failed));
 }
 
-oracle::AttentionOracle& Trial::oracle() {
+oracle::Oracle& Trial::oracle() {
   if (!oracle_) {
     const Stopwatch watch(elapsed_.oracle);
-    oracle_.emplace(contract_, problem_, inputs_);
+    oracle_ = oracle::make_oracle(contract_, problem_, inputs_);
   }
   return *oracle_;
 }
@@ -266,7 +266,7 @@ const Verdict& Trial::judgement() {
 const oracle::Statistics& Trial::statistics() {
   if (!statistics_) {
     const Result& result = base();
-    oracle::AttentionOracle& judge = oracle();
+    oracle::Oracle& judge = oracle();
     const Stopwatch watch(elapsed_.oracle);
     judgement_ = judge.judge(result.out, result.lse, &statistics_.emplace());
   }
@@ -279,7 +279,7 @@ const oracle::Thresholds& Trial::thresholds() {
 }
 
 Verdict Trial::judge(const Tensor& out, const Tensor& lse) {
-  oracle::AttentionOracle& judge = oracle();
+  oracle::Oracle& judge = oracle();
   const Stopwatch watch(elapsed_.oracle);
   return judge.judge(out, lse);
 }

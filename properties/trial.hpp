@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -11,8 +12,8 @@
 #include "core/subject.hpp"
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
-#include "oracle/attention.hpp"
 #include "oracle/calibration.hpp"
+#include "oracle/oracle.hpp"
 
 namespace attest::properties {
 
@@ -77,7 +78,7 @@ class Trial {
   std::vector<Result> attempt_many(std::span<const Request> calls);
 
   // Made on first use.
-  oracle::AttentionOracle& oracle();
+  oracle::Oracle& oracle();
   // The oracle's verdict on base(), made once.
   const Verdict& judgement();
   // What base() says to the statistical tiers, made once; together with judgement() if it is announced before. Not to be
@@ -109,7 +110,7 @@ class Trial {
   Nanoseconds elapsed_;
   Inputs inputs_;
   std::optional<Result> base_, peer_base_;
-  std::optional<oracle::AttentionOracle> oracle_;
+  std::unique_ptr<oracle::Oracle> oracle_;
   std::optional<Verdict> judgement_;
   std::optional<oracle::Statistics> statistics_;
   bool statistics_announced_ = false;

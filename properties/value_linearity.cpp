@@ -34,8 +34,8 @@ double first_part(double x, std::uint64_t key) {
 }
 
 // The numbers that stand beside out[b,h,i,c]: the sum of both parts, each already rounded.
-Sighting sum_of(const Contract& contract, const Result* results, oracle::AttentionOracle* const* oracles, Index b,
-                Index h, Index i, Index c) {
+Sighting sum_of(const Contract& contract, const Result* results, oracle::Oracle* const* oracles, Index b, Index h,
+                Index i, Index c) {
   Sighting sum{0, {}, {Format::f64, Format::f64, false}};
   for (int part = 0; part < 2; ++part) {
     const oracle::Enclosure one = oracles[part]->out_enclosure(b, h, i, c);
@@ -69,11 +69,12 @@ Verdict check_value_linearity(Trial& trial) {
   for (const Result& result : results)
     if (result.violation) return Verdict::fail(*result.violation);
 
-  oracle::AttentionOracle first(trial.contract(), p, parts[0].inputs), second(trial.contract(), p, parts[1].inputs);
-  Verdict parted = joined(first.judge(results[0].out, results[0].lse), second.judge(results[1].out, results[1].lse));
+  const auto first = oracle::make_oracle(trial.contract(), p, parts[0].inputs),
+             second = oracle::make_oracle(trial.contract(), p, parts[1].inputs);
+  Verdict parted = joined(first->judge(results[0].out, results[0].lse), second->judge(results[1].out, results[1].lse));
   if (trial.judgement().kind != VerdictKind::fail) return noted(std::move(parted), "with a part of every value");
 
-  oracle::AttentionOracle* const oracles[] = {&first, &second};
+  oracle::Oracle* const oracles[] = {first.get(), second.get()};
   const oracle::Rounding round = out_rounding(trial.contract(), trial.base().out);
   for (const Index row : judged_rows(p)) {
     const auto [b, h, i] = row_index(p, row);

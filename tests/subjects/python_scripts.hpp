@@ -31,7 +31,7 @@ inline std::unique_ptr<SubjectFactory> script(const std::string& text, const Res
   return resolve(scripts + text, Trust::command_line, how);
 }
 
-inline CallResult run(Subject& subject, const attest_attention& call) { return subject.run(std::array{call}).at(0); }
+inline CallResult run(Subject& subject, const attest_attention& call) { return subject.run_one(call); }
 
 class Python : public ::testing::Test {
  protected:
