@@ -256,11 +256,19 @@ void read_form_contracts(const json& describe, const json& contract, SubjectInfo
   });
 }
 
+// The operations that this version tests.
+std::vector<std::string_view> tested_ops() {
+  std::vector<std::string_view> ops;
+  for (const CallShape* shape : call_shapes()) ops.push_back(shape->op);
+  return ops;
+}
+
 std::vector<std::string> read_ops(const json& value) {
-  if (!value.is_array() || value.empty()) reject("ops", R"(a list such as ["attention"])");
+  const std::string wanted = fmt::format(R"(a list such as ["{}"])", tested_ops().front());
+  if (!value.is_array() || value.empty()) reject("ops", wanted);
   std::vector<std::string> ops;
   for (const json& op : value) {
-    if (!op.is_string()) reject("ops", R"(a list such as ["attention"])");
+    if (!op.is_string()) reject("ops", wanted);
     ops.push_back(op.get<std::string>());
   }
   return ops;
@@ -311,9 +319,10 @@ SubjectInfo subject_info(const Offer& offer, const std::string& display_name) {
   }
   info.name = display_name;
   info.version = one_line(offer.version);
-  if (std::find(info.ops.begin(), info.ops.end(), "attention") == info.ops.end())
-    throw usage_error(fmt::format("{} offers {} alone, which this version does not test: it tests attention",
-                                  display_name, one_line(fmt::format("{}", fmt::join(info.ops, ", ")))));
+  if (std::ranges::find_first_of(info.ops, tested_ops()) == info.ops.end())
+    throw usage_error(fmt::format("{} offers {} alone, which this version does not test: it tests {}", display_name,
+                                  one_line(fmt::format("{}", fmt::join(info.ops, ", "))),
+                                  fmt::join(tested_ops(), ", ")));
   return info;
 }
 

@@ -12,20 +12,22 @@ CHECKER = Path(__file__).with_name("check_layering.py")
 CLEAN = {
     "include/attest/plugin.h": "#include <stdint.h>\n",
     "core/problem.hpp": "#include <string>\n#include <nlohmann/json_fwd.hpp>\n",
-    "core/problem.cpp": '#include "core/problem.hpp"\n#include <nlohmann/json.hpp>\n',
+    "core/problem.cpp": '#include "core/problem.hpp"\n#include <nlohmann/json.hpp>\nconst char* op = "attention";\n',
     "oracle/reference.cpp": '#include <Eigen/Core>\n#include "core/problem.hpp"\n',
     "certify/ball.hpp": '#include <arb.h>\n#include "core/problem.hpp"\n',
     "include/attest/attest.hpp": "#include <vector>\n",
     "kernels/fused/fused.hpp": '#include "attest/plugin.h"\n#include "core/problem.hpp"\n#pragma omp parallel for\n',
     "generators/shape.hpp": '#include "core/problem.hpp"\n#include <rapidcheck.h>\n',
     "properties/batch.cpp": '#include "core/problem.hpp"\n#include "oracle/bound.hpp"\n',
-    "subjects/builtin.cpp": '#include "kernels/fused/fused.hpp"\n#include "core/problem.hpp"\n',
+    "subjects/builtin.cpp": '#include "kernels/fused/fused.hpp"\n#include "core/problem.hpp"\nint attention;\n',
     "subjects/plugin.cpp": '#include <attest/plugin.h>\n#include "core/problem.hpp"\n',
     "engine/suite.cpp": '#include <rapidcheck.h>\n#include "properties/batch.hpp"\n',
     "engine/campaign.cpp": '#include "subjects/open.hpp"\n#pragma omp parallel\n',
     "report/terminal.cpp": '#include "engine/campaign.hpp"\n',
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include "certify/ball.hpp"\n#include "report/terminal.hpp"\n',
     "tests/oracle/reference_test.cpp": '#include <gtest/gtest.h>\n#include "kernels/fused/fused.hpp"\n',
+    "generators/draw.cpp": '// of attention\n/* attention\n again */ const char* what = "a // b";\n',
+    "core/attention/fields.cpp": "int attention_fields;\n",
     "bench/kernels.cpp": '#include <benchmark/benchmark.h>\n',
 }
 
@@ -55,6 +57,9 @@ PLANTED = [
     ("oracle/reference.cpp", "#pragma omp parallel for", "<omp.h> belongs in"),
     ("core/problem.hpp", "#include <nlohmann/json.hpp>", "belongs in .cpp files alone"),
     ("report/terminal.cpp", "#include <CLI/CLI.hpp>", "<CLI/CLI.hpp> belongs in cli/"),
+    ("generators/draw.cpp", 'const char* op = "// attention";', "generators names no operation"),
+    ("core/problem.hpp", "struct AttentionProblem;", "core names no operation"),
+    ("engine/campaign.cpp", "int attention = 0;  // and attention", "engine names no operation"),
     ("core/problem.cpp", "#include <gtest/gtest.h>", "<gtest/gtest.h> belongs in tests/"),
     ("kernels/fused/fused.hpp", "#include <benchmark/benchmark.h>", "belongs in bench/"),
 ]
@@ -74,6 +79,11 @@ class CleanTreeIsAccepted(unittest.TestCase):
     def test_clean(self):
         result = check(CLEAN)
         self.assertEqual((result.returncode, result.stdout), (0, ""))
+
+    def test_an_exception_that_is_none_any_more_is_named(self):
+        result = check(CLEAN | {"core/supports.cpp": "// attention\n"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("core/supports.cpp:1: it names no operation any more", result.stdout)
 
     def test_build_folder_and_comments_do_not_count(self):
         result = check(CLEAN | {"build/x/core/a.cpp": '#include "cli/verbs.hpp"\n',
