@@ -22,6 +22,8 @@ struct Interval {
   std::vector<double> others;               // exact values that are permitted too
 };
 
+struct Facts;
+
 // A row under docs/layer-norm.md, sections 1 to 3 and 5; its elements by section 4. One formula after the other, without regard to
 // speed.
 class Row {
@@ -32,7 +34,6 @@ class Row {
   [[nodiscard]] std::vector<Figure> figures() const;
 
  private:
-  struct Facts;
   std::unique_ptr<Facts> facts_;
 };
 

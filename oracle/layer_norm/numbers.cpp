@@ -59,7 +59,7 @@ Numbers::Numbers(const Contract& contract, Format param_format, Index count_of, 
   if (epsilon >= statistics.overflow) epsilon_hi = infinity;
   const auto& how = contract.arithmetic;
   const double function = how.rsqrt_rel ? *how.rsqrt_rel + us * (1 + *how.rsqrt_rel) : 2 * how.rsqrt_ulp * us;
-  const double itself = std::max(compounded(3, us), function), of_argument = compounded(1, us) / 2;
+  const double itself = std::max(compounded(3, us), function), of_argument = compounded(1, u) / 2;
   root = both(itself, of_argument);
 }
 

@@ -184,7 +184,7 @@ void Statistics::bound_two_pass(const Numbers& m) {
 
 // The mean of x - m is taken off again, squared: what is left of the mean's error is what rounding makes of that mean.
 void Statistics::bound_corrected(const Numbers& m) {
-  const double us = m.statistics.u;
+  const double us = m.u;  // additions, too
   bound_two_pass(m);
   joint = false;
   const Wide v = variance, es = m.statistics.eta;
@@ -241,7 +241,7 @@ void Statistics::bound_welford(const Numbers& m) {
 }
 
 void Statistics::bound_one_pass(const Numbers& m) {
-  const double us = m.statistics.u;
+  const double us = m.u;  // additions, too
   const bool shifted = m.variance == Variance::shifted;
   const Wide v = variance, es = m.statistics.eta;
   std::vector<double> z = magnitudes_;

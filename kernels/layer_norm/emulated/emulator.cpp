@@ -181,7 +181,7 @@ class Row {
   // ---- statistics
   Numbers differences(double from) const {
     Numbers d;
-    for (const double x : seen_) d.push_back(s_.plus(x, -from));
+    for (const double x : seen_) d.push_back(s_.add(x, -from));
     return d;
   }
 
@@ -210,15 +210,15 @@ class Row {
     variance_ = divided(sum_of_squares(d), count() - (less_one ? 1 : 0));
     if (how_.variance != Variance::two_pass_corrected) return;
     const double left = divided(sum(d), count());
-    variance_ = scheme_.fma ? s_.fused(-left, left, variance_) : s_.plus(variance_, -s_.times(left, left));
+    variance_ = scheme_.fma ? s_.add_product(-left, left, variance_) : s_.add(variance_, -s_.times(left, left));
   }
 
   void about(double pivot) {
     const Numbers z = pivot == 0 ? seen_ : differences(pivot);
     const double mean = divided(sum(z), count()), square = divided(sum_of_squares(z), count());
-    variance_ = scheme_.fma ? s_.fused(-mean, mean, square) : s_.plus(square, -s_.times(mean, mean));
+    variance_ = scheme_.fma ? s_.add_product(-mean, mean, square) : s_.add(square, -s_.times(mean, mean));
     if (how_.clamp) variance_ = variance_ > 0 ? variance_ : 0;
-    mean_ = pivot == 0 ? mean : s_.plus(pivot, mean);
+    mean_ = pivot == 0 ? mean : s_.add(pivot, mean);
   }
 
   struct Part {
@@ -230,11 +230,11 @@ class Row {
       part.mean = x;
       return;
     }
-    const double k = s_.nearest(part.count), before = s_.plus(x, -part.mean);
-    const double mean = scheme_.reciprocal_count ? (scheme_.fma ? s_.fused(before, s_.over(1, k), part.mean)
-                                                                : s_.plus(part.mean, s_.times(before, s_.over(1, k))))
-                                                 : s_.plus(part.mean, s_.over(before, k));
-    const double after = s_.plus(x, -mean);
+    const double k = s_.nearest(part.count), before = s_.add(x, -part.mean);
+    const double mean = scheme_.reciprocal_count ? (scheme_.fma ? s_.add_product(before, s_.over(1, k), part.mean)
+                                                                : s_.add(part.mean, s_.times(before, s_.over(1, k))))
+                                                 : s_.add(part.mean, s_.over(before, k));
+    const double after = s_.add(x, -mean);
     part.mean = mean;
     part.squares =
         scheme_.fma ? s_.add_product(before, after, part.squares) : s_.add(part.squares, s_.times(before, after));
@@ -244,17 +244,17 @@ class Row {
     if (b.count == 0) return a;
     if (a.count == 0) return b;
     const double count = a.count + b.count, n = s_.nearest(count), na = s_.nearest(a.count), nb = s_.nearest(b.count);
-    const double delta = s_.plus(b.mean, -a.mean), square = s_.times(delta, delta);
+    const double delta = s_.add(b.mean, -a.mean), square = s_.times(delta, delta);
     double mean = 0;
     if (how_.merge == Merge::weighted && scheme_.merge_form % 2 == 0) {
-      mean = s_.over(s_.plus(s_.times(na, a.mean), s_.times(nb, b.mean)), n);
+      mean = s_.over(s_.add(s_.times(na, a.mean), s_.times(nb, b.mean)), n);
     } else if (how_.merge == Merge::weighted) {
       const double share = s_.over(1, n), of_a = s_.times(na, share), of_b = s_.times(nb, share);
-      mean = scheme_.fma ? s_.fused(of_b, b.mean, s_.times(of_a, a.mean))
-                         : s_.plus(s_.times(of_a, a.mean), s_.times(of_b, b.mean));
+      mean = scheme_.fma ? s_.add_product(of_b, b.mean, s_.times(of_a, a.mean))
+                         : s_.add(s_.times(of_a, a.mean), s_.times(of_b, b.mean));
     } else {
       const double share = scheme_.reciprocal_count ? s_.times(nb, s_.over(1, n)) : s_.over(nb, n);
-      mean = scheme_.fma ? s_.fused(delta, share, a.mean) : s_.plus(a.mean, s_.times(delta, share));
+      mean = scheme_.fma ? s_.add_product(delta, share, a.mean) : s_.add(a.mean, s_.times(delta, share));
     }
     double between = 0;
     switch (scheme_.merge_form % 3) {
@@ -293,11 +293,11 @@ class Row {
     double epsilon = s_.nearest(call_.epsilon);
     if (scheme_.defect == Defect::no_epsilon) epsilon = 0;
     if (scheme_.defect == Defect::epsilon_outside) {
-      root_ = s_.plus(s_.root(variance_), epsilon);
+      root_ = s_.add(s_.root(variance_), epsilon);
       scale_ = s_.over(1, root_);
       return;
     }
-    const double a = s_.plus(variance_, epsilon);
+    const double a = s_.add(variance_, epsilon);
     root_ = s_.root(a);
     scale_ = s_.over(1, root_);
     if (scheme_.root != RootError::exact && std::isfinite(scale_) && scale_ != 0) scale_ = off(a);

@@ -7,7 +7,7 @@
 // One rounded operation at a time, for the emulator of layer_norm: slow and plain.
 namespace attest::emulator::layer_norm {
 
-// Where a sum goes that its format does not hold; all but nearest need a kappa of 3.
+// Where additions of the statistics go that their format does not hold; all but nearest need a kappa of 3.
 enum class Direction : std::uint8_t { nearest, toward_zero, up, down };
 
 // A double that rounds to every format of at most 51 bits as value + rest does: rounding to odd.
