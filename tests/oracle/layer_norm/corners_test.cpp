@@ -1,0 +1,70 @@
+// Corners that chance rarely meets: conforming kernels which a bound that forgets them would blame.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/layer_norm/emulated/emulator.hpp"
+#include "oracle/layer_norm/oracle.hpp"
+
+namespace attest::oracle::layer_norm {
+namespace {
+
+namespace emulated = attest::emulator::layer_norm;
+using attest::layer_norm::make_out;
+using attest::layer_norm::policy_from_text;
+using attest::layer_norm::problem_from_text;
+
+// A length that is infinite in f16: the quotient by it is 0, and so is the variance.
+TEST(LayerNormCorners, ALengthThatF16CannotHold) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("f16-all"));
+  contract.arithmetic.depth = attest::layer_norm::Pairwise{1};
+  const Problem problem = problem_from_text(
+      "rows=1 hidden=65536 dtype=f16 gamma=none beta=none values=alternating amplitude=0x1p-1 epsilon=0x1p-10");
+  const Inputs inputs = materialise(problem);
+  emulated::Scheme scheme;
+  scheme.shape = emulated::Shape::halves;
+  Tensor out = make_out(problem), none;
+  emulated::run(inputs, contract, scheme, out, none);
+  EXPECT_EQ(out.at(0, 0), 16);  // 0.5 / sqrt(0 + epsilon), far from 1
+  const Verdict verdict = LayerNormOracle(contract, problem, inputs).judge(out, none);
+  EXPECT_EQ(verdict.kind, VerdictKind::vacuous);
+  EXPECT_EQ(verdict.reason, "undetermined");
+}
+
+// r gamma is subnormal and x - m large: what r gamma loses is multiplied by it.
+TEST(LayerNormCorners, AScaledWeightThatIsSubnormal) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("f32"));
+  contract.arithmetic.form = NormForm::weighted_scale;
+  Problem problem = problem_from_text("rows=1 hidden=64 dtype=f32 gamma=one beta=none amplitude=0x1p+20 seed=3");
+  const Inputs inputs = materialise(problem);
+  Inputs small = inputs.clone();
+  for (Index i = 0; i < problem.hidden; ++i) small.gamma.set(i, 0, 0, 0, 0x1.8p-125);
+  Tensor out = make_out(problem), none;
+  emulated::run(small, contract, emulated::Scheme{}, out, none);
+  LayerNormOracle oracle(contract, problem, small);
+  EXPECT_EQ(oracle.judge_slowly(out, none).kind, VerdictKind::pass);
+  double off = 0;
+  for (Index i = 0; i < problem.hidden; ++i) {
+    const double y = oracle.interval(0, i).enclosure.y;
+    off = std::max(off, std::fabs(out.at(0, i) - y) / std::fabs(y));
+  }
+  EXPECT_GT(off, 64 * unit_roundoff(Format::f32));  // or the corner is not met
+}
+
+// A constant subnormal row under flush-to-zero leaves the range of its own numbers: the mean becomes 0.
+TEST(LayerNormCorners, AFlushedMeanOutsideTheRow) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("f32"));
+  contract.arithmetic.variance = Variance::welford;
+  contract.arithmetic.flush_to_zero = attest::layer_norm::FlushToZero::results;
+  const Problem problem = problem_from_text(
+      "rows=1 hidden=8 dtype=f32 gamma=huge beta=none values=constant amplitude=0x1p-130 offset=1 epsilon=0x1p-60");
+  const Inputs inputs = materialise(problem);
+  emulated::Scheme scheme;
+  scheme.flush_results = true;
+  Tensor out = make_out(problem), none;
+  emulated::run(inputs, contract, scheme, out, none);
+  EXPECT_NE(LayerNormOracle(contract, problem, inputs).judge_slowly(out, none).kind, VerdictKind::fail);
+}
+
+}  // namespace
+}  // namespace attest::oracle::layer_norm
