@@ -30,7 +30,8 @@ struct Chain {
   [[nodiscard]] double depth(Index n) const noexcept {
     if (lanes == 0) return static_cast<double>(most);
     const auto levels = [](Index of) { return static_cast<Index>(std::bit_width(static_cast<std::uint64_t>(of - 1))); };
-    return static_cast<double>((n + lanes * block - 1) / (lanes * block) + levels(lanes) + levels(block));
+    const Index in_sequence = (n + lanes * block - 1) / (lanes * block);
+    return static_cast<double>(in_sequence + levels(lanes) + levels(block));
   }
   friend bool operator==(const Chain&, const Chain&) = default;
 };

@@ -27,10 +27,10 @@ class MhaOracle {
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
-  Enclosure enclosure(std::size_t way, Index b, Index i, Index e);
+  Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 
  private:
-  Verdict judge_way(std::size_t way, const Tensor& out, QuickBlock* quick);
+  Verdict judge_way(std::size_t n, const Tensor& out, QuickBlock* quick);
   Verdict judge_ways(const Tensor& out, bool quickly);
 
   Way::Block block_;
