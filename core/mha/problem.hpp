@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/problem.hpp"
+#include "core/field.hpp"
 
 // One instance of an attention block: out = concat_h(attention(x W_q^T + b_q, memory W_k^T + b_k, memory W_v^T + b_v)) W_out^T
 // + b_out.

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(Python, ALostDeviceIsTheErrorOfItsCallAlone) {
   const auto subject = script("kernels.py:loses_its_device")->open();
   const SmallCall small;
-  const auto results = subject->run(std::vector(4, small.call()));
+  const auto results = subject->run(std::vector<Call>(4, small.call()));
   ASSERT_EQ(results.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_EQ(results[i].status, i % 2 == 1 ? CallStatus::error : CallStatus::done) << i << results[i].message;

@@ -2,7 +2,6 @@
 // Scripts with @attest.subject as the tests of Python subjects ask them.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <string>
