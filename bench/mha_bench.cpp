@@ -1,4 +1,5 @@
-// What a verdict on an attention block costs beside the plainest float64 block (projections, attention and projection by Eigen), both
+// What a verdict on an attention block costs beside the plainest float64 block (projections, attention and
+// projection by Eigen), both
 // on one thread. `ratio` is the verdict's processor time over that of the plain one; the figure to hold is 4.
 #include <benchmark/benchmark.h>
 

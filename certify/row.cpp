@@ -76,7 +76,8 @@ void Row::collect(const Constants& c, const Contract& contract, const Inputs& in
       if (!key.finite) masked_finite = false;
       // inf + -inf
       const double added = bias == -infinity ? 0 : bias;
-      if (excluded && (!key.finite || !query.finite || score_of(c, query, key, added).overflows()))
+      if (excluded &&
+          (!key.finite || !query.finite || !(added < infinity) || score_of(c, query, key, added).overflows()))
         nonfinite.give("a score to which -inf is added may overflow");
       continue;
     }

@@ -82,7 +82,7 @@ struct Contract {
   friend bool operator==(const Contract&, const Contract&) = default;
 };
 
-// The `contract` object of describe (interfaces.md), without its policy when `policy` is given for one dtype.
+// The `contract` object of describe (docs/plugin.md), without its policy when `policy` is given for one dtype.
 // Keys that are absent keep their defaults. Throws Error(usage) naming an unknown key or a wrong value.
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
 // The same of its text, without nlohmann's header.

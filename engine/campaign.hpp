@@ -94,7 +94,8 @@ class Observer {
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer);
 
-// One problem, as given, instead of a stream of them; shrunk and stored only under `options.corpus`. Throws as run_campaign() does.
+// One problem, as given, instead of a stream of them; shrunk and stored only under `options.corpus`. Throws as
+// run_campaign() does.
 Summary run_problem(const Problem& problem, const SubjectFactory& subject, const SubjectFactory& peer,
                     const CampaignOptions& options);
 

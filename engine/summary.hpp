@@ -60,7 +60,7 @@ struct OpenQuestion {
   Evidence evidence;
 };
 
-// What a campaign did, in the words of interfaces.md, "Machine-readable".
+// What a campaign did, in the words of docs/cli.md.
 struct Summary {
   std::string subject_b, subject_b_version;            // of two subjects
   std::string verb, subject, subject_version, policy;  // policy: as given, empty if drawn per problem

@@ -6,7 +6,8 @@
 
 namespace attest::oracle::products {
 
-// The loops of products.hpp and decode.hpp over lanes L (lanes.hpp), one instance per instruction set. Each is made in a file that is
+// The loops of products.hpp and decode.hpp over lanes L (lanes.hpp), one instance per instruction set. Each is made
+// in a file that is
 // compiled for it: to ask for it function by function would not do, since the compiler splits the vectors of inlined functions
 // into what the least machine has.
 template <class L>

@@ -148,7 +148,7 @@ void Row::collect(const Call& call, Index b, Index h, Index i) {
     const bool finite = qk.k_sum < infinity || (all_finite(key_) && all_finite(key_radius_));
     if (!open || by_bias) {
       const Score score = score_of(numbers, norms, qk, bias == -infinity ? 0 : bias);
-      if (!finite || !query_finite || score.overflow()) excluded_overflow = true;
+      if (!finite || !query_finite || std::isnan(bias) || score.overflow()) excluded_overflow = true;
       continue;
     }
     if (!finite || !(bias < infinity)) keys_finite = false;

@@ -6,8 +6,8 @@
 //
 // Preconditions (docs/bounds.md):
 // - keys masked by keep, causality, window or length: any value that is finite in storage and operand;
-// - keys that only a bias of -inf excludes: any such v, and k whose raw score is finite in every format it may be held
-//   in, since inf + -inf is a NaN;
+// - keys that only a bias of -inf excludes, and all of these where the contract says that masks are added: any such v, and k
+//   whose raw score is finite in every format it may be held in, since inf + -inf is a NaN;
 // - NaN and infinities at the keys that `masked_unread` names, those of a bias excepted;
 // - rows without a key are compared only if the contract's empty row does not depend on values (zero or NaN).
 // Memory that stride-0 axes share counts as read if any of its logical keys is.

@@ -24,7 +24,8 @@ struct Interval {
 
 struct Facts;
 
-// A row under docs/layer-norm.md, sections 1 to 3 and 5; its elements by section 4. One formula after the other, without regard to
+// A row under docs/layer-norm.md, sections 1 to 3 and 5; its elements by section 4. One formula after the other,
+// without regard to
 // speed.
 class Row {
  public:

@@ -9,7 +9,8 @@ namespace {
 
 using Row = std::vector<double>;
 
-// Double holds sums, products, quotients and roots of the narrower formats finely enough that rounding twice gives the same number.
+// Double holds sums, products, quotients and roots of the narrower formats finely enough that rounding twice gives
+// the same number.
 double sum_one_by_one(Format format, const Row& terms) {
   double sum = 0;
   for (const double term : terms) sum = round_to(format, sum + term);

@@ -131,7 +131,8 @@ void run_fused_block(const mha::Call& call, const mha::Contract& contract) {
     }
 }
 
-// Projection and attention in tiles: of q, k and v never more than a tile of one head lies in memory, of scores no more than a row
+// Projection and attention in tiles: of q, k and v never more than a tile of one head lies in memory, of scores no
+// more than a row
 // of a tile.
 template <class Steps>
 void fused_block(const mha::Call& call, const mha::Contract& contract) {

@@ -25,9 +25,11 @@ class LayerNormOracle {
   // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
   LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
 
-  // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of sum_out, if it is
+  // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of
+  // sum_out, if it is
   // present. Fails with the first element that no conforming kernel could have returned; counts end there. pass otherwise, or
-  // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any normalised row
+  // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any
+  // normalised row
   // could give there.
   Verdict judge(const Tensor& out, const Tensor& sum_out);
   // The same by the whole of section 4 for every element: what judge() must agree with.

@@ -10,13 +10,15 @@ namespace attest::oracle::layer_norm {
 
 struct Params;
 
-// Accepts elements that lie in a part of their intervals that needs no sort and no long double. What it accepts, interval_of() calls
+// Accepts elements that lie in a part of their intervals that needs no sort and no long double. What it accepts,
+// interval_of() calls
 // inside and not wide; of what it leaves, it knows nothing (docs/layer-norm.md, section 7).
 class QuickRow {
  public:
   QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round);
 
-  // Whether it speaks of this row at all; then bit i mod 8 of accepted[i / 8] is set for elements i that are inside, and `all` says
+  // Whether it speaks of this row at all; then bit i mod 8 of accepted[i / 8] is set for elements i that are inside,
+  // and `all` says
   // whether all are. `got` holds whole lanes.
   bool accept(const SourceRow& row, std::span<const double> got, std::uint8_t* accepted, bool& all);
 

@@ -17,6 +17,7 @@ std::optional<std::string> if_padded(const mha::Problem& problem, const mha::Con
   if (problem.padding != mha::Padding::ragged && problem.padding != mha::Padding::some_zero)
     return "no token lies past a length";
   if (problem.self) return "a masked token is a query too";
+  if (contract.attention.mask_added) return "masks are added to scores, which may overflow";
   return if_deterministic(problem, contract);
 }
 std::optional<std::string> if_heads(const mha::Problem& problem, const mha::Contract& contract) {

@@ -64,9 +64,10 @@ NAMES_NO_OPERATION = {
         "core/subject.hpp": "what a subject offers that says nothing",
         "core/supports.hpp": "its supports", "core/supports.cpp": "its supports",
         "core/documents.cpp": "its options",
+        "core/mha/": "a block is made of it",
     },
     "generators": {},
-    "properties": {},
+    "properties": {"properties/mha/": "a block is made of it"},
     "subjects": {
         "subjects/builtin.cpp": "the registry of kernels",
         "subjects/resolve.cpp": "a sentence for users",

@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 SOURCE = CMAKE = None
-BUILDS = ("core", "core;oracle", "core;certify", "core;oracle;kernels;generators",  # the last is that of compilers_test.py
+BUILDS = ("core", "core;oracle", "core;certify", "core;oracle;generators;properties",
+          "core;oracle;kernels;generators",  # that of compilers_test.py
           "core;oracle;certify;kernels;generators;properties;subjects;engine;report")
 
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/tensor.hpp"
@@ -172,6 +173,24 @@ TEST(MaskedContents, LeavesKernelsAloneThatSayTheyAddTheirMasks) {
   EXPECT_EQ(run("masked-contents", halves, adds, contract).kind, VerdictKind::fail);
   contract.mask_added = true;
   EXPECT_NE(run("masked-contents", halves, adds, contract).kind, VerdictKind::fail);
+}
+
+// Another k behind the diagonal may have a score that overflows, to which such a kernel adds -inf.
+TEST(CausalPrefix, ChangesValuesAloneWhereMasksAreAdded) {
+  std::optional<double> first;
+  const test::Kernel looks = [&first](const attest_attention& call) {
+    test::attend(call);
+    const double last = load(call.k, 0, 0, 3, 0);
+    if (!first) first = last;
+    if (last != *first) store(call.out, 0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
+  };
+  Contract contract = test::promise(Format::f16);
+  contract.masked_unread = MaskedUnread::no;
+  const char* const causal = "b=1 hq=1 hkv=1 lq=4 lk=4 d=2 dv=2 dtype=f16 causal=1 values=normal:1 seed=5";
+  EXPECT_EQ(run("causal-prefix", causal, looks, contract).kind, VerdictKind::fail);
+  first.reset();
+  contract.mask_added = true;
+  EXPECT_EQ(run("causal-prefix", causal, looks, contract).kind, VerdictKind::pass);
 }
 
 TEST(NonfiniteMasked, FindsAKernelThatReadsInfinityAsAMaximum) {
