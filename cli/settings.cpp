@@ -5,7 +5,6 @@
 #include <toml++/toml.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -162,9 +161,8 @@ bool Settings::flag(std::string_view key) const {
 std::optional<std::uint64_t> Settings::integer(std::string_view key, std::uint64_t lo, std::uint64_t hi) const {
   const auto value = text(key);
   if (!value) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-  if (error != std::errc{} || end != value->data() + value->size() || number < lo || number > hi)
+  const auto number = parse_whole<std::uint64_t>(*value);
+  if (!number || *number < lo || *number > hi)
     throw usage_error(fmt::format("{} {}: it must be an integer in {}..{}", origin(key), *value, lo, hi));
   return number;
 }

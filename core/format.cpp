@@ -1,19 +1,14 @@
 #include "core/format.hpp"
 
-#include <array>
-
 #include "attest/plugin.h"
 
 namespace attest {
-namespace {
-constexpr std::array<std::string_view, format_count> names{"f16", "bf16", "tf32", "f32", "f64"};
-}
 
-std::string_view name(Format format) noexcept { return names[static_cast<std::size_t>(format)]; }
+std::string_view name(Format format) noexcept { return format_names[static_cast<std::size_t>(format)]; }
 
 std::optional<Format> format_from_name(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == text) return static_cast<Format>(i);
+  for (std::size_t i = 0; i < format_names.size(); ++i)
+    if (format_names[i] == text) return static_cast<Format>(i);
   return std::nullopt;
 }
 

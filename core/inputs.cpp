@@ -214,12 +214,7 @@ Tensor make_lse(const Problem& problem) {
 
 std::vector<Index> judged_rows(const Problem& problem) {
   const Index all = problem.b * problem.hq * problem.lq;
-  const Index wanted = problem.rows == 0 ? all : std::min(problem.rows, all);
-  std::vector<Index> rows(static_cast<std::size_t>(wanted));
-  for (Index r = 0; r < wanted; ++r)
-    rows[static_cast<std::size_t>(r)] =
-        wanted == all || wanted == 1 ? r : static_cast<Index>(static_cast<__int128>(r) * (all - 1) / (wanted - 1));
-  return rows;
+  return spread(problem.rows == 0 ? all : problem.rows, all);
 }
 
 attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexcept {

@@ -1,10 +1,10 @@
 #include "core/mma.hpp"
+#include "core/number_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -57,9 +57,8 @@ std::int64_t read_count(const json& value, std::string_view key, std::int64_t mo
 }
 
 json number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? json(number) : json(std::string(text));
+  const auto number = parse_whole<std::int64_t>(text);
+  return number ? json(*number) : json(std::string(text));
 }
 
 // "8/24/f32" or "8/24/f32/only" as an object; nothing for another text.

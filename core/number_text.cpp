@@ -1,9 +1,8 @@
-#include <bit>
-#include <charconv>
-#include <cmath>
-#include <string>
+#include "core/number_text.hpp"
 
-#include "core/problem.hpp"
+#include <bit>
+#include <cmath>
+#include <cstdint>
 
 namespace attest {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/format.hpp"
+#include "core/stage_policy.hpp"
 
 namespace attest {
 
@@ -29,28 +29,8 @@ std::string_view name(Stage stage) noexcept;
 // One clause that says what the stage is, for help texts and explanations.
 std::string_view describe(Stage stage) noexcept;
 
-// The precision contract: one format per stage.
-class Policy {
- public:
-  // Every stage in `format`.
-  explicit Policy(Format format = Format::f32) noexcept { formats_.fill(format); }
-
-  [[nodiscard]] Format operator[](Stage stage) const noexcept { return formats_[static_cast<std::size_t>(stage)]; }
-  Policy& set(Stage stage, Format format) noexcept {
-    formats_[static_cast<std::size_t>(stage)] = format;
-    return *this;
-  }
-  friend bool operator==(const Policy&, const Policy&) = default;
-
- private:
-  std::array<Format, stage_count> formats_{};
-};
-
-struct NamedPolicy {
-  std::string_view name;
-  Policy policy;
-  std::string_view doc;
-};
+using Policy = StagePolicy<Stage, stage_count>;
+using NamedPolicy = NamedStagePolicy<Policy>;
 // f32 f64 f16 bf16 f16-scores16 f16-acc16 f16-softmax16 f16-all bf16-all.
 std::span<const NamedPolicy> named_policies() noexcept;
 

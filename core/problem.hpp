@@ -11,10 +11,10 @@
 
 #include "core/format.hpp"
 #include "core/forms.hpp"
+#include "core/index.hpp"
+#include "core/number_text.hpp"
 
 namespace attest {
-
-using Index = std::int64_t;
 
 enum class Align : std::uint8_t { top_left, bottom_right };
 
@@ -199,10 +199,5 @@ Problem problem_from_json(const nlohmann::json& object, const std::string& folde
 // tensor, a problem past the limits of 2^36 multiply-adds, 2^28 rows of q or k, 2^32 bytes a tensor), and when captured
 // activations cannot be read or do not cover origin + extents.
 void validate(const Problem& problem);
-
-// Exact hexadecimal text of a double, "0x1.8p+3"; "nan", "inf", "-inf" otherwise. The same on every C library.
-std::string hex_float(double value);
-// Reads hexadecimal or decimal; nullopt if `text` is not wholly a number.
-std::optional<double> parse_double(std::string_view text) noexcept;
 
 }  // namespace attest

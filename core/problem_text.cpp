@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <set>
 #include <string>
 
@@ -10,16 +9,10 @@
 #include "core/edit.hpp"
 #include "core/error.hpp"
 #include "core/field.hpp"
+#include "core/number_text.hpp"
 
 namespace attest {
 namespace {
-
-std::optional<Index> parse_integer(std::string_view text) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string joined(std::span<const std::string_view> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
 
@@ -47,7 +40,7 @@ Edit parse_edit(std::string_view text) {
   std::string_view rest = text.substr(open + 1, close - open - 1);
   for (std::size_t axis = 0; axis < 4; ++axis) {
     const auto comma = std::min(rest.find(','), rest.size());
-    const auto index = parse_integer(rest.substr(0, comma));
+    const auto index = parse_whole<Index>(rest.substr(0, comma));
     if (!index || (axis == 3) != (comma == rest.size())) return fail();
     edit.index[axis] = *index;
     rest.remove_prefix(std::min(comma + 1, rest.size()));
@@ -81,10 +74,9 @@ void parse_value(Problem& problem, const Field& field, std::string_view value) {
       return field.set(problem, found - field.labels.begin());
     }
     case FieldKind::seed: {
-      std::uint64_t seed = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seed);
-      if (error != std::errc{} || end != value.data() + value.size()) fail("an integer in 0..2^64-1");
-      return field.set(problem, std::bit_cast<Index>(seed));
+      const auto seed = parse_whole<std::uint64_t>(value);
+      if (!seed) fail("an integer in 0..2^64-1");
+      return field.set(problem, std::bit_cast<Index>(*seed));
     }
     case FieldKind::real: {
       const auto real = parse_double(value);
@@ -93,7 +85,7 @@ void parse_value(Problem& problem, const Field& field, std::string_view value) {
     }
     case FieldKind::integer:
     case FieldKind::flag: {
-      const auto integer = parse_integer(value);
+      const auto integer = parse_whole<Index>(value);
       if (!integer || *integer < field.lo || *integer > field.hi)
         fail(fmt::format("an integer in {}..{}", field.lo, field.hi));
       return field.set(problem, *integer);

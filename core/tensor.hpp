@@ -8,10 +8,9 @@
 
 #include "attest/plugin.h"
 #include "core/format.hpp"
+#include "core/index.hpp"
 
 namespace attest {
-
-using Index = std::int64_t;
 
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i32, boolean };
 constexpr std::size_t size_of(DType type) noexcept {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 
 #include "core/error.hpp"
+#include "core/number_text.hpp"
 
 namespace attest::engine {
 namespace {
@@ -15,12 +15,6 @@ namespace {
 // The keys of RapidCheck's documentation (doc/configuration.md).
 constexpr auto numbers = std::to_array<std::string_view>({"seed", "max_success", "max_size", "max_discard_ratio"});
 constexpr auto flags = std::to_array<std::string_view>({"noshrink", "verbose_progress", "verbose_shrinking"});
-
-bool is_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
 
 void check_item(std::string_view item) {
   const std::size_t equals = item.find('=');
@@ -31,7 +25,8 @@ void check_item(std::string_view item) {
   if (!number && !flag && key != "reproduce")
     throw usage_error(fmt::format("RC_PARAMS: there is no key '{}': use {}, {} or reproduce", key,
                                   fmt::join(numbers, ", "), fmt::join(flags, ", ")));
-  if (number && !is_number(value)) throw usage_error(fmt::format("RC_PARAMS: {} must be a whole number", key));
+  if (number && !parse_whole<std::uint64_t>(value))
+    throw usage_error(fmt::format("RC_PARAMS: {} must be a whole number", key));
   if (flag && value != "0" && value != "1") throw usage_error(fmt::format("RC_PARAMS: {} must be 0 or 1", key));
   if (key == "reproduce" && value.empty()) throw usage_error("RC_PARAMS: reproduce must not be empty");
 }

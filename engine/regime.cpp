@@ -20,19 +20,10 @@ constexpr Index most_key_elements = 2048, most_products = 1 << 14;  // looked at
 constexpr Index most_value_rows = 512, first_columns = 8;           // looked at by values_of()
 constexpr Index drawn_at_once = 4096;
 
-// `count` numbers below `all`, spread evenly, both ends included.
-std::vector<Index> spread(Index all, Index count) {
-  std::vector<Index> numbers;
-  const Index wanted = std::min(all, count);
-  for (Index n = 0; n < wanted; ++n)
-    numbers.push_back(wanted == 1 ? 0 : static_cast<Index>(static_cast<__int128>(n) * (all - 1) / (wanted - 1)));
-  return numbers;
-}
-
-// The same of the rows that judged_rows() has, which may be too many to list.
+// `count` of the rows that judged_rows() has, which may be too many to list.
 std::vector<Index> some_rows(const Problem& p, Index count) {
   const Index all = p.b * p.hq * p.lq, judged = p.rows == 0 ? all : std::min(p.rows, all);
-  std::vector<Index> rows = spread(judged, count);
+  std::vector<Index> rows = spread(count, judged);
   if (judged > 1 && judged < all)
     for (Index& row : rows) row = static_cast<Index>(static_cast<__int128>(row) * (all - 1) / (judged - 1));
   return rows;
@@ -122,7 +113,7 @@ class Keys {
  public:
   explicit Keys(const Problem& problem)
       : p_(problem),
-        numbers_(spread(p_.lk, std::max<Index>(most_key_elements / std::max<Index>(p_.d, 1), 8))),
+        numbers_(spread(std::max<Index>(most_key_elements / std::max<Index>(p_.d, 1), 8), p_.lk)),
         rows_(numbers_.size() * static_cast<std::size_t>(p_.d)) {}
 
   void of(Index b, Index h) {
@@ -239,7 +230,7 @@ ValueRange values_of(const Problem& p) {
       whole(static_cast<std::size_t>(p.dv));
   const auto zero = [&p](double x) { return round_to(p.dtype, x) == 0; };
   bool seen = false;
-  for (const Index flat : spread(rows, most_value_rows)) {
+  for (const Index flat : spread(most_value_rows, rows)) {
     const Index b = flat / p.lk / p.hkv, h = flat / p.lk % p.hkv, j = flat % p.lk;
     operand(p, Edit::Tensor::v, b, h, j, some);
     const auto [least, largest] = std::ranges::minmax(some);

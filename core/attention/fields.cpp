@@ -33,7 +33,6 @@ constexpr auto axes_edges = std::to_array<Index>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 
 
 // ---- labels, and how often each is drawn -------------------------------------------------------------------------------
 
-constexpr auto dtype_labels = std::to_array<Label>({"f16", "bf16", "tf32", "f32", "f64"});
 constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
 constexpr auto layout_labels =
     std::to_array<Label>({"bhsd", "bshd", "padded_rows", "odd_base", "spaced", "transposed", "slice", "far",
@@ -323,7 +322,7 @@ constexpr auto table = std::to_array<Field>({
     extent<&P::lk>("lk", most_length, length_edges, &S::lk, 2, "lk0", "keys per head").told(12).worded(5, long_word),
     extent<&P::d>("d", most_width, width_edges, &S::d, 3, "d0", "width of a query and of a key").told(14),
     extent<&P::dv>("dv", most_width, width_edges, &S::dv, 1, "dv0", "width of a value and of an output row").told(15),
-    label<&P::dtype>("dtype", format, dtype_labels, Format::f32, "storage format of q, k, v and out")
+    label<&P::dtype>("dtype", format, format_names, Format::f32, "storage format of q, k, v and out")
         .printed()
         .undrawn()
         .simplifies(dtype_ladder)

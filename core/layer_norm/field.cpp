@@ -8,7 +8,6 @@ namespace attest::layer_norm {
 namespace {
 
 using Text = std::string_view;
-constexpr auto dtype_names = std::to_array<Text>({"f16", "bf16", "tf32", "f32", "f64"});
 constexpr auto norm_names = std::to_array<Text>({"layer", "rms"});
 constexpr auto residual_names = std::to_array<Text>({"none", "zero", "like_x", "cancelling", "large"});
 constexpr auto weights_names =
@@ -60,7 +59,7 @@ constexpr Index most_origin_of = Index{1} << 40;
 constexpr auto field_table = std::to_array<Field>({
     integer_row<&Problem::rows>("rows", 0, Index{1} << 31, 1, row_edges, "rows, each normalised by itself", true),
     integer_row<&Problem::hidden>("hidden", 1, 65536, 1, hidden_edges, "elements of a row", true),
-    label_row<&Problem::dtype>("dtype", dtype_names, 3, "storage format of x, residual, out and sum_out", true),
+    label_row<&Problem::dtype>("dtype", format_names, 3, "storage format of x, residual, out and sum_out", true),
     label_row<&Problem::norm>("norm", norm_names, 0, "LayerNorm, or RMSNorm: without the mean"),
     real_row("epsilon", &Problem::epsilon, 0, "added to the variance, inside the root"),
     label_row<&Problem::residual>("residual", residual_names, 0, "what is added to x before it is normalised"),

@@ -95,12 +95,7 @@ Tensor make_out(const Problem& problem) {
 Tensor make_sum_out(const Problem& problem) { return problem.sum_out ? make_out(problem) : Tensor(); }
 
 std::vector<Index> judged_rows(const Problem& problem) {
-  const Index all = problem.rows, wanted = problem.judged == 0 ? all : std::min(problem.judged, all);
-  std::vector<Index> rows(static_cast<std::size_t>(wanted));
-  for (Index r = 0; r < wanted; ++r)
-    rows[static_cast<std::size_t>(r)] =
-        wanted == all || wanted == 1 ? r : static_cast<Index>(static_cast<__int128>(r) * (all - 1) / (wanted - 1));
-  return rows;
+  return spread(problem.judged == 0 ? problem.rows : problem.judged, problem.rows);
 }
 
 attest_layer_norm Inputs::call(const Tensor& out, const Tensor& sum_out) const noexcept {

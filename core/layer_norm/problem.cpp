@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,14 +17,6 @@ namespace {
 
 constexpr auto edited = std::to_array<std::string_view>({"x", "residual", "gamma", "beta"});
 constexpr std::string_view op_name = "layer_norm";
-
-template <class Integer>
-std::optional<Integer> whole(std::string_view text) {
-  Integer value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string value_text(const Field& field, const Problem& problem) {
   switch (field.kind) {
@@ -57,12 +48,12 @@ void read_value(Problem& problem, const Field& field, std::string_view text) {
       return;
     }
     case FieldKind::seed: {
-      const auto seed = whole<std::uint64_t>(text);
+      const auto seed = parse_whole<std::uint64_t>(text);
       if (!seed) refuse_value("an integer in 0..2^64-1");
       return field.set(problem, std::bit_cast<Index>(*seed));
     }
     default: {
-      const auto integer = whole<Index>(text);
+      const auto integer = parse_whole<Index>(text);
       if (!integer || *integer < field.lo || *integer > field.hi)
         refuse_value(fmt::format("an integer in {}..{}", field.lo, field.hi));
       return field.set(problem, *integer);
@@ -79,8 +70,8 @@ Edit read_edit(std::string_view text) {
   const auto open = text.find('['), comma = text.find(','), close = text.find("]:");
   const auto tensor = std::ranges::find(edited, text.substr(0, std::min(open, text.size())));
   if (open < comma && comma < close && close < text.size() && tensor != edited.end()) {
-    const auto row = whole<Index>(text.substr(open + 1, comma - open - 1));
-    const auto column = whole<Index>(text.substr(comma + 1, close - comma - 1));
+    const auto row = parse_whole<Index>(text.substr(open + 1, comma - open - 1));
+    const auto column = parse_whole<Index>(text.substr(comma + 1, close - comma - 1));
     const auto value = parse_double(text.substr(close + 2));
     if (row && column && value) return {static_cast<Edit::Tensor>(tensor - edited.begin()), *row, *column, *value};
   }

@@ -1,10 +1,10 @@
 #include "core/mha/problem.hpp"
+#include "core/number_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -25,7 +25,6 @@ constexpr auto width_edges =
 constexpr auto count_edges = std::to_array<Index>({1, 2, 3, 4, 5, 6, 7, 8, 12, 16});
 constexpr auto thread_edges = std::to_array<Index>({0, 1, 2, 4});
 constexpr std::array<Index, 0> no_edges{};
-constexpr auto dtype_labels = std::to_array<Label>({"f16", "bf16", "tf32", "f32", "f64"});
 constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
 constexpr auto padding_labels = std::to_array<Label>({"none", "ragged", "some_zero", "scattered", "rows"});
 constexpr auto bias_labels = std::to_array<Label>({"none", "in", "out", "all"});
@@ -116,7 +115,7 @@ constexpr auto table = std::to_array<Field>({
     integer<&Problem::heads>("heads", 1 << 9, count_edges, 1, "query heads"),
     integer<&Problem::kv_heads>("kv_heads", 1 << 9, count_edges, 1, "key/value heads, which divide heads"),
     integer<&Problem::head_dim>("head_dim", 1 << 10, width_edges, 1, "width of a head"),
-    label<&Problem::dtype>("dtype", dtype_labels, static_cast<Index>(Format::f32), true, "of every tensor"),
+    label<&Problem::dtype>("dtype", format_names, static_cast<Index>(Format::f32), true, "of every tensor"),
     flag<&Problem::self>("self", "memory is x"),
     flag<&Problem::packed>("packed", "w_q, w_k, w_v and their biases lie in one buffer"),
     real<&Problem::scale>("scale", "of the scores; 1/sqrt(head_dim) where it is left out"),
@@ -144,12 +143,6 @@ constexpr auto table = std::to_array<Field>({
 
 std::string joined(std::span<const Label> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
 
-template <class Integer>
-bool read_whole(std::string_view text, Integer& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 void read_field(Problem& problem, const Field& field, std::string_view value) {
   const auto refuse = [&](const std::string& allowed) {
     return usage_error(fmt::format("problem: {}={} must be {}", field.name, value, allowed));
@@ -166,17 +159,17 @@ void read_field(Problem& problem, const Field& field, std::string_view value) {
       return field.set_real(problem, number);
     }
     case FieldKind::seed: {
-      std::uint64_t seed = 0;
-      if (!read_whole(value, seed)) throw refuse("an integer in 0..2^64-1");
-      problem.seed = seed;
+      const auto seed = parse_whole<std::uint64_t>(value);
+      if (!seed) throw refuse("an integer in 0..2^64-1");
+      problem.seed = *seed;
       return;
     }
     case FieldKind::integer:
     case FieldKind::flag: {
-      Index number = 0;
-      if (!read_whole(value, number) || number < field.lo || number > field.hi)
+      const auto number = parse_whole<Index>(value);
+      if (!number || *number < field.lo || *number > field.hi)
         throw refuse(fmt::format("an integer in {}..{}", field.lo, field.hi));
-      return field.set(problem, number);
+      return field.set(problem, *number);
     }
   }
 }
