@@ -33,7 +33,7 @@ LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
   if (witness->tensor != "out" && witness->tensor != "lse") return LawClaim::none;
-  const properties::Property* law = properties::find_property(entry.property);
+  const ops::Law* law = ops::find_law(entry.property);
   return law ? law->claim : LawClaim::none;
 }
 
@@ -46,7 +46,7 @@ std::string why_not_covered(const engine::Entry& entry) {
     return fmt::format(
         "the finding is of kind '{}' and names no wrong number: there is nothing that an interval could prove",
         name(entry.seen));
-  const properties::Property* law = properties::find_property(entry.property);
+  const ops::Law* law = ops::find_law(entry.property);
   if (!entry.evidence || entry.evidence->wrong == Wrong::memory || (law && law->kind == properties::Kind::guard))
     return "the finding is about memory, and no claim about a number: replay shows it";
   if (law && law->kind == properties::Kind::exact)
@@ -69,7 +69,7 @@ Result certify_entry(const engine::Entry& entry, LawClaim law, const std::string
   claim.hull = law == LawClaim::hull;
   const auto judge = [&](double value) {
     claim.value = value;
-    return Result{certify::certify(entry.contract, entry.problem, claim), value};
+    return Result{certify::certify(entry.contract.as<Contract>(), entry.problem.as<Problem>(), claim), value};
   };
   try {
     Result got = judge(entry.evidence->got);
@@ -122,7 +122,7 @@ void print(const engine::Entry& entry, LawClaim law, const Result& result) {
   }
   const std::string hex = std::isfinite(result.value) ? " = " + hex_float(result.value) : "";
   std::cout << fmt::format("  value         {}{}, as the file states it\n", report::number(result.value), hex);
-  std::cout << fmt::format("  policy        {}\n", to_text(entry.contract.policy));
+  std::cout << fmt::format("  policy        {}\n", to_text(policy_of(entry.contract)));
   std::cout << fmt::format("  decided       in {} bits, {}\n", made.bits, made.arithmetic);
 }
 

@@ -99,7 +99,7 @@ int compare_with_saved(const Settings& settings, const std::string& folder, cons
       const auto in = engine::read_saved_tensors(one.inputs, {});
       engine::SavedCall call =
           engine::saved_call(in, one.outputs == one.inputs ? in : engine::read_saved_tensors(one.outputs, {}), options);
-      const Contract its = engine::contract_for_problem(factory->info(), saved.policy, call.problem);
+      const Contract its = engine::contract_for_problem(factory->info(), saved.policy, call.problem).as<Contract>();
       const Verdict verdict = engine::compare_saved(std::move(call), saved, *instance, its, saved_first, bits);
       ++tally.verdicts[verdict.kind];
       if (!quiet) std::cout << report::saved_comparison_text(one.inputs.string(), verdict) << std::flush;

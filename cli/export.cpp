@@ -30,12 +30,12 @@ Returned run_subject(const Settings& settings, const engine::Entry& entry, const
     const auto factory = open_subject_of_entry(settings, entry);
     const auto subject = factory->open();
     for (const engine::EarlierCall& earlier : entry.after) {
-      const Inputs before = materialise(earlier.problem);
-      Tensor out = make_out(earlier.problem), lse = make_lse(earlier.problem);
+      const Inputs before = materialise(earlier.problem.as<Problem>());
+      Tensor out = make_out(earlier.problem.as<Problem>()), lse = make_lse(earlier.problem.as<Problem>());
       subject->run_one(before.call(out, lse));
     }
-    Tensor out = make_out(entry.problem);
-    Tensor lse = make_lse(entry.problem);
+    Tensor out = make_out(entry.problem.as<Problem>());
+    Tensor lse = make_lse(entry.problem.as<Problem>());
     const CallResult result = subject->run_one(inputs.call(out, lse));
     if (result.status == CallStatus::done) return {std::move(out), std::move(lse)};
     std::cerr << "attest: the subject gave no output (" << result.message << "); the export goes without it\n";
@@ -95,7 +95,11 @@ int export_entry(const Settings& settings, const std::string& path) {
         fmt::format("{} is of two subjects, and an export holds one call: `attest check SUBJECT --problem TEXT "
                     "--corpus DIR` on the one that is outside its bound stores an entry of its own",
                     path));
-  const Inputs inputs = materialise(entry.problem);
+  if (!entry.problem.is<Problem>())
+    throw usage_error(fmt::format("{} is of {}, and this version exports calls of attention alone: replay shows it", path,
+                                  entry.problem.op().name()));
+  const Problem& problem = entry.problem.as<Problem>();
+  const Inputs inputs = materialise(problem);
   const auto output = settings.text("output");
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
@@ -103,12 +107,13 @@ int export_entry(const Settings& settings, const std::string& path) {
     report::write_npz({entry, inputs, std::move(answer.out), {}, std::move(answer.lse)}, *output);
     return 0;
   }
-  const std::optional<std::string> code = script_of(settings, entry, entry.problem, inputs);
+  const std::optional<std::string> code = script_of(settings, entry, problem, inputs);
   std::vector<report::Exported::Earlier> earlier;
   if (code && !code->empty())
     for (const engine::EarlierCall& call : entry.after) {
-      Inputs its = materialise(call.problem);
-      std::string made = script_of(settings, entry, call.problem, its).value_or("");
+      const Problem& earlier_problem = call.problem.as<Problem>();
+      Inputs its = materialise(earlier_problem);
+      std::string made = script_of(settings, entry, earlier_problem, its).value_or("");
       earlier.push_back({call, std::move(its), std::move(made)});
     }
   auto out = code && code->empty() ? run_subject(settings, entry, inputs).out : std::nullopt;

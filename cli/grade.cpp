@@ -53,7 +53,9 @@ std::vector<engine::GradedFault> read_faults(const Settings& settings) {
 
 engine::GradeOptions read_grade_options(const Settings& settings) {
   engine::GradeOptions grade;
-  grade.open = builtin_subject;
+  grade.open = [](const std::string& name, const std::optional<Policy>& policy) {
+    return builtin_subject(name, policy ? to_text(*policy) : std::string());
+  };
   grade.faults = read_faults(settings);
   for (const ListedSubject& kernel : builtin_subjects()) grade.conforming.push_back(kernel.name);
   grade.reference = "builtin:explicit";

@@ -22,7 +22,7 @@ namespace {
 
 void print(const engine::Entry& entry, std::int64_t before) {
   std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before,
-                           entry.problem.multiply_adds(), entry.shrink_calls,
+                           work_of(entry.problem), entry.shrink_calls,
                            entry.minimal ? "1-minimal" : "the budget ended");
   std::cout << fmt::format("  problem  {}\n", report::printable(to_text(entry.problem)));
   if (entry.evidence)
@@ -35,7 +35,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   auto factory = open_subject_of_entry(settings, old);
   auto peer_factory = old.subject_b ? open_second_of_entry(settings, old) : open_peer();
   const Origin origin = origin_of(*factory), origin_b = origin_of(*peer_factory);
-  const auto policy = old.policy_given ? std::optional(old.contract.policy) : std::nullopt;
+  const auto policy = old.policy_given ? std::optional(policy_of(old.contract)) : std::nullopt;
   if (old.subject_b) {
     engine::Compared both = engine::compared(std::move(factory), std::move(peer_factory), policy);
     factory = std::move(both.a);
@@ -45,8 +45,8 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   engine::Station station(*factory, peer_factory.get(), calibration.get(), old.subject_b.has_value());
   const engine::Bench bench = station.bench();
 
-  std::vector<std::size_t> laws{engine::law_named(old.property)};
-  for (const std::string& name : old.with) laws.push_back(engine::law_named(name));
+  std::vector<std::size_t> laws{engine::law_named(old.property, old.problem.op())};
+  for (const std::string& name : old.with) laws.push_back(engine::law_named(name, old.problem.op()));
   std::sort(laws.begin(), laws.end());
   const engine::CaseOutcome outcome = engine::check_confirmed(old.problem, old.contract, bench, laws);
   if (const Verdict& asked = outcome.laws.front().verdict; !outcome.reported && asked.kind == VerdictKind::skip)
@@ -59,7 +59,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   budget.calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
   engine::Entry entry =
       engine::reproduce({old.problem, outcome, old.seed, old.case_number}, bench, given.value_or(old.subject), policy,
-                        {factory->info().supports, factory->info().dtypes, {}}, budget, {});
+                        {factory->info(), old.problem.op().dtypes(factory->info()), {}}, budget, {});
   entry.original = old.original;
   entry.reference = old.reference;
   engine::CampaignOptions names;
@@ -68,7 +68,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   if (old.subject_b)
     names.subject_b = {settings.text("subject-b").value_or(old.subject_b->subject), origin_b.file, origin_b.function};
   engine::name_subjects(names, entry);
-  print(entry, old.problem.multiply_adds());
+  print(entry, work_of(old.problem));
   // <corpus>/<subject>/<file>: the corpus is two folders up.
   const std::filesystem::path corpus =
       settings.text("corpus").value_or((std::filesystem::absolute(path).parent_path().parent_path()).string());

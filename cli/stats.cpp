@@ -14,6 +14,7 @@
 #include "cli/verbs.hpp"
 #include "engine/stream.hpp"
 #include "generators/coverage.hpp"
+#include "ops/attention.hpp"
 #include "report/coverage.hpp"
 #include "report/text.hpp"
 
@@ -34,7 +35,7 @@ std::vector<Option> stats_options() {
 int run_stats(const Settings& settings, const std::string& subject) {
   std::optional<OutputFile> json;
   if (const auto path = settings.text("json")) json.emplace(*path, "--json");
-  std::optional<Policy> policy;
+  std::optional<engine::Policy> policy;
   if (const auto text = settings.text("policy")) policy = policy_from_text(*text);
   std::optional<engine::Assumption> assume;
   if (const auto text = settings.text("assume")) assume.emplace(*text);
@@ -42,7 +43,8 @@ int run_stats(const Settings& settings, const std::string& subject) {
   const std::uint64_t cases = settings.integer("cases", 1, 1'000'000'000).value_or(100'000);
 
   const auto factory = open_subject(settings, subject);
-  const Coverage coverage = cover(engine::domain_for(factory->info(), policy, assume), seed, cases);
+  const auto domain = engine::domain_for(factory->info(), ops::attention_op(), policy, assume);
+  const Coverage coverage = cover(ops::attention_domain(*domain), seed, cases);
   if (json) {
     nlohmann::ordered_json object{
         {"format", 1}, {"verb", "stats"}, {"subject", subject}, {"seed", seed}, {"cases", cases}};

@@ -50,7 +50,7 @@ std::vector<Option> subject_options() {
 
 ResolveOptions resolve_options(const Settings& settings) {
   ResolveOptions options;
-  if (const auto policy = settings.text("policy")) options.policy = policy_from_text(*policy);
+  options.policy = settings.text("policy").value_or("");
   options.in_process = settings.flag("in-process");
   options.python = settings.text("python").value_or("");
   if (const auto seconds = settings.seconds("timeout")) {
@@ -107,7 +107,7 @@ std::string text_of(const Named& named) {
 
 std::unique_ptr<SubjectFactory> open_named(const Named& named, const engine::Entry& entry, ResolveOptions options) {
   const std::string text = text_of(named);
-  options.policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+  options.policy = entry.policy_given ? to_text(policy_of(entry.contract)) : "";
   return resolve(text, text == named.subject ? Trust::file : Trust::command_line, options);
 }
 
@@ -115,10 +115,10 @@ std::unique_ptr<SubjectFactory> open_named(const Named& named, const engine::Ent
 
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder,
-                                             const std::optional<Policy>& policy) {
+                                             const std::string& policy) {
   ResolveOptions options = resolve_options(settings);
   options.log_folder = log_folder;
-  if (policy) options.policy = policy;
+  if (!policy.empty()) options.policy = policy;
   return open_noted(text, options);
 }
 
@@ -148,7 +148,7 @@ std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, c
 
 Option second_python() { return {"python-b", "EXE", "the interpreter of B, where it is another (as --python)"}; }
 
-std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:explicit", std::nullopt); }
+std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:explicit", {}); }
 
 nlohmann::ordered_json list_subjects() {
   nlohmann::ordered_json rows = rows_of(builtin_subjects());

@@ -8,7 +8,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/settings.hpp"
-#include "core/policy.hpp"
 #include "core/subject.hpp"
 #include "engine/corpus.hpp"
 #include "subjects/resolve.hpp"
@@ -29,7 +28,7 @@ ResolveOptions resolve_options(const Settings& settings);
 // no_subject).
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder = {},
-                                             const std::optional<Policy>& policy = {});
+                                             const std::string& policy = {});
 // The same of the second of two subjects: --python-b goes before --python.
 std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std::string& text,
                                             const std::filesystem::path& log_folder);

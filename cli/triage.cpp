@@ -54,7 +54,7 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   if (const auto known = settings.text("known")) options.known = engine::known_buckets(*known);
   if (const auto calls = settings.integer("shrink-budget", 1, 1'000'000'000))
     options.shrink.calls = static_cast<std::int64_t>(*calls);
-  const auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy);
+  const auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy_text);
   const Origin origin = origin_of(*subject);
   options.subject_file = origin.file;
   options.subject_name = origin.function;

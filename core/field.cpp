@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "core/attention/fields.hpp"
 
@@ -22,23 +21,6 @@ std::string_view name(FieldGroup group) noexcept {
   constexpr auto names = std::to_array<std::string_view>(
       {"shape", "format", "scaling", "masks", "layouts", "outputs", "forms", "values", "origin"});
   return names[static_cast<std::size_t>(group)];
-}
-
-double number_of(const Field& field, const Problem& problem) {
-  if (field.in_effect) return field.in_effect(problem);
-  if (field.kind == FieldKind::real) return field.get_real(problem).value_or(0);
-  if (field.kind == FieldKind::seed) return static_cast<double>(std::bit_cast<std::uint64_t>(field.get(problem)));
-  return static_cast<double>(field.get(problem));
-}
-
-bool is_default(const Field& field, const Problem& problem) noexcept {
-  static const Problem defaults;
-  return field.get(problem) == field.get(defaults) && field.get_real(problem) == field.get_real(defaults);
-}
-
-void copy_field(const Field& field, const Problem& from, Problem& to) {
-  field.set(to, field.get(from));
-  field.set_real(to, field.get_real(from));
 }
 
 }  // namespace attest

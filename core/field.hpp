@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,9 +21,8 @@ enum class FieldKind : std::uint8_t { integer, label, flag, real, seed };
 enum class FieldGroup : std::uint8_t { shape, format, scaling, masks, layouts, outputs, forms, values, origin };
 std::string_view name(FieldGroup group) noexcept;
 
-// All that the house knows of one field of a problem. Text, JSON, generators, shrinker, buckets and learned conditions walk the
-// table of these rows; what a field means is said in the explicit kernel, the oracle and the certificate.
-struct Field {
+// What there is to know of one field of a problem, but for how it is read and set.
+struct FieldFacts {
   std::string_view name;
   FieldKind kind = FieldKind::integer;
   FieldGroup group = FieldGroup::shape;
@@ -32,14 +32,8 @@ struct Field {
   Index lo = 0, hi = 0;                      // integers, labels (index into labels) and flags
   std::span<const std::string_view> labels;  // of a label field
   bool always_printed = false;
-  std::string_view joined_to;              // printed behind that field's value after a colon
-  Index (*get)(const Problem&) = nullptr;  // integer, label, flag, seed (bit pattern)
-  void (*set)(Problem&, Index) = nullptr;
-  std::optional<double> (*get_real)(const Problem&) = nullptr;
-  void (*set_real)(Problem&, std::optional<double>) = nullptr;
-  double (*in_effect)(const Problem&) = nullptr;  // of a real that may be absent: what stands in its place then
-  bool (*used)(const Problem&) = nullptr;         // whether it means anything there; nullptr: always
-  std::string_view origin;  // of an extent: the field that says where this problem begins in the one it was cut from
+  std::string_view joined_to;  // printed behind that field's value after a colon
+  std::string_view origin;     // of an extent: the field that says where this problem begins in the one it was cut from
 
   // ---- how it is drawn
   bool drawn =
@@ -48,27 +42,42 @@ struct Field {
   std::span<const std::uint16_t> weights;  // by label, flag or number from 0; labels past the end are never drawn
   int share = 0;                           // of an extent: its part of the work, beside the others
 
-  // ---- what `supports` (docs/plugin.md) says of it: of an extent what it may be, of others whether they may differ from
-  // their simplest
-  std::string_view supports_key;
-  bool Supports::*offered = nullptr;
-  DimRange Supports::*extent = nullptr;
-
   // ---- how it shrinks
   Index simplest = 0;  // what the shrinker aims for
   std::span<const Index>
       ladder;  // labels worth trying on the way there, simplest first; those not listed are simpler than none
-  bool (*idle)(const Problem&, Index step) = nullptr;  // whether that step would change nothing worth a call
-  std::optional<Index> reset_to;                       // with its group: its default where nothing else is said
-  // Of what its value stands for, a bit each: what a reproducer may have only if the failing problem has it.
-  unsigned (*options)(const Field&, const Problem&) = nullptr;
+  std::optional<Index> reset_to;  // with its group: its default where nothing else is said
 
   // ---- how findings tell of it
   int trait =
       0;  // its place among the traits that a learned condition speaks of, first where merits are equal; 0: none
-  int word_place = 0;                                           // the place of its word in a bucket
-  std::string (*word)(const Field&, const Problem&) = nullptr;  // empty where a bucket says nothing of it
+  int word_place = 0;  // the place of its word in a bucket
 };
+
+// All that the house knows of one field of an operation's problems P, of which S says what a subject supports. Text, JSON,
+// generators, shrinker, buckets and learned conditions walk the table of these rows; what a field means is said in the explicit
+// kernel, the oracle and the certificate.
+template <class P, class S>
+struct FieldRow : FieldFacts {
+  Index (*get)(const P&) = nullptr;  // integer, label, flag, seed (bit pattern)
+  void (*set)(P&, Index) = nullptr;
+  std::optional<double> (*get_real)(const P&) = nullptr;
+  void (*set_real)(P&, std::optional<double>) = nullptr;
+  double (*in_effect)(const P&) = nullptr;  // of a real that may be absent: what stands in its place then
+  bool (*used)(const P&) = nullptr;         // whether it means anything there; nullptr: always
+
+  // What `supports` (docs/plugin.md) says of it: of an extent what it may be, of others whether they may differ from their
+  // simplest.
+  std::string_view supports_key;
+  bool S::*offered = nullptr;
+  DimRange S::*extent = nullptr;
+
+  bool (*idle)(const P&, Index step) = nullptr;  // whether that step of the ladder would change nothing worth a call
+  // Of what its value stands for, a bit each: what a reproducer may have only if the failing problem has it.
+  unsigned (*options)(const FieldRow&, const P&) = nullptr;
+  std::string (*word)(const FieldRow&, const P&) = nullptr;  // in a bucket; empty where that says nothing of it
+};
+using Field = FieldRow<Problem, Supports>;
 
 // In print order.
 std::span<const Field> fields() noexcept;
@@ -77,11 +86,25 @@ const Field* find_field(std::string_view name) noexcept;
 inline std::size_t position(const Field& row) noexcept { return static_cast<std::size_t>(&row - fields().data()); }
 
 // Its number in effect: labels by index, flags 0 or 1.
-double number_of(const Field& field, const Problem& problem);
+template <class P, class S>
+double number_of(const FieldRow<P, S>& field, const P& problem) {
+  if (field.in_effect) return field.in_effect(problem);
+  if (field.kind == FieldKind::real) return field.get_real(problem).value_or(0);
+  if (field.kind == FieldKind::seed) return static_cast<double>(std::bit_cast<std::uint64_t>(field.get(problem)));
+  return static_cast<double>(field.get(problem));
+}
 // Whether the field has the value of a problem that says nothing of it.
-bool is_default(const Field& field, const Problem& problem) noexcept;
+template <class P, class S>
+bool is_default(const FieldRow<P, S>& field, const P& problem) noexcept {
+  static const P defaults;
+  return field.get(problem) == field.get(defaults) && field.get_real(problem) == field.get_real(defaults);
+}
 // The value of another problem.
-void copy_field(const Field& field, const Problem& from, Problem& to);
+template <class P, class S>
+void copy_field(const FieldRow<P, S>& field, const P& from, P& to) {
+  field.set(to, field.get(from));
+  field.set_real(to, field.get_real(from));
+}
 
 // ---- rows by member ----------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,24 +10,16 @@
 #include "core/call.hpp"
 #include "core/contract.hpp"
 #include "core/documents.hpp"
+#include "core/layer_norm/offer.hpp"
 #include "core/problem.hpp"
+#include "core/ranges.hpp"
 
 namespace attest {
-
-struct DimRange {
-  Index min = 1;
-  Index max = std::numeric_limits<Index>::max();
-  Index multiple = 1;
-
-  [[nodiscard]] constexpr bool offers(Index n) const noexcept {
-    return n >= min && n <= max && (multiple <= 1 || n % multiple == 0);
-  }
-};
 
 // What a subject can do, from describe's `supports`. Where it says nothing, attest asks and the subject may answer
 // "unsupported".
 struct Supports {
-  enum class Strides : std::uint8_t { any, last_dim_contiguous, contiguous };
+  using Strides = attest::Strides;
   enum class Scale : std::uint8_t { any, positive, only_default };
   bool causal = true, top_left = true, bottom_right = true, gqa = true;
   bool bias = true;
@@ -69,6 +60,7 @@ struct SubjectInfo {
   bool policy_declared = true;         // false: the most generous reading of each dtype, said aloud
   std::vector<FormContract> form_contracts;
   std::vector<Quote> documents;
+  std::optional<layer_norm::Offer> layer_norm;  // what it says of that operation, if it offers it
 
   // The contract for a dtype, where `forms` are chosen: by the form_contracts that names most of them, all of its own among
   // them. Throws Error(usage) if the subject does not offer the dtype.

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/field.hpp"
 
 namespace attest::engine {
 
@@ -39,8 +38,9 @@ bool is_comparison(std::string_view op) {
 
 // Of a form that the problem does not choose and no offer is known of, no value is in effect.
 bool has_value(const FormChoice& form, const Problem& problem, std::span<const FormOffer> offers) {
-  const auto chosen = std::ranges::find(problem.forms, form.name, &FormChoice::name);
-  if (chosen != problem.forms.end()) return chosen->value == form.value;
+  const auto& forms = forms_of(problem);
+  const auto chosen = std::ranges::find(forms, form.name, &FormChoice::name);
+  if (chosen != forms.end()) return chosen->value == form.value;
   const auto offer = std::ranges::find(offers, form.name, &FormOffer::name);
   return offer != offers.end() && offer->values.front() == form.value;
 }
@@ -51,7 +51,7 @@ double evaluate(const Node& node, const Problem& problem, std::span<const FormOf
     case Node::Kind::label:
       return node.number;
     case Node::Kind::field:
-      return number_of(*node.field, problem);
+      return node.field->number(problem);
     case Node::Kind::form:
       return has_value(node.form, problem, offers) == (node.text == "==") ? 1 : 0;
     case Node::Kind::negate:
@@ -80,7 +80,7 @@ double evaluate(const Node& node, const Problem& problem, std::span<const FormOf
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) { advance(); }
+  Parser(std::string_view text, const Op& op) : text_(text), op_(op) { advance(); }
 
   NodePtr parse() {
     NodePtr node = disjunction(0);
@@ -223,13 +223,13 @@ class Parser {
 
   void name(Node& node) {
     node.text = token_;
-    node.field = find_field(token_);
+    node.field = op_.find_field(token_);
     if (node.field) {
       node.kind = Node::Kind::field;
       return;
     }
     const bool known = std::ranges::any_of(
-        fields(), [&](const Field& field) { return std::ranges::find(field.labels, token_) != field.labels.end(); });
+        op_.fields(), [&](const Field& field) { return std::ranges::find(field.labels, token_) != field.labels.end(); });
     if (!known) fail("a field or a label of one (`attest list generators` names them)");
     node.kind = Node::Kind::label;
   }
@@ -266,6 +266,7 @@ class Parser {
 
  private:
   std::string_view text_;
+  const Op& op_;
   std::size_t next_ = 0, position_ = 0;
   std::string token_;
 };
@@ -307,10 +308,10 @@ void for_bound(const Node& node, Visit&& visit) {
 
 }  // namespace
 
-Assumption::Assumption(std::string_view text) : text_(text) {
+Assumption::Assumption(std::string_view text, const Op& op) : text_(text) {
   if (text.size() > longest)
     throw usage_error(fmt::format("--assume: {} characters: a predicate may have {}", text.size(), longest));
-  Parser parser(text_);
+  Parser parser(text_, op);
   NodePtr root = parser.parse();
   parser.require_resolved(*root);
   root_ = std::move(root);

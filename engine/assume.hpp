@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 
@@ -16,8 +17,8 @@ namespace attest::engine {
 // 1; `scale` is the effective scale. Forms are compared with a value of theirs, as in form.mask==1d.
 class Assumption {
  public:
-  // Throws Error(usage) naming the token, its position and what was expected there.
-  explicit Assumption(std::string_view text);
+  // Of problems of one operation. Throws Error(usage) naming the token, its position and what was expected there.
+  explicit Assumption(std::string_view text, const Op& op = *ops::all_ops().front());
 
   // The same for a subject that has these forms: only then is it known which value a problem that says nothing has. Throws
   // Error(usage) naming a form or a value that it has not.

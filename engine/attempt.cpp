@@ -19,7 +19,7 @@ Attempt::Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench
       bench_(bench),
       policy_(policy) {
   if (outcome.culprit) poison_ = outcome.culprit->laws;
-  if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name));
+  if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name, best_.op()));
 }
 
 Contract Attempt::contract(const Problem& problem) const {
@@ -106,10 +106,10 @@ std::optional<Verdict> Attempt::failure_of(CaseOutcome& outcome) {
   std::optional<Verdict> failure;
   for (LawVerdict& law : outcome.laws) {
     if (!is_finding(law.verdict.kind)) continue;
-    const FailureKey shown = key_of(properties::all_laws()[law.law].name, law.verdict);
+    const FailureKey shown = key_of(all_laws()[law.law].name, law.verdict);
     if (proves(shown)) {
       key_ = shown;
-      laws_ = {law_named(policy_bound_name)};
+      laws_ = {law_named(policy_bound_name, best_.op())};
     }
     if (shown == key_) failure = std::move(law.verdict);
   }
@@ -142,7 +142,7 @@ Trialled Attempt::try_poison(const Problem& candidate, const std::vector<Asked>&
   Trialled answer{{}, static_cast<std::int64_t>(all.size()) + 1};  // and the canary
   if (!ill) return answer;
   Verdict verdict = ill->poison();
-  if (key_of(properties::all_laws()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);
+  if (key_of(all_laws()[ill->law].name, verdict) == key_) answer.failure = std::move(verdict);
   return answer;
 }
 
@@ -186,7 +186,7 @@ Attempt::Spent Attempt::simplify(const Problem& problem, const Verdict& verdict,
 }
 
 bool Attempt::may_be_proven() const {
-  return is_statistical(law_named(key_.property)) && key_.kind == VerdictKind::fail;
+  return is_statistical(law_named(key_.property, best_.op())) && key_.kind == VerdictKind::fail;
 }
 
 bool Attempt::proves(const FailureKey& shown) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/policy.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/shrink/shrink.hpp"

@@ -8,7 +8,6 @@
 #include "core/rng.hpp"
 #include "engine/evidence.hpp"
 #include "engine/learn.hpp"
-#include "generators/draw.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
@@ -22,7 +21,7 @@ constexpr std::size_t learned_at_once = 4;
 constexpr std::uint64_t redraw_stream = 0x61766F6964;
 
 bool learnable(const FailureKey& key) {
-  const properties::Property* law = properties::find_property(key.property);
+  const Law* law = find_law(key.property);
   return key.kind != VerdictKind::flaky && law != nullptr && law->kind != properties::Kind::statistical;
 }
 
@@ -54,13 +53,13 @@ std::uint64_t Avoidance::seed_after(std::uint64_t redraws) const noexcept {
 
 Problem Avoidance::drawn_before(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
                                 std::uint64_t redraws) const {
-  return draw_problem(domain, seed_after(redraws), number, repeat);
+  return domain.draw(seed_after(redraws), number, repeat).problem;
 }
 
 Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const {
   Drawn drawn;
   const auto draw = [&] {
-    Drawing drawing = draw_counted(domain, seed_after(drawn.redraws), number, repeat);
+    Drawing drawing = domain.draw(seed_after(drawn.redraws), number, repeat);
     drawn.problem = std::move(drawing.problem);
     drawn.rejected += drawing.rejected;
   };
@@ -78,7 +77,7 @@ std::size_t Avoidance::leave_out(std::vector<std::size_t>& laws, const Problem& 
   if (rules.empty() || looks_inside(number / repeat)) return 0;
   return std::erase_if(laws, [&](std::size_t law) {
     return std::ranges::any_of(rules, [&](const AvoidRule& rule) {
-      return !rule.problems && applies(rule) && rule.key.property == properties::all_laws()[law].name &&
+      return !rule.problems && applies(rule) && rule.key.property == all_laws()[law].name &&
              rule.predicate.holds(problem, supports_);
     });
   });
@@ -129,7 +128,7 @@ void Avoidance::learn(const CaseTable& table) {
     if (all.failing < least_explained || all.failing < all.asked ||
         static_cast<double>(all.failing) < least_share * static_cast<double>(failing.size()))
       continue;
-    const bool problems = properties::find_property(key.property)->base_call();
+    const bool problems = find_law(key.property)->base_call();
     // A law that nothing ever passed needs no predicate to be left out; a whole campaign would.
     if (learned.predicate.atoms.empty() ? problems : learned.bits < least_bits) continue;
     rules.push_back({key, learned.predicate, problems, false, all.failing, all.asked, false});

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/field.hpp"
-
 namespace attest::engine {
 namespace {
 
@@ -18,42 +16,33 @@ std::string join(const std::vector<std::string>& parts) {
 }
 
 std::string formats_of(const Policy& policy, const Problem& problem) {
-  std::string text = to_text(policy);
-  if (problem.bias != Bias::none && problem.bias_format() != problem.dtype)
-    text += "+bias-" + std::string(name(problem.bias_format()));
-  return text;
+  return to_text(policy) + problem.op().further_formats(problem);
 }
 
 // The words that the fields of some groups have for their values, in the order of their places.
 std::vector<std::string> words(const Problem& p, std::initializer_list<FieldGroup> groups) {
   std::vector<const Field*> rows;
-  for (const Field& field : fields())
-    if (field.word && (!field.used || field.used(p)) && std::ranges::count(groups, field.group) != 0)
+  for (const Field& field : p.op().fields())
+    if (field.word && field.used(p) && std::ranges::count(groups, field.group) != 0)
       rows.push_back(&field);
   std::ranges::sort(rows, {}, &Field::word_place);
   std::vector<std::string> parts;
   for (const Field* field : rows)
-    if (std::string word = field->word(*field, p); !word.empty()) parts.push_back(std::move(word));
+    if (std::string word = field->word(p); !word.empty()) parts.push_back(std::move(word));
   return parts;
 }
 
 std::vector<std::string> predicates(const Problem& p) {
   std::vector<std::string> parts;
-  if (std::ranges::any_of(fields(), [&](const Field& field) { return field.extent && field.get(p) == 0; }))
+  if (std::ranges::any_of(p.op().fields(), [&](const Field& field) { return !field.origin.empty() && field.get(p) == 0; }))
     parts.emplace_back("empty");
   std::ranges::move(words(p, {FieldGroup::shape, FieldGroup::scaling, FieldGroup::outputs, FieldGroup::layouts}),
                     std::back_inserter(parts));
-  for (const FormChoice& form : p.forms) parts.push_back(form.name + "=" + form.value);
+  for (const FormChoice& form : forms_of(p)) parts.push_back(form.name + "=" + form.value);
   return parts;
 }
 
 std::vector<std::string> masks(const Problem& p) { return words(p, {FieldGroup::masks}); }
-
-// One of 0, 1, small, tile, long: enough to tell decode from prefill.
-char size_class(Index n) {
-  if (n <= 1) return n == 0 ? '0' : '1';
-  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
-}
 
 }  // namespace
 
@@ -71,11 +60,9 @@ std::string bucket_of(const FailureKey& key, std::string_view subject, const Pol
 }
 
 std::string signature_of(const FailureKey& key, const Problem& p) {
-  std::string shape;
-  for (const Index n : {p.b, p.hkv, p.lq, p.lk}) shape += size_class(n);
-  if (p.hq != p.hkv) shape += 'g';
-  for (const FormChoice& form : p.forms) shape += "," + form.name + "=" + form.value;
-  return to_text(key) + ":" + std::string(name(p.dtype)) + ":" + shape + ":" + mask_class(p) + ":" +
+  std::string shape = p.op().shape_class(p);
+  for (const FormChoice& form : forms_of(p)) shape += "," + form.name + "=" + form.value;
+  return to_text(key) + ":" + std::string(name(storage_of(p))) + ":" + shape + ":" + mask_class(p) + ":" +
          join(words(p, {FieldGroup::scaling}));
 }
 

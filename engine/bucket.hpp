@@ -5,6 +5,7 @@
 
 #include "core/policy.hpp"
 #include "core/problem.hpp"
+#include "engine/ops.hpp"
 #include "engine/key.hpp"
 
 namespace attest::engine {

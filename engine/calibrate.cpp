@@ -30,7 +30,7 @@ constexpr std::uint64_t calibration_stream = 0x63616C;  // keeps the kernels apa
 
 // One kernel on one problem.
 struct Measured {
-  Problem problem;
+  attest::Problem problem;
   std::uint64_t kernel = 0;
   double t = 0, lambda = 0;
   Index elements = 0, lambda_elements = 0;
@@ -41,11 +41,11 @@ struct Measured {
   [[nodiscard]] double smaller_t() const { return slow_t ? std::min(t, *slow_t) : t; }
 };
 
-Domain domain_of(const Policy& policy, Values values, Index most, Index most_rows) {
-  Domain domain(Supports{}, {policy[Stage::storage]});
+attest::Domain domain_of(const attest::Policy& policy, Values values, Index most, Index most_rows) {
+  attest::Domain domain(attest::Supports{}, {policy[Stage::storage]});
   domain.narrow("values", static_cast<Index>(values), static_cast<Index>(values));
   for (const char* field : {"b", "hq", "lq"}) domain.narrow(field, 1, most_rows);
-  domain.assume([=](const Problem& p) {
+  domain.assume([=](const attest::Problem& p) {
     const Index rows = p.b * p.hq * p.lq;
     return !oracle::outputs_alike(p) && rows <= most_rows && rows * p.dv >= oracle::least_elements &&
            p.multiply_adds() <= most;
@@ -69,19 +69,19 @@ void add_lambda(oracle::Oracle& oracle, const Tensor& out, Measured& record) {
 
 // A kernel's result on a problem, and its judge.
 struct Run {
-  Run(const Problem& the_problem, const EmulatedKernel& kernel)
+  Run(const attest::Problem& the_problem, const EmulatedKernel& kernel)
       : problem(the_problem), inputs(materialise(problem)), out(make_out(problem)), lse(make_lse(problem)) {
     contract = kernel.run(problem, inputs, out, lse);
     oracle = oracle::make_oracle(contract, problem, inputs);
   }
-  Problem problem;
+  attest::Problem problem;
   Inputs inputs;
   Tensor out, lse;
-  Contract contract;
+  attest::Contract contract;
   std::unique_ptr<oracle::Oracle> oracle;
 };
 
-Measured measure(const Problem& problem, const EmulatedKernel& kernel) {
+Measured measure(const attest::Problem& problem, const EmulatedKernel& kernel) {
   Measured record;
   record.problem = problem;
   Run run(problem, kernel);
@@ -165,7 +165,7 @@ class Shares {
 };
 
 // The kernel with this number, of those whose contract has statistics.
-EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, std::uint64_t number) {
+EmulatedKernel kernel_of(const CalibrateOptions& options, const attest::Policy& policy, std::uint64_t number) {
   for (std::uint64_t key = extend(extend(mix(options.seed), calibration_stream), number);; key = mix(key)) {
     EmulatedKernel kernel = options.kernel(policy, key);
     if (oracle::statistical_refusal(kernel.contract).empty()) return kernel;
@@ -173,16 +173,16 @@ EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, 
 }
 
 // Every kernel on as many problems with these values.
-std::vector<Measured> measure_all(const CalibrateOptions& options, const Policy& policy,
+std::vector<Measured> measure_all(const CalibrateOptions& options, const attest::Policy& policy,
                                   const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
-  std::vector<Domain> domains;
+  std::vector<attest::Domain> domains;
   for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, largest_problem, rows));
-  const Domain large = domain_of(policy, values, most_long, any_rows);
+  const attest::Domain large = domain_of(policy, values, most_long, any_rows);
   const std::uint64_t seed = extend(mix(options.seed), step);
   std::vector<Measured> records(kernels.size() * options.cases);
   const auto measure_one = [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
-    const Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
+    const attest::Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
     records[n] = measure(draw_problem(domain, seed, n, 1), kernels[number]);
     records[n].kernel = number;
   };
@@ -191,7 +191,7 @@ std::vector<Measured> measure_all(const CalibrateOptions& options, const Policy&
 }
 
 // nullopt if it was interrupted before all of it was measured. `step` counts distributions of values over all policies.
-std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const Policy& policy,
+std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const attest::Policy& policy,
                                                           std::size_t step) {
   oracle::PolicyCalibration calibrated;
   std::vector<EmulatedKernel> kernels;
@@ -228,7 +228,7 @@ oracle::Calibration calibrate(const CalibrateOptions& options) {
   Calibration calibration;
   calibration.seed = options.seed;
   std::size_t step = 0;
-  for (const Policy& policy : options.policies) {
+  for (const attest::Policy& policy : options.policies) {
     std::optional<oracle::PolicyCalibration> calibrated = calibrate_policy(options, policy, step);
     if (!calibrated) {
       calibration.interrupted = true;
@@ -240,4 +240,4 @@ oracle::Calibration calibrate(const CalibrateOptions& options) {
   return calibration;
 }
 
-}  // namespace attest::engine
+}  // namespace engine

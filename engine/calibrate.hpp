@@ -14,8 +14,8 @@ namespace attest::engine {
 
 struct CalibrateOptions {
   // emulated_kernel().
-  std::function<EmulatedKernel(const Policy&, std::uint64_t number)> kernel;
-  std::vector<Policy> policies;
+  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)> kernel;
+  std::vector<attest::Policy> policies;
   std::uint64_t kernels = 40;  // per policy and class
   std::uint64_t cases = 40;    // problems per kernel and class
   std::uint64_t seed = 1;
@@ -29,4 +29,4 @@ struct CalibrateOptions {
 // leaves the proven interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
 oracle::Calibration calibrate(const CalibrateOptions& options);
 
-}  // namespace attest::engine
+}  // namespace engine

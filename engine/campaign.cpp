@@ -59,9 +59,11 @@ class Campaign {
         options_(options),
         observer_(observer),
         info_(subject.info()),
-        domain_(domain_for(info_, options.policy, options.assume)),
-        table_(info_.supports),
-        avoidance_(info_.supports, options.seed, options.avoid, options.avoid && options.shard.count == 1),
+        op_(op_of(options, info_)),
+        supports_(info_),
+        domain_(domain_for(info_, op_, options.policy, options.assume)),
+        table_(supports_),
+        avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
             subject, peer, options.calibration.get(),
             [this](Bench bench, ShrinkTask task, const std::atomic<bool>& stop, const auto& accepted) {
@@ -71,11 +73,11 @@ class Campaign {
     for (int i = 0; i < options.jobs; ++i)
       stations_.emplace_back(subject, peer, options.calibration.get(), options.subject_b.has_value());
     for (const KnownDefect& known : options.known_defects) avoidance_.rules.push_back(known.rule);
-    limits_ = {info_.supports, domain_.dtypes(), [this](const Problem& problem) { return admissible(problem); }};
+    limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
     summary_ = begun(options, info_, options.subject_b ? peer->info() : info_);
     if (options.assume) {
       summary_.assume = options.assume->text();
-      summary_.given_up = given_up(info_, options.policy, *options.assume);
+      summary_.given_up = given_up(info_, op_, options.policy, *options.assume);
     }
     if (options.shard.count > 1) summary_.shard = fmt::format("{}/{}", options.shard.index, options.shard.count);
   }
@@ -109,7 +111,7 @@ class Campaign {
   // What an earlier run of this campaign left: the problems it drew, and failures that it did not come to shrink.
   void go_on() {
     for (CaseRow& row : folder_->rows(summary_.next_case)) {
-      row.traits = row_of(avoidance_.drawn_before(domain_, row.number, options_.repeat, row.redraws), info_.supports);
+      row.traits = row_of(avoidance_.drawn_before(*domain_, row.number, options_.repeat, row.redraws), supports_);
       table_.add(std::move(row));
     }
     saved_rows_ = table_.rows().size();
@@ -207,12 +209,12 @@ class Campaign {
     const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
     summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
-    summary_.avoided = avoided(avoidance_, summary_, info_.supports);
+    summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   Probed probed(const std::string& property, const Entry& at) {
-    const std::size_t law = law_named(property);
+    const std::size_t law = law_named(property, op_);
     const Bench bench = stations_[0].bench();
-    Recorder recorder(bench.subject);
+    Recorder recorder(bench.subject, op_);
     const CaseOutcome outcome =
         check(at.problem, at.contract, {recorder, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
               {&law, 1});
@@ -238,7 +240,7 @@ class Campaign {
     if (interrupted()) summary_.interrupted = true;
     return summary_.interrupted || unwritten_ || (drawn_ > 0 && out_of_time());
   }
-  [[nodiscard]] bool admissible(const Problem& problem) const { return domain_.accepts(problem); }
+  [[nodiscard]] bool admissible(const Problem& problem) const { return domain_->accepts(problem); }
 
   std::vector<Record> next_block() {
     std::vector<Record> block;
@@ -293,7 +295,7 @@ class Campaign {
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
     const auto begin = Clock::now();
-    Avoidance::Drawn drawn = avoidance_.draw(domain_, record.number, options_.repeat);
+    Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
     const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -303,7 +305,7 @@ class Campaign {
     record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
     record.outcome = check_confirmed(record.problem, contract, bench, laws);
     record.outcome.seconds.draw += draw;
-    record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, info_.supports);
+    record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     record.finished = elapsed();
   }
 
@@ -399,10 +401,10 @@ class Campaign {
     if (result.entry.seen == VerdictKind::fail && !stop) {  // a death is not asked for once more
       std::vector<std::size_t> laws;
       for (const LawVerdict& law : task.outcome.laws)
-        if (law.law == law_named(policy_bound_name) || is_finding(law.verdict.kind)) laws.push_back(law.law);
+        if (law.law == law_named(policy_bound_name, op_) || is_finding(law.verdict.kind)) laws.push_back(law.law);
       for (const LawVerdict& law : check(result.entry.problem, result.entry.contract, bench, laws).laws)
         if (is_finding(law.verdict.kind))
-          result.shows.push_back(to_text(engine::key_of(properties::all_laws()[law.law].name, law.verdict)));
+          result.shows.push_back(to_text(engine::key_of(all_laws()[law.law].name, law.verdict)));
     }
     result.task = std::move(task);
     return result;
@@ -431,7 +433,7 @@ class Campaign {
     finding.shows = std::move(result.shows);
     for (const LawVerdict& law : result.task.outcome.laws)
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
-        finding.also.emplace_back(properties::all_laws()[law.law].name);
+        finding.also.emplace_back(all_laws()[law.law].name);
     finding.known = is_known(options_.known, finding.entry.bucket);
     if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
@@ -503,7 +505,9 @@ class Campaign {
   const CampaignOptions& options_;
   Observer& observer_;
   const SubjectInfo& info_;
-  const Domain domain_;
+  const Op& op_;
+  const Supports supports_;
+  const std::unique_ptr<const Domain> domain_;
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
   ShrinkLimits limits_;
@@ -525,19 +529,27 @@ class Campaign {
 
 }  // namespace
 
+const Op& op_of(const CampaignOptions& options, const SubjectInfo& info) {
+  if (options.op == nullptr) return ops::first_op(info);
+  if (!options.op->offered(info))
+    throw usage_error(fmt::format("{} does not offer the operation {}", info.name, options.op->name()));
+  return *options.op;
+}
+
 Summary begun(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo& peer) {
+  const Op& op = op_of(options, info);
   Summary summary;
   summary.verb = options.verb;
   summary.subject = options.subject;
   summary.subject_version = info.version;
   summary.policy = options.policy_text;
-  summary.policy_declared = options.policy || info.policy_declared;
+  summary.policy_declared = options.policy || op.policy_declared(info);
   summary.seed = options.seed;
   summary.repeat = options.repeat;
   if (options.subject_b) {
     summary.subject_b = options.subject_b->subject;
     summary.subject_b_version = peer.version;
-    summary.policy_declared = options.policy || (info.policy_declared && peer.policy_declared);
+    summary.policy_declared = options.policy || (op.policy_declared(info) && op.policy_declared(peer));
   }
   return summary;
 }

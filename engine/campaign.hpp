@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/policy.hpp"
 #include "core/subject.hpp"
 #include "engine/check.hpp"
 #include "engine/known.hpp"
+#include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
@@ -35,6 +35,7 @@ struct CampaignOptions {
   std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;
   LawChoice laws;
+  const Op* op = nullptr;        // under test; nullptr: the first that the subject offers
   std::optional<Policy> policy;  // fixes the dtype to its storage format
   std::string policy_text;       // as given
   std::optional<Assumption> assume;
@@ -50,6 +51,9 @@ struct CampaignOptions {
   std::filesystem::path corpus;                  // where reproducers go; empty: none is written
   const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the block in flight
 };
+
+// The operation under test. Throws Error(usage) if the subject does not offer it.
+const Op& op_of(const CampaignOptions& options, const SubjectInfo& info);
 
 // What a summary says of a campaign before anything is drawn. `peer`: of two subjects the second.
 Summary begun(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo& peer);

@@ -32,22 +32,23 @@ constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 std::string text_of(const ordered_json& object, int indent = -1) { return json_text(object, indent); }
 
 // What makes two campaigns the same: equal streams of problems, held against equal laws under equal contracts.
-void add_subject(const std::string& subject, const SubjectInfo& info, ordered_json& object) {
+void add_subject(const std::string& subject, const SubjectInfo& info, const Op& op, ordered_json& object) {
   object["subject"] = subject;
   object["version"] = info.version;
   ordered_json contracts = ordered_json::object();
-  for (const Format dtype : info.dtypes) contracts[std::string(name(dtype))] = to_json(info.contract(dtype));
+  for (const Format dtype : op.dtypes(info)) contracts[std::string(name(dtype))] = to_json(op.contract(info, dtype));
   object["contract"] = std::move(contracts);
-  for (const FormContract& own : info.form_contracts)
-    for (const Contract& contract : own.contracts) object["form_contracts"].push_back(to_json(contract));
+  for (const Contract& contract : op.form_contracts(info)) object["form_contracts"].push_back(to_json(contract));
 }
 
 ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b) {
   ordered_json object;
   object["format"] = folder_format;
-  add_subject(options.subject, info, object);
+  const Op& op = op_of(options, info);
+  if (&op != ops::all_ops().front()) object["op"] = op.name();
+  add_subject(options.subject, info, op, object);
   if (info_b != nullptr) {
-    add_subject(options.subject_b->subject, *info_b, object["subject_b"]);
+    add_subject(options.subject_b->subject, *info_b, op, object["subject_b"]);
     object["bits"] = options.laws.compare == LawChoice::Compare::bits;
   }
   object["policy"] = options.policy ? to_text(*options.policy) : "";
@@ -103,11 +104,14 @@ CampaignOptions campaign_in(const fs::path& folder) {
     options.seed = object.at("seed").get<std::uint64_t>();
     options.repeat = object.at("r").get<std::uint64_t>();
     options.policy_text = object.at("policy").get<std::string>();
-    if (!options.policy_text.empty()) options.policy = policy_from_text(options.policy_text);
+    if (object.contains("op")) options.op = ops::find_op(object.at("op").get<std::string>());
+    const Op& op = options.op ? *options.op : *ops::all_ops().front();
+    if (!options.policy_text.empty()) options.policy = op.policy_from_text(options.policy_text);
     options.laws.further.reset();
     if (object.at("laws").is_number_unsigned()) options.laws.further = object.at("laws").get<std::size_t>();
     options.laws.property_glob = object.at("property").get<std::string>();
-    if (const auto text = object.at("assume").get<std::string>(); !text.empty()) options.assume.emplace(text);
+    if (const auto text = object.at("assume").get<std::string>(); !text.empty())
+      options.assume.emplace(text, op);
     options.avoid = object.at("avoid").get<bool>();
     const auto shard = object.at("shard").get<std::string>();
     const std::size_t slash = shard.find('/');

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/evidence.hpp"
-#include "properties/property.hpp"
 
 namespace attest::engine {
 namespace {
@@ -21,7 +20,7 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
     if (is_finding(verdict.kind) && verdict.kind != VerdictKind::poisoned)
-      row.failures.push_back(key_of(properties::all_laws()[law].name, verdict));
+      row.failures.push_back(key_of(all_laws()[law].name, verdict));
   }
   return row;
 }
@@ -40,18 +39,19 @@ void CaseTable::add(CaseRow row) {
 }
 
 std::vector<const Row*> CaseTable::holding(std::string_view property) const {
-  if (properties::find_property(property) == nullptr) return {};  // drift is no law that a case holds
-  const std::size_t law = law_named(property);
+  // None of drift, which is no law that a case holds.
+  std::bitset<most_laws> laws;
+  for (std::size_t law = 0; law < all_laws().size(); ++law) laws.set(law, all_laws()[law].name == property);
   std::vector<const Row*> found;
   for (const CaseRow& row : rows_)
-    if (row.held[law]) found.push_back(&row.traits);
+    if ((row.held & laws).any()) found.push_back(&row.traits);
   return found;
 }
 
 nlohmann::ordered_json to_json(const CaseRow& row) {
   nlohmann::ordered_json line = nlohmann::ordered_json::array({row.number, row.redraws});
   nlohmann::ordered_json held = nlohmann::ordered_json::array();
-  for (std::size_t law = 0; law < properties::all_laws().size(); ++law)
+  for (std::size_t law = 0; law < all_laws().size(); ++law)
     if (row.held[law]) held.push_back(law);
   line.push_back(std::move(held));
   if (!row.failures.empty()) line.push_back(row.signature);

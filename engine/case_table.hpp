@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/subject.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/predicate.hpp"
 #include "engine/traits.hpp"
@@ -34,7 +35,7 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
 // that fail, up to 20,000, and one in sixteen of the others.
 class CaseTable {
  public:
-  explicit CaseTable(const Supports& supports) : supports_(supports) { know_forms(supports.forms); }
+  explicit CaseTable(const Supports& supports) : supports_(supports) { know_forms(supports.forms()); }
 
   void add(CaseRow row);
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "core/error.hpp"
 #include "core/glob.hpp"
@@ -13,9 +14,8 @@
 namespace attest::engine {
 namespace {
 
+using ops::Trial;
 using properties::CallFailed;
-using properties::Property;
-using properties::Trial;
 
 constexpr std::uint64_t law_stream = 0x6C617773;  // keeps the choice of laws apart from the draw of the problem
 
@@ -40,11 +40,19 @@ Verdict verdict_of(const CallResult& result) {
   return {VerdictKind::error, result.message, {}, {}};
 }
 
-Verdict run_law(const Property& property, Trial& trial) {
-  const auto reason = property.not_applicable(trial.problem(), trial.contract(), trial.subject().info());
-  if (reason) return Verdict::skip(*reason);
+// A trial, and what it is of.
+struct Asking {
+  Trial& trial;
+  const Problem& problem;
+  const Contract& contract;
+  const SubjectInfo& info;
+};
+
+Verdict run_law(const Law& law, const Asking& asking) {
+  if (const auto reason = law.not_applicable(asking.problem, asking.contract, asking.info))
+    return Verdict::skip(*reason);
   try {
-    return property.check(trial);
+    return asking.trial.check(law);
   } catch (const CallFailed& failed) {
     return verdict_of(failed.result);
   } catch (const NotReserved& refused) {
@@ -54,7 +62,7 @@ Verdict run_law(const Property& property, Trial& trial) {
 
 bool peer_reports_an_error(Trial& trial) {
   try {
-    trial.peer_result();
+    trial.peer_base();
   } catch (const CallFailed& failed) {
     return failed.result.status == CallStatus::error;
   }
@@ -70,8 +78,9 @@ Verdict verdict_of_two(Trial& trial, CallResult failed) {
 }
 
 // A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
-void run_laws(Trial& trial, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
-  const auto all = properties::all_laws();
+void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
+  Trial& trial = asking.trial;
+  const auto all = all_laws();
   for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
   try {
     trial.base();
@@ -82,22 +91,18 @@ void run_laws(Trial& trial, std::span<const std::size_t> laws, bool compares, Ca
     return;
   }
   for (LawVerdict& law : outcome.laws) {
-    law.verdict = run_law(all[law.law], trial);
+    law.verdict = run_law(all[law.law], asking);
     if (ends_instance(law.verdict.kind)) return;
   }
 }
 
-// What drift counts, of a case in which tier three gave a verdict: T after a second look where it is above the quantile.
+// What drift counts, of a case in which tier three gave a verdict.
 std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) {
-  static const std::size_t law = law_named(aggregate_error_name);
-  const auto found = std::ranges::find(outcome.laws, law, &LawVerdict::law);
-  if (found == outcome.laws.end() ||
-      (found->verdict.kind != VerdictKind::pass && found->verdict.kind != VerdictKind::fail))
-    return std::nullopt;
-  const oracle::Thresholds& thresholds = trial.thresholds();
-  double t = trial.statistics().t();
-  if (t > thresholds.cell->t99) t = std::min(t, trial.oracle().slow_t(trial.base().out));
-  return Aggregate{trial.contract().policy, t, thresholds.cell->t99, thresholds.share};
+  const bool spoke = std::ranges::any_of(outcome.laws, [](const LawVerdict& law) {
+    return all_laws()[law.law].name == aggregate_error_name &&
+           (law.verdict.kind == VerdictKind::pass || law.verdict.kind == VerdictKind::fail);
+  });
+  return spoke ? trial.aggregate() : std::nullopt;
 }
 
 // After a death the next call finds a fresh instance.
@@ -126,37 +131,32 @@ bool CaseOutcome::executed() const noexcept {
 
 FailureKey CaseOutcome::key() const {
   const LawVerdict& law = laws[*reported];
-  return key_of(properties::all_laws()[law.law].name, law.verdict);
+  return key_of(all_laws()[law.law].name, law.verdict);
 }
 
-bool is_statistical(std::size_t law) { return properties::all_laws()[law].kind == properties::Kind::statistical; }
+bool is_statistical(std::size_t law) { return all_laws()[law].kind == properties::Kind::statistical; }
 
 bool compares(std::string_view law) noexcept { return law == compare_bound_name || law == compare_bits_name; }
 
-std::size_t law_named(std::string_view name) {
-  const auto all = properties::all_laws();
-  const auto found = std::ranges::find(all, name, &Property::name);
-  if (found == all.end())
-    throw usage_error("there is no property '" + std::string(name) + "': `attest list properties` names them");
-  return static_cast<std::size_t>(found - all.begin());
-}
-
 void validate(const LawChoice& choice) {
   if (choice.property_glob.empty()) return;
-  for (const Property& property : properties::properties())
-    if (glob_matches(choice.property_glob, property.name)) return;
+  for (const Law& law : all_laws())
+    if (!compares(law.name) && glob_matches(choice.property_glob, law.name)) return;
   throw usage_error("--property " + choice.property_glob + " matches no property: `attest list properties` names them");
 }
 
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat) {
-  if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name)};
-  if (choice.compare == LawChoice::Compare::bits) return {law_named(compare_bound_name), law_named(compare_bits_name)};
-  const auto all = properties::properties();
+  const Op& op = problem.op();
+  if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name, op)};
+  if (choice.compare == LawChoice::Compare::bits)
+    return {law_named(compare_bound_name, op), law_named(compare_bits_name, op)};
+  const auto all = all_laws();
   const bool new_plan = case_number % repeat == 0;
   std::vector<std::size_t> chosen, others;
   for (std::size_t law = 0; law < all.size(); ++law) {
+    if (all[law].op != &op || compares(all[law].name)) continue;
     if (!choice.property_glob.empty()) {
       if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
     } else if (all[law].base_call() || !choice.further) {
@@ -179,10 +179,11 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
                   std::span<const std::size_t> laws) try {
   const auto start = std::chrono::steady_clock::now();
   CaseOutcome outcome;
-  Trial trial(problem, contract, bench.subject, bench.peer);
+  const std::unique_ptr<Trial> made = problem.op().trial(problem, contract, bench.subject, bench.peer);
+  Trial& trial = *made;
   if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
   if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
-  if (!laws.empty()) run_laws(trial, laws, bench.compares, outcome);
+  if (!laws.empty()) run_laws({trial, problem, contract, bench.subject.info()}, laws, bench.compares, outcome);
   outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;

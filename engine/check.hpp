@@ -8,6 +8,7 @@
 
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "engine/ops.hpp"
 #include "engine/drift.hpp"
 #include "engine/key.hpp"
 #include "oracle/calibration.hpp"
@@ -26,15 +27,13 @@ struct LawChoice {
 // Throws Error(usage) when the glob matches no property.
 void validate(const LawChoice& choice);
 
-// Positions in properties::all_laws(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
+// Positions in all_laws(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
 // drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their reason.
 // Where a plan is kept for `repeat` cases, further laws that ask for plans of their own are drawn in the first of them alone.
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat = 1);
 
-// The position of a property by name. Throws Error(usage) if there is none.
-std::size_t law_named(std::string_view name);
 // Whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
 
@@ -54,7 +53,7 @@ inline constexpr std::string_view aggregate_error_name = "aggregate-error";
 inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 
 struct LawVerdict {
-  std::size_t law = 0;  // position in properties::all_laws()
+  std::size_t law = 0;  // position in all_laws()
   Verdict verdict;
 };
 
@@ -67,7 +66,7 @@ struct Seconds {
 // A check that an instance was asked: the call of a problem, and those that laws made beyond it.
 struct Asked {
   Problem problem;
-  std::vector<std::size_t> laws;  // positions in properties::all_laws(); empty: the problem's own call alone
+  std::vector<std::size_t> laws;  // positions in all_laws(); empty: the problem's own call alone
 };
 
 struct CaseOutcome {

@@ -32,12 +32,12 @@ std::string conditions(const std::string& bucket) {
 }
 
 bool makes_calls(const Entry& entry) {
-  const properties::Property* law = properties::find_property(entry.property);
+  const Law* law = find_law(entry.property);
   return law && !law->base_call() && entry.seen != VerdictKind::flaky;
 }
 
 // Drift is told from a whole campaign, and its problem is but the worst.
-bool of_one_case(const Entry& entry) { return properties::find_property(entry.property) != nullptr; }
+bool of_one_case(const Entry& entry) { return find_law(entry.property) != nullptr; }
 
 class Clustering {
  public:
@@ -151,10 +151,9 @@ class Clustering {
       return false;
     if (makes_calls(less) && less.property != more.property) return false;
     const Problem &p = more.problem, &q = less.problem;
-    if (q.dtype != p.dtype && q.dtype != Format::f32) return false;  // f32 is where shrinking goes
-    for (const auto dimension :
-         {&Problem::b, &Problem::hq, &Problem::hkv, &Problem::lq, &Problem::lk, &Problem::d, &Problem::dv})
-      if (p.*dimension < q.*dimension) return false;
+    if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
+    for (const Field& field : p.op().fields())
+      if (!field.origin.empty() && field.get(p) < field.get(q)) return false;
     const std::vector<std::string> has = settings_of(p), needs = settings_of(q);
     return !needs.empty() && std::ranges::all_of(needs, [&](const std::string& setting) {
       return std::ranges::find(has, setting) != has.end();

@@ -55,8 +55,8 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<std::size_t>&
   return some;
 }
 
-SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vector<Format>& dtypes,
-                     const std::optional<Policy>& policy) {
+SubjectInfo narrowed(SubjectInfo info, const attest::Supports& supports, const std::vector<Format>& dtypes,
+                     const std::optional<attest::Policy>& policy) {
   std::vector<std::size_t> places;
   places.reserve(dtypes.size());
   for (const Format dtype : dtypes)
@@ -67,12 +67,12 @@ SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vect
   info.arithmetic = picked(info.arithmetic, places);
   for (FormContract& own : info.form_contracts) own.contracts = picked(own.contracts, places);
   if (!policy) return info;
-  const auto put = [&](Policy& one) {
+  const auto put = [&](attest::Policy& one) {
     if (one[Stage::storage] == (*policy)[Stage::storage]) one = *policy;
   };
-  for (Policy& one : info.policies) put(one);
+  for (attest::Policy& one : info.policies) put(one);
   for (FormContract& own : info.form_contracts)
-    for (Contract& contract : own.contracts) put(contract.policy);
+    for (attest::Contract& contract : own.contracts) put(contract.policy);
   return info;
 }
 
@@ -82,11 +82,11 @@ std::string listed(const std::vector<Format>& dtypes) {
   return text;
 }
 
-void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s) {
+void require_some(const SubjectInfo& a, const SubjectInfo& b, const attest::Supports& s) {
   const auto nothing = [&](std::string_view what) {
     return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
   };
-  for (const Field& field : fields()) {
+  for (const attest::Field& field : attest::fields()) {
     if (!field.extent) continue;
     const DimRange& dim = s.*field.extent;
     if ((dim.min + dim.multiple - 1) / dim.multiple * dim.multiple > dim.max)
@@ -96,13 +96,13 @@ void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s)
 
 }  // namespace
 
-Supports common(const Supports& a, const Supports& b) {
-  Supports s = a;
-  for (const Field& field : fields()) {
+attest::Supports common(const attest::Supports& a, const attest::Supports& b) {
+  attest::Supports s = a;
+  for (const attest::Field& field : attest::fields()) {
     if (field.offered) s.*field.offered = a.*field.offered && b.*field.offered;
     if (field.extent) s.*field.extent = common(a.*field.extent, b.*field.extent);
   }
-  for (bool Supports::*flag : {&Supports::top_left, &Supports::bottom_right, &Supports::gqa, &Supports::far})
+  for (bool attest::Supports::*flag : {&attest::Supports::top_left, &attest::Supports::bottom_right, &attest::Supports::gqa, &attest::Supports::far})
     s.*flag = a.*flag && b.*flag;
   for (std::size_t type = 0; type < bias_type_count; ++type)
     s.bias_types[type] = a.bias_types[type] && b.bias_types[type];
@@ -117,7 +117,9 @@ Supports common(const Supports& a, const Supports& b) {
 }
 
 Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFactory> b,
-                  const std::optional<Policy>& policy) {
+                  const std::optional<Policy>& any_policy) {
+  const std::optional<attest::Policy> policy =
+      any_policy ? std::optional(any_policy->as<attest::Policy>()) : std::nullopt;
   const SubjectInfo &of_a = a->info(), &of_b = b->info();
   std::vector<Format> dtypes;
   for (const Format dtype : of_a.dtypes)
@@ -125,7 +127,7 @@ Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFact
   if (dtypes.empty())
     throw usage_error(fmt::format("{} and {} have no dtype in common: the one offers {}, the other {}", of_a.name,
                                   of_b.name, listed(of_a.dtypes), listed(of_b.dtypes)));
-  const Supports supports = common(of_a.supports, of_b.supports);
+  const attest::Supports supports = common(of_a.supports, of_b.supports);
   require_some(of_a, of_b, supports);
   if (policy) {
     const Format storage = (*policy)[Stage::storage];
@@ -141,4 +143,4 @@ Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFact
           std::make_unique<NarrowedFactory>(std::move(b), std::move(info_b))};
 }
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -28,7 +28,7 @@ bool has_mark(const fs::path& file, std::string_view mark) { return file.stem().
 // What was saved on the one side, what the subject gives now on the other.
 class Comparison {
  public:
-  Comparison(SavedCall call, const Contract& saved, const Contract& its, bool saved_first, bool bits)
+  Comparison(SavedCall call, const attest::Contract& saved, const attest::Contract& its, bool saved_first, bool bits)
       : problem_(std::move(call.problem)),
         inputs_(std::move(call.inputs)),
         contract_(saved),
@@ -92,10 +92,10 @@ class Comparison {
     }
   }
 
-  Problem problem_;
+  attest::Problem problem_;
   const Inputs inputs_;
   Result saved_;
-  const Contract &contract_, &its_;
+  const attest::Contract &contract_, &its_;
   const bool saved_first_, bits_;
 };
 
@@ -131,7 +131,7 @@ std::vector<SavedFiles> saved_calls_in(const fs::path& folder) {
   return calls;
 }
 
-Verdict compare_saved(SavedCall call, const Contract& saved, Subject& subject, const Contract& its, bool saved_first,
+Verdict compare_saved(SavedCall call, const attest::Contract& saved, Subject& subject, const attest::Contract& its, bool saved_first,
                       bool bits) {
   if (!subject.info().supports.lse) call.lse = {};
   Comparison comparison(std::move(call), saved, its, saved_first, bits);
@@ -141,4 +141,4 @@ Verdict compare_saved(SavedCall call, const Contract& saved, Subject& subject, c
   return is_finding(again.kind) ? std::move(again) : flaky_verdict(seen, "a fresh instance does not show it");
 }
 
-}  // namespace attest::engine
+}  // namespace engine

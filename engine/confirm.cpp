@@ -107,7 +107,7 @@ class Confirmation {
   // Of what a fresh instance shows: which laws it takes, and whether the case poisons its instance before it fails there.
   void narrow() {
     const std::optional<Ailment> ill = ill_;
-    if (ill && !properties::all_laws()[law()].base_call() && blame(ill, {Asked{problem_, {}}})) return;
+    if (ill && !all_laws()[law()].base_call() && blame(ill, {Asked{problem_, {}}})) return;
     if (shows(ask(outcome_.needed), law())) return;
     std::vector<std::size_t> sooner;
     for (const std::size_t other : laws_)
@@ -126,7 +126,7 @@ class Confirmation {
       ill = ailment(bench_, contract_);
       sound_ = !ill;
       if (!ill || (seen && (ill->law != seen->law || ill->verdict.kind != seen->verdict.kind))) return false;
-      const std::string key = to_text(key_of(properties::all_laws()[ill->law].name, ill->poison()));
+      const std::string key = to_text(key_of(all_laws()[ill->law].name, ill->poison()));
       if (bench_.instance->is_settled(key)) break;
       if (i + 1 == repeats) bench_.instance->settle(key);
     }
@@ -160,7 +160,7 @@ class Confirmation {
     if (!ill && !blame(ill, {latest})) return false;
     if (blame(ill, {Asked{latest.problem, {}}})) return true;
     for (const std::size_t law : latest.laws)
-      if (!properties::all_laws()[law].base_call() && blame(ill, {Asked{latest.problem, {law}}})) return true;
+      if (!all_laws()[law].base_call() && blame(ill, {Asked{latest.problem, {law}}})) return true;
     if (!ill || blame(ill, {latest})) return true;
     if (before.size() == 1 || !bench_.instance->may_search()) return false;
     if (blame(ill, shortest_beginning(before))) return true;

@@ -163,9 +163,9 @@ class Reader {
     for (const json& item : value) {
       if (!item.is_object()) throw usage_error("a call of 'after' must be an object");
       EarlierCall call{problem_from_text(string(item, "text")), strings(item, "laws")};
-      if (call.problem.values == Values::file)
+      if (!call.problem.op().captured_file(call.problem).empty())
         throw usage_error("a call of 'after' cannot take its values from a file");
-      for (const std::string& name : call.laws) law_named(name);
+      for (const std::string& name : call.laws) law_named(name, call.problem.op());
       calls.push_back(std::move(call));
     }
     return calls;
@@ -213,19 +213,19 @@ class Reader {
           "' is a path, and a path is never taken from a file: give it on the command line, --subject PATH");
     return subject;
   }
-  SecondSubject second_subject(const json& object, const fs::path& folder) {
+  SecondSubject second_subject(const json& object, const fs::path& folder, const Op& op) {
     if (!object.is_object()) throw usage_error("'subject_b' must be an object");
     SecondSubject b;
     b.subject = subject_of(object);
     b.version = string(object, "subject_version");
     if (object.contains("subject_file")) subject_file(object, folder, b.subject, b.file, b.name);
-    b.contract = contract(object);
+    b.contract = contract(object, op);
     return b;
   }
-  Contract contract(const json& object) {
+  Contract contract(const json& object, const Op& op) {
     const json& contract = member(object, "contract");
     if (!contract.is_object()) throw usage_error("'contract' must be an object");
-    return contract_from_json(contract, policy_from_text(string(contract, "policy")));
+    return op.contract_from_json(contract, op.policy_from_text(string(contract, "policy")));
   }
 
   Entry entry(const json& object) {
@@ -238,17 +238,18 @@ class Reader {
     e.problem = problem_from_json(member(object, "problem"), folder.string());
     if (string(object, "text") != to_text(portable_problem(e.problem)))
       throw usage_error("'text' and 'problem' are not the same problem");
-    e.contract = contract(object);
-    if (e.contract.policy[Stage::storage] != e.problem.dtype)
+    const Op& op = e.problem.op();
+    e.contract = contract(object, op);
+    if (storage_of(policy_of(e.contract)) != storage_of(e.problem))
       throw usage_error("the policy's storage format is not the problem's dtype");
     e.policy_given = flag(object, "policy_given");
     e.property = string(object, "property");
-    law_named(e.property);
-    if (object.contains("subject_b")) e.subject_b = second_subject(member(object, "subject_b"), folder);
+    law_named(e.property, op);
+    if (object.contains("subject_b")) e.subject_b = second_subject(member(object, "subject_b"), folder, op);
     if (compares(e.property) != e.subject_b.has_value())
       throw usage_error("'subject_b' goes with a law of two subjects, and such a law with it");
     e.with = strings(object, "with");
-    for (const std::string& name : e.with) law_named(name);
+    for (const std::string& name : e.with) law_named(name, op);
     if (object.contains("after")) e.after = earlier_calls(object);
     const json& expect = member(object, "expect");
     e.expect = kind(expect, "verdict");
@@ -325,8 +326,8 @@ std::string portable_reason(std::string reason) {
 }  // namespace
 
 Problem portable_problem(Problem problem) {
-  problem.values_file = fs::path(problem.values_file).filename().string();
-  return problem;
+  const Op& op = problem.op();
+  return op.portable(std::move(problem));
 }
 
 Entry portable_entry(Entry entry, const fs::path& folder) {
@@ -411,13 +412,14 @@ fs::path entry_path(const Entry& entry) {
 }
 
 fs::path write_entry(const Entry& entry, const fs::path& folder) {
-  if (auto plain = literal(entry.problem, most_literals)) {
+  if (auto plain = entry.problem.op().literal(entry.problem, most_literals)) {
     Entry alone = entry;
     alone.problem = std::move(*plain);
     return write_entry(alone, folder);
   }
   const fs::path file = folder / entry_path(entry);
-  if (entry.problem.values == Values::file) keep_captured(entry.problem.values_file, file.parent_path());
+  if (const std::string captured = entry.problem.op().captured_file(entry.problem); !captured.empty())
+    keep_captured(captured, file.parent_path());
   write_file(file, to_file_text(portable_entry(entry, file.parent_path())));
   return file;
 }

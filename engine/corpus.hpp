@@ -12,6 +12,7 @@
 #include "core/contract.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "engine/ops.hpp"
 #include "engine/key.hpp"
 #include "engine/learn.hpp"
 

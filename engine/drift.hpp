@@ -10,18 +10,12 @@
 #include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 
 // The name of a finding that no single problem shows, in place of a property's.
 inline constexpr std::string_view drift_name = "drift";
-
-// What tier three saw of one result, whose class is calibrated.
-struct Aggregate {
-  Policy policy;          // that it was judged under
-  double t = 0, t99 = 0;  // T, and what 99 % of conforming results of its class do not exceed
-  double share = 1;       // see oracle::Thresholds
-};
 
 // The results of a campaign under one policy. Conforming kernels leave one in a hundred above t99; a kernel whose errors are
 // all a little too large leaves many, though no single result is beyond its threshold.

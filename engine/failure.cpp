@@ -19,7 +19,7 @@ std::vector<EarlierCall> earlier_calls(const std::vector<Asked>& calls) {
   std::vector<EarlierCall> named;
   for (const Asked& call : calls) {
     EarlierCall& last = named.emplace_back(EarlierCall{call.problem, {}});
-    for (const std::size_t law : call.laws) last.laws.emplace_back(properties::all_laws()[law].name);
+    for (const std::size_t law : call.laws) last.laws.emplace_back(all_laws()[law].name);
   }
   return named;
 }
@@ -164,26 +164,26 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   key.kind = verdict.kind;
   entry.property = key.property;
   for (const std::size_t law : outcome.culprit ? outcome.culprit->laws : outcome.needed)
-    if (const std::string_view name = properties::all_laws()[law].name; name != key.property && !is_statistical(law))
+    if (const std::string_view name = all_laws()[law].name; name != key.property && !is_statistical(law))
       entry.with.emplace_back(name);
   entry.after = earlier_calls(attempt.after());
   entry.contract = contract_for_problem(info, policy, entry.problem);
   if (bench.compares) {
     entry.subject_b.emplace();
     entry.subject_b->version = bench.peer->info().version;
-    entry.subject_b->contract = bench.peer->info().contract(entry.problem.dtype, entry.problem.forms);
+    entry.subject_b->contract = entry.problem.op().contract(bench.peer->info(), entry.problem);
   }
   entry.seen = verdict.kind;
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
   // What never shows again has no minimal case to read predicates from.
   entry.bucket = entry.seen == VerdictKind::flaky ? to_text(key) + ":" + entry.subject
-                                                  : bucket_of(key, entry.subject, entry.contract.policy, entry.problem);
+                                                  : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);
   return entry;
 }
 
 bool simpler(const Entry& a, const Entry& b) {
-  const Index work_a = a.problem.multiply_adds(), work_b = b.problem.multiply_adds();
+  const Index work_a = work_of(a.problem), work_b = work_of(b.problem);
   return work_a != work_b ? work_a < work_b : to_text(a.problem).size() < to_text(b.problem).size();
 }
 

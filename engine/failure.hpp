@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/policy.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/shrink/shrink.hpp"

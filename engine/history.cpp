@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/field.hpp"
 
 namespace attest::engine {
 namespace {
@@ -63,9 +62,9 @@ Calls fewest_calls(Calls calls, const ShowsAfter& shows, const std::function<boo
 
 Problem moved_along(const Problem& call, const Problem& from, const Problem& to) {
   Problem moved = call;
-  for (const Field& field : fields()) {
+  for (const Field& field : call.op().fields()) {
     if (same_value(field, from, to) || !same_value(field, call, from)) continue;
-    copy_field(field, to, moved);
+    field.copy(to, moved);
   }
   try {
     validate(moved);

@@ -10,6 +10,7 @@
 
 #include "core/problem.hpp"
 #include "core/subject.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 
 namespace attest::engine {

@@ -13,14 +13,14 @@ namespace {
 
 class Surveyor {
  public:
-  Surveyor(const SavedCall& call, const Contract& contract)
+  Surveyor(const SavedCall& call, const attest::Contract& contract)
       : call_(call), contract_(contract), oracle_(oracle::make_oracle(contract, call.problem, call.inputs)) {}
 
   // `first` is the element at which the verdict ended: the rows surveyed may not have it.
   Survey run(const Evidence& first, Index work) {
     survey_.worst = first;
-    const Problem& p = call_.problem;
-    Problem sample = p;
+    const attest::Problem& p = call_.problem;
+    attest::Problem sample = p;
     const Index row_work = std::max<Index>((p.dv + 1) * std::max<Index>(p.lk, 1), 1);
     const auto judged = static_cast<Index>(judged_rows(p).size());
     sample.rows = std::min(judged, std::max<Index>(work / row_work, 64));
@@ -61,7 +61,7 @@ class Surveyor {
   }
 
   const SavedCall& call_;
-  const Contract& contract_;
+  const attest::Contract& contract_;
   std::unique_ptr<oracle::Oracle> oracle_;
   Survey survey_;
 };
@@ -73,7 +73,7 @@ Exit Judgement::exit() const noexcept {
   return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
 }
 
-Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work,
+Judgement judge(const SavedCall& call, const attest::Contract& contract, Index survey_work,
                 const oracle::Calibration* calibration) {
   Judgement judgement;
   const auto oracle = oracle::make_oracle(contract, call.problem, call.inputs);
@@ -96,4 +96,4 @@ Judgement judge(const SavedCall& call, const Contract& contract, Index survey_wo
   return judgement;
 }
 
-}  // namespace attest::engine
+}  // namespace engine

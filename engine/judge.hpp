@@ -38,7 +38,7 @@ inline constexpr Index most_survey_work = Index{1} << 29;
 
 // Whether a kernel that keeps `contract` could have returned the outputs of `call`. A null `calibration` is the one shipped
 // with attest.
-Judgement judge(const SavedCall& call, const Contract& contract, Index survey_work = most_survey_work,
+Judgement judge(const SavedCall& call, const attest::Contract& contract, Index survey_work = most_survey_work,
                 const oracle::Calibration* calibration = nullptr);
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -34,7 +34,7 @@ std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
     const auto predicate = predicate_from_text(text);
     if (!predicate || predicate->atoms.empty() || counts.failing < least_explained || counts.failing < counts.asked)
       continue;
-    const properties::Property* law = properties::find_property(key.property);
+    const Law* law = find_law(key.property);
     if (law) defects.push_back({{key, *predicate, law->base_call(), true, 0, 0, false}, std::move(entry), file});
   }
   return defects;

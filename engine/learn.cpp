@@ -13,7 +13,7 @@
 namespace attest::engine {
 namespace {
 
-using Op = Atom::Op;
+using Compare = Atom::Op;
 using Rows = std::span<const Row* const>;
 
 constexpr std::size_t thresholds = 24;  // of one number, in one direction
@@ -170,7 +170,7 @@ class Learner {
     return next;
   }
 
-  void add(std::size_t trait, Op op, double value) {
+  void add(std::size_t trait, Compare op, double value) {
     const Atom atom{trait, op, value};
     if (std::ranges::all_of(anchors_, [&](const Row* row) { return atom.holds(*row); })) atoms_.push_back(atom);
   }
@@ -182,15 +182,15 @@ class Learner {
     values.erase(std::unique(values.begin(), values.end()), values.end());
     switch (known.kind) {
       case Trait::Kind::flag:
-        for (const double value : values) add(trait, Op::eq, value);
+        for (const double value : values) add(trait, Compare::eq, value);
         break;
       case Trait::Kind::remainder:
-        add(trait, Op::ne, 0);
-        add(trait, Op::eq, 0);
+        add(trait, Compare::ne, 0);
+        add(trait, Compare::eq, 0);
         break;
       case Trait::Kind::label:
-        for (const double value : values) add(trait, Op::eq, value);
-        add(trait, Op::ne, known.plain);
+        for (const double value : values) add(trait, Compare::eq, value);
+        add(trait, Compare::ne, known.plain);
         break;
       case Trait::Kind::number:
         add_thresholds(trait, values);
@@ -201,20 +201,20 @@ class Learner {
   void add_thresholds(std::size_t trait, const std::vector<double>& values) {
     const bool real = std::ranges::any_of(values, [](double x) { return x != std::floor(x); });
     if (real || (!values.empty() && values.front() < 0))
-      for (const Op op : {Op::lt, Op::le, Op::gt, Op::ge}) add(trait, op, 0);
-    if (std::ranges::find(values, 0.0) != values.end()) add(trait, Op::eq, 0);
-    for (const Op op : {Op::gt, Op::lt, Op::ne}) add(trait, op, traits()[trait].plain);
+      for (const Compare op : {Compare::lt, Compare::le, Compare::gt, Compare::ge}) add(trait, op, 0);
+    if (std::ranges::find(values, 0.0) != values.end()) add(trait, Compare::eq, 0);
+    for (const Compare op : {Compare::gt, Compare::lt, Compare::ne}) add(trait, op, traits()[trait].plain);
     for (const double value : thinned(values, thresholds)) {
-      add(trait, Op::ge, value);
-      add(trait, Op::le, value);
+      add(trait, Compare::ge, value);
+      add(trait, Compare::le, value);
     }
     if (!real)
-      for (const double value : thinned(values, thresholds)) add(trait, Op::eq, value);
+      for (const double value : thinned(values, thresholds)) add(trait, Compare::eq, value);
   }
 
   // The same on all rows with the fewest digits.
   [[nodiscard]] Atom rounded(Atom atom) const {
-    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Op::ge && atom.op != Op::le)) return atom;
+    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Compare::ge && atom.op != Compare::le)) return atom;
     const double value = atom.value, far = std::numeric_limits<double>::infinity();
     if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;
     double least = -far, most = far;  // values of rows on either side, or at it
@@ -226,7 +226,7 @@ class Learner {
       }
     for (int digits = 0; digits < 16; ++digits) {
       const double shorter = *parse_double(fmt::format("{:.{}e}", value, digits));
-      if (atom.op == Op::ge ? shorter > least && shorter <= value : shorter >= value && shorter < most)
+      if (atom.op == Compare::ge ? shorter > least && shorter <= value : shorter >= value && shorter < most)
         return {atom.trait, atom.op, shorter};
     }
     return atom;

@@ -9,9 +9,9 @@
 namespace attest::engine {
 namespace {
 
-using Op = Atom::Op;
+using Compare = Atom::Op;
 constexpr std::string_view everything = "any problem";
-constexpr std::array<std::string_view, 6> ops{"==", "!=", "<", "<=", ">=", ">"};
+constexpr std::array<std::string_view, 6> comparisons{"==", "!=", "<", "<=", ">=", ">"};
 
 // A form that a subject does not have is -1.
 std::string label_of(const Trait& trait, double value) {
@@ -22,12 +22,12 @@ std::string label_of(const Trait& trait, double value) {
 std::string to_text(const Atom& atom) {
   const Trait& trait = traits()[atom.trait];
   if (trait.kind == Trait::Kind::flag) {
-    if ((atom.value != 0) == (atom.op == Op::eq)) return trait.name;
+    if ((atom.value != 0) == (atom.op == Compare::eq)) return trait.name;
     const bool relation = trait.name.find_first_of("<>=!") != std::string::npos;
     return relation ? "!(" + trait.name + ")" : "!" + trait.name;
   }
   const bool label = trait.kind == Trait::Kind::label;
-  return trait.name + std::string(ops[static_cast<std::size_t>(atom.op)]) +
+  return trait.name + std::string(comparisons[static_cast<std::size_t>(atom.op)]) +
          (label ? label_of(trait, atom.value) : fmt::format("{}", atom.value));
 }
 
@@ -38,49 +38,49 @@ std::optional<double> value_of(const Trait& trait, std::string_view text) {
   return static_cast<double>(found - trait.labels.begin());
 }
 
-std::optional<Atom> flag_from_text(std::string_view text) {
-  Atom atom{0, Op::eq, 1};
-  if (const auto whole = trait_named(text); whole < traits().size()) {
+std::optional<Atom> flag_from_text(std::string_view text, const Op& op) {
+  Atom atom{0, Compare::eq, 1};
+  if (const auto whole = trait_named(text, op); whole < traits().size()) {
     atom.trait = whole;
   } else {
     if (!text.starts_with("!")) return std::nullopt;
     text.remove_prefix(1);
     if (text.starts_with("(") && text.ends_with(")")) text = text.substr(1, text.size() - 2);
-    atom.trait = trait_named(text);
+    atom.trait = trait_named(text, op);
     atom.value = 0;
     if (atom.trait == traits().size()) return std::nullopt;
   }
   return traits()[atom.trait].kind == Trait::Kind::flag ? std::optional(atom) : std::nullopt;
 }
 
-std::optional<Atom> atom_from_text(std::string_view text) {
-  if (const auto flag = flag_from_text(text)) return flag;
+std::optional<Atom> atom_from_text(std::string_view text, const Op& op) {
+  if (const auto flag = flag_from_text(text, op)) return flag;
   const std::size_t at = text.find_first_of("=!<>");
   if (at == std::string_view::npos || at + 1 >= text.size()) return std::nullopt;
   const std::size_t length = text[at + 1] == '=' ? 2 : 1;
-  const auto op = std::ranges::find(ops, text.substr(at, length));
-  const std::size_t trait = trait_named(text.substr(0, at));
-  if (op == ops.end() || trait == traits().size()) return std::nullopt;
+  const auto compare = std::ranges::find(comparisons, text.substr(at, length));
+  const std::size_t trait = trait_named(text.substr(0, at), op);
+  if (compare == comparisons.end() || trait == traits().size()) return std::nullopt;
   const auto value = value_of(traits()[trait], text.substr(at + length));
   if (!value) return std::nullopt;
-  return Atom{trait, static_cast<Op>(op - ops.begin()), *value};
+  return Atom{trait, static_cast<Compare>(compare - comparisons.begin()), *value};
 }
 
 }  // namespace
 
 bool Atom::holds(double x) const noexcept {
   switch (op) {
-    case Op::eq:
+    case Compare::eq:
       return x == value;
-    case Op::ne:
+    case Compare::ne:
       return x != value;
-    case Op::lt:
+    case Compare::lt:
       return x < value;
-    case Op::le:
+    case Compare::le:
       return x <= value;
-    case Op::ge:
+    case Compare::ge:
       return x >= value;
-    case Op::gt:
+    case Compare::gt:
       break;
   }
   return x > value;
@@ -101,12 +101,12 @@ std::string to_text(const Predicate& predicate) {
   return text.empty() ? std::string(everything) : text;
 }
 
-std::optional<Predicate> predicate_from_text(std::string_view text) {
+std::optional<Predicate> predicate_from_text(std::string_view text, const Op& op) {
   Predicate predicate;
   if (text == everything) return predicate;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(" && ", begin), text.size());
-    const auto atom = atom_from_text(text.substr(begin, end - begin));
+    const auto atom = atom_from_text(text.substr(begin, end - begin), op);
     if (!atom) return std::nullopt;
     predicate.atoms.push_back(*atom);
     begin = end + 4;

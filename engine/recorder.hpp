@@ -1,27 +1,28 @@
 #pragma once
-#include <optional>
+#include <span>
 #include <vector>
 
-#include "core/problem.hpp"
 #include "core/subject.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 
-// What a call says of a problem: shapes, options, which tensors are there, how they lie and, set by hand, every number in them.
-// Which kind a mask, a bias or lengths are of is not told. nullopt of a call with more than 4,096 numbers.
-std::optional<Problem> problem_of(const attest_attention& call);
-
-// Passes calls on to a subject and remembers what small ones said.
+// Passes calls on to a subject and remembers what small ones said, told as problems.
 class Recorder final : public Subject {
  public:
-  explicit Recorder(Subject& inner) : inner_(inner) {}
+  Recorder(Subject& inner, const Op& op) : inner_(inner), op_(op) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
-  std::vector<CallResult> run(std::span<const Call> calls) override;
+  std::vector<CallResult> run(std::span<const Call> calls) override {
+    for (const Call& call : calls)
+      if (std::optional<Problem> problem = op_.recorded(call)) calls_.push_back(std::move(*problem));
+    return inner_.run(calls);
+  }
   bool renew() override { return inner_.renew(); }
   [[nodiscard]] const std::vector<Problem>& calls() const noexcept { return calls_; }
 
  private:
   Subject& inner_;
+  const Op& op_;
   std::vector<Problem> calls_;
 };
 

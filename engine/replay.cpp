@@ -26,7 +26,7 @@ class Subjects {
   // Throws Error.
   Bench bench(const Entry& entry) {
     std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
-                      (entry.policy_given ? "\n" + to_text(entry.contract.policy) : "");
+                      (entry.policy_given ? "\n" + to_text(policy_of(entry.contract)) : "");
     if (const auto& b = entry.subject_b) key += "\n" + b->subject + "\n" + b->file.string() + "\n" + b->name;
     Slot& slot = slots_[key];
     if (slot.error) throw *slot.error;
@@ -52,7 +52,7 @@ class Subjects {
   };
   void put_beside(const Entry& entry, Slot& slot) const {
     if (!resolve_b_) throw Error(Exit::no_subject, "the entry is of two subjects, and one alone can be started here");
-    const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+    const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
     Compared both = compared(std::move(slot.factory), resolve_b_(entry), policy);
     slot.factory = std::move(both.a);
     slot.factory_b = std::move(both.b);
@@ -63,16 +63,18 @@ class Subjects {
   std::map<std::string, Slot> slots_;
 };
 
-std::vector<std::size_t> laws_named(std::span<const std::string> names) {
+std::vector<std::size_t> laws_named(std::span<const std::string> names, const Op& op) {
   std::vector<std::size_t> laws;
-  for (const std::string& name : names) laws.push_back(law_named(name));
+  for (const std::string& name : names) laws.push_back(law_named(name, op));
   std::ranges::sort(laws);
   return laws;
 }
 
 std::vector<std::size_t> laws_of(const Entry& entry) {
-  std::vector<std::size_t> laws = laws_named(entry.with);
-  laws.insert(std::ranges::lower_bound(laws, law_named(entry.property)), law_named(entry.property));
+  const Op& op = entry.problem.op();
+  const std::size_t own = law_named(entry.property, op);
+  std::vector<std::size_t> laws = laws_named(entry.with, op);
+  laws.insert(std::ranges::lower_bound(laws, own), own);
   return laws;
 }
 
@@ -104,7 +106,7 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
 
 std::vector<Asked> calls_before(const Entry& entry) {
   std::vector<Asked> calls;
-  for (const EarlierCall& call : entry.after) calls.push_back({call.problem, laws_named(call.laws)});
+  for (const EarlierCall& call : entry.after) calls.push_back({call.problem, laws_named(call.laws, call.problem.op())});
   return calls;
 }
 
@@ -113,7 +115,7 @@ Verdict poison_verdict(const Entry& entry, const Problem& problem, Bench bench, 
   ailment(bench, contract);  // a fresh instance chooses the canary
   if (!renew(bench)) return Verdict::skip("this subject cannot be started again");
   std::vector<Asked> calls = calls_before(entry);
-  calls.push_back({problem, laws_named(entry.with)});
+  calls.push_back({problem, laws_named(entry.with, problem.op())});
   repeat_calls(calls, bench, contract);
   const std::optional<Ailment> ill = ailment(bench, contract);
   return ill ? ill->poison() : Verdict::pass();
@@ -122,7 +124,7 @@ Verdict poison_verdict(const Entry& entry, const Problem& problem, Bench bench, 
 // The entry's own calls, as the instance stands.
 Verdict verdict_now(const Entry& entry, const Problem& problem, Bench bench, const Contract& contract) {
   const CaseOutcome outcome = check(problem, contract, bench, laws_of(entry));
-  const auto own = std::ranges::find(outcome.laws, law_named(entry.property), &LawVerdict::law);
+  const auto own = std::ranges::find(outcome.laws, law_named(entry.property, problem.op()), &LawVerdict::law);
   // A call that does not return is the finding of the first law that ran, whichever it was.
   if (const LawVerdict* finding = outcome.finding(); finding && !is_finding(own->verdict.kind)) return finding->verdict;
   return own->verdict;
@@ -157,16 +159,16 @@ int tries_of(const Entry& entry) {
 
 // Entries that follow each other share an instance while it is sound; what is not as expected is what a fresh one says.
 void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
-  const std::optional<Policy> policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+  const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
   const Problem& problem = entry.problem;
   const Contract contract = contract_for_problem(bench.subject.info(), policy, problem);
   if (entry.seen == VerdictKind::poisoned) {
-    judge_entry(entry, contract.policy, poison_verdict(entry, problem, bench, contract), result);
+    judge_entry(entry, policy_of(contract), poison_verdict(entry, problem, bench, contract), result);
     renew(bench);
     return;
   }
   if (entry.after.empty()) {
-    judge_entry(entry, contract.policy, verdict_now(entry, problem, bench, contract), result);
+    judge_entry(entry, policy_of(contract), verdict_now(entry, problem, bench, contract), result);
     const bool sound = !is_finding(result.verdict->kind) || !ailment(bench, contract);
     if (sound && settled(result)) return;
   }
@@ -179,7 +181,7 @@ void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
   for (int i = 0; i < tries && !settled(result); ++i) {
     if (i > 0 && !entry.after.empty()) renew(bench);
     repeat_calls(calls_before(entry), bench, contract);
-    judge_entry(entry, contract.policy, verdict_now(entry, problem, bench, contract), result);
+    judge_entry(entry, policy_of(contract), verdict_now(entry, problem, bench, contract), result);
   }
   if (entry.shown && result.outcome == Replayed::mended) {
     result.outcome = Replayed::unexpected;

@@ -180,7 +180,7 @@ Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys) {
   return tensor;
 }
 
-Tensor lse_tensor(const NamedArray& array, const Problem& problem) {
+Tensor lse_tensor(const NamedArray& array, const attest::Problem& problem) {
   std::vector<Index> shape = array.shape;
   if (shape.size() == 4 && shape[3] == 1) shape.pop_back();
   const std::vector<Index> wanted{problem.b, problem.hq, problem.lq};
@@ -196,7 +196,7 @@ Tensor lse_tensor(const NamedArray& array, const Problem& problem) {
   return tensor;
 }
 
-Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const Operand& out,
+attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const Operand& out,
                    const SavedCallOptions& o) {
   const bool fit = q.shape[0] == k.shape[0] && q.shape[3] == k.shape[3] && k.shape[0] == v.shape[0] &&
                    k.shape[1] == v.shape[1] && k.shape[2] == v.shape[2];
@@ -208,7 +208,7 @@ Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const O
   if (out.shape != wanted)
     throw usage_error(fmt::format("as [B,H,L,D], {} is {}: q, k and v give {}; is --layout right?", out.array.name,
                                   text(out.shape), text(wanted)));
-  Problem problem;
+  attest::Problem problem;
   problem.b = q.shape[0], problem.hq = q.shape[1], problem.lq = q.shape[2], problem.d = q.shape[3];
   problem.hkv = k.shape[1], problem.lk = k.shape[2], problem.dv = v.shape[3];
   problem.dtype = o.policy[Stage::storage];
@@ -251,7 +251,7 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
   SavedCall call;
   call.problem = problem_of(q_operand, k_operand, v_operand, out_operand, options);
-  const Problem& p = call.problem;
+  const attest::Problem& p = call.problem;
   const Shape scores{p.b, p.hq, p.lq, p.lk};
   call.inputs.q = exact_tensor(q_operand, dtype_of(storage), storage, "storage");
   call.inputs.k = exact_tensor(k_operand, dtype_of(storage), storage, "storage");
@@ -282,4 +282,4 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   return call;
 }
 
-}  // namespace attest::engine
+}  // namespace engine

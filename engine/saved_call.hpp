@@ -13,7 +13,7 @@ namespace attest::engine {
 
 // What saved tensors do not say of the call they belong to.
 struct SavedCallOptions {
-  Policy policy;
+  attest::Policy policy;
   // Array of each role; a role that is left out is the array of its own name. Roles: q, k, v, bias, keep, kv_lengths, out,
   // lse. q, k, v and out must be there.
   std::map<std::string, std::string, std::less<>> names;
@@ -30,7 +30,7 @@ struct SavedCallOptions {
 
 // A call made elsewhere, as the oracle takes it.
 struct SavedCall {
-  Problem problem;  // dims, dtype and options; its values are those of `inputs`, not drawn
+  attest::Problem problem;  // dims, dtype and options; its values are those of `inputs`, not drawn
   Inputs inputs;
   Tensor out, lse;                 // lse absent if none was saved
   std::vector<std::string> notes;  // what was read otherwise than it stands there: one sentence each
@@ -43,4 +43,4 @@ struct SavedCall {
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const SavedCallOptions& options);
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/subject.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/shrink/shrink.hpp"

@@ -22,7 +22,7 @@ Entry seen_entry(const Problem& problem, const Contract& contract, const CaseOut
   entry.problem = problem;
   entry.contract = contract;
   entry.property = outcome.key().property;
-  entry.bucket = bucket_of(outcome.key(), entry.subject, contract.policy, problem);
+  entry.bucket = bucket_of(outcome.key(), entry.subject, policy_of(contract), problem);
   entry.seen = verdict.kind;
   entry.reason = verdict.reason;
   entry.evidence = verdict.evidence;
@@ -36,13 +36,13 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   if (!options.corpus.empty()) require_writable(options.corpus);
   const SubjectInfo& info = subject.info();
   const Contract contract = contract_for_problem(info, options.policy, problem);
-  const auto laws = choose_laws(options.laws, problem, contract, info, problem.seed, 0);
+  const auto laws = choose_laws(options.laws, problem, contract, info, seed_of(problem), 0);
   Station station(subject, &peer, options.calibration.get(), options.subject_b.has_value());
   const Bench bench = station.bench();
   const CaseOutcome outcome = check_confirmed(problem, contract, bench, laws);
 
   Summary summary = begun(options, info, peer.info());
-  summary.seed = problem.seed;
+  summary.seed = seed_of(problem);
   summary.add(problem, outcome);
   if (!outcome.finding()) return summary;
   Finding finding;
@@ -50,14 +50,15 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   if (options.corpus.empty()) {
     finding.entry = seen_entry(problem, contract, outcome, options);
   } else {
-    finding.entry = reproduce({problem, outcome, problem.seed, {}}, bench, options.subject, options.policy,
-                              {info.supports, info.dtypes, {}}, options.shrink, {});
+    finding.entry = reproduce({problem, outcome, seed_of(problem), {}}, bench, options.subject, options.policy,
+                              {info, problem.op().dtypes(info), {}}, options.shrink, {});
     name_subjects(options, finding.entry);
     finding.reproducer = write_entry(finding.entry, options.corpus).string();
   }
   finding.known = is_known(options.known, finding.entry.bucket);
   summary.findings.push_back(std::move(finding));
-  summary.defects = cluster(summary.findings, {CaseTable(info.supports), {}, {}});
+  const Supports supports = info;
+  summary.defects = cluster(summary.findings, {CaseTable(supports), {}, {}});
   return summary;
 }
 

@@ -3,36 +3,37 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/contract_numbers.hpp"
 #include "core/error.hpp"
-#include "generators/draw.hpp"
 
 namespace attest::engine {
 namespace {
 
-std::vector<Format> storage_formats(const SubjectInfo& info, const std::optional<Policy>& policy) {
-  if (!policy) return info.dtypes;
-  const Format storage = (*policy)[Stage::storage];
-  if (std::ranges::find(info.dtypes, storage) == info.dtypes.end())
+std::vector<Format> storage_formats(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy) {
+  const std::vector<Format>& dtypes = op.dtypes(info);
+  if (!policy) return dtypes;
+  const Format storage = storage_of(*policy);
+  if (std::ranges::find(dtypes, storage) == dtypes.end())
     throw usage_error("--policy stores " + std::string(name(storage)) + ", which " + info.name + " does not offer");
-  Contract contract = info.contract(storage);
-  contract.policy = *policy;
-  check_numbers(contract);
+  (void)op.with_policy(op.contract(info, storage), *policy);  // which may refuse it
   return {storage};
 }
 
-void narrow(Domain& domain, std::vector<Format>& dtypes, const SubjectInfo& info, const Assumption& assume) {
+// What is left of the storage formats.
+std::vector<Format> narrowed(std::vector<Format> dtypes, const SubjectInfo& info, const Assumption& assume) {
   const auto intervals = assume.intervals();
-  if (const auto found = intervals.find("dtype"); found != intervals.end()) {
-    std::erase_if(dtypes, [&](Format dtype) {
-      const auto index = static_cast<Index>(dtype);
-      return index < found->second.lo || index > found->second.hi;
-    });
-    if (dtypes.empty()) throw usage_error("--assume leaves no dtype that " + info.name + " offers");
-    domain = Domain(info.supports, dtypes);
-  }
-  for (const auto& [field, interval] : intervals) {
-    if (!Domain::narrows(field)) continue;
+  const auto found = intervals.find("dtype");
+  if (found == intervals.end()) return dtypes;
+  std::erase_if(dtypes, [&](Format dtype) {
+    const auto index = static_cast<Index>(dtype);
+    return index < found->second.lo || index > found->second.hi;
+  });
+  if (dtypes.empty()) throw usage_error("--assume leaves no dtype that " + info.name + " offers");
+  return dtypes;
+}
+
+void narrow(Domain& domain, const Assumption& assume) {
+  for (const auto& [field, interval] : assume.intervals()) {
+    if (!domain.narrows(field)) continue;
     if (interval.lo > interval.hi) throw usage_error("--assume leaves no value of " + field);
     domain.narrow(field, interval.lo, interval.hi);
   }
@@ -60,31 +61,31 @@ std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer) noe
 }
 
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {
-  Contract contract = info.contract(problem.dtype, problem.forms);
-  if (policy) {
-    contract.policy = *policy;
-    check_numbers(contract);
-  }
-  return contract;
+  const Op& op = problem.op();
+  Contract contract = op.contract(info, problem);
+  return policy ? op.with_policy(std::move(contract), *policy) : contract;
 }
 
-Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
-                  const std::optional<Assumption>& assume) {
-  std::vector<Format> dtypes = storage_formats(info, policy);
-  Domain domain(info.supports, dtypes);
-  if (!assume) return domain;
-  const Assumption about_subject = assume->about(info.supports.forms);
-  narrow(domain, dtypes, info, about_subject);
-  domain.assume([assumption = about_subject](const Problem& problem) { return assumption.holds(problem); });
+std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
+                                   const std::optional<Assumption>& assume) {
+  std::vector<Format> dtypes = storage_formats(info, op, policy);
+  if (!assume) return op.domain(info, std::move(dtypes));
+  const Supports supports = info;
+  const Assumption about_subject = assume->about(supports.forms());
+  // Of all first: what is wrong with the subject is said before what is wrong with the assumption.
+  std::unique_ptr<Domain> domain = op.domain(supports, dtypes);
+  domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
+  narrow(*domain, about_subject);
+  domain->assume([assumption = about_subject](const Problem& problem) { return assumption.holds(problem); });
   return domain;
 }
 
-double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume) {
+double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume) {
   constexpr std::uint64_t draws = 1000;
-  const Domain whole = domain_for(info, policy, std::nullopt);
-  const Assumption about_subject = assume.about(info.supports.forms);
+  const std::unique_ptr<Domain> whole = domain_for(info, op, policy, std::nullopt);
+  const Assumption about_subject = assume.about(Supports(info).forms());
   std::uint64_t outside = 0;
-  for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(draw_problem(whole, 0, i, 1));
+  for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(whole->draw(0, i, 1).problem);
   return static_cast<double>(outside) / draws;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 
-#include "core/policy.hpp"
 #include "core/subject.hpp"
+#include "engine/ops.hpp"
 #include "engine/assume.hpp"
-#include "generators/domain.hpp"
 
 namespace attest::engine {
 
@@ -27,10 +27,10 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 // What may be drawn for a subject: its supports, the storage format of `policy` if given, and what `assume` leaves; simple
 // bounds of an assumption narrow the domain, the rest of it turns draws away.
 // Throws Error(usage) if nothing is left, or if the subject does not offer the policy's storage format.
-Domain domain_for(const SubjectInfo& info, const std::optional<Policy>& policy,
-                  const std::optional<Assumption>& assume);
+std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
+                                   const std::optional<Assumption>& assume);
 
 // The share of a subject's whole domain that an assumption gives up, in [0, 1]: over a thousand of its problems.
-double given_up(const SubjectInfo& info, const std::optional<Policy>& policy, const Assumption& assume);
+double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume);
 
 }  // namespace attest::engine

@@ -16,7 +16,7 @@ constexpr double alike_share = 0.8;       // of the failures under either of two
 constexpr double explaining_share = 0.25, explaining_better = 1.5;
 
 bool may_be_learned(const Entry& entry) {
-  return properties::find_property(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
+  return find_law(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ bool in_one_way(const FailureKey& a, const FailureKey& b) {
 }
 
 int weight_of(const FailureKey& key) {
-  const properties::Property* law = properties::find_property(key.property);
+  const Law* law = find_law(key.property);
   if (!law || law->kind == properties::Kind::statistical) return 1;
   return law->base_call() ? 3 : 2;
 }

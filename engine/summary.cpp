@@ -9,10 +9,8 @@
 namespace attest::engine {
 namespace {
 
-constexpr Index long_keys = 256;
-
 bool is_guard(std::string_view property) {
-  const properties::Property* found = properties::find_property(property);
+  const Law* found = find_law(property);
   return found && found->kind == properties::Kind::guard;
 }
 
@@ -51,9 +49,9 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   slow += outcome.slow;
   seconds_in += outcome.seconds;
   if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
-  const bool is_long = problem.lk >= long_keys;
+  const bool is_long = problem.op().is_long(problem);
   for (const auto& [law, verdict] : outcome.laws) {
-    const std::string property(properties::all_laws()[law].name);
+    const std::string property(all_laws()[law].name);
     PropertyCounts& counts = verdicts[property];
     if (verdict.kind == VerdictKind::skip)
       ++counts.skipped[verdict.reason];

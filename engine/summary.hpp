@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/drift.hpp"

@@ -92,7 +92,7 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   if (f.entry.shown) object["shown"] = {{"seen", f.entry.shown->seen}, {"runs", f.entry.shown->runs}};
   object["original"] = f.entry.original;
   object["case"] = f.case_number;
-  object["multiply_adds"] = f.entry.problem.multiply_adds();
+  object["multiply_adds"] = work_of(f.entry.problem);
   object["subject_calls"] = f.entry.shrink_calls;
   object["minimal"] = f.entry.minimal;
   object["neighbours"] = f.entry.neighbours;

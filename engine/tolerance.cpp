@@ -45,7 +45,7 @@ Pair worst_pair(const OutputRange& range, Reference reference) {
 
 double OutputRange::radius() const noexcept { return std::max(hi - y, y - lo); }
 
-Spread spread_of(const Problem& problem, const Contract& contract) {
+Spread spread_of(const attest::Problem& problem, const attest::Contract& contract) {
   const Inputs inputs = materialise(problem);
   const auto oracle = oracle::make_oracle(contract, problem, inputs);
   Spread spread;
@@ -99,4 +99,4 @@ double rounded_up(double value, int digits) {
   return nearest(rounded + std::pow(10, std::floor(std::log10(rounded)) - digits + 1));
 }
 
-}  // namespace attest::engine
+}  // namespace engine

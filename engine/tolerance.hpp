@@ -25,7 +25,7 @@ struct Spread {
 };
 
 // Throws what materialise() throws.
-Spread spread_of(const Problem& problem, const Contract& contract);
+Spread spread_of(const attest::Problem& problem, const attest::Contract& contract);
 
 // What a result is compared with: the exact result, or that of another kernel that rounds as well.
 enum class Reference : std::uint8_t { exact, kernel };
@@ -51,4 +51,4 @@ double quantile(std::vector<double>& values, double q);
 // The next number with `digits` significant decimal digits that is not smaller.
 double rounded_up(double value, int digits);
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -52,7 +52,7 @@ std::string also(const Summary& summary, const Defect& defect) {
 
 std::string size_of(const Entry& entry) {
   std::string text = fmt::format("{} multiply-adds, {} after {} subject calls",
-                                 grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())),
+                                 grouped(static_cast<std::uint64_t>(work_of(entry.problem))),
                                  entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
                                  grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
   if (const std::string told = neighbours_that_pass(entry); !told.empty()) text += "; passes at " + told;
@@ -91,8 +91,9 @@ std::string neighbours_that_pass(const Entry& entry) {
       if (told.size() < most_neighbours && !again && wanted(name, change)) told.push_back(change);
     }
   };
-  const auto is_dimension = [](const std::string& name) {
-    const Field* field = find_field(name);
+  const ops::Op& op = entry.problem.op();
+  const auto is_dimension = [&](const std::string& name) {
+    const ops::Field* field = op.find_field(name);
     return field && field->group == FieldGroup::shape;
   };
   add([&](const std::string& name, const std::string& change) {
@@ -104,7 +105,7 @@ std::string neighbours_that_pass(const Entry& entry) {
     return from && to && *from - *to == 1;
   });
   add([&](const std::string& name, const std::string&) {
-    const Field* field = find_field(name);
+    const ops::Field* field = op.find_field(name);
     return field && !is_dimension(name) && (field->group != FieldGroup::values || field->kind == FieldKind::real);
   });
   return fmt::format("{}", fmt::join(told, ", "));

@@ -23,6 +23,6 @@ std::string neighbours_that_pass(const engine::Entry& entry);
 std::string open_keys(const engine::Entry& entry);
 
 // The scale, cap and amplitude of a problem in decimal, where its text has them in hexadecimal; empty without any.
-std::string decimals(const Problem& problem);
+std::string decimals(const ops::Problem& problem);
 
 }  // namespace attest::report

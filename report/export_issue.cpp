@@ -40,7 +40,7 @@ std::string symptom(const Entry& entry) {
 
 std::string title(const Entry& entry) {
   const std::vector<std::string> settings = engine::settings_of(entry.problem);
-  return fmt::format("{}, {}: {}{}", entry.subject, name(entry.problem.dtype), symptom(entry),
+  return fmt::format("{}, {}: {}{}", entry.subject, name(storage_of(entry.problem)), symptom(entry),
                      settings.empty() ? "" : fmt::format(" with {}", fmt::join(settings, ", ")));
 }
 
@@ -73,17 +73,17 @@ std::string happens(const Entry& entry) {
 std::string expected(const Entry& entry) {
   if (entry.seen == VerdictKind::error || entry.seen == VerdictKind::crash || entry.seen == VerdictKind::timeout)
     return "An answer: the script below computes it in float64.";
-  const properties::Property* law = properties::find_property(entry.property);
+  const ops::Law* law = ops::find_law(entry.property);
   std::string text = law ? fmt::format("The law `{}`: {}.", law->name, law->doc) : std::string();
   if (entry.evidence && entry.evidence->lo <= entry.evidence->hi)
     text += fmt::format(" Whatever the order of the sums, arithmetic of the precision `{}` stays within {} .. {} here.",
-                        to_text(entry.contract.policy), number(entry.evidence->lo), number(entry.evidence->hi));
+                        to_text(policy_of(entry.contract)), number(entry.evidence->lo), number(entry.evidence->hi));
   return text;
 }
 
 std::string said_by(std::span<const Quote> documents, const Entry& entry) {
   std::vector<std::string> lines;
-  for (const Quote& quote : quotes_on(documents, entry.problem, promises(entry)))
+  for (const Quote& quote : quotes_on(documents, entry.problem.as<Problem>(), promises(entry)))
     lines.push_back("> " + printable(quote.text));
   if (lines.empty())
     return "(Quote here the sentence that this contradicts: the subject declares none that bears on the call.)";
@@ -95,7 +95,7 @@ std::string tried(const Entry& entry) {
   if (entry.minimal)
     text +=
         fmt::format("- The problem is as small as it gets: {} multiply-adds. Every smaller or plainer one is right.\n",
-                    grouped(static_cast<std::uint64_t>(entry.problem.multiply_adds())));
+                    grouped(static_cast<std::uint64_t>(work_of(entry.problem))));
   if (const std::string passes = neighbours_that_pass(entry); !passes.empty())
     text += fmt::format("- It is right with {}.\n", passes);
   if (entry.explained && !entry.explained->predicate.empty()) {

@@ -135,7 +135,7 @@ std::string print_range(const engine::Entry& entry) {
   const Evidence& seen = *entry.evidence;
   if (seen.lo == seen.hi) return {};
   return fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
-                     comment(to_text(entry.contract.policy)), number(seen.lo), number(seen.hi));
+                     comment(to_text(policy_of(entry.contract))), number(seen.lo), number(seen.hi));
 }
 
 std::string print_expected(const engine::Entry& entry) {
@@ -188,7 +188,7 @@ std::string python_script(const Exported& exported) {
   std::string code = fmt::format("# {} fails {}", comment(entry.subject), comment(entry.property));
   if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
   code += "\n";
-  if (const auto* law = properties::find_property(entry.property)) code += fmt::format("# law: {}\n", law->statement);
+  if (const auto* law = ops::find_law(entry.property)) code += fmt::format("# law: {}\n", law->statement);
   constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound", "hull",
                                                         "fused-equals-explicit"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
@@ -208,7 +208,7 @@ std::string python_script(const Exported& exported) {
   const std::string made = earlier_calls(exported) + "\n" + data;
   if (made.find("nan") != std::string::npos || made.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  code += made + reference(entry.problem, entry.contract, exported.inputs) + "\n" + print_expected(entry);
+  code += made + reference(entry.problem.as<Problem>(), entry.contract.as<Contract>(), exported.inputs) + "\n" + print_expected(entry);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
   return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry)) + print_lse(entry);
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/field.hpp"
 #include "core/inputs.hpp"
 #include "properties/masks.hpp"
 #include "properties/property.hpp"
@@ -37,7 +36,7 @@ struct WitnessRow {
   std::vector<Index> open;
 };
 std::optional<WitnessRow> witness_row(const Entry& entry) {
-  const Problem& p = entry.problem;
+  const Problem& p = entry.problem.as<Problem>();
   if (!entry.evidence || p.values == Values::file) return std::nullopt;
   const auto& at = entry.evidence->index;
   if (at[0] < 0 || at[1] < 0 || at[2] < 0 || at[0] >= p.b || at[1] >= p.hq || at[2] >= p.lq) return std::nullopt;
@@ -45,7 +44,7 @@ std::optional<WitnessRow> witness_row(const Entry& entry) {
     return std::nullopt;
   try {
     WitnessRow row{materialise(p), at[0], at[1], at[2], {}};
-    const properties::Masks masks(row.inputs, entry.contract);
+    const properties::Masks masks(row.inputs, entry.contract.as<Contract>());
     for (Index j = 0; j < p.lk; ++j)
       if (masks.part(row.b, row.h, row.i, j) == properties::Part::attended) row.open.push_back(j);
     return row;
@@ -101,9 +100,10 @@ std::string recognised(double got, const std::vector<double>& v, const std::vect
 }  // namespace
 
 std::string in_words(const Entry& entry) {
-  const Problem& p = entry.problem;
+  if (!entry.problem.is<Problem>()) return {};
+  const Problem& p = entry.problem.as<Problem>();
   if (entry.seen != VerdictKind::fail || !entry.evidence || entry.evidence->tensor != "out") return {};
-  const properties::Property* law = properties::find_property(entry.property);
+  const ops::Law* law = ops::find_law(entry.property);
   if (!law || !law->base_call() || entry.evidence->wrong == Wrong::memory) return {};
   if (p.b != 1 || p.hq != 1 || p.lk > most_keys_in_words || p.lq > most_rows_in_words) return {};
   const std::optional<WitnessRow> row = witness_row(entry);
@@ -126,7 +126,8 @@ std::string in_words(const Entry& entry) {
 }
 
 std::string open_keys(const Entry& entry) {
-  const Problem& p = entry.problem;
+  if (!entry.problem.is<Problem>()) return {};
+  const Problem& p = entry.problem.as<Problem>();
   if (p.keep == Keep::none && !may_exclude(p.bias) && p.lengths == Lengths::none) return {};
   const std::optional<WitnessRow> row = witness_row(entry);
   if (!row) return {};
@@ -134,10 +135,10 @@ std::string open_keys(const Entry& entry) {
                      row->open.empty() ? std::string("none") : runs(row->open), p.lk);
 }
 
-std::string decimals(const Problem& p) {
+std::string decimals(const ops::Problem& p) {
   std::vector<std::string> parts;
-  for (const Field& field : fields())
-    if (field.kind == FieldKind::real && !is_default(field, p))
+  for (const ops::Field& field : p.op().fields())
+    if (field.kind == FieldKind::real && !field.is_default(p))
       parts.push_back(fmt::format("{} {}", field.name, number(*field.get_real(p))));
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -97,13 +97,15 @@ std::vector<ListedSubject> listed(std::string_view prefix, std::span<const Kerne
 std::vector<ListedSubject> builtin_subjects() { return listed(builtin_prefix, kernels::builtin_kernels()); }
 std::vector<ListedSubject> fault_subjects() { return listed(fault_prefix, kernels::fault_kernels()); }
 
-std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::optional<Policy>& policy) {
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy_text) {
   const KernelEntry* kernel = nullptr;
   if (name.starts_with(builtin_prefix))
     kernel = find_kernel(kernels::builtin_kernels(), name.substr(builtin_prefix.size()));
   else if (name.starts_with(fault_prefix))
     kernel = find_kernel(kernels::fault_kernels(), name.substr(fault_prefix.size()));
   if (kernel == nullptr) return nullptr;
+  std::optional<Policy> policy;
+  if (!policy_text.empty()) policy = policy_from_text(policy_text);
   return std::make_unique<BuiltinFactory>(name, *kernel, policy);
 }
 

@@ -21,6 +21,6 @@ std::vector<ListedSubject> fault_subjects();    // fault:NAME, in the order of t
 
 // The kernel `builtin:NAME` or `fault:NAME`, nullptr if there is none. It computes in `policy` if given, else in the policy
 // named like the dtype of the call (f32, f16, bf16, f64), of which f32, f16 and bf16 are drawn.
-std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::optional<Policy>& policy);
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy);
 
 }  // namespace attest

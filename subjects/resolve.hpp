@@ -16,7 +16,7 @@ namespace attest {
 enum class Trust : std::uint8_t { command_line, file };
 
 struct ResolveOptions {
-  std::optional<Policy> policy;      // what builtin: and fault: compute in
+  std::string policy;                // what builtin: and fault: compute in, as text; empty: as each call is stored
   bool in_process = false;           // a plug-in without its host process
   std::string python;                // empty: $ATTEST_PYTHON, else python3
   std::filesystem::path log_folder;  // what workers print; empty: attest-UID in the folder for temporary files

@@ -181,7 +181,7 @@ void set_seed(Problem& problem, Index value) { problem.seed = std::bit_cast<std:
 
 // A row in the making; every part says one thing of it.
 struct Row : Field {
-  constexpr Row with(auto Field::*column, auto value) const {
+  constexpr Row with(auto column, auto value) const {
     Row row = *this;
     row.*column = value;
     return row;

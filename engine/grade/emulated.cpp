@@ -36,8 +36,8 @@ class Answering final : public Subject {
 }  // namespace
 
 std::vector<EmulatedResult> emulated_results(
-    const std::function<EmulatedKernel(const Policy&, std::uint64_t number)>& kernel, std::uint64_t draws,
-    const Policy& policy, const Problem& problem, const Inputs& inputs, std::uint64_t key) {
+    const std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)>& kernel, std::uint64_t draws,
+    const attest::Policy& policy, const attest::Problem& problem, const Inputs& inputs, std::uint64_t key) {
   std::vector<EmulatedResult> results;
   const Index size = problem.multiply_adds();
   if (!kernel || size < 1 || size > most_emulated) return results;
@@ -59,4 +59,4 @@ std::unique_ptr<Subject> answering(const EmulatedResult& result, const SubjectIn
   return std::make_unique<Answering>(result, info);
 }
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -28,9 +28,9 @@ std::vector<double> problems_of(const Grade& grade) {
   return problems;
 }
 
-std::vector<std::optional<Policy>> clean_policies(const GradeOptions& options) {
+std::vector<std::optional<attest::Policy>> clean_policies(const GradeOptions& options) {
   if (options.policy) return {options.policy};
-  std::vector<std::optional<Policy>> policies;
+  std::vector<std::optional<attest::Policy>> policies;
   for (const NamedPolicy& named : named_policies()) policies.emplace_back(named.policy);
   return policies;
 }
@@ -133,4 +133,4 @@ Grade run_grade(const GradeOptions& options) {
   return grade;
 }
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -30,7 +30,7 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
 
 std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options) {
   const SubjectInfo& info = fault.info();
-  const Domain domain = paired_domain(info, options.policy);
+  const attest::Domain domain = paired_domain(info, options.policy);
   struct Station {
     std::unique_ptr<Subject> subject, peer;
   };
@@ -39,7 +39,7 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   const auto ask_all = [&](std::uint64_t i) {
     Station& station = stations[static_cast<std::size_t>(omp_get_thread_num())];
     if (!station.subject) station = {fault.open(), peer.open()};
-    const Problem problem = paired_problem(domain, i, false);
+    const attest::Problem problem = paired_problem(domain, i, false);
     const Contract contract = contract_for_problem(info, options.policy, problem);
     const auto laws = choose_laws({.further = std::nullopt, .property_glob = {}}, problem, contract, info, 0, i);
     verdicts[i] = check(problem, contract, {*station.subject, station.peer.get()}, laws).laws;
@@ -48,10 +48,10 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   on_all_threads(options.paired, options.jobs, ask_all, options.interrupt);
   std::vector<LawPower> powers;
   const LawChoice chosen{.further = std::nullopt, .property_glob = options.property_glob};
-  for (const std::size_t law : choose_laws(chosen, Problem{}, contract_for(Policy()), info, 0, 0))
+  for (const std::size_t law : choose_laws(chosen, attest::Problem{}, contract_for(attest::Policy()), info, 0, 0))
     powers.push_back({.law = law});
   for (std::uint64_t i = 0; i < options.paired; ++i) add_verdicts(i + 1, verdicts[i], powers);
   return powers;
 }
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -13,6 +13,7 @@
 #include "engine/stream.hpp"
 #include "engine/threads.hpp"
 #include "generators/draw.hpp"
+#include "ops/attention.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -55,8 +56,8 @@ Tensor in_f64(const Tensor& tensor) {
 
 // The policy of explicit attention as a framework runs it on tensors of `type`: each operation accumulates in f32 and rounds
 // its result to the type, scores and weights among them.
-Policy framework_policy(Format type) {
-  Policy policy = policy_for(type);
+attest::Policy framework_policy(Format type) {
+  attest::Policy policy = policy_for(type);
   if (type == Format::f16 || type == Format::bf16)
     for (const Stage stage : {Stage::scale, Stage::score, Stage::softcap}) policy.set(stage, type);
   return policy;
@@ -67,7 +68,7 @@ class References {
  public:
   explicit References(const GradeOptions& options) : options_(options) {}
 
-  std::vector<double> exact(const Inputs& inputs, const Problem& problem) {
+  std::vector<double> exact(const Inputs& inputs, const attest::Problem& problem) {
     Inputs wide = inputs.clone();
     wide.q = in_f64(inputs.q);
     wide.k = in_f64(inputs.k);
@@ -75,12 +76,12 @@ class References {
     Tensor out(DType::f64, std::array<Index, 4>{problem.b, problem.hq, problem.lq, problem.dv});
     return run(policy_for(Format::f64), wide, std::move(out));
   }
-  std::vector<double> low(const Inputs& inputs, const Problem& problem) {
+  std::vector<double> low(const Inputs& inputs, const attest::Problem& problem) {
     return run(framework_policy(problem.dtype), inputs, make_out(problem));
   }
 
  private:
-  std::vector<double> run(const Policy& policy, const Inputs& inputs, Tensor out) {
+  std::vector<double> run(const attest::Policy& policy, const Inputs& inputs, Tensor out) {
     std::unique_ptr<Subject>& subject = subjects_[to_text(policy)];
     if (!subject) {
       factories_.push_back(options_.open(options_.reference, policy));
@@ -132,9 +133,9 @@ bool attest_objects(properties::Trial& trial, std::span<const std::size_t> laws)
 
 // Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must accept
 // though it is told nothing.
-bool ordinary(const Contract& contract) {
+bool ordinary(const attest::Contract& contract) {
   const Arithmetic& a = contract.arithmetic;
-  const Contract silent = contract_for(contract.policy);
+  const attest::Contract silent = contract_for(contract.policy);
   const Arithmetic& least = silent.arithmetic;
   return a.kappa <= least.kappa && !a.mma && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= least.exp_ulp &&
          a.div_ulp <= least.div_ulp && a.tanh == least.tanh && a.tanh_ulp <= least.tanh_ulp &&
@@ -166,7 +167,7 @@ class PairedRun {
   }
 
   RuleTable run() {
-    const Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
+    const attest::Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
     const auto shoot_all = [&](std::uint64_t i) {
       problems_[i] = paired_problem(domain, i, plain_);
       shots_[i] = shoot(i, threads_[static_cast<std::size_t>(omp_get_thread_num())]);
@@ -204,7 +205,7 @@ class PairedRun {
   Shots shoot(std::uint64_t number, Thread& thread) {
     if (thread.subjects.empty())
       for (const Kernel& kernel : kernels_) thread.subjects.push_back(kernel.factory->open());
-    const Problem& problem = problems_[number];
+    const attest::Problem& problem = problems_[number];
     const Inputs inputs = materialise(problem);
     View view{thread.references.exact(inputs, problem), {}, thread.references.low(inputs, problem)};
     view.expected = view.exact;
@@ -213,7 +214,8 @@ class PairedRun {
     shots.kernels.resize(kernels_.size());
     std::vector<std::vector<double>> results(conforming_);  // out and lse
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
-      const Contract contract = contract_for_problem(kernels_[k].factory->info(), options_.policy, problem);
+      const attest::Contract contract =
+          contract_for_problem(kernels_[k].factory->info(), options_.policy, problem).as<attest::Contract>();
       properties::Trial trial(problem, contract, *thread.subjects[k]);
       shots.kernels[k] = judge(trial, view);
       std::vector<double> all = elements(trial.base().out);
@@ -224,7 +226,8 @@ class PairedRun {
         shots.kernels[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
     }
     const SubjectInfo& info = kernels_.front().factory->info();
-    const Policy policy = contract_for_problem(info, options_.policy, problem).policy;
+    const attest::Policy policy =
+        contract_for_problem(info, options_.policy, problem).as<attest::Contract>().policy;
     const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
     for (const EmulatedResult& result :
          emulated_results(options_.draw_emulated, options_.emulated, policy, problem, inputs, key)) {
@@ -309,22 +312,22 @@ class PairedRun {
   std::vector<Kernel> kernels_;
   std::vector<Thread> threads_;
   std::vector<Shots> shots_;  // by problem
-  std::vector<Problem> problems_;
+  std::vector<attest::Problem> problems_;
 };
 
 }  // namespace
 
-Domain paired_domain(const SubjectInfo& info, const std::optional<Policy>& policy) {
-  Domain domain = domain_for(info, policy, std::nullopt);
-  domain.assume([](const Problem& p) {
+attest::Domain paired_domain(const SubjectInfo& info, const std::optional<attest::Policy>& policy) {
+  attest::Domain domain = ops::attention_domain(*domain_for(info, ops::attention_op(), policy, std::nullopt));
+  domain.assume([](const attest::Problem& p) {
     const Index numbers = p.b * (p.hq * p.lq + p.hkv * p.lk) * (p.d + p.dv);  // of q, k, v and out
     return p.multiply_adds() <= most_multiply_adds && numbers <= most_numbers;
   });
   return domain;
 }
 
-Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain) {
-  Problem problem = draw_problem(domain, paired_seed, number, 1);
+attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t number, bool plain) {
+  attest::Problem problem = draw_problem(domain, paired_seed, number, 1);
   if (!plain) return problem;
   problem.values = Values::normal;
   problem.amplitude = 1;
@@ -339,4 +342,4 @@ Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain) {
 
 RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }
 
-}  // namespace attest::engine
+}  // namespace engine

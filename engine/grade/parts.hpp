@@ -13,7 +13,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
 
 // Adds a default campaign of a conforming kernel to `record`.
 void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const std::string& name,
-               const std::optional<Policy>& policy, const GradeOptions& options, CleanRecord& record);
+               const std::optional<attest::Policy>& policy, const GradeOptions& options, CleanRecord& record);
 
 // Of no use if it was interrupted.
 std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options);
@@ -26,9 +26,9 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
 RuleTable rule_table(const GradeOptions& options, bool plain);
 
 // The domain of a kernel, without problems of more than 2^20 multiply-adds, which would take most of the time.
-Domain paired_domain(const SubjectInfo& info, const std::optional<Policy>& policy);
+attest::Domain paired_domain(const SubjectInfo& info, const std::optional<attest::Policy>& policy);
 
 // Problem `number` of the paired ones; `plain` draws its values from N(0,1), at the default scale and without softcap.
-Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain);
+attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t number, bool plain);
 
-}  // namespace attest::engine
+}  // namespace engine

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <span>
+#include <map>
 #include <utility>
 
 #include "engine/shrink/candidates.hpp"
@@ -34,7 +33,7 @@ class Collector {
 
 void add_dimension(Collector& out, const Problem& p, const Dimension& dimension, const Supports& supports) {
   const Index n = dimension.get(p);
-  const Rungs by = rungs(dimension, p, supports);
+  const Rungs by = dimension.rungs(p, supports);
   const Index least = by.least, unit = by.unit;
   const auto to = [&](Index m) {
     Problem changed = p;
@@ -60,7 +59,7 @@ void add_labels(Collector& out, const Problem& p, const Field& field) {
   const Index now = field.get(p);
   for (const Index step : field.ladder) {
     if (step == now) return;
-    if (field.idle && field.idle(p, step)) continue;
+    if (field.idle(p, step)) continue;
     Problem changed = p;
     field.set(changed, step);
     const auto text = [&](Index value) {
@@ -84,8 +83,7 @@ int difficulty(double x) {
 }
 
 void add_real(Collector& out, const Problem& p, const Field& field) {
-  static const Problem defaults;
-  const std::optional<double> now = field.get_real(p), simplest = field.get_real(defaults);
+  const std::optional<double> now = field.get_real(p), simplest = field.get_real(p.op().defaults());
   if (now == simplest) return;
   const auto text = [](std::optional<double> x) { return x ? fmt::format("{}", *x) : std::string("default"); };
   const auto to = [&](std::optional<double> x) {
@@ -106,97 +104,50 @@ void add_real(Collector& out, const Problem& p, const Field& field) {
   }
 }
 
-void add_origin(Collector& out, const Problem& p) {
-  Problem changed = p;
-  for (const Field& field : fields())
-    if (field.group == FieldGroup::origin) field.set(changed, 0);
-  out.add(std::move(changed), "origin -> 0");
-}
-
-void add_forms(Collector& out, const Problem& p) {
-  for (const FormChoice& choice : p.forms) {
-    Problem changed = p;
-    std::erase(changed.forms, choice);
-    out.add(std::move(changed), fmt::format("form.{}: {} -> the first", choice.name, choice.value));
-  }
-}
-
-void add_seed(Collector& out, const Problem& p) {
-  Problem changed = p;
-  changed.seed = 0;
-  out.add(std::move(changed), "seed -> 0");
-}
-
-// A mask that leaves a row one key cannot go, nor can the keys that it closes, while the other stays.
-void add_single_key(Collector& out, const Problem& p) {
-  Problem changed = reset(p, FieldGroup::masks);
-  if (p.lk < 2 || changed == p) return;
-  changed.lk = 1;
-  out.add(std::move(changed), "masks and all keys but one");
-}
-
-void add_edits(Collector& out, const Problem& p) {
-  // Zeros stay: they are as simple as an element can be, and what zeroed_elements() aims for.
-  std::vector<Edit> others;
-  std::ranges::copy_if(p.edits, std::back_inserter(others), [](const Edit& edit) { return edit.value != 0; });
-  for (std::size_t chunk = others.size(); chunk > 0; chunk /= 2)
-    for (std::size_t first = 0; first < others.size(); first += chunk) {
-      Problem changed = p;
-      const std::size_t count = std::min(chunk, others.size() - first);
-      const std::span<const Edit> gone(others.data() + first, count);
-      std::erase_if(changed.edits, [&](const Edit& edit) { return std::ranges::find(gone, edit) != gone.end(); });
-      out.add(std::move(changed), fmt::format("edits {}..{} removed", first, first + count - 1));
-    }
-}
-
-void add_literal(Collector& out, const Problem& p) {
-  if (auto plain = literal(p, most_shrunk_literals)) out.add(std::move(*plain), "captured values -> literal");
-}
-
-void add_zeroed_elements(Collector& out, const Problem& p) {
-  for (Candidate& zeroed : zeroed_elements(p)) out.add(std::move(zeroed.problem), std::move(zeroed.change));
-}
-
 // The steps behind the dimensions: fields, labels before numbers, and what is no field.
 struct Step {
   void (*add_field)(Collector&, const Problem&, const Field&) = nullptr;
   const Field* field = nullptr;
-  void (*add)(Collector&, const Problem&) = nullptr;
+  Op::Neighbours further = nullptr;
 };
-const std::vector<Step>& further_steps() {
-  static const std::vector<Step> list = [] {
-    std::vector<Step> found;
-    for (const Field& field : fields())
-      if (!field.ladder.empty()) found.push_back({add_labels, &field});
-    for (const Field& field : fields())
-      if (field.kind == FieldKind::real) found.push_back({add_real, &field});
-    for (const auto add :
-         {add_edits, add_origin, add_seed, add_single_key, add_forms, add_literal, add_zeroed_elements})
-      found.push_back({nullptr, nullptr, add});
-    return found;
+std::vector<Step> make_steps(const Op& op) {
+  std::vector<Step> found;
+  for (const Field& field : op.fields())
+    if (!field.ladder.empty()) found.push_back({add_labels, &field});
+  for (const Field& field : op.fields())
+    if (field.kind == FieldKind::real) found.push_back({add_real, &field});
+  for (const Op::Neighbours further : op.further_neighbours()) found.push_back({nullptr, nullptr, further});
+  return found;
+}
+const std::vector<Step>& further_steps(const Op& op) {
+  static const std::map<const Op*, std::vector<Step>> all = [] {
+    std::map<const Op*, std::vector<Step>> steps;
+    for (const Op* each : ops::all_ops()) steps[each] = make_steps(*each);
+    return steps;
   }();
-  return list;
+  return all.at(&op);
 }
 
 }  // namespace
 
-std::size_t steps() { return dimensions().size() + further_steps().size(); }
+std::size_t steps(const Op& op) { return op.dimensions().size() + further_steps(op).size(); }
 
 std::vector<Candidate> neighbours(std::size_t step, const Problem& p, const ShrinkLimits& limits) {
   Collector out(p, limits);
-  if (step < dimensions().size()) {
-    add_dimension(out, p, dimensions()[step], limits.supports);
-  } else if (const Step& further = further_steps()[step - dimensions().size()]; further.field) {
+  const std::vector<Dimension>& dimensions = p.op().dimensions();
+  if (step < dimensions.size()) {
+    add_dimension(out, p, dimensions[step], limits.supports);
+  } else if (const Step& further = further_steps(p.op())[step - dimensions.size()]; further.field) {
     further.add_field(out, p, *further.field);
   } else {
-    further.add(out, p);
+    for (Candidate& candidate : further.further(p)) out.add(std::move(candidate.problem), std::move(candidate.change));
   }
   return std::move(out.found);
 }
 
 std::vector<Candidate> neighbours(const Problem& p, const ShrinkLimits& limits) {
   std::vector<Candidate> all;
-  for (std::size_t step = 0; step < steps(); ++step)
+  for (std::size_t step = 0; step < steps(p.op()); ++step)
     for (Candidate& candidate : neighbours(step, p, limits))
       if (std::ranges::none_of(all, [&](const Candidate& other) { return other.problem == candidate.problem; }))
         all.push_back(std::move(candidate));

@@ -21,6 +21,7 @@ class Search {
         limits_(limits),
         budget_(budget),
         accepted_(accepted),
+        op_(problem.op()),
         best_(problem),
         verdict_(verdict),
         original_(problem) {
@@ -75,7 +76,7 @@ class Search {
   static std::optional<Witness> witness(const Verdict& verdict, const Problem& problem) {
     if (!verdict.evidence) return std::nullopt;
     const auto& index = verdict.evidence->index;
-    const Index extent[] = {problem.b, problem.hq, problem.lq, problem.dv};
+    const std::array<Index, 4> extent = problem.op().witness_extents(problem);
     for (std::size_t axis = 0; axis < 4; ++axis)
       if (index[axis] < 0 || index[axis] >= extent[axis]) return std::nullopt;
     return index;
@@ -88,29 +89,36 @@ class Search {
     if (small) return;
     reset_by_group();
     // The smallest cap that fails, to within a factor of two.
-    Index passing = 1, failing = std::max({best_.b, best_.hq, best_.lq, best_.lk, best_.d, best_.dv});
+    Index passing = 1, failing = largest_extent(best_);
     while (failing > 2 * passing) {
       const auto most = std::max(passing + 1, static_cast<Index>(std::sqrt(static_cast<double>(passing * failing))));
-      const bool fails = accept_fitted(capped(best_, most, witness(), limits_.supports),
+      const bool fails = accept_fitted(op_.capped(best_, most, witness(), limits_.supports),
                                        fmt::format("every dimension at most {}", most));
       (fails ? failing : passing) = most;
     }
   }
 
+  static Index largest_extent(const Problem& problem) {
+    Index largest = 0;
+    for (const Field& field : problem.op().fields())
+      if (!field.origin.empty()) largest = std::max(largest, field.get(problem));
+    return largest;
+  }
+
   void slice_to_witness() {
     const auto at = witness();
-    if (!at || accept_fitted(sliced(best_, 1, *at, limits_.supports), "the witness's row alone")) return;
-    accept_fitted(sliced(best_, 2, *at, limits_.supports), "the witness's row, two samples");
+    if (!at || accept_fitted(op_.sliced(best_, 1, *at, limits_.supports), "the witness's row alone")) return;
+    accept_fitted(op_.sliced(best_, 2, *at, limits_.supports), "the witness's row, two samples");
   }
 
   // Every dimension at most `most`: with everything else simplest, with values that are not exact as well, with all kept.
   bool smallest(Index most) {
     const std::string small = fmt::format("every dimension at most {}", most);
-    Problem plain = capped(best_, most, std::nullopt, limits_.supports),
-            kept = capped(best_, most, witness(), limits_.supports);
+    Problem plain = op_.capped(best_, most, std::nullopt, limits_.supports),
+            kept = op_.capped(best_, most, witness(), limits_.supports);
     for (const FieldGroup group : reset_groups) plain = reset(plain, group);
     if (accept_fitted(plain, small + ", everything else simplest")) return true;
-    plain.values = Values::normal;
+    plain = op_.with_plain_numbers(std::move(plain));
     return accept_fitted(plain, small + ", everything else simplest but the values") || accept_fitted(kept, small);
   }
 
@@ -130,11 +138,11 @@ class Search {
 
   // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
   bool bisect(const Dimension& dimension) {
-    const Rungs by = rungs(dimension, best_, limits_.supports);
+    const Rungs by = dimension.rungs(best_, limits_.supports);
     const Index least = by.least, unit = by.unit;
     const auto to = [&](Index n) {
       const std::string change = fmt::format("{}: {} -> {}", dimension.name, dimension.get(best_), n);
-      if (const auto at = witness(); at && accept_fitted(narrowed(best_, dimension, n, *at), change)) return true;
+      if (const auto at = witness(); at && accept_fitted(dimension.narrowed(best_, n, *at), change)) return true;
       Problem changed = best_;
       dimension.set(changed, n);
       return accept_fitted(changed, change);
@@ -156,21 +164,21 @@ class Search {
   }
 
   void bisect_all() {
-    for (const Dimension& dimension : dimensions())
+    for (const Dimension& dimension : op_.dimensions())
       if (!dimension.other_way) bisect(dimension);
   }
 
   // Every neighbour once, field by field, going on from each that fails. True if anything was accepted.
   bool pass() {
     bool moved = false;
-    for (std::size_t step = 0; step < steps(); ++step)
+    for (std::size_t step = 0; step < steps(op_); ++step)
       while (!spent() && take_one(step)) moved = true;
     return moved && !spent();
   }
   bool take_one(std::size_t step) {
     for (const Candidate& neighbour : neighbours(step, best_, limits_))
       if (accept(neighbour.problem, neighbour.change)) {
-        if (step < dimensions().size()) bisect(dimensions()[step]);
+        if (step < op_.dimensions().size()) bisect(op_.dimensions()[step]);
         return true;
       }
     return false;
@@ -182,28 +190,28 @@ class Search {
   bool escape(Ways ways) {
     if (verdict_.kind != VerdictKind::fail) return false;
     for (const Problem& shape : smaller_shapes(best_, limits_.supports))
-      for (const Escape& way : escapes(shape, original_)) {
+      for (const Escape& way : op_.escapes(shape, original_)) {
         if (ways == Ways::likely && !way.likely) continue;
         const std::optional<Problem> one = fit(best_, way.problem, limits_, original_);
         if (!one || !lighter(*one)) continue;
-        const std::string change = fmt::format("{} multiply-adds, {}", one->multiply_adds(), way.change);
+        const std::string change = fmt::format("{} multiply-adds, {}", work_of(*one), way.change);
         if (!(way.drawn && verdict_.evidence ? sample(*one, change) : accept(*one, change))) continue;
         bisect_all();
         return true;
       }
     return false;
   }
-  [[nodiscard]] bool lighter(const Problem& problem) const { return problem.multiply_adds() < best_.multiply_adds(); }
+  [[nodiscard]] bool lighter(const Problem& problem) const { return work_of(problem) < work_of(best_); }
 
   // Many samples and columns of a problem in one call, and then the one that fails.
   bool sample(const Problem& one, const std::string& change) {
-    const std::optional<Problem> many = fit(best_, sampled(one), limits_, original_);
+    const std::optional<Problem> many = fit(best_, op_.sampled(one), limits_, original_);
     if (!many || lighter(*many)) return accept(many.value_or(one), change);
     const std::optional<Verdict> failure = fails(*many);
     const auto at = failure ? witness(*failure, *many) : std::nullopt;
     if (!at) return false;
     Problem cut = *many;
-    for (const Dimension& dimension : dimensions()) cut = narrowed(cut, dimension, dimension.get(one), *at);
+    for (const Dimension& dimension : op_.dimensions()) cut = dimension.narrowed(cut, dimension.get(one), *at);
     const std::optional<Problem> fitted = fit(best_, cut, limits_, original_);
     return fitted && lighter(*fitted) && accept(*fitted, change);
   }
@@ -212,6 +220,7 @@ class Search {
   const ShrinkLimits& limits_;
   const ShrinkBudget budget_;
   const std::function<void(const ShrinkStep&)>& accepted_;
+  const Op& op_;
   Problem best_;
   Verdict verdict_;
   const Problem original_;

@@ -8,6 +8,7 @@
 
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
+#include "engine/ops.hpp"
 #include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {

@@ -7,11 +7,12 @@
 
 #include "core/edit.hpp"
 #include "core/inputs.hpp"
-#include "engine/shrink/candidates.hpp"
+#include "ops/attention/parts.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
+using Candidate = std::pair<Problem, std::string>;
 constexpr Index most_elements = 24;  // of q, k and v together
 
 struct EditedTensor {
@@ -94,4 +95,4 @@ std::optional<Problem> literal(const Problem& problem, Index most) {
   return plain;
 }
 
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

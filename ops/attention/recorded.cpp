@@ -1,4 +1,4 @@
-#include "engine/recorder.hpp"
+#include "ops/attention/parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "core/inputs.hpp"
 #include "core/tensor.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
 constexpr std::int64_t most_numbers = 4096;  // of a call, that a problem line is asked to tell
@@ -56,7 +56,7 @@ void tell(const attest_tensor& tensor, Edit::Tensor which, std::vector<Edit>& ed
 
 }  // namespace
 
-std::optional<Problem> problem_of(const attest_attention& call) {
+std::optional<Problem> recorded(const attest_attention& call) {
   const std::pair<const attest_tensor&, Edit::Tensor> inputs[] = {
       {call.q, Edit::Tensor::q},       {call.k, Edit::Tensor::k},       {call.v, Edit::Tensor::v},
       {call.bias, Edit::Tensor::bias}, {call.keep, Edit::Tensor::keep}, {call.kv_lengths, Edit::Tensor::kv_lengths}};
@@ -101,10 +101,4 @@ std::optional<Problem> problem_of(const attest_attention& call) {
   return p;
 }
 
-std::vector<CallResult> Recorder::run(std::span<const Call> calls) {
-  for (const Call& call : calls)
-    if (std::optional<Problem> problem = problem_of(call.as<attest_attention>())) calls_.push_back(std::move(*problem));
-  return inner_.run(calls);
-}
-
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

@@ -6,15 +6,12 @@
 
 #include "core/field.hpp"
 #include "core/supports.hpp"
-#include "engine/shrink/candidates.hpp"
+#include "ops/attention/parts.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
 // ---- cuts --------------------------------------------------------------------------------------------------------------
-
-// First index of a window of `size` out of `extent` that ends at `at` where it can.
-Index window_start(Index at, Index size, Index extent) { return std::clamp<Index>(at - size + 1, 0, extent - size); }
 
 using Tensors = std::initializer_list<Edit::Tensor>;
 using enum Edit::Tensor;
@@ -66,18 +63,28 @@ void cut_columns(Problem& p, Index count, Index at) {
   p.dv = count;
 }
 
+// The last `n` keys, or coordinates of q and k, alone.
+Problem last_keys(Problem p, Index n) {
+  const Index by = p.lk - std::min(n, p.lk);
+  Index same = p.lk0;
+  cut_front(p, same, by, of_keys, 2);
+  cut_front(p, p.lk0, by, masks, 3);
+  p.lk -= by;
+  return p;
+}
+
+Problem last_coordinates(Problem p, Index n) {
+  const Index by = p.d - std::min(n, p.d);
+  cut_front(p, p.d0, by, {q, k}, 3);
+  p.d -= by;
+  return p;
+}
+
 // ---- what a dimension may be on its way down ---------------------------------------------------------------------------
 
 Index step(const DimRange& range) { return std::max<Index>(range.multiple, 1); }
 Index up(Index n, Index by) { return (n + by - 1) / by; }
 Index query_heads_per_key_head(const Problem& p) { return p.hkv > 0 ? p.group() : 1; }
-
-// From n down by `unit` to no less than `least`, nor than 1.
-Rungs down_to(Index n, Index least, Index unit) {
-  least = std::max<Index>(least, 1);
-  if (unit == 1) return {least, unit};
-  return {n < least ? up(least, unit) * unit : n - (n - least) / unit * unit, unit};
-}
 
 template <auto Extent, auto Range>
 Rungs alone(const Problem& p, const Supports& s) {
@@ -201,32 +208,6 @@ const std::vector<Dimension>& dimensions() {
   return list;
 }
 
-Rungs rungs(const Dimension& dimension, const Problem& problem, const Supports& supports) {
-  return dimension.rungs ? dimension.rungs(problem, supports) : Rungs{dimension.simplest, 1};
-}
-
-Problem narrowed(Problem p, const Dimension& dimension, Index n, const Witness& witness) {
-  if (dimension.narrow) return dimension.narrow(std::move(p), n, witness);
-  dimension.set(p, n);
-  return p;
-}
-
-Problem last_keys(Problem p, Index n) {
-  const Index by = p.lk - std::min(n, p.lk);
-  Index same = p.lk0;
-  cut_front(p, same, by, of_keys, 2);
-  cut_front(p, p.lk0, by, masks, 3);
-  p.lk -= by;
-  return p;
-}
-
-Problem last_coordinates(Problem p, Index n) {
-  const Index by = p.d - std::min(n, p.d);
-  cut_front(p, p.d0, by, {q, k}, 3);
-  p.d -= by;
-  return p;
-}
-
 Problem capped(Problem p, Index most, const std::optional<Witness>& witness, const Supports& supports) {
   const Witness at = witness.value_or(Witness{});
   const Index group = p.hq > 0 ? p.group() : 1;
@@ -252,4 +233,4 @@ Problem sliced(Problem p, Index samples, const Witness& witness, const Supports&
   return p;
 }
 
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

@@ -1,4 +1,4 @@
-#include "engine/regime.hpp"
+#include "ops/attention/regime.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "core/inputs.hpp"
 #include "core/values.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
 using Coordinates = std::array<Index, 4>;
@@ -244,4 +244,4 @@ ValueRange values_of(const Problem& p) {
   return all;
 }
 
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

@@ -1,7 +1,9 @@
 #pragma once
 #include "core/problem.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
+
+using attest::Problem;
 
 // What masks and values come to, told from a problem line without making its tensors: of rows and keys spread evenly over those
 // that are judged, as many as cost little, with the same bits everywhere. A row that was not looked at may be different.
@@ -31,4 +33,4 @@ struct ValueRange {
 };
 ValueRange values_of(const Problem& problem);
 
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

@@ -1,0 +1,69 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/field.hpp"
+#include "core/problem.hpp"
+#include "core/subject.hpp"
+#include "ops/op.hpp"
+
+// What the operation is made of, each part in the file of its name. Problems here are attention's own.
+namespace attest::ops::of_attention {
+
+using attest::Contract;
+using attest::Field;
+using attest::Policy;
+using attest::Problem;
+using attest::Supports;
+
+// ---- dimensions.cpp: the dimensions of a problem, and how it is cut along them
+using Dimension = DimensionOf<Problem, Supports>;
+const std::vector<Dimension>& dimensions();
+Problem capped(Problem problem, Index most, const std::optional<Witness>& witness, const Supports& supports);
+Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
+
+// ---- fit.cpp
+void fit(const Problem& from, Problem& to, const Supports& supports);
+
+// ---- elements.cpp
+// A tiny problem with rows of q, k and v, then single elements, set to zero by edits. Empty for larger problems, for tensors
+// that lie in memory otherwise than contiguously, and for elements that are 0 or 1 already.
+std::vector<std::pair<Problem, std::string>> zeroed_elements(const Problem& problem);
+// A problem on captured activations as one that stands alone: q, k and v zero but for an edit per element. nullopt for other
+// problems, and for one with more than `most` elements of q, k and v.
+std::optional<Problem> literal(const Problem& problem, Index most);
+inline constexpr Index most_shrunk_literals = 128;
+
+// ---- escapes.cpp
+struct Escape {
+  Problem problem;
+  std::string change;
+  bool drawn, likely;
+};
+// Other values, those of the `original`, its scale and log-sum-exp if it has them (by which a single key tells scores and
+// weights apart), masks of the same kind that close whole rows.
+std::vector<Escape> escapes(const Problem& shape, const Problem& original);
+Problem sampled(Problem problem);
+
+// ---- traits.cpp
+std::vector<Trait> traits();
+
+// ---- recorded.cpp
+// What a call says of a problem: shapes, options, which tensors are there, how they lie and, set by hand, every number in them.
+// Which kind a mask, a bias or lengths are of is not told. nullopt of a call with more than 4,096 numbers.
+std::optional<Problem> recorded(const attest_attention& call);
+
+// ---- canaries.cpp
+std::vector<Problem> canaries(const Supports& supports, Format dtype);
+
+// ---- domain.cpp
+std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
+
+// ---- trial.cpp
+std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
+                             attest::Subject* peer);
+
+}  // namespace attest::ops::of_attention

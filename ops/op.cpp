@@ -1,0 +1,115 @@
+#include "ops/op.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+
+namespace attest::ops {
+
+const Field* Op::find_field(std::string_view name) const {
+  const auto all = fields();
+  const auto found = std::ranges::find(all, name, &Field::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+const std::vector<FormChoice>& Op::forms(const Problem&) const {
+  static const std::vector<FormChoice> none;
+  return none;
+}
+
+std::optional<std::string> Law::not_applicable(const Problem& problem, const Contract& contract,
+                                               const SubjectInfo& info) const {
+  return op->not_applicable(*this, problem, contract, info);
+}
+
+Trait trait_of(const Field& field) {
+  using Kind = Trait::Kind;
+  const Kind kind = field.kind == FieldKind::label  ? Kind::label
+                    : field.kind == FieldKind::flag ? Kind::flag
+                                                    : Kind::number;
+  return {std::string(field.name), kind, field.labels, static_cast<double>(field.simplest),
+          [&field](const Looked& at) { return field.number(at.problem); }};
+}
+
+std::vector<const Field*> fields_by_merit(const Op& op) {
+  std::vector<const Field*> rows;
+  for (const Field& field : op.fields())
+    if (field.trait != 0) rows.push_back(&field);
+  std::ranges::sort(rows, {}, &Field::trait);
+  return rows;
+}
+
+// ---- ops/problem.hpp ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// "op=NAME" among the keys of a line; the first operation where there is none.
+const Op& op_of_line(std::string_view line) {
+  constexpr std::string_view key = "op=";
+  for (std::size_t begin = 0; begin < line.size();) {
+    const std::size_t end = std::min(line.find(' ', begin), line.size());
+    const std::string_view word = line.substr(begin, end - begin);
+    if (word.starts_with(key))
+      if (const Op* op = find_op(word.substr(key.size()))) return *op;
+    begin = end + 1;
+  }
+  return *all_ops().front();
+}
+
+const Op& op_of_json(const nlohmann::json& object) {
+  if (object.is_object())
+    if (const auto found = object.find("op"); found != object.end() && found->is_string())
+      if (const Op* op = find_op(found->get_ref<const std::string&>())) return *op;
+  return *all_ops().front();
+}
+
+}  // namespace
+
+std::string to_text(const Problem& problem) { return problem.op().to_text(problem); }
+Problem problem_from_text(std::string_view line) { return op_of_line(line).problem_from_text(line); }
+nlohmann::ordered_json to_json(const Problem& problem) { return problem.op().to_json(problem); }
+Problem problem_from_json(const nlohmann::json& object, const std::string& folder) {
+  return op_of_json(object).problem_from_json(object, folder);
+}
+void validate(const Problem& problem) { problem.op().validate(problem); }
+Format storage_of(const Problem& problem) { return problem.op().dtype(problem); }
+std::uint64_t seed_of(const Problem& problem) { return problem.op().seed(problem); }
+std::int64_t work_of(const Problem& problem) { return problem.op().work(problem); }
+const std::vector<FormChoice>& forms_of(const Problem& problem) { return problem.op().forms(problem); }
+
+std::string to_text(const Policy& policy) { return policy.op().to_text(policy); }
+Format storage_of(const Policy& policy) { return policy.op().storage(policy); }
+Policy policy_of(const Contract& contract) { return contract.op().policy(contract); }
+nlohmann::ordered_json to_json(const Contract& contract) { return contract.op().to_json(contract); }
+
+// ---- the field table ---------------------------------------------------------------------------------------------------
+
+Problem reset(Problem problem, FieldGroup group) {
+  const Op& op = problem.op();
+  for (const Field& field : op.fields()) {
+    // Origins key the values.
+    if (field.group != group && !(group == FieldGroup::values && field.group == FieldGroup::origin)) continue;
+    field.copy(op.defaults(), problem);
+    if (field.reset_to) field.set(problem, *field.reset_to);
+  }
+  if (group == FieldGroup::forms) op.clear_forms(problem);
+  if (group == FieldGroup::values) op.clear_edits(problem);
+  return problem;
+}
+
+std::vector<Candidate> origin_at_zero(const Problem& problem) {
+  Problem changed = problem;
+  for (const Field& field : problem.op().fields())
+    if (field.group == FieldGroup::origin) field.set(changed, 0);
+  return {{std::move(changed), "origin -> 0"}};
+}
+
+std::vector<Candidate> seed_at_zero(const Problem& problem) {
+  Problem changed = problem;
+  for (const Field& field : problem.op().fields())
+    if (field.kind == FieldKind::seed) field.set(changed, 0);
+  return {{std::move(changed), "seed -> 0"}};
+}
+
+}  // namespace attest::ops

@@ -1,0 +1,266 @@
+#pragma once
+#include <any>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/call.hpp"
+#include "core/subject.hpp"
+#include "core/verdict.hpp"
+#include "oracle/calibration.hpp"
+#include "ops/field.hpp"
+#include "ops/problem.hpp"
+#include "ops/shrink.hpp"
+#include "ops/supports.hpp"
+#include "properties/property.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::ops {
+
+// ---- drawing -----------------------------------------------------------------------------------------------------------
+
+// A problem, and how many the domain's predicates turned away before it.
+struct Drawing {
+  Problem problem;
+  std::uint64_t rejected = 0;
+};
+
+// Which problems of an operation may be drawn (generators/domain.hpp).
+class Domain {
+ public:
+  virtual ~Domain() = default;
+  // As attest::draw_counted() says. Throws Error(usage) if no problem drawn satisfies the predicates.
+  [[nodiscard]] virtual Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const = 0;
+  [[nodiscard]] virtual const std::vector<Format>& dtypes() const noexcept = 0;
+  // Whether narrow() takes this field.
+  [[nodiscard]] virtual bool narrows(std::string_view field) const noexcept = 0;
+  // Keeps lo..hi of a drawn integer, label or flag. Throws Error(usage) if nothing is left.
+  virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
+  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
+  virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
+  // Draws again until `predicate` holds.
+  virtual void assume(std::function<bool(const Problem&)> predicate) = 0;
+  // Whether every predicate holds.
+  [[nodiscard]] virtual bool accepts(const Problem& problem) const = 0;
+};
+
+// ---- laws --------------------------------------------------------------------------------------------------------------
+
+// A law of some operation, told as properties::Property tells that of attention.
+struct Law {
+  const Op* op;
+  std::string_view name, statement, doc;
+  properties::Kind kind;
+  properties::Asks asks;
+  properties::Claim claim;
+  std::size_t own;  // its position among those of its operation
+
+  [[nodiscard]] constexpr bool base_call() const noexcept { return asks == properties::Asks::base_call; }
+  [[nodiscard]] constexpr bool keeps_plan() const noexcept { return asks != properties::Asks::anything; }
+  [[nodiscard]] std::optional<std::string> not_applicable(const Problem&, const Contract&, const SubjectInfo&) const;
+};
+
+// What tier three saw of one result, whose class is calibrated.
+struct Aggregate {
+  Policy policy;          // that it was judged under
+  double t = 0, t99 = 0;  // T, and what 99 % of conforming results of its class do not exceed
+  double share = 1;       // see oracle::Thresholds
+};
+
+// A problem under test on one subject (properties/trial.hpp).
+class Trial {
+ public:
+  virtual ~Trial() = default;
+  virtual void calibrate_by(const oracle::Calibration& calibration) noexcept = 0;
+  // That a law of the statistical tiers will be asked.
+  virtual void announce_statistics() noexcept = 0;
+  // Makes the problem's own call, once; that of the peer, which is under test too. Throw CallFailed.
+  virtual void base() = 0;
+  virtual void peer_base() = 0;
+  // The verdict of a law of its operation. Throws CallFailed.
+  virtual Verdict check(const Law& law) = 0;
+  // T, after a second look where it is above the quantile. To be asked if tier three spoke.
+  virtual std::optional<Aggregate> aggregate() = 0;
+  [[nodiscard]] virtual std::int64_t subject_calls() const noexcept = 0;
+  [[nodiscard]] virtual properties::Trial::Nanoseconds elapsed() const noexcept = 0;
+};
+
+// ---- what findings are told by -----------------------------------------------------------------------------------------
+
+// A problem whose traits are asked: what must be worked out for several of them is, once. Both arguments must outlive it.
+class Looked {
+ public:
+  Looked(const Problem& problem, const Supports& supports) : problem(problem), supports(supports) {}
+  const Problem& problem;
+  const Supports& supports;
+  // An operation's own notes on the problem.
+  template <class Notes>
+  [[nodiscard]] Notes& notes() const {
+    if (!notes_.has_value()) notes_.emplace<Notes>();
+    return *std::any_cast<Notes>(&notes_);
+  }
+
+ private:
+  mutable std::any notes_;
+};
+
+// One thing that a learned predicate may say of a problem: a field of the field table, a relation derived from it, or what its
+// masks and values come to.
+struct Trait {
+  // How it is compared: below or above a number; with a label; as true or false; as a remainder that is 0 or not.
+  enum class Kind : std::uint8_t { number, label, flag, remainder };
+  std::string name;  // "lk", "q_layout", "lq<lk", "d%8", "k_align" (bytes to which k's base and rows are aligned)
+  Kind kind = Kind::number;
+  std::span<const std::string_view> labels;  // of a label; of a form they may become more
+  double plain = 0;                          // the value of a problem in which it plays no part
+  std::function<double(const Looked&)> get;  // labels by index, flags 0 or 1
+  const Op* op = nullptr;                    // whose problems have it; nullptr: those of all
+};
+Trait trait_of(const Field& field);
+// The fields that are traits, in the order of Field::trait.
+std::vector<const Field*> fields_by_merit(const Op& op);
+
+// ---- an operation ------------------------------------------------------------------------------------------------------
+
+// All that rooms above ask of an operation. There is one object of each, for ever.
+class Op {
+ public:
+  Op() = default;
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+  virtual ~Op() = default;
+
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  // In print order.
+  [[nodiscard]] virtual std::span<const Field> fields() const = 0;
+  [[nodiscard]] const Field* find_field(std::string_view name) const;
+  // A problem that says nothing of any field.
+  [[nodiscard]] virtual const Problem& defaults() const = 0;
+
+  // ---- words: what ops/problem.hpp declares
+  [[nodiscard]] virtual std::string to_text(const Problem& problem) const = 0;
+  [[nodiscard]] virtual Problem problem_from_text(std::string_view line) const = 0;
+  [[nodiscard]] virtual nlohmann::ordered_json to_json(const Problem& problem) const = 0;
+  [[nodiscard]] virtual Problem problem_from_json(const nlohmann::json& object, const std::string& folder) const = 0;
+  virtual void validate(const Problem& problem) const = 0;
+  [[nodiscard]] virtual std::string to_text(const Policy& policy) const = 0;
+  [[nodiscard]] virtual Policy policy_from_text(std::string_view text) const = 0;
+  [[nodiscard]] virtual Format storage(const Policy& policy) const = 0;
+  [[nodiscard]] virtual Policy policy(const Contract& contract) const = 0;
+  [[nodiscard]] virtual nlohmann::ordered_json to_json(const Contract& contract) const = 0;
+  [[nodiscard]] virtual Contract contract_from_json(const nlohmann::json& object, const Policy& policy) const = 0;
+
+  // ---- what a problem is
+  [[nodiscard]] virtual Format dtype(const Problem& problem) const = 0;
+  [[nodiscard]] virtual std::uint64_t seed(const Problem& problem) const = 0;
+  [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
+  [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;  // in what kernels go over bit by bit
+  [[nodiscard]] virtual const std::vector<FormChoice>& forms(const Problem& problem) const;
+  virtual void clear_forms(Problem&) const {}
+  virtual void clear_edits(Problem& problem) const = 0;
+  // The file that its values are in, or none; the problem with that file's plain name; and the problem standing alone, if it has
+  // such a file and no more than `most` elements of it.
+  [[nodiscard]] virtual std::string captured_file(const Problem&) const { return {}; }
+  [[nodiscard]] virtual Problem portable(Problem problem) const { return problem; }
+  [[nodiscard]] virtual std::optional<Problem> literal(const Problem&, Index /*most*/) const { return std::nullopt; }
+  // The problem of a call that was seen, every number of it set by hand; nullopt if they are too many.
+  [[nodiscard]] virtual std::optional<Problem> recorded(const Call&) const { return std::nullopt; }
+
+  // ---- what subjects say of it
+  [[nodiscard]] virtual bool offered(const SubjectInfo& info) const = 0;
+  [[nodiscard]] virtual const std::vector<Format>& dtypes(const SubjectInfo& info) const = 0;
+  [[nodiscard]] virtual bool policy_declared(const SubjectInfo& info) const = 0;
+  // The contract of the problem's dtype and forms. Throws Error(usage) if the subject does not offer the dtype.
+  [[nodiscard]] virtual Contract contract(const SubjectInfo& info, const Problem& problem) const = 0;
+  // The same of a dtype alone.
+  [[nodiscard]] virtual Contract contract(const SubjectInfo& info, Format dtype) const = 0;
+  // With another policy. Throws Error(usage) where that contradicts the contract's numbers.
+  [[nodiscard]] virtual Contract with_policy(Contract contract, const Policy& policy) const = 0;
+  // The contract of a problem beside one that has `given`: that of its own dtype and forms, but for a policy that the user gave.
+  [[nodiscard]] virtual Contract contract_beside(const Problem& problem, const SubjectInfo& info,
+                                                 const Contract& given) const = 0;
+  // Those of its forms, in SubjectInfo's order.
+  [[nodiscard]] virtual std::vector<Contract> form_contracts(const SubjectInfo&) const { return {}; }
+  // Why a subject is not to be asked it (core/supports.hpp).
+  [[nodiscard]] virtual std::optional<std::string> declined(const Problem& problem, const Supports& supports,
+                                                            std::span<const Format> dtypes) const = 0;
+
+  // ---- drawing and running
+  // Throws Error(usage) if that leaves no problem at all.
+  [[nodiscard]] virtual std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes) const = 0;
+  // What any conforming subject answers, the smallest first: by one of these an instance shows that it is sound.
+  [[nodiscard]] virtual std::vector<Problem> canaries(const Supports& supports, Format dtype) const = 0;
+  // Throws what materialising throws. `peer` may be null.
+  [[nodiscard]] virtual std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject,
+                                                     Subject* peer) const = 0;
+  // Guards, result class, exact laws, the policy bound, laws over several problems, statistical ones.
+  [[nodiscard]] virtual std::vector<Law> laws() const = 0;
+  [[nodiscard]] virtual std::optional<std::string> not_applicable(const Law& law, const Problem& problem,
+                                                                  const Contract& contract,
+                                                                  const SubjectInfo& info) const = 0;
+
+  // ---- shrinking
+  [[nodiscard]] virtual const std::vector<Dimension>& dimensions() const = 0;
+  // What an evidence's index runs over.
+  [[nodiscard]] virtual std::array<Index, 4> witness_extents(const Problem& problem) const = 0;
+  // Every dimension at most `most`, or the least above it that the subject takes. Around the witness where given, keeping its
+  // coordinates.
+  [[nodiscard]] virtual Problem capped(Problem problem, Index most, const std::optional<Witness>& witness,
+                                       const Supports& supports) const = 0;
+  // One element of one row, of `samples` samples, or as few as the subject takes, keeping the witness's coordinates.
+  [[nodiscard]] virtual Problem sliced(Problem problem, Index samples, const Witness& witness,
+                                       const Supports& supports) const = 0;
+  // Numbers of full significands, whatever they were.
+  [[nodiscard]] virtual Problem with_plain_numbers(Problem problem) const = 0;
+  // Brings what depends on changed fields into line, within what the subject takes.
+  virtual void fit(const Problem& from, Problem& to, const Supports& supports) const = 0;
+  // Neighbours that no single field gives, in steps of their own.
+  using Neighbours = std::vector<Candidate> (*)(const Problem& problem);
+  [[nodiscard]] virtual std::span<const Neighbours> further_neighbours() const = 0;
+  // Of the smallest shape the least that is not degenerate; nullopt where that is the same.
+  [[nodiscard]] virtual std::optional<Problem> least_telling(Problem) const { return std::nullopt; }
+  // Problems of a shape that may show what larger ones did.
+  [[nodiscard]] virtual std::vector<Escape> escapes(const Problem& shape, const Problem& original) const = 0;
+  // A problem with many more samples and columns, within reason.
+  [[nodiscard]] virtual Problem sampled(Problem problem) const = 0;
+
+  // ---- telling
+  // Formats besides the policy, "+bias-f32"; the shape in a few letters.
+  [[nodiscard]] virtual std::string further_formats(const Problem&) const { return {}; }
+  [[nodiscard]] virtual std::string shape_class(const Problem& problem) const = 0;
+  // In the order in which predicates of equal merit prefer them; those of forms apart.
+  [[nodiscard]] virtual std::vector<Trait> traits() const = 0;
+};
+
+// nullptr if there is none of that name.
+const Op* find_op(std::string_view name) noexcept;
+// The first that the subject offers. Throws Error(usage) where it offers none.
+const Op& first_op(const SubjectInfo& info);
+
+// Those of all operations, one operation after the other.
+std::span<const Law> all_laws();
+// The position of an operation's law by name. Throws Error(usage) if there is none.
+std::size_t law_named(std::string_view name, const Op& op = *all_ops().front());
+// The first of any operation; laws of one name are of one kind. nullptr if there is none.
+const Law* find_law(std::string_view name);
+
+// ---- what the field table says of any operation ------------------------------------------------------------------------
+
+// Groups of fields that are reset together, in this order; with the values go edits and origins.
+inline constexpr std::array reset_groups{FieldGroup::masks,   FieldGroup::layouts, FieldGroup::outputs,
+                                         FieldGroup::scaling, FieldGroup::forms,   FieldGroup::values};
+Problem reset(Problem problem, FieldGroup group);
+
+// Neighbours for further_neighbours().
+std::vector<Candidate> origin_at_zero(const Problem& problem);
+std::vector<Candidate> seed_at_zero(const Problem& problem);
+
+}  // namespace attest::ops

@@ -1,0 +1,25 @@
+#pragma once
+#include <vector>
+
+#include "core/forms.hpp"
+#include "core/layer_norm/offer.hpp"
+#include "core/subject.hpp"
+
+namespace attest::ops {
+
+// What a subject takes, of every operation.
+struct Supports {
+  attest::Supports attention;
+  layer_norm::Supports layer_norm;
+
+  Supports() = default;
+  Supports(attest::Supports of_attention) : attention(std::move(of_attention)) {}
+  Supports(const SubjectInfo& info) : attention(info.supports) {
+    if (info.layer_norm) layer_norm = info.layer_norm->supports;
+  }
+
+  // How its calls may be said, in the order in which it declared them.
+  [[nodiscard]] const std::vector<FormOffer>& forms() const noexcept { return attention.forms; }
+};
+
+}  // namespace attest::ops
