@@ -14,7 +14,6 @@
 namespace attest::engine {
 namespace {
 
-using ops::Trial;
 using properties::CallFailed;
 
 constexpr std::uint64_t law_stream = 0x6C617773;  // keeps the choice of laws apart from the draw of the problem
@@ -42,7 +41,7 @@ Verdict verdict_of(const CallResult& result) {
 
 // A trial, and what it is of.
 struct Asking {
-  Trial& trial;
+  ops::Trial& trial;
   const Problem& problem;
   const Contract& contract;
   const SubjectInfo& info;
@@ -60,7 +59,7 @@ Verdict run_law(const Law& law, const Asking& asking) {
   }
 }
 
-bool peer_reports_an_error(Trial& trial) {
+bool peer_reports_an_error(ops::Trial& trial) {
   try {
     trial.peer_base();
   } catch (const CallFailed& failed) {
@@ -70,7 +69,7 @@ bool peer_reports_an_error(Trial& trial) {
 }
 
 // What a base call that failed says of two subjects: an error that both report is no difference.
-Verdict verdict_of_two(Trial& trial, CallResult failed) {
+Verdict verdict_of_two(ops::Trial& trial, CallResult failed) {
   if (failed.status == CallStatus::error && peer_reports_an_error(trial))
     return Verdict::skip("both subjects report an error");
   failed.message = properties::subject_prefix + failed.message;
@@ -79,7 +78,7 @@ Verdict verdict_of_two(Trial& trial, CallResult failed) {
 
 // A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
 void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
-  Trial& trial = asking.trial;
+  ops::Trial& trial = asking.trial;
   const auto all = all_laws();
   for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
   try {
@@ -97,7 +96,7 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
 }
 
 // What drift counts, of a case in which tier three gave a verdict.
-std::optional<Aggregate> aggregate_of(Trial& trial, const CaseOutcome& outcome) {
+std::optional<Aggregate> aggregate_of(ops::Trial& trial, const CaseOutcome& outcome) {
   const bool spoke = std::ranges::any_of(outcome.laws, [](const LawVerdict& law) {
     return all_laws()[law.law].name == aggregate_error_name &&
            (law.verdict.kind == VerdictKind::pass || law.verdict.kind == VerdictKind::fail);
@@ -179,8 +178,8 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
                   std::span<const std::size_t> laws) try {
   const auto start = std::chrono::steady_clock::now();
   CaseOutcome outcome;
-  const std::unique_ptr<Trial> made = problem.op().trial(problem, contract, bench.subject, bench.peer);
-  Trial& trial = *made;
+  const std::unique_ptr<ops::Trial> made = problem.op().trial(problem, contract, bench.subject, bench.peer);
+  ops::Trial& trial = *made;
   if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
   if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
   if (!laws.empty()) run_laws({trial, problem, contract, bench.subject.info()}, laws, bench.compares, outcome);

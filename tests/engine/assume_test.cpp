@@ -9,6 +9,9 @@
 namespace attest::engine {
 namespace {
 
+using attest::Domain;
+using attest::Problem;
+
 Problem problem(const char* text) { return problem_from_text(text); }
 
 TEST(Assume, EvaluatesFieldsLabelsAndArithmetic) {

@@ -9,6 +9,9 @@
 namespace attest::engine {
 namespace {
 
+using attest::Problem;
+using attest::Supports;
+
 // A kernel that dies on causal problems, and is wrong on rare ones.
 std::unique_ptr<test::FakeFactory> crowded(const SubjectFactory& inner) {
   return test::meddled(inner, [](const attest_attention& call, CallResult result) {
@@ -34,7 +37,7 @@ std::uint64_t crashes(const Summary& summary) {
 }
 
 TEST(Avoid, WhatIsUnderstoodGivesWay) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = crowded(*fused);
   Observer silent;
   const Summary avoiding = run_campaign(*subject, nullptr, asked(600, 2), silent);
@@ -57,7 +60,7 @@ TEST(Avoid, WhatIsUnderstoodGivesWay) {
 }
 
 TEST(Avoid, DependsOnCaseNumbersAlone) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = crowded(*fused);
   Observer silent;
   const auto facts = [&](int jobs) {

@@ -10,6 +10,8 @@
 namespace attest::engine {
 namespace {
 
+using attest::Policy;
+
 Verdict failing(Wrong wrong) {
   Evidence evidence;
   evidence.wrong = wrong;

@@ -14,6 +14,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Policy;
+using attest::Problem;
+
 const Policy f16 = policy_from_text("f16");
 
 CalibrateOptions small(int jobs) {

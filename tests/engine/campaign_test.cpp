@@ -131,7 +131,7 @@ TEST(Campaign, NeitherThreadsNorAStopDecideAnythingWherePlansAreKept) {
 
 // Each instance plans for itself.
 TEST(Campaign, TheCasesOfAPlanMeetOneInstance) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   for (const int jobs : {1, 4}) {
     std::atomic<int> plans = 0;
     const test::FakeFactory planner(fused->info(), [&]() -> test::Answer {
@@ -265,7 +265,7 @@ TEST(Campaign, ADamagedLogIsNamedWithItsLine) {
 }
 
 TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   // Dies on problems of one kind in about a hundred.
   const auto mortal = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
     if (call.q.shape[3] % 7 == 3 && call.k.shape[2] % 7 == 1)
@@ -288,7 +288,7 @@ TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
 }
 
 TEST(Campaign, WhatDoesNotShowAgainIsFlakyAndNotShrunk) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto once = std::make_shared<int>(0);
   const auto flaky = test::meddled(*fused, [once](const attest_attention&, CallResult result) {
     return ++*once == 20 ? CallResult{CallStatus::error, "out of luck", 0} : result;
@@ -304,7 +304,7 @@ TEST(Campaign, WhatDoesNotShowAgainIsFlakyAndNotShrunk) {
 }
 
 TEST(Campaign, ASubjectThatRefusesEverythingIsAnError) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto lazy = test::meddled(*fused, [](const attest_attention&, CallResult) {
     return CallResult{CallStatus::unsupported, "not today", 0};
   });
@@ -317,7 +317,7 @@ TEST(Campaign, ASubjectThatRefusesEverythingIsAnError) {
 }
 
 TEST(Campaign, ASubjectThatRefusesEverythingIsNoLawThatAppliesNowhere) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   CampaignOptions asked = options("builtin:fused", 50);
   asked.laws.property_glob = "fused-equals-explicit";  // needs a peer
   const auto exit_and_reason = [&](const SubjectFactory& subject) {

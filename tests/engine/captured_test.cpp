@@ -15,6 +15,8 @@
 namespace attest::engine {
 namespace {
 
+using attest::Problem;
+
 constexpr double wanted = 1000 + (3 * 20 + 11) * 8 + 5;  // k[0,3,11,5] of the file, and of nothing else
 
 class CapturedActivations : public testing::Test {

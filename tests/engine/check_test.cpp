@@ -16,12 +16,16 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Domain;
+using attest::Problem;
+
 const Problem plain = problem_from_text("b=2 hq=2 hkv=1 lq=3 lk=5 d=4 dv=3 dtype=f32 lse=f32 values=normal:1 seed=3");
 
 class Check : public testing::Test {
  protected:
-  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", std::nullopt);
-  std::unique_ptr<SubjectFactory> peer = builtin_subject("builtin:explicit", std::nullopt);
+  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", {});
+  std::unique_ptr<SubjectFactory> peer = builtin_subject("builtin:explicit", {});
   Contract contract = fused->info().contract(Format::f32);
 
   std::vector<std::size_t> all() {
@@ -78,7 +82,7 @@ TEST_F(Check, ALaterDeathBelongsToTheLawThatAsked) {
 }
 
 TEST_F(Check, TheFirstFailingLawInOrderIsReported) {
-  const auto fault = builtin_subject("fault:scale-twice", std::nullopt);
+  const auto fault = builtin_subject("fault:scale-twice", {});
   const CaseOutcome outcome = run(*fault);
   ASSERT_NE(outcome.finding(), nullptr);
   for (const LawVerdict& law : outcome.laws)
@@ -87,7 +91,7 @@ TEST_F(Check, TheFirstFailingLawInOrderIsReported) {
 }
 
 TEST_F(Check, WhatRepeatsIsConfirmedAndWhatDoesNotIsFlaky) {
-  const auto fault = builtin_subject("fault:scale-twice", std::nullopt);
+  const auto fault = builtin_subject("fault:scale-twice", {});
   EXPECT_EQ(run(*fault, true).finding()->verdict.kind, VerdictKind::fail);
   const auto calls = std::make_shared<int>(0);
   const auto flaky = test::meddled(*fused, [=](const attest_attention&, CallResult result) {

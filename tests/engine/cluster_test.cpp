@@ -14,6 +14,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Domain;
+using attest::Problem;
+using attest::Supports;
+
 Summary campaign(const SubjectFactory& subject, const std::string& name, std::uint64_t cases = 400, bool avoid = true,
                  std::uint64_t seed = 2) {
   CampaignOptions options;
@@ -22,7 +26,7 @@ Summary campaign(const SubjectFactory& subject, const std::string& name, std::ui
   options.seed = seed;
   options.jobs = 2;
   options.avoid = avoid;
-  const auto peer = builtin_subject("builtin:explicit", std::nullopt);
+  const auto peer = builtin_subject("builtin:explicit", {});
   Observer silent;
   return run_campaign(subject, peer.get(), options, silent);
 }
@@ -34,7 +38,7 @@ const Defect* defect_with(const Summary& summary, const std::string& predicate) 
 }
 
 TEST(Cluster, TwoDefectsOfOneMessageStayApart) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
     const bool long_keys = call.k.shape[2] > 64, capped = call.softcap > 0;
     return long_keys || capped ? CallResult{CallStatus::error, "no such plan", 0} : result;
@@ -55,7 +59,7 @@ TEST(Cluster, TwoDefectsOfOneMessageStayApart) {
 
 // A few refusals in the words of a frequent one tell no defect of their own; in other words they do.
 TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   for (const bool same : {true, false}) {
     const auto subject = test::meddled(*fused, [same](const attest_attention& call, CallResult result) {
       if (call.causal) return CallResult{CallStatus::error, "no such plan", 0};
@@ -72,7 +76,7 @@ TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
 
 // A failure that happened twice lies where the others do, which is chance; but so does what it was shrunk to, which is not.
 TEST(Cluster, AMinimalReproducerIsAWitnessToo) {
-  const auto fault = builtin_subject("fault:rescale-sum-only", std::nullopt);
+  const auto fault = builtin_subject("fault:rescale-sum-only", {});
   const Summary summary = campaign(*fault, "fault:rescale-sum-only", 700, true, 1);
   EXPECT_GE(summary.failing_cases, 10u);
   EXPECT_LE(summary.defects.size(), 2u);
@@ -80,7 +84,7 @@ TEST(Cluster, AMinimalReproducerIsAWitnessToo) {
 
 // One cause, told in one message, with two conditions each of which lets it show.
 TEST(Cluster, OneMessageUnderASharedConditionIsOneDefect) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   for (const bool shared : {true, false}) {
     const auto subject = test::meddled(*fused, [shared](const attest_attention& call, CallResult result) {
       const bool rare = call.threads == 4, masked = call.keep.data != nullptr, capped = call.softcap > 0;
@@ -94,7 +98,7 @@ TEST(Cluster, OneMessageUnderASharedConditionIsOneDefect) {
 
 // What is refused for one thing is refused in other words where more is set; a refusal for something else is not.
 TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   for (const bool causal_too : {true, false}) {
     const auto subject = test::meddled(*fused, [causal_too](const attest_attention& call, CallResult result) {
       const bool capped = call.softcap > 0;
@@ -155,7 +159,7 @@ TEST(Cluster, AFrequentDefectHidesNoRareOne) {
 TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
   for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped", "fault:row-empty-nan",
                            "fault:max-init-zero", "fault:bias-broadcast"}) {
-    const auto fault = builtin_subject(name, std::nullopt);
+    const auto fault = builtin_subject(name, {});
     const Summary summary = campaign(*fault, name, 1500);
     ASSERT_FALSE(summary.findings.empty()) << name;
     EXPECT_GT(summary.findings.size(), summary.defects.size()) << name;

@@ -23,6 +23,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Policy;
+using attest::Problem;
+
 using Owned = std::unique_ptr<SubjectFactory>;
 
 Owned builtin(const std::string& name, const std::optional<Policy>& policy = {}) {

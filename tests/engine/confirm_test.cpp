@@ -24,6 +24,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Policy;
+using attest::Problem;
+
 using Meddle = std::function<CallResult(const attest_attention&, CallResult)>;
 
 // Runs each call on `inner`; what `make` gives for each instance may change the answer.
@@ -98,7 +102,7 @@ class Confirm : public testing::Test {
   }
 
   test::TemporaryFolder folder;
-  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", std::nullopt);
+  std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", {});
 };
 
 TEST_F(Confirm, OnlyTheCallsThatPoisonAreBlamed) {

@@ -12,6 +12,8 @@
 namespace attest::engine {
 namespace {
 
+using attest::Problem;
+
 const std::string subject_name = "fault:alignment-assumed";
 const Problem misaligned = problem_from_text(
     "b=1 hq=2 hkv=1 lq=1 lk=2 d=8 dv=2 dtype=f16 scale=0x1p+0 k_layout=odd_base values=peaked:1 seed=864822994");
@@ -27,7 +29,7 @@ class Reproduce : public testing::Test {
                      {info.supports, info.dtypes, {}}, {}, {});
   }
 
-  std::unique_ptr<SubjectFactory> factory = builtin_subject(subject_name, std::nullopt);
+  std::unique_ptr<SubjectFactory> factory = builtin_subject(subject_name, {});
   std::unique_ptr<Subject> subject = factory->open();
   const std::size_t result_class = law_named("result-class"), pad_width = law_named("pad-width");
 };

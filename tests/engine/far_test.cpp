@@ -12,6 +12,9 @@
 namespace attest::engine {
 namespace {
 
+using attest::Policy;
+using attest::Problem;
+
 // Reads the first index of an axis of q, k or v in place of one whose offset is past 32 bits.
 std::unique_ptr<SubjectFactory> narrow(const SubjectFactory& inner) {
   return std::make_unique<test::FakeFactory>(inner.info(), [&inner]() -> test::Answer {

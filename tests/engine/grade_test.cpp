@@ -20,6 +20,11 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Domain;
+using attest::Policy;
+using attest::Problem;
+
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 using Numbers = std::vector<double>;
 

@@ -15,6 +15,9 @@
 namespace attest::engine {
 namespace {
 
+using attest::Policy;
+using attest::Problem;
+
 NamedArray array_of(std::string name, const Tensor& tensor, NamedArray::Type type) {
   NamedArray array;
   array.name = std::move(name);

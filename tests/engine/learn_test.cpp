@@ -10,6 +10,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Domain;
+using attest::Problem;
+using attest::Supports;
+
 const Supports everything = Supports::everything();
 
 // The first `count` problems of the default stream, told apart by what a kernel might fail on.

@@ -20,6 +20,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Contract;
+using attest::Domain;
+using attest::Problem;
+
 class PropertySuite : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -29,8 +33,8 @@ class PropertySuite : public testing::TestWithParam<const char*> {
 
   // The problem RapidCheck ends at if some law fails; empty if all hold.
   static std::string counterexample(const std::string& name) {
-    const auto factory = builtin_subject(name, std::nullopt);
-    const auto peer_factory = builtin_subject("builtin:explicit", std::nullopt);
+    const auto factory = builtin_subject(name, {});
+    const auto peer_factory = builtin_subject("builtin:explicit", {});
     const auto subject = factory->open(), peer = peer_factory->open();
     const SubjectInfo& info = factory->info();
     const Domain domain = domain_for(info, std::nullopt, std::nullopt);

@@ -12,6 +12,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Domain;
+using attest::Problem;
+using attest::Supports;
+
 // Those that speak of the tensors, not of the names under which they were drawn or laid out.
 constexpr std::string_view told[] = {"b",
                                      "hq",

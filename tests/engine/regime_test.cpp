@@ -1,4 +1,4 @@
-#include "engine/regime.hpp"
+#include "ops/attention/regime.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,10 @@
 
 namespace attest::engine {
 namespace {
+
+using attest::Domain;
+using attest::Problem;
+using attest::Supports;
 
 constexpr double most = std::numeric_limits<double>::max();
 

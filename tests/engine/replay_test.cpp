@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::unique_ptr<SubjectFactory> resolve(const Entry& entry) {
-  auto factory = builtin_subject(entry.subject, std::nullopt);
+  auto factory = builtin_subject(entry.subject, {});
   if (!factory) throw Error(Exit::no_subject, entry.subject + " is not here");
   return factory;
 }
@@ -24,7 +24,7 @@ std::unique_ptr<SubjectFactory> resolve(const Entry& entry) {
 class Replay : public testing::Test {
  protected:
   void SetUp() override {
-    const auto fault = builtin_subject("fault:tail-included", std::nullopt);
+    const auto fault = builtin_subject("fault:tail-included", {});
     CampaignOptions options;
     options.subject = "fault:tail-included";
     options.cases = 20;
@@ -58,7 +58,7 @@ TEST_F(Replay, AReproducerFailsAsExpected) {
 }
 
 TEST_F(Replay, AMendedSubjectIsReported) {
-  const ReplayReport report = run([](const Entry&) { return builtin_subject("builtin:fused", std::nullopt); });
+  const ReplayReport report = run([](const Entry&) { return builtin_subject("builtin:fused", {}); });
   EXPECT_EQ(report.mended, 1);
   EXPECT_EQ(report.exit(false), Exit::found);
 }
@@ -68,7 +68,7 @@ TEST_F(Replay, UnderExpectPassAFailureIsUnexpectedUntilItIsMended) {
   const ReplayReport failing = outcomes(resolve);
   EXPECT_EQ(failing.unexpected, 1);
   EXPECT_EQ(failing.exit(false), Exit::found);
-  const ReplayReport mended = outcomes([](const Entry&) { return builtin_subject("builtin:fused", std::nullopt); });
+  const ReplayReport mended = outcomes([](const Entry&) { return builtin_subject("builtin:fused", {}); });
   EXPECT_EQ(mended.as_expected, 1);
   EXPECT_EQ(mended.exit(false), Exit::held);
 }
@@ -94,7 +94,7 @@ TEST_F(Replay, AnotherBucketIsUnexpected) {
 
 // An entry that a subject does not take is neither held nor broken: nothing was asked.
 TEST_F(Replay, WhatASubjectDoesNotTakeIsNotRun) {
-  const auto inner = builtin_subject("fault:tail-included", std::nullopt);
+  const auto inner = builtin_subject("fault:tail-included", {});
   SubjectInfo short_rows = inner->info();
   short_rows.supports.d = {1000, 1024, 1};
   int calls = 0;
@@ -124,7 +124,7 @@ TEST_F(Replay, WhatASubjectDoesNotTakeIsNotRun) {
   entry.expect = VerdictKind::pass;
   write_entry(entry, folder.path());
   const ReplayReport both = run([&](const Entry& e) -> std::unique_ptr<SubjectFactory> {
-    return e.subject == "builtin:fused" ? builtin_subject(e.subject, std::nullopt) : resolve_short(e);
+    return e.subject == "builtin:fused" ? builtin_subject(e.subject, {}) : resolve_short(e);
   });
   EXPECT_EQ(both.as_expected, 1);
   EXPECT_EQ(both.unsupported, 1);

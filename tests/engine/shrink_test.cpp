@@ -14,6 +14,9 @@
 namespace attest::engine {
 namespace {
 
+using attest::Problem;
+using attest::Supports;
+
 // A subject reduced to what shrinking sees: which problems fail.
 Shrunk shrink_where(const Problem& problem, const std::function<bool(const Problem&)>& fails,
                     const ShrinkBudget& budget = {}, const Supports& supports = {}) {

@@ -20,7 +20,7 @@ std::unique_ptr<SubjectFactory> resolve(const Entry& entry) {
 }
 
 TEST(StoredCorpus, EveryEntryGivesWhatItExpects) {
-  const auto peer = builtin_subject("builtin:explicit", std::nullopt);
+  const auto peer = builtin_subject("builtin:explicit", {});
   const ReplayReport report = replay({corpus}, resolve, peer.get(), [](const ReplayResult& result) {
     // Entries of subjects that are not built in need their packages; `attest replay` runs those.
     if (result.outcome != Replayed::not_run) {

@@ -18,6 +18,10 @@
 namespace attest::engine {
 namespace {
 
+using attest::Domain;
+using attest::Problem;
+using attest::Supports;
+
 using test::Asked;
 using test::Demands;
 
@@ -84,7 +88,7 @@ std::set<std::string> options(const std::string& problem) {
 
 TEST(Supports, NothingThatIsAskedLeavesThem) {
   const std::uint64_t problems = number("ATTEST_PROBLEMS", 12);
-  const auto peer = builtin_subject("builtin:explicit", std::nullopt);
+  const auto peer = builtin_subject("builtin:explicit", {});
   std::vector<std::string> faults;
   for (const ListedSubject& fault : fault_subjects())  // one of these depends on threads, the other on 65,504 keys
     if (fault.name != "fault:race" && fault.name != "fault:sum-overflow-f16") faults.push_back(fault.name);
@@ -93,7 +97,7 @@ TEST(Supports, NothingThatIsAskedLeavesThem) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>
       laws;  // derived calls that were declined, and verdicts
   for (const Demands& demands : drawn(number("ATTEST_SUPPORTS", 60))) {
-    const auto inner = builtin_subject(faults[n % faults.size()], std::nullopt);
+    const auto inner = builtin_subject(faults[n % faults.size()], {});
     const auto subject = test::demanding(*inner, demands, asked);
     CampaignOptions options_of_campaign;
     options_of_campaign.seed = ++n;
@@ -142,7 +146,7 @@ TEST(Supports, NothingThatIsAskedLeavesThem) {
 }
 
 TEST(Supports, AProblemThatIsGivenIsNotAskedEither) {
-  const auto inner = builtin_subject("fault:scale-twice", std::nullopt);
+  const auto inner = builtin_subject("fault:scale-twice", {});
   Demands demands = Demands::draw(1);
   demands.dtypes = {"f32"};
   demands.keep = false;
@@ -168,11 +172,11 @@ TEST(Supports, AProblemThatIsGivenIsNotAskedEither) {
 
 // Every fault behind a kernel of widths that are multiples of 8: what fails ends 1-minimal, soon.
 TEST(Supports, WidthsGoDownInMultiples) {
-  const auto peer = builtin_subject("builtin:explicit", std::nullopt);
+  const auto peer = builtin_subject("builtin:explicit", {});
   std::vector<std::int64_t> calls;
   for (const ListedSubject& fault : fault_subjects()) {
     if (fault.name == "fault:race" || fault.name == "fault:sum-overflow-f16") continue;
-    const auto inner = builtin_subject(fault.name, std::nullopt);
+    const auto inner = builtin_subject(fault.name, {});
     SubjectInfo info = inner->info();
     info.supports.d = {8, 256, 8};
     info.supports.dv_equals_d = true;
