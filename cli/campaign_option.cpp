@@ -2,6 +2,7 @@
 #include "cli/campaign_option.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include "engine/stream.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
+#include "subjects/builtin.hpp"
 
 namespace attest::cli {
 namespace {
@@ -55,14 +57,29 @@ engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed)
   return budget;
 }
 
-void read_domain(const Settings& settings, engine::CampaignOptions& options) {
-  if (const auto op = settings.text("op"); op && *op != "attention")
-    throw usage_error(fmt::format("{} {}: this version tests attention only", settings.origin("op"), *op));
+// What is said in words of the operation.
+void read_in_words_of(const ops::Op& op, const Settings& settings, engine::CampaignOptions& options) {
+  options.op = &op;
   if (const auto policy = settings.text("policy")) {
-    options.policy = policy_from_text(*policy);
+    options.policy = op.policy_from_text(*policy);
     options.policy_text = *policy;
   }
-  if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate);
+  if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate, op);
+}
+
+void read_domain(const Settings& settings, engine::CampaignOptions& options) {
+  if (const auto name = settings.text("op")) {
+    const ops::Op* op = ops::find_op(*name);
+    if (op == nullptr) {
+      std::vector<std::string_view> names;
+      for (const ops::Op* each : ops::all_ops()) names.push_back(each->name());
+      throw usage_error(fmt::format("{} {}: there is no such operation: this version tests {}", settings.origin("op"),
+                                    *name, fmt::join(names, " and ")));
+    }
+    read_in_words_of(*op, settings, options);
+  } else if (const ops::Op* op = ops::find_op(builtin_op(options.subject))) {
+    read_in_words_of(*op, settings, options);
+  }
   if (const auto known = settings.text("known")) {
     options.known = engine::known_buckets(*known);
     options.known_defects = engine::known_defects(*known);
@@ -88,7 +105,7 @@ std::string utc_stamp() {
 std::vector<Option> campaign_options() {
   return {
       {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
-      {"op", "OP", "attention (the only one in this version)"},
+      {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
       {"seed", "N", "0..2^64-1"},
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},
@@ -145,6 +162,10 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
     options.corpus = options.folder / "corpus";
 }
 
+void read_operation(const Settings& settings, const SubjectInfo& info, engine::CampaignOptions& options) {
+  if (options.op == nullptr) read_in_words_of(ops::first_op(info), settings, options);
+}
+
 void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
                  engine::CampaignOptions& options) {
   options.repeat = settings.integer("repeat", 1, 1'000'000).value_or(engine::usual_repeat(info, peer));
@@ -184,9 +205,18 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   return static_cast<int>(summary.exit());
 }
 
+namespace {
+
+// A line that names no operation is of the one under test.
+ops::Problem problem_of(const std::string& text, const ops::Op& op) {
+  return text.find("op=") == std::string::npos ? op.problem_from_text(text) : ops::problem_from_text(text);
+}
+
+}  // namespace
+
 int run_problem(const std::string& text, const engine::CampaignOptions& options, const SubjectFactory& subject,
                 const SubjectFactory& peer, const Outputs& outputs) {
-  const engine::Summary summary = engine::run_problem(problem_from_text(text), subject, peer, options);
+  const engine::Summary summary = engine::run_problem(problem_of(text, *options.op), subject, peer, options);
   if (!outputs.stdout_taken())
     std::cout << (summary.policy_declared ? ""
                   : options.subject_b     ? report::undeclared_policies

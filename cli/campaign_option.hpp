@@ -25,7 +25,9 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
 // What --repeat says, or the subjects that are open by now; `peer`: of two subjects the second.
 void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
                  engine::CampaignOptions& options);
-// The same of a single problem. Throws Error(usage) for an option of random problems.
+// The operation under test, if no option said it, and what is said in its words; the subject is open by now.
+void read_operation(const Settings& settings, const SubjectInfo& info, engine::CampaignOptions& options);
+// As read_campaign(), of a single problem. Throws Error(usage) for an option of random problems.
 void read_problem(const Settings& settings, engine::CampaignOptions& options);
 
 // What --json and --events ask for, opened before the work starts.

@@ -96,8 +96,8 @@ int export_entry(const Settings& settings, const std::string& path) {
                     "--corpus DIR` on the one that is outside its bound stores an entry of its own",
                     path));
   if (!entry.problem.is<Problem>())
-    throw usage_error(fmt::format("{} is of {}, and this version exports calls of attention alone: replay shows it", path,
-                                  entry.problem.op().name()));
+    throw usage_error(fmt::format("{} is of {}, and this version exports calls of attention alone: replay shows it",
+                                  path, entry.problem.op().name()));
   const Problem& problem = entry.problem.as<Problem>();
   const Inputs inputs = materialise(problem);
   const auto output = settings.text("output");

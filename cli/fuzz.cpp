@@ -67,6 +67,7 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   options.calibration = read_calibration(settings);
   const auto subject =
       open_subject(settings, subject_text, options.folder.empty() ? options.folder : options.folder / "logs");
+  read_operation(settings, subject->info(), options);
   const auto peer = open_peer();
   const Origin origin = origin_of(*subject);
   options.subject_file = origin.file;

@@ -55,7 +55,8 @@ ordered_json generators() {
 
 ordered_json ops() {
   return ordered_json::array(
-      {{{"name", "attention"}, {"doc", "scaled-dot-product attention over [B,H,L,D], as attest/plugin.h defines it"}}});
+      {{{"name", "attention"}, {"doc", "scaled-dot-product attention over [B,H,L,D], as attest/plugin.h defines it"}},
+       {{"name", "layer_norm"}, {"doc", "LayerNorm and RMSNorm over [rows,hidden], with residual, gamma and beta"}}});
 }
 
 constexpr std::pair<std::string_view, ordered_json (*)()> lists[] = {

@@ -21,9 +21,8 @@ namespace attest::cli {
 namespace {
 
 void print(const engine::Entry& entry, std::int64_t before) {
-  std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before,
-                           work_of(entry.problem), entry.shrink_calls,
-                           entry.minimal ? "1-minimal" : "the budget ended");
+  std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before, work_of(entry.problem),
+                           entry.shrink_calls, entry.minimal ? "1-minimal" : "the budget ended");
   std::cout << fmt::format("  problem  {}\n", report::printable(to_text(entry.problem)));
   if (entry.evidence)
     std::cout << fmt::format("  witness  {}\n", report::printable(report::evidence_line(*entry.evidence)));

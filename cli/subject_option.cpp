@@ -114,8 +114,7 @@ std::unique_ptr<SubjectFactory> open_named(const Named& named, const engine::Ent
 }  // namespace
 
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
-                                             const std::filesystem::path& log_folder,
-                                             const std::string& policy) {
+                                             const std::filesystem::path& log_folder, const std::string& policy) {
   ResolveOptions options = resolve_options(settings);
   options.log_folder = log_folder;
   if (!policy.empty()) options.policy = policy;
@@ -152,11 +151,17 @@ std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:ex
 
 nlohmann::ordered_json list_subjects() {
   nlohmann::ordered_json rows = rows_of(builtin_subjects());
+  for (const auto& row : rows_of(builtin_subjects("layer_norm"))) rows.push_back(row);
   for (const auto& row : rows_of(adapter_subjects())) rows.push_back(row);
   return rows;
 }
 
 // A fault's name is its id; the command line takes fault:ID.
-nlohmann::ordered_json list_faults() { return rows_of(fault_subjects(), std::string_view("fault:").size()); }
+nlohmann::ordered_json list_faults() {
+  constexpr std::size_t prefix = std::string_view("fault:").size();
+  nlohmann::ordered_json rows = rows_of(fault_subjects(), prefix);
+  for (const auto& row : rows_of(fault_subjects("layer_norm"), prefix)) rows.push_back(row);
+  return rows;
+}
 
 }  // namespace attest::cli

@@ -5,11 +5,12 @@
 
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
+#include "core/layer_norm/call.hpp"
 
 namespace attest {
 
 std::span<const CallShape* const> call_shapes() noexcept {
-  static const CallShape* const shapes[] = {&call_shape<attest_attention>()};
+  static const CallShape* const shapes[] = {&call_shape<attest_attention>(), &call_shape<attest_layer_norm>()};
   return shapes;
 }
 

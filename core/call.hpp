@@ -28,8 +28,9 @@ struct TensorSlot {
   std::string_view name;
   Role role;
   std::size_t at;                                  // of its attest_tensor in the operation's struct of attest/plugin.h
-  std::span<Index (*const)(const Problem&)> axes;  // its extents
-  bool (*used)(const Problem&) = nullptr;          // whether a call of this problem has it; nullptr: every one does
+  // Of attention: its extents, and whether a call of a problem has it; nullptr: every one does.
+  std::span<Index (*const)(const Problem&)> axes;
+  bool (*used)(const Problem&) = nullptr;
   [[nodiscard]] constexpr bool written() const noexcept { return role != Role::input; }
 };
 
@@ -52,7 +53,7 @@ struct CallShape {
   std::string_view op;                  // its name
   std::uint32_t number;                 // and its number, in packed calls
   std::size_t bytes;                    // of the struct, which begins with struct_size, reserved and flags
-  std::size_t form;                     // of `const char* form` in it
+  std::size_t form;                     // of `const char* form` in it; 0 where the operation has no forms
   std::span<const TensorSlot> tensors;  // inputs first
   std::span<const ScalarSlot> scalars;
   std::size_t packed_bytes, packed_form;  // of the numbers of a packed call, and of the length of its form among them
@@ -111,8 +112,13 @@ class Call {
   [[nodiscard]] std::int64_t integer(const ScalarSlot& slot) const noexcept;
   void set_integer(const ScalarSlot& slot, std::int64_t value) noexcept;
 
-  [[nodiscard]] const char* form() const noexcept { return part<const char*>(shape_->form); }
-  void set_form(const char* form) noexcept { part<const char*>(shape_->form) = form; }
+  [[nodiscard]] const char* form() const noexcept {
+    return shape_->form != 0 ? part<const char*>(shape_->form) : nullptr;
+  }
+  // Says nothing of an operation without forms.
+  void set_form(const char* form) noexcept {
+    if (shape_->form != 0) part<const char*>(shape_->form) = form;
+  }
 
  private:
   static constexpr std::size_t most_bytes = 1024;

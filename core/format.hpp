@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace attest {
@@ -16,6 +18,8 @@ inline constexpr int format_count = 5;
 inline constexpr std::array<std::string_view, format_count> format_names{"f16", "bf16", "tf32", "f32", "f64"};
 
 std::string_view name(Format format) noexcept;
+// "f16, bf16".
+std::string names_of(std::span<const Format> formats);
 std::optional<Format> format_from_name(std::string_view text) noexcept;
 
 // Significand bits including the implicit one, and the exponent of the smallest normal number.

@@ -19,9 +19,8 @@ Supports Supports::everything() {
 Contract SubjectInfo::contract(Format dtype, std::span<const FormChoice> forms) const {
   const auto found = std::find(dtypes.begin(), dtypes.end(), dtype);
   if (found == dtypes.end()) {
-    std::string offered;
-    for (const Format format : dtypes) offered += (offered.empty() ? "" : ", ") + std::string(attest::name(format));
-    throw usage_error(name + " does not offer dtype " + std::string(attest::name(dtype)) + ": it has " + offered);
+    throw usage_error(name + " does not offer dtype " + std::string(attest::name(dtype)) + ": it has " +
+                      names_of(dtypes));
   }
   const auto index = static_cast<std::size_t>(found - dtypes.begin());
   const FormContract* best = nullptr;

@@ -18,14 +18,6 @@ namespace {
 
 using Clause = std::optional<std::string>;
 
-std::string text(const DimRange& range) {
-  if (range.min == range.max) return fmt::format("= {} alone", range.min);
-  std::string text = fmt::format("from {}", range.min);
-  if (range.max < DimRange{}.max) text += fmt::format(" to {}", range.max);
-  if (range.multiple > 1) text += fmt::format(" in multiples of {}", range.multiple);
-  return text;
-}
-
 Clause declined_type(const attest_attention& call, const Supports& s, std::span<const Format> dtypes) {
   const std::optional<DType> type = dtype_of(call.q.dtype);
   const auto floating = [](DType t) { return t != DType::i32 && t != DType::boolean; };
@@ -49,7 +41,7 @@ Clause declined_size(const attest_attention& call, const Supports& s) {
       {"b", {q[0], &s.b}},   {"hq", {q[1], &s.hq}}, {"hkv", {k[1], &s.hkv}}, {"lq", {q[2], &s.lq}},
       {"lk", {k[2], &s.lk}}, {"d", {q[3], &s.d}},   {"dv", {v[3], &s.dv}}};
   for (const auto& [axis, size] : sizes)
-    if (!size.second->offers(size.first)) return fmt::format("the subject takes {} {}", axis, text(*size.second));
+    if (!size.second->offers(size.first)) return fmt::format("the subject takes {} {}", axis, text_of(*size.second));
   if (s.dv_equals_d && v[3] != q[3]) return "the subject takes dv = d alone";
   if (!s.gqa && q[1] != k[1]) return "the subject takes as many key/value heads as query heads alone";
   return std::nullopt;
@@ -153,6 +145,14 @@ struct Outline {
 };
 
 }  // namespace
+
+std::string text_of(const DimRange& range) {
+  if (range.min == range.max) return fmt::format("= {} alone", range.min);
+  std::string text = fmt::format("from {}", range.min);
+  if (range.max < DimRange{}.max) text += fmt::format(" to {}", range.max);
+  if (range.multiple > 1) text += fmt::format(" in multiples of {}", range.multiple);
+  return text;
+}
 
 Index row_step(Index alignment, Format dtype) {
   const auto bytes = static_cast<Index>(size_of(dtype_of(dtype)));

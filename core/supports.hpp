@@ -25,6 +25,9 @@ inline std::optional<std::string> declined(const Call& call, const Supports& sup
 // The same of the call that materialise() makes of a valid problem, without its tensors.
 std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);
 
+// "from 1 to 8 in multiples of 2", for what a subject takes.
+std::string text_of(const DimRange& range);
+
 // The elements of `dtype` of which rows must hold a multiple, so that each begins at a multiple of `alignment` bytes.
 Index row_step(Index alignment, Format dtype);
 

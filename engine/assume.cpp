@@ -228,8 +228,9 @@ class Parser {
       node.kind = Node::Kind::field;
       return;
     }
-    const bool known = std::ranges::any_of(
-        op_.fields(), [&](const Field& field) { return std::ranges::find(field.labels, token_) != field.labels.end(); });
+    const bool known = std::ranges::any_of(op_.fields(), [&](const Field& field) {
+      return std::ranges::find(field.labels, token_) != field.labels.end();
+    });
     if (!known) fail("a field or a label of one (`attest list generators` names them)");
     node.kind = Node::Kind::label;
   }

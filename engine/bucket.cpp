@@ -23,8 +23,7 @@ std::string formats_of(const Policy& policy, const Problem& problem) {
 std::vector<std::string> words(const Problem& p, std::initializer_list<FieldGroup> groups) {
   std::vector<const Field*> rows;
   for (const Field& field : p.op().fields())
-    if (field.word && field.used(p) && std::ranges::count(groups, field.group) != 0)
-      rows.push_back(&field);
+    if (field.word && field.used(p) && std::ranges::count(groups, field.group) != 0) rows.push_back(&field);
   std::ranges::sort(rows, {}, &Field::word_place);
   std::vector<std::string> parts;
   for (const Field* field : rows)
@@ -34,7 +33,8 @@ std::vector<std::string> words(const Problem& p, std::initializer_list<FieldGrou
 
 std::vector<std::string> predicates(const Problem& p) {
   std::vector<std::string> parts;
-  if (std::ranges::any_of(p.op().fields(), [&](const Field& field) { return !field.origin.empty() && field.get(p) == 0; }))
+  if (std::ranges::any_of(p.op().fields(),
+                          [&](const Field& field) { return !field.origin.empty() && field.get(p) == 0; }))
     parts.emplace_back("empty");
   std::ranges::move(words(p, {FieldGroup::shape, FieldGroup::scaling, FieldGroup::outputs, FieldGroup::layouts}),
                     std::back_inserter(parts));

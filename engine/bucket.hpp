@@ -5,8 +5,8 @@
 
 #include "core/policy.hpp"
 #include "core/problem.hpp"
-#include "engine/ops.hpp"
 #include "engine/key.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 

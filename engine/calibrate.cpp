@@ -240,4 +240,4 @@ oracle::Calibration calibrate(const CalibrateOptions& options) {
   return calibration;
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -29,4 +29,4 @@ struct CalibrateOptions {
 // leaves the proven interval: then the oracle or the emulator is wrong, and no threshold is worth anything.
 oracle::Calibration calibrate(const CalibrateOptions& options);
 
-}  // namespace engine
+}  // namespace attest::engine

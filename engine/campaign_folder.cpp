@@ -110,8 +110,7 @@ CampaignOptions campaign_in(const fs::path& folder) {
     options.laws.further.reset();
     if (object.at("laws").is_number_unsigned()) options.laws.further = object.at("laws").get<std::size_t>();
     options.laws.property_glob = object.at("property").get<std::string>();
-    if (const auto text = object.at("assume").get<std::string>(); !text.empty())
-      options.assume.emplace(text, op);
+    if (const auto text = object.at("assume").get<std::string>(); !text.empty()) options.assume.emplace(text, op);
     options.avoid = object.at("avoid").get<bool>();
     const auto shard = object.at("shard").get<std::string>();
     const std::size_t slash = shard.find('/');

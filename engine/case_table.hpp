@@ -7,8 +7,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/subject.hpp"
-#include "engine/ops.hpp"
 #include "engine/check.hpp"
+#include "engine/ops.hpp"
 #include "engine/predicate.hpp"
 #include "engine/traits.hpp"
 

@@ -8,9 +8,9 @@
 
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
-#include "engine/ops.hpp"
 #include "engine/drift.hpp"
 #include "engine/key.hpp"
+#include "engine/ops.hpp"
 #include "oracle/calibration.hpp"
 
 namespace attest::engine {

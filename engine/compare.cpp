@@ -76,12 +76,6 @@ SubjectInfo narrowed(SubjectInfo info, const attest::Supports& supports, const s
   return info;
 }
 
-std::string listed(const std::vector<Format>& dtypes) {
-  std::string text;
-  for (const Format dtype : dtypes) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
-  return text;
-}
-
 void require_some(const SubjectInfo& a, const SubjectInfo& b, const attest::Supports& s) {
   const auto nothing = [&](std::string_view what) {
     return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
@@ -102,7 +96,8 @@ attest::Supports common(const attest::Supports& a, const attest::Supports& b) {
     if (field.offered) s.*field.offered = a.*field.offered && b.*field.offered;
     if (field.extent) s.*field.extent = common(a.*field.extent, b.*field.extent);
   }
-  for (bool attest::Supports::*flag : {&attest::Supports::top_left, &attest::Supports::bottom_right, &attest::Supports::gqa, &attest::Supports::far})
+  for (bool attest::Supports::*flag :
+       {&attest::Supports::top_left, &attest::Supports::bottom_right, &attest::Supports::gqa, &attest::Supports::far})
     s.*flag = a.*flag && b.*flag;
   for (std::size_t type = 0; type < bias_type_count; ++type)
     s.bias_types[type] = a.bias_types[type] && b.bias_types[type];
@@ -126,7 +121,7 @@ Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFact
     if (std::ranges::count(of_b.dtypes, dtype) > 0) dtypes.push_back(dtype);
   if (dtypes.empty())
     throw usage_error(fmt::format("{} and {} have no dtype in common: the one offers {}, the other {}", of_a.name,
-                                  of_b.name, listed(of_a.dtypes), listed(of_b.dtypes)));
+                                  of_b.name, names_of(of_a.dtypes), names_of(of_b.dtypes)));
   const attest::Supports supports = common(of_a.supports, of_b.supports);
   require_some(of_a, of_b, supports);
   if (policy) {
@@ -143,4 +138,4 @@ Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFact
           std::make_unique<NarrowedFactory>(std::move(b), std::move(info_b))};
 }
 
-}  // namespace engine
+}  // namespace attest::engine

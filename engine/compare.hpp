@@ -20,4 +20,4 @@ struct Compared {
 Compared compared(std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFactory> b,
                   const std::optional<Policy>& policy);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -131,8 +131,8 @@ std::vector<SavedFiles> saved_calls_in(const fs::path& folder) {
   return calls;
 }
 
-Verdict compare_saved(SavedCall call, const attest::Contract& saved, Subject& subject, const attest::Contract& its, bool saved_first,
-                      bool bits) {
+Verdict compare_saved(SavedCall call, const attest::Contract& saved, Subject& subject, const attest::Contract& its,
+                      bool saved_first, bool bits) {
   if (!subject.info().supports.lse) call.lse = {};
   Comparison comparison(std::move(call), saved, its, saved_first, bits);
   Verdict seen = comparison.once(subject);
@@ -141,4 +141,4 @@ Verdict compare_saved(SavedCall call, const attest::Contract& saved, Subject& su
   return is_finding(again.kind) ? std::move(again) : flaky_verdict(seen, "a fresh instance does not show it");
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -12,9 +12,9 @@
 #include "core/contract.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
-#include "engine/ops.hpp"
 #include "engine/key.hpp"
 #include "engine/learn.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 

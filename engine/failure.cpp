@@ -177,8 +177,9 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
   // What never shows again has no minimal case to read predicates from.
-  entry.bucket = entry.seen == VerdictKind::flaky ? to_text(key) + ":" + entry.subject
-                                                  : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);
+  entry.bucket = entry.seen == VerdictKind::flaky
+                     ? to_text(key) + ":" + entry.subject
+                     : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);
   return entry;
 }
 

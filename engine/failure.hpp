@@ -3,9 +3,9 @@
 #include <string>
 
 #include "core/policy.hpp"
-#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
+#include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
 
 namespace attest::engine {

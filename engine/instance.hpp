@@ -10,8 +10,8 @@
 
 #include "core/problem.hpp"
 #include "core/subject.hpp"
-#include "engine/ops.hpp"
 #include "engine/check.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 

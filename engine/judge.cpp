@@ -96,4 +96,4 @@ Judgement judge(const SavedCall& call, const attest::Contract& contract, Index s
   return judgement;
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -41,4 +41,4 @@ inline constexpr Index most_survey_work = Index{1} << 29;
 Judgement judge(const SavedCall& call, const attest::Contract& contract, Index survey_work = most_survey_work,
                 const oracle::Calibration* calibration = nullptr);
 
-}  // namespace engine
+}  // namespace attest::engine

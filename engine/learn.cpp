@@ -214,7 +214,8 @@ class Learner {
 
   // The same on all rows with the fewest digits.
   [[nodiscard]] Atom rounded(Atom atom) const {
-    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Compare::ge && atom.op != Compare::le)) return atom;
+    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Compare::ge && atom.op != Compare::le))
+      return atom;
     const double value = atom.value, far = std::numeric_limits<double>::infinity();
     if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;
     double least = -far, most = far;  // values of rows on either side, or at it

@@ -197,7 +197,7 @@ Tensor lse_tensor(const NamedArray& array, const attest::Problem& problem) {
 }
 
 attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const Operand& out,
-                   const SavedCallOptions& o) {
+                           const SavedCallOptions& o) {
   const bool fit = q.shape[0] == k.shape[0] && q.shape[3] == k.shape[3] && k.shape[0] == v.shape[0] &&
                    k.shape[1] == v.shape[1] && k.shape[2] == v.shape[2];
   const Shape wanted{q.shape[0], q.shape[1], q.shape[2], v.shape[3]};
@@ -282,4 +282,4 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   return call;
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -43,4 +43,4 @@ struct SavedCall {
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const SavedCallOptions& options);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -138,4 +138,4 @@ std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, co
   return read_polygraphy(text, name, run);
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -24,4 +24,4 @@ std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, co
 // iteration is an object from name to array, an array the base64 text of an .npy. Throws as above, naming `name`.
 std::vector<NamedArray> read_polygraphy(std::string_view text, const std::string& name, const SavedRun& run = {});
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "core/subject.hpp"
-#include "engine/ops.hpp"
 #include "engine/assume.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 

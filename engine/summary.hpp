@@ -10,11 +10,11 @@
 #include "core/error.hpp"
 #include "core/problem.hpp"
 #include "core/verdict.hpp"
-#include "engine/ops.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/drift.hpp"
 #include "engine/learn.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 

@@ -99,4 +99,4 @@ double rounded_up(double value, int digits) {
   return nearest(rounded + std::pow(10, std::floor(std::log10(rounded)) - digits + 1));
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -51,4 +51,4 @@ double quantile(std::vector<double>& values, double q);
 // The next number with `digits` significant decimal digits that is not smaller.
 double rounded_up(double value, int digits);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -65,9 +65,10 @@ void know_forms(std::span<const FormOffer> offers) {
       if (std::ranges::find(values, value) == values.end() && values.size() < most_values)
         values.push_back(known.words.emplace_back(value));
     if (at == known.all.size())
-      known.all.push_back({"form." + offer.name, Kind::label, {}, 0, [name = offer.name, &values](const Looked& looked) {
-                             return form_in_effect(looked, name, values);
-                           }});
+      known.all.push_back(
+          {"form." + offer.name, Kind::label, {}, 0, [name = offer.name, &values](const Looked& looked) {
+             return form_in_effect(looked, name, values);
+           }});
     known.all[at].labels = values;
     known.all[at].plain = static_cast<double>(std::ranges::find(values, offer.values.front()) - values.begin());
   }

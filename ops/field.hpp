@@ -17,11 +17,11 @@ struct Field : FieldFacts {
   std::function<void(Problem&, Index)> set;
   std::function<std::optional<double>(const Problem&)> get_real;
   std::function<void(Problem&, std::optional<double>)> set_real;
-  std::function<double(const Problem&)> number;      // in effect: labels by index, flags 0 or 1
-  std::function<bool(const Problem&)> used;          // whether it means anything there
-  std::function<bool(const Problem&, Index)> idle;   // as FieldRow::idle
-  std::function<unsigned(const Problem&)> options;   // empty where it is no option
-  std::function<std::string(const Problem&)> word;   // empty where buckets say nothing of it
+  std::function<double(const Problem&)> number;     // in effect: labels by index, flags 0 or 1
+  std::function<bool(const Problem&)> used;         // whether it means anything there
+  std::function<bool(const Problem&, Index)> idle;  // as FieldRow::idle
+  std::function<unsigned(const Problem&)> options;  // empty where it is no option
+  std::function<std::string(const Problem&)> word;  // empty where buckets say nothing of it
   std::function<bool(const Problem&)> is_default;
   std::function<void(const Problem& from, Problem& to)> copy;
 };

@@ -6,12 +6,13 @@
 
 #include "core/error.hpp"
 #include "ops/attention.hpp"
+#include "ops/layer_norm.hpp"
 
 namespace attest::ops {
 
 // In the order of the alternatives of Problem.
 std::span<const Op* const> all_ops() noexcept {
-  static const std::array<const Op*, 1> ops{&attention_op()};
+  static const std::array<const Op*, 2> ops{&attention_op(), &layer_norm_op()};
   return ops;
 }
 
@@ -24,8 +25,8 @@ const Op* find_op(std::string_view name) noexcept {
 const Op& first_op(const SubjectInfo& info) {
   for (const Op* op : all_ops())
     if (op->offered(info)) return *op;
-  throw usage_error(fmt::format("{} offers {} alone, which this version does not test", info.name,
-                                fmt::join(info.ops, ", ")));
+  throw usage_error(
+      fmt::format("{} offers {} alone, which this version does not test", info.name, fmt::join(info.ops, ", ")));
 }
 
 std::span<const Law> all_laws() {

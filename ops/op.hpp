@@ -15,11 +15,11 @@
 #include "core/call.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
-#include "oracle/calibration.hpp"
 #include "ops/field.hpp"
 #include "ops/problem.hpp"
 #include "ops/shrink.hpp"
 #include "ops/supports.hpp"
+#include "oracle/calibration.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -233,6 +233,8 @@ class Op {
   [[nodiscard]] virtual Problem sampled(Problem problem) const = 0;
 
   // ---- telling
+  // What a campaign says before it begins of how this subject is judged: lines, or nothing.
+  [[nodiscard]] virtual std::string preface(const SubjectInfo&) const { return {}; }
   // Formats besides the policy, "+bias-f32"; the shape in a few letters.
   [[nodiscard]] virtual std::string further_formats(const Problem&) const { return {}; }
   [[nodiscard]] virtual std::string shape_class(const Problem& problem) const = 0;

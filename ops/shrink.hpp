@@ -46,7 +46,7 @@ struct DimensionOf {
   Index simplest;
   Index (*get)(const P&);
   void (*set)(P&, Index);
-  Rungs (*rungs)(const P&, const S&) = nullptr;              // nullptr: all from `simplest` up
+  Rungs (*rungs)(const P&, const S&) = nullptr;               // nullptr: all from `simplest` up
   P (*narrow)(P, Index n, const Witness& witness) = nullptr;  // nullptr: as set()
   bool other_way = false;  // of what others count already: cut at its front, or two by the same amount
 };
@@ -57,7 +57,8 @@ struct Dimension {
   std::function<Index(const Problem&)> get;
   std::function<void(Problem&, Index)> set;
   std::function<Rungs(const Problem&, const Supports&)> rungs;
-  std::function<Problem(Problem, Index n, const Witness& witness)> narrowed;  // keeps the part of it that holds the witness
+  std::function<Problem(Problem, Index n, const Witness& witness)>
+      narrowed;  // keeps the part of it that holds the witness
   bool other_way = false;
 };
 

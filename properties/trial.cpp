@@ -1,118 +1,14 @@
 #include "properties/trial.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "core/supports.hpp"
-#include "properties/nonfinite.hpp"
+#include "properties/guarded.hpp"
 
 namespace attest::properties {
 namespace {
-
-// Adds the time until its end to `total`.
-class Stopwatch {
- public:
-  explicit Stopwatch(std::int64_t& total) noexcept : total_(total) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  std::int64_t& total_;
-  Clock::time_point start_ = Clock::now();
-};
-
-Evidence memory_evidence(std::string tensor, std::string note) {
-  Evidence evidence;
-  evidence.tensor = std::move(tensor);
-  evidence.ratio = std::numeric_limits<double>::infinity();
-  evidence.wrong = Wrong::memory;
-  evidence.note = std::move(note);
-  return evidence;
-}
-
-// Guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
-std::optional<Evidence> output_violation(const Tensor& tensor, const char* name) {
-  if (!tensor.present()) return std::nullopt;
-  switch (tensor.damage()) {
-    case Tensor::Damage::none:
-      break;
-    case Tensor::Damage::before:
-      return memory_evidence(name, std::string("bytes before ") + name + " were written");
-    case Tensor::Damage::after:
-      return memory_evidence(name, std::string("bytes after ") + name + " were written");
-    case Tensor::Damage::gap:
-      return memory_evidence(name, std::string("bytes between the rows or elements of ") + name + " were written");
-  }
-  std::optional<Evidence> unwritten;
-  for_each_nonfinite(tensor, [&](std::array<Index, 4> index) {
-    if (!tensor.is_poison(index[0], index[1], index[2], index[3])) return true;
-    unwritten = memory_evidence(name, std::string("this element of ") + name + " was never written");
-    unwritten->index = index;
-    unwritten->got = std::numeric_limits<double>::quiet_NaN();
-    return false;
-  });
-  return unwritten;
-}
-
-std::size_t bytes_in(const Tensor& tensor) {
-  const MemoryParts parts = tensor.parts();
-  return parts.count * parts.size;
-}
-
-// The bytes of the inputs of one trip, to compare afterwards. One buffer a thread, since a campaign makes many short
-// trips.
-class Snapshot {
- public:
-  explicit Snapshot(std::span<const Request> calls) {
-    std::size_t bytes = 0;
-    for (const Request& call : calls)
-      for (const auto member : Inputs::members) bytes += bytes_in(call.inputs->*member);
-    if (bytes > capacity) buffer = std::make_unique_for_overwrite<std::byte[]>(capacity = bytes);
-    std::byte* to = buffer.get();
-    for (const Request& call : calls)
-      for (const auto member : Inputs::members) {
-        const MemoryParts now = (call.inputs->*member).parts();
-        for (std::size_t n = 0; n < now.count; ++n, to += now.size) std::memcpy(to, now.part(n).data(), now.size);
-      }
-    next_ = buffer.get();
-  }
-  ~Snapshot() {
-    if (capacity > most_kept) buffer.reset(), capacity = 0;
-  }
-  Snapshot(const Snapshot&) = delete;
-  Snapshot& operator=(const Snapshot&) = delete;
-
-  // The first input of the next call that differs from the bytes it had; each is put back, so that later calls see what
-  // they should.
-  std::optional<Evidence> restore(const Inputs& inputs) {
-    std::optional<Evidence> first;
-    for (const auto& [name, tensor] : inputs.named()) {
-      const MemoryParts now = tensor.parts();
-      for (std::size_t n = 0; n < now.count; ++n, next_ += now.size) {
-        std::byte* part = now.part(n).data();
-        if (std::memcmp(part, next_, now.size) == 0) continue;
-        if (!first) first = memory_evidence(std::string(name), "the input " + std::string(name) + " was modified");
-        std::memcpy(part, next_, now.size);
-      }
-    }
-    return first;
-  }
-
- private:
-  static constexpr std::size_t most_kept = std::size_t{1} << 26;
-  static thread_local std::unique_ptr<std::byte[]> buffer;
-  static thread_local std::size_t capacity;
-  const std::byte* next_;
-};
-thread_local std::unique_ptr<std::byte[]> Snapshot::buffer;
-thread_local std::size_t Snapshot::capacity = 0;
 
 bool failed(const Result& result) {
   return result.call.status != CallStatus::done && result.call.status != CallStatus::unsupported;
@@ -174,11 +70,14 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls
     raw.emplace_back(calls[n].inputs->call(results[n].out, results[n].lse));
     if (&subject != &subject_ && !offers(subject.info().supports, calls[n].problem->forms)) raw[n].set_form(nullptr);
   }
-  Snapshot before(calls);
+  std::vector<std::vector<Inputs::Named>> inputs;
+  inputs.reserve(calls.size());
+  for (const Request& call : calls) inputs.push_back(call.inputs->named());
+  Snapshot before(inputs);
   const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);
   if (&subject == &subject_) subject_calls_ += asked;
   for (std::size_t n = 0; n < calls.size(); ++n) {
-    const std::optional<Evidence> modified = before.restore(*calls[n].inputs);
+    const std::optional<Evidence> modified = before.restore(inputs[n]);
     if (results[n].call.status != CallStatus::done) continue;
     results[n].violation = output_violation(results[n].out, "out");
     if (!results[n].violation) results[n].violation = output_violation(results[n].lse, "lse");

@@ -208,7 +208,8 @@ std::string python_script(const Exported& exported) {
   const std::string made = earlier_calls(exported) + "\n" + data;
   if (made.find("nan") != std::string::npos || made.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  code += made + reference(entry.problem.as<Problem>(), entry.contract.as<Contract>(), exported.inputs) + "\n" + print_expected(entry);
+  code += made + reference(entry.problem.as<Problem>(), entry.contract.as<Contract>(), exported.inputs) + "\n" +
+          print_expected(entry);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
   return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry)) + print_lse(entry);
 }

@@ -12,16 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A line on sums that are judged as those of tensor cores, of each dtype; nothing for a subject without.
-std::string tensor_cores(const SubjectInfo& info) {
-  std::string dtypes;
-  for (const Format dtype : info.dtypes) {
-    const auto mma = info.contract(dtype).arithmetic.mma;
-    if (mma) dtypes += fmt::format("{}{} {}", dtypes.empty() ? "" : ", ", name(dtype), to_text(*mma));
-  }
-  return dtypes.empty() ? "" : fmt::format("sums are judged as those of tensor cores (contract: mma): {}\n", dtypes);
-}
-
 class Terminal : public engine::Observer {
  public:
   explicit Terminal(TerminalOptions options) : options_(options) {}
@@ -38,9 +28,10 @@ class Terminal : public engine::Observer {
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     say(line + "\n");
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
-    if (!info.policy_declared && !campaign.policy)
+    const ops::Op& op = engine::op_of(campaign, info);
+    if (!op.policy_declared(info) && !campaign.policy)
       say(std::string(campaign.subject_b ? undeclared_policies : undeclared_policy));
-    say(tensor_cores(info));
+    say(op.preface(info));
   }
 
   void on_progress(const engine::Progress& progress) override {

@@ -1,25 +1,78 @@
 #include "subjects/builtin.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
+#include "core/layer_norm/call.hpp"
 #include "core/tensor.hpp"
 #include "kernels/forget.hpp"
+#include "kernels/layer_norm/registry.hpp"
 #include "kernels/registry.hpp"
 
 namespace attest {
 namespace {
 
-using kernels::KernelEntry;
-
 constexpr std::string_view builtin_prefix = "builtin:", fault_prefix = "fault:";
 
+// ---- the operations that kernels live here of ----------------------------------------------------------------------------
+
+struct OfAttention {
+  using Entry = kernels::KernelEntry;
+  using Policy = attest::Policy;
+  using Abi = attest_attention;
+  static constexpr std::string_view op = "attention", prefix = "";
+  static std::span<const Entry> correct() { return kernels::builtin_kernels(); }
+  static std::span<const Entry> faults() { return kernels::fault_kernels(); }
+  static Policy read(const std::string& text) { return policy_from_text(text); }
+  static Policy stored_as(Format format) { return policy_for(format); }
+  static Format storage(const Policy& policy) { return policy[Stage::storage]; }
+  static const attest_tensor& first(const Abi& call) { return call.q; }
+
+  static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
+    info.dtypes.clear();
+    for (const Policy& each : policies) info.dtypes.push_back(storage(each));
+    info.semantics = kernel.contract(policies.front());
+    info.supports = Supports::everything();
+    if (kernel.forms != nullptr) info.supports.forms = kernel.forms();
+    info.policies = std::move(policies);
+  }
+};
+
+struct OfLayerNorm {
+  using Entry = kernels::layer_norm::KernelEntry;
+  using Policy = layer_norm::Policy;
+  using Abi = attest_layer_norm;
+  static constexpr std::string_view op = "layer_norm", prefix = "ln-";  // which its faults have in their names
+  static std::span<const Entry> correct() { return kernels::layer_norm::builtin_kernels(); }
+  static std::span<const Entry> faults() { return kernels::layer_norm::fault_kernels(); }
+  static Policy read(const std::string& text) { return layer_norm::policy_from_text(text); }
+  static Policy stored_as(Format format) { return layer_norm::policy_for(format); }
+  static Format storage(const Policy& policy) { return policy[layer_norm::Stage::storage]; }
+  static const attest_tensor& first(const Abi& call) { return call.x; }
+
+  static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
+    info.ops = {std::string(op)};
+    layer_norm::Offer offer;
+    for (const Policy& each : policies) offer.dtypes.push_back(storage(each));
+    offer.semantics = kernel.contract(policies.front());
+    offer.supports = layer_norm::Supports::everything();
+    offer.policies = std::move(policies);
+    info.dtypes = offer.dtypes;
+    info.layer_norm = std::move(offer);
+  }
+};
+
+// ---- subjects ----------------------------------------------------------------------------------------------------------
+
+template <class Op>
 class BuiltinSubject : public Subject {
  public:
-  BuiltinSubject(const SubjectInfo& info, const KernelEntry& kernel, const std::optional<Policy>& policy)
+  using Policy = typename Op::Policy;
+  BuiltinSubject(const SubjectInfo& info, const typename Op::Entry& kernel, const std::optional<Policy>& policy)
       : info_(info), kernel_(kernel), policy_(policy) {}
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
@@ -27,17 +80,18 @@ class BuiltinSubject : public Subject {
   std::vector<CallResult> run(std::span<const Call> calls) override {
     if (std::exchange(fresh_, false)) kernels::forget_calls();
     std::vector<CallResult> results;
-    for (const Call& call : calls) results.push_back(answer(call.as<attest_attention>()));
+    for (const Call& call : calls) results.push_back(answer(call.as<typename Op::Abi>()));
     return results;
   }
   bool renew() override { return fresh_ = true; }
 
  private:
-  CallResult answer(const attest_attention& call) const {
+  CallResult answer(const typename Op::Abi& call) const {
     CallResult result;
     const auto start = std::chrono::steady_clock::now();
     try {
-      kernel_.run(call, kernel_.contract(policy_ ? *policy_ : policy_for(format_of(dtype_of(call.q.dtype).value()))));
+      const Format dtype = format_of(dtype_of(Op::first(call).dtype).value());
+      kernel_.run(call, kernel_.contract(policy_ ? *policy_ : Op::stored_as(dtype)));
     } catch (const std::exception& error) {
       result.status = CallStatus::error;
       result.message = error.what();
@@ -48,65 +102,91 @@ class BuiltinSubject : public Subject {
   }
 
   SubjectInfo info_;
-  const KernelEntry& kernel_;
+  const typename Op::Entry& kernel_;
   std::optional<Policy> policy_;
   bool fresh_ = true;
 };
 
+template <class Op>
 class BuiltinFactory : public SubjectFactory {
  public:
-  BuiltinFactory(std::string_view name, const KernelEntry& kernel, const std::optional<Policy>& policy)
+  using Policy = typename Op::Policy;
+  BuiltinFactory(std::string_view name, const typename Op::Entry& kernel, const std::optional<Policy>& policy)
       : kernel_(kernel), policy_(policy) {
     info_.name = name;
     info_.version = ATTEST_VERSION;
     info_.doc = kernel.doc;
     info_.concurrent = true;
+    std::vector<Policy> policies;
     if (policy)
-      info_.policies = {*policy};
+      policies = {*policy};
     else
-      info_.policies = {policy_for(Format::f32), policy_for(Format::f16), policy_for(Format::bf16)};
-    info_.dtypes.clear();
-    for (const Policy& each : info_.policies) info_.dtypes.push_back(each[Stage::storage]);
-    info_.semantics = kernel.contract(info_.policies.front());
-    info_.supports = Supports::everything();
-    if (kernel.forms != nullptr) info_.supports.forms = kernel.forms();
+      policies = {Op::stored_as(Format::f32), Op::stored_as(Format::f16), Op::stored_as(Format::bf16)};
+    Op::describe(kernel, std::move(policies), info_);
   }
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override {
-    return std::make_unique<BuiltinSubject>(info_, kernel_, policy_);
+    return std::make_unique<BuiltinSubject<Op>>(info_, kernel_, policy_);
   }
 
  private:
-  const KernelEntry& kernel_;
+  const typename Op::Entry& kernel_;
   std::optional<Policy> policy_;
   SubjectInfo info_;
 };
 
-std::vector<ListedSubject> listed(std::string_view prefix, std::span<const KernelEntry> kernels) {
+// ---- names -------------------------------------------------------------------------------------------------------------
+
+template <class Op>
+std::vector<ListedSubject> listed(std::string_view prefix, std::span<const typename Op::Entry> kernels) {
+  const auto named = [](std::string_view sort, std::string_view name) {
+    return std::string(sort) + std::string(name.starts_with(Op::prefix) ? "" : Op::prefix) + std::string(name);
+  };
   std::vector<ListedSubject> subjects;
-  for (const KernelEntry& kernel : kernels)
-    subjects.push_back({std::string(prefix) + std::string(kernel.name), std::string(kernel.doc),
-                        kernel.parent.empty() ? "" : std::string(builtin_prefix) + std::string(kernel.parent),
-                        std::string(kernel.report)});
+  for (const auto& kernel : kernels)
+    subjects.push_back({named(prefix, kernel.name), std::string(kernel.doc),
+                        kernel.parent.empty() ? "" : named(builtin_prefix, kernel.parent), std::string(kernel.report)});
   return subjects;
+}
+
+template <class Op>
+const typename Op::Entry* kernel_named(std::string_view name) {
+  const bool correct = name.starts_with(builtin_prefix);
+  if (!correct && !name.starts_with(fault_prefix)) return nullptr;
+  name.remove_prefix(correct ? builtin_prefix.size() : fault_prefix.size());
+  if (!name.starts_with(Op::prefix)) return nullptr;
+  return correct ? find_kernel(Op::correct(), name.substr(Op::prefix.size())) : find_kernel(Op::faults(), name);
+}
+
+template <class Op>
+std::unique_ptr<SubjectFactory> made(std::string_view name, const std::string& policy_text) {
+  const typename Op::Entry* kernel = kernel_named<Op>(name);
+  if (kernel == nullptr) return nullptr;
+  std::optional<typename Op::Policy> policy;
+  if (!policy_text.empty()) policy = Op::read(policy_text);
+  return std::make_unique<BuiltinFactory<Op>>(name, *kernel, policy);
 }
 
 }  // namespace
 
-std::vector<ListedSubject> builtin_subjects() { return listed(builtin_prefix, kernels::builtin_kernels()); }
-std::vector<ListedSubject> fault_subjects() { return listed(fault_prefix, kernels::fault_kernels()); }
+std::vector<ListedSubject> builtin_subjects(std::string_view op) {
+  return op == OfLayerNorm::op ? listed<OfLayerNorm>(builtin_prefix, OfLayerNorm::correct())
+                               : listed<OfAttention>(builtin_prefix, OfAttention::correct());
+}
+std::vector<ListedSubject> fault_subjects(std::string_view op) {
+  return op == OfLayerNorm::op ? listed<OfLayerNorm>(fault_prefix, OfLayerNorm::faults())
+                               : listed<OfAttention>(fault_prefix, OfAttention::faults());
+}
 
-std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy_text) {
-  const KernelEntry* kernel = nullptr;
-  if (name.starts_with(builtin_prefix))
-    kernel = find_kernel(kernels::builtin_kernels(), name.substr(builtin_prefix.size()));
-  else if (name.starts_with(fault_prefix))
-    kernel = find_kernel(kernels::fault_kernels(), name.substr(fault_prefix.size()));
-  if (kernel == nullptr) return nullptr;
-  std::optional<Policy> policy;
-  if (!policy_text.empty()) policy = policy_from_text(policy_text);
-  return std::make_unique<BuiltinFactory>(name, *kernel, policy);
+std::string builtin_op(std::string_view name) {
+  if (kernel_named<OfAttention>(name) != nullptr) return std::string(OfAttention::op);
+  return std::string(kernel_named<OfLayerNorm>(name) != nullptr ? OfLayerNorm::op : "");
+}
+
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy) {
+  if (auto subject = made<OfAttention>(name, policy)) return subject;
+  return made<OfLayerNorm>(name, policy);
 }
 
 }  // namespace attest

@@ -16,8 +16,12 @@ struct ListedSubject {
   std::string report{};  // of a fault: the public report behind it
 };
 
-std::vector<ListedSubject> builtin_subjects();  // builtin:NAME, the plain ones first
-std::vector<ListedSubject> fault_subjects();    // fault:NAME, in the order of the catalogue
+// Of an operation: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
+// layer_norm begin with ln-: builtin:ln-fused, fault:ln-tail.
+std::vector<ListedSubject> builtin_subjects(std::string_view op = "attention");
+std::vector<ListedSubject> fault_subjects(std::string_view op = "attention");
+// The operation of a kernel that such a name stands for; empty if there is none.
+std::string builtin_op(std::string_view name);
 
 // The kernel `builtin:NAME` or `fault:NAME`, nullptr if there is none. It computes in `policy` if given, else in the policy
 // named like the dtype of the call (f32, f16, bf16, f64), of which f32, f16 and bf16 are drawn.

@@ -2,7 +2,7 @@
 #include <array>
 #include <bit>
 
-#include "core/layer_norm/problem.hpp"
+#include "core/layer_norm/offer.hpp"
 
 namespace attest::layer_norm {
 namespace {
@@ -19,13 +19,28 @@ constexpr auto values_names = std::to_array<Text>(
     {"constant", "row_constant", "near_constant", "integers", "uniform", "normal", "alternating", "ramp", "one_hot",
      "sparse", "outlier", "heavy", "wide", "clusters", "cancelling", "roots_large", "roots_small", "tiny", "huge"});
 
-constexpr Index no_edge[] = {0};
-constexpr std::span<const Index> none(no_edge, 0);
 constexpr Index row_edges[] = {0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128, 256, 1024, 65535, 65536, 65537};
 constexpr Index hidden_edges[] = {1,   2,    3,    4,    5,    7,    8,    9,    15,   16,    17,   31,  32,
                                   33,  63,   64,   65,   127,  128,  129,  255,  256,  257,   511,  512, 513,
                                   768, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8192, 16384, 65536};
 constexpr Index few_threads[] = {0, 1, 2, 3, 4, 8};
+
+constexpr Index norm_steps[] = {0}, none_steps[] = {0}, layout_steps[] = {0};
+constexpr Index dtype_steps[] = {static_cast<Index>(Format::f32), static_cast<Index>(Format::f16),
+                                 static_cast<Index>(Format::bf16)};
+constexpr Index residual_steps[] = {0, 1, 2}, weights_steps[] = {0, 2, 3};
+constexpr Index values_steps[] = {0, 3, 5};  // constant, integers, normal
+
+// How often each label is drawn.
+using Weight = std::uint16_t;
+constexpr Weight norm_weights[] = {3, 2};
+constexpr Weight residual_weights[] = {60, 5, 20, 8, 7};
+constexpr Weight sum_weights[] = {1, 1};
+constexpr Weight gamma_weights[] = {12, 2, 6, 40, 20, 6, 6, 4, 4}, beta_weights[] = {20, 4, 6, 36, 18, 6, 4, 3, 3};
+constexpr Weight param_weights[] = {3, 1};
+constexpr Weight layout_weights[] = {56, 10, 10, 6, 6, 6, 2, 4}, out_weights[] = {60, 12, 12, 6, 5, 5, 0};
+constexpr Weight thread_weights[] = {70, 20, 4, 2, 2, 0, 0, 0, 2};
+constexpr Weight values_weights[] = {3, 4, 6, 10, 12, 25, 4, 3, 4, 3, 6, 6, 4, 5, 5, 2, 2, 2, 2};
 
 template <auto Member>
 Index get_of(const Problem& problem) {
@@ -35,63 +50,210 @@ template <auto Member>
 void set_of(Problem& problem, Index value) {
   problem.*Member = static_cast<std::remove_reference_t<decltype(problem.*Member)>>(value);
 }
+template <auto Member>
+std::optional<double> get_real_of(const Problem& problem) {
+  return problem.*Member;
+}
+template <auto Member>
+void set_real_of(Problem& problem, std::optional<double> value) {
+  problem.*Member = value.value_or(0.0);
+}
 Index seed_of(const Problem& problem) { return std::bit_cast<Index>(problem.seed); }
 void set_seed_of(Problem& problem, Index value) { problem.seed = std::bit_cast<std::uint64_t>(value); }
 Index get_nothing(const Problem&) { return 0; }
 void set_nothing(Problem&, Index) {}
+std::optional<double> get_no_real(const Problem&) { return std::nullopt; }
+void set_no_real(Problem&, std::optional<double>) {}
 
-template <auto Member>
-constexpr Field integer_row(Text name, Index lo, Index hi, Index simplest, std::span<const Index> edges, Text doc,
-                            bool always = false) {
-  return {name, FieldKind::integer, always, lo, hi, simplest, edges, {}, get_of<Member>, set_of<Member>, nullptr, doc};
+// ---- what a reproducer may have only if the failing problem has it, and what buckets say -----------------------------------
+
+unsigned given(const Field& field, const Problem& p) { return field.get(p) != field.simplest ? 1u : 0u; }
+unsigned of_residual(const Field&, const Problem& p) { return p.residual != Residual::none ? 1u : 0u; }
+unsigned of_weights(const Field& field, const Problem& p) { return field.get(p) != 0 ? 1u : 0u; }
+unsigned of_epsilon(const Field&, const Problem& p) { return p.epsilon == 0 ? 1u : 0u; }
+
+std::string own_word(const Field& field, const Problem& p) {
+  return field.get(p) == field.simplest ? std::string() : std::string(field.name);
+}
+std::string rows_word(const Field&, const Problem& p) { return p.rows > 1 ? "rows" : ""; }
+std::string long_word(const Field&, const Problem& p) { return p.hidden > 64 ? "long" : ""; }
+std::string norm_word(const Field&, const Problem& p) { return p.norm == Norm::rms ? "rms" : ""; }
+std::string epsilon_word(const Field&, const Problem& p) { return p.epsilon == 0 ? "epsilon=0" : ""; }
+std::string layout_word(const Field& field, const Problem& p) {
+  const auto layout = static_cast<Layout>(field.get(p));
+  if (layout == Layout::contiguous) return {};
+  const std::string tensor(field.name.substr(0, field.name.find('_')));
+  return (layout == Layout::odd_base ? "unaligned-" : layout == Layout::broadcast ? "broadcast-" : "strided-") + tensor;
+}
+
+// ---- rows --------------------------------------------------------------------------------------------------------------
+
+struct Row : Field {
+  constexpr Row with(auto column, auto value) const {
+    Row row = *this;
+    row.*column = value;
+    return row;
+  }
+  constexpr Row printed() const { return with(&Field::always_printed, true); }
+  constexpr Row undrawn() const { return with(&Field::drawn, false); }
+  constexpr Row breaks_at(std::span<const Index> edges) const { return with(&Field::edges, edges); }
+  constexpr Row weighs(std::span<const Weight> weights) const { return with(&Field::weights, weights); }
+  constexpr Row simplifies(std::span<const Index> ladder) const { return with(&Field::ladder, ladder); }
+  constexpr Row supported(Text key, bool Supports::*offered) const {
+    return with(&Field::supports_key, key).with(&Field::offered, offered);
+  }
+  constexpr Row option(unsigned (*options)(const Field&, const Problem&)) const {
+    return with(&Field::options, options);
+  }
+  constexpr Row told(int trait) const { return with(&Field::trait, trait); }
+  constexpr Row worded(int place, std::string (*word)(const Field&, const Problem&)) const {
+    return with(&Field::word_place, place).with(&Field::word, word);
+  }
+};
+
+constexpr Row row(Text name, FieldKind kind, FieldGroup group, Text doc) {
+  Row row;
+  row.name = name;
+  row.kind = kind;
+  row.group = group;
+  row.doc = doc;
+  row.get = get_nothing;
+  row.set = set_nothing;
+  row.get_real = get_no_real;
+  row.set_real = set_no_real;
+  return row;
 }
 template <auto Member>
-constexpr Field label_row(Text name, std::span<const Text> labels, Index simplest, Text doc, bool always = false) {
-  return {name,           FieldKind::label, always,  0,  static_cast<Index>(labels.size()) - 1, simplest, none, labels,
-          get_of<Member>, set_of<Member>,   nullptr, doc};
+constexpr Row integer(Text name, FieldGroup group, Index lo, Index hi, Index simplest, Text doc) {
+  return row(name, FieldKind::integer, group, doc)
+      .with(&Field::lo, lo)
+      .with(&Field::hi, hi)
+      .with(&Field::simplest, simplest)
+      .with(&Field::get, get_of<Member>)
+      .with(&Field::set, set_of<Member>);
 }
-constexpr Field real_row(Text name, double Problem::*member, Index simplest, Text doc) {
-  return {name, FieldKind::real, false, 0, 0, simplest, none, {}, get_nothing, set_nothing, member, doc};
+template <auto Member>
+constexpr Row label(Text name, FieldGroup group, std::span<const Text> labels, std::span<const Index> ladder,
+                    Text doc) {
+  return row(name, FieldKind::label, group, doc)
+      .with(&Field::hi, static_cast<Index>(labels.size()) - 1)
+      .with(&Field::labels, labels)
+      .with(&Field::simplest, ladder.front())
+      .with(&Field::get, get_of<Member>)
+      .with(&Field::set, set_of<Member>)
+      .simplifies(ladder);
+}
+template <auto Member>
+constexpr Row real(Text name, FieldGroup group, Index simplest, Text doc) {
+  return row(name, FieldKind::real, group, doc)
+      .with(&Field::simplest, simplest)
+      .with(&Field::get_real, get_real_of<Member>)
+      .with(&Field::set_real, set_real_of<Member>)
+      .undrawn();
+}
+template <auto Member>
+constexpr Row layout(Text name, std::span<const Weight> weights, Text doc) {
+  return label<Member>(name, FieldGroup::layouts, layout_names, layout_steps, doc).weighs(weights).option(given);
 }
 
 constexpr Index most_origin_of = Index{1} << 40;
 
+using enum FieldGroup;
+using P = Problem;
+using S = Supports;
 constexpr auto field_table = std::to_array<Field>({
-    integer_row<&Problem::rows>("rows", 0, Index{1} << 31, 1, row_edges, "rows, each normalised by itself", true),
-    integer_row<&Problem::hidden>("hidden", 1, 65536, 1, hidden_edges, "elements of a row", true),
-    label_row<&Problem::dtype>("dtype", format_names, 3, "storage format of x, residual, out and sum_out", true),
-    label_row<&Problem::norm>("norm", norm_names, 0, "LayerNorm, or RMSNorm: without the mean"),
-    real_row("epsilon", &Problem::epsilon, 0, "added to the variance, inside the root"),
-    label_row<&Problem::residual>("residual", residual_names, 0, "what is added to x before it is normalised"),
-    {"sum_out",
-     FieldKind::flag,
-     false,
-     0,
-     1,
-     0,
-     none,
-     {},
-     get_of<&Problem::sum_out>,
-     set_of<&Problem::sum_out>,
-     nullptr,
-     "whether x + residual is an output, too"},
-    label_row<&Problem::gamma>("gamma", weights_names, 0, "factors of the normalised values"),
-    label_row<&Problem::beta>("beta", weights_names, 0, "what is added to them"),
-    label_row<&Problem::param_type>("param_type", param_names, 0, "gamma and beta in x's dtype, or in f32"),
-    label_row<&Problem::x_layout>("x_layout", layout_names, 0, "how x lies in memory"),
-    label_row<&Problem::residual_layout>("residual_layout", layout_names, 0, "how residual lies in memory"),
-    label_row<&Problem::param_layout>("param_layout", layout_names, 0, "how gamma and beta lie in memory"),
-    label_row<&Problem::out_layout>("out_layout", layout_names, 0,
-                                    "how out and sum_out lie in memory; never a broadcast"),
-    integer_row<&Problem::threads>("threads", 0, 1024, 0, few_threads, "threads the subject may use; 0 = as it likes"),
-    label_row<&Problem::values>("values", values_names, 0, "distribution of x", true),
-    real_row("amplitude", &Problem::amplitude, 1, "scales the distribution"),
-    real_row("offset", &Problem::offset, 0, "added to every element of x, in amplitudes"),
-    {"seed", FieldKind::seed, true, 0, 0, 0, none, {}, seed_of, set_seed_of, nullptr, "key of every random value"},
-    integer_row<&Problem::rows0>("rows0", 0, most_origin_of, 0, none,
-                                 "first row, in the problem this one was cut from"),
-    integer_row<&Problem::hidden0>("hidden0", 0, most_origin_of, 0, none, "first column there"),
-    integer_row<&Problem::judged>("judged", 0, most_origin_of, 0, none, "rows that are judged; 0 = all"),
+    integer<&P::rows>("rows", shape, 0, Index{1} << 31, 1, "rows, each normalised by itself")
+        .printed()
+        .breaks_at(row_edges)
+        .with(&Field::extent, &S::rows)
+        .with(&Field::origin, "rows0")
+        .told(9)
+        .worded(1, rows_word),
+    integer<&P::hidden>("hidden", shape, 1, 65536, 1, "elements of a row")
+        .printed()
+        .breaks_at(hidden_edges)
+        .with(&Field::extent, &S::hidden)
+        .with(&Field::origin, "hidden0")
+        .told(8)
+        .worded(2, long_word),
+    label<&P::dtype>("dtype", format, format_names, dtype_steps, "storage format of x, residual, out and sum_out")
+        .printed()
+        .undrawn()
+        .told(2),
+    label<&P::norm>("norm", scaling, norm_names, norm_steps, "LayerNorm, or RMSNorm: without the mean")
+        .weighs(norm_weights)
+        .option(given)
+        .told(1)
+        .worded(3, norm_word),
+    real<&P::epsilon>("epsilon", scaling, 0, "added to the variance, inside the root")
+        .option(of_epsilon)
+        .told(3)
+        .worded(4, epsilon_word),
+    label<&P::residual>("residual", masks, residual_names, residual_steps, "what is added to x before it is normalised")
+        .weighs(residual_weights)
+        .supported("residual", &S::residual)
+        .option(of_residual)
+        .told(4)
+        .worded(10, own_word),
+    row("sum_out", FieldKind::flag, outputs, "whether x + residual is an output, too")
+        .with(&Field::hi, Index{1})
+        .with(&Field::get, get_of<&P::sum_out>)
+        .with(&Field::set, set_of<&P::sum_out>)
+        .weighs(sum_weights)
+        .simplifies(none_steps)
+        .supported("sum_out", &S::sum_out)
+        .option(given)
+        .told(5)
+        .worded(5, own_word),
+    label<&P::gamma>("gamma", masks, weights_names, weights_steps, "factors of the normalised values")
+        .weighs(gamma_weights)
+        .supported("gamma", &S::gamma)
+        .option(of_weights)
+        .told(6)
+        .worded(11, own_word),
+    label<&P::beta>("beta", masks, weights_names, weights_steps, "what is added to them")
+        .weighs(beta_weights)
+        .supported("beta", &S::beta)
+        .option(of_weights)
+        .told(7)
+        .worded(12, own_word),
+    label<&P::param_type>("param_type", masks, param_names, none_steps, "gamma and beta in x's dtype, or in f32")
+        .weighs(param_weights)
+        .option(given)
+        .told(10)
+        .worded(13, own_word),
+    layout<&P::x_layout>("x_layout", layout_weights, "how x lies in memory").told(11).worded(20, layout_word),
+    layout<&P::residual_layout>("residual_layout", layout_weights, "how residual lies in memory")
+        .told(12)
+        .worded(21, layout_word),
+    layout<&P::param_layout>("param_layout", layout_weights, "how gamma and beta lie in memory")
+        .told(13)
+        .worded(22, layout_word),
+    layout<&P::out_layout>("out_layout", out_weights, "how out and sum_out lie in memory; never a broadcast")
+        .told(14)
+        .worded(23, layout_word),
+    integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
+        .breaks_at(few_threads)
+        .weighs(thread_weights)
+        .option(given)
+        .told(15)
+        .worded(6, own_word),
+    label<&P::values>("values", values, values_names, values_steps, "distribution of x")
+        .printed()
+        .weighs(values_weights)
+        .with(&Field::reset_to, Index{3})  // integers: the plainest under which elements still differ
+        .told(16),
+    real<&P::amplitude>("amplitude", values, 1, "scales the distribution").told(17),
+    real<&P::offset>("offset", values, 0, "added to every element of x, in amplitudes").told(18),
+    row("seed", FieldKind::seed, values, "key of every random value")
+        .with(&Field::get, seed_of)
+        .with(&Field::set, set_seed_of)
+        .printed()
+        .undrawn(),
+    integer<&P::rows0>("rows0", origin, 0, most_origin_of, 0, "first row, in the problem this one was cut from")
+        .undrawn(),
+    integer<&P::hidden0>("hidden0", origin, 0, most_origin_of, 0, "first column there").undrawn(),
+    integer<&P::judged>("judged", outputs, 0, most_origin_of, 0, "rows that are judged; 0 = all").undrawn(),
 });
 
 static_assert(values_names.size() == values_count && weights_names.size() == weights_count &&

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,12 @@ namespace attest::layer_norm {
 // What a subject can do, from describe's `supports` of this operation. Where it says nothing, attest asks and the subject may
 // answer "unsupported".
 struct Supports {
-  bool layer = true, rms = true;      // which norms
-  bool residual = true;               // x + residual, with or without sum_out
+  bool layer = true, rms = true;  // which norms
+  bool residual = true;           // x + residual, with or without sum_out
   bool sum_out = true;
-  bool gamma = true, beta = true;     // whether they may be there
+  bool gamma = true, beta = true;        // whether they may be there
   bool no_gamma = true, no_beta = true;  // whether they may be absent
-  bool param_f32 = true;              // beside x of another dtype
+  bool param_f32 = true;                 // beside x of another dtype
   Strides strides = Strides::any;
   bool far = false;     // offsets may take more than 32 bits, and the memory between rows is not there
   Index alignment = 1;  // bytes to which bases and rows must be aligned
@@ -40,7 +41,8 @@ struct Offer {
   [[nodiscard]] Contract contract(Format dtype, const std::string& subject) const;
 };
 
-// Why a subject is not to be asked a problem: as core/supports.hpp says it for attention.
+// Why a subject is not to be asked a problem: as core/supports.hpp says it for attention. The second looks at memory alone.
 std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);
+std::optional<std::string> declined_memory(const Problem& problem, const Supports& supports);
 
 }  // namespace attest::layer_norm

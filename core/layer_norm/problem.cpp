@@ -23,7 +23,7 @@ std::string value_text(const Field& field, const Problem& problem) {
     case FieldKind::label:
       return std::string(field.labels[static_cast<std::size_t>(field.get(problem))]);
     case FieldKind::real:
-      return hex_float(problem.*field.real);
+      return hex_float(*field.get_real(problem));
     case FieldKind::seed:
       return std::to_string(problem.seed);
     default:
@@ -44,8 +44,7 @@ void read_value(Problem& problem, const Field& field, std::string_view text) {
     case FieldKind::real: {
       const auto real = parse_double(text);
       if (!real) refuse_value("a number");
-      problem.*field.real = *real;
-      return;
+      return field.set_real(problem, real);
     }
     case FieldKind::seed: {
       const auto seed = parse_whole<std::uint64_t>(text);
@@ -105,18 +104,12 @@ void read_item(Problem& problem, std::string_view key, std::string_view value) {
   }
 }
 
-bool at_default(const Field& field, const Problem& problem) {
-  static const Problem simplest;
-  return field.kind == FieldKind::real ? problem.*field.real == simplest.*field.real
-                                       : field.get(problem) == field.get(simplest);
-}
-
 }  // namespace
 
 std::string to_text(const Problem& problem) {
   std::string text = fmt::format("op={}", op_name);
   for (const Field& field : fields())
-    if (field.always_printed || !at_default(field, problem))
+    if (field.always_printed || !is_default(field, problem))
       text += fmt::format(" {}={}", field.name, value_text(field, problem));
   if (!problem.edits.empty()) text += " edits=" + edits_as_text(problem.edits);
   return text;
@@ -145,7 +138,7 @@ nlohmann::ordered_json to_json(const Problem& problem) {
   nlohmann::ordered_json object;
   object["op"] = op_name;
   for (const Field& field : fields()) {
-    if (!field.always_printed && at_default(field, problem)) continue;
+    if (!field.always_printed && is_default(field, problem)) continue;
     if (field.kind == FieldKind::integer)
       object[std::string(field.name)] = field.get(problem);
     else if (field.kind == FieldKind::flag)

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/field.hpp"
 #include "core/format.hpp"
 #include "core/tensor.hpp"
 
@@ -118,21 +119,8 @@ struct Problem {
 
 // ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks -------------------------------
 
-enum class FieldKind : std::uint8_t { integer, label, flag, real, seed };
-
-struct Field {
-  std::string_view name;
-  FieldKind kind;
-  bool always_printed;
-  Index lo, hi;                              // integers, and labels by index
-  Index simplest;                            // what shrinking aims for; of a real, as an integer
-  std::span<const Index> edges;              // values at which kernels tend to break
-  std::span<const std::string_view> labels;  // of a label
-  Index (*get)(const Problem&);              // integer, label, flag, seed (bit pattern)
-  void (*set)(Problem&, Index);
-  double Problem::*real;  // of a real; else null
-  std::string_view doc;
-};
+struct Supports;
+using Field = FieldRow<Problem, Supports>;
 
 // In print order.
 std::span<const Field> fields() noexcept;

@@ -59,4 +59,4 @@ std::unique_ptr<Subject> answering(const EmulatedResult& result, const SubjectIn
   return std::make_unique<Answering>(result, info);
 }
 
-}  // namespace engine
+}  // namespace attest::engine

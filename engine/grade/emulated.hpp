@@ -17,9 +17,9 @@ namespace attest::engine {
 inline constexpr Index most_emulated = Index{1} << 16;  // multiply-adds
 
 struct EmulatedResult {
-  std::uint64_t number = 0;  // of the kernel, for emulated_kernel()
-  attest::Contract contract;         // what it promises for the problem
-  Tensor out, lse;           // lse absent unless the problem asks for it
+  std::uint64_t number = 0;   // of the kernel, for emulated_kernel()
+  attest::Contract contract;  // what it promises for the problem
+  Tensor out, lse;            // lse absent unless the problem asks for it
 };
 
 // What `draws` kernels give that compute in `policy`, with the semantics of attention as the other kernels have it; none for
@@ -31,4 +31,4 @@ std::vector<EmulatedResult> emulated_results(
 // A subject that answers every call with `result`, which must outlive it.
 std::unique_ptr<Subject> answering(const EmulatedResult& result, const SubjectInfo& info);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -133,4 +133,4 @@ Grade run_grade(const GradeOptions& options) {
   return grade;
 }
 
-}  // namespace engine
+}  // namespace attest::engine

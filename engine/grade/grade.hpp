@@ -30,14 +30,15 @@ struct GradeOptions {
   std::function<std::unique_ptr<SubjectFactory>(const std::string&, const std::optional<attest::Policy>&)> open;
   std::vector<GradedFault> faults;
   std::vector<std::string> conforming;  // the parents of all faults among them; all take the same problems
-  std::string reference;         // explicit attention: the peer of laws, and what the rules of others compare with
+  std::string reference;  // explicit attention: the peer of laws, and what the rules of others compare with
   std::optional<attest::Policy> policy;  // absent: drawn per problem, and all named policies for the conforming kernels
-  std::string policy_text;       // as given
-  std::string property_glob;     // which laws the matrix has; empty: all
-  std::uint64_t seeds = 5;       // a default campaign per fault from each of the seeds 1..seeds
-  std::uint64_t cases = 20'000;  // problems that such a campaign may draw
-  std::uint64_t paired = 1000;   // problems that every law and every rule is tried on; 0: no matrix, no rules
-  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)> draw_emulated;  // emulated_kernel(); empty: none
+  std::string policy_text;               // as given
+  std::string property_glob;             // which laws the matrix has; empty: all
+  std::uint64_t seeds = 5;               // a default campaign per fault from each of the seeds 1..seeds
+  std::uint64_t cases = 20'000;          // problems that such a campaign may draw
+  std::uint64_t paired = 1000;           // problems that every law and every rule is tried on; 0: no matrix, no rules
+  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)>
+      draw_emulated;  // emulated_kernel(); empty: none
   // So many of them conform beside the kernels above on every paired problem of at most 2^16 multiply-adds, others on each.
   std::uint64_t emulated = 16;
   std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none
@@ -159,4 +160,4 @@ Grade run_grade(const GradeOptions& options);
 // Smaller of the two middle values of an even number; NaN of none. Infinities are the largest.
 double median(std::vector<double> values);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -7,7 +7,8 @@
 namespace attest::engine {
 namespace {
 
-CampaignOptions campaign_of(const std::string& name, const std::optional<attest::Policy>& policy, const GradeOptions& options) {
+CampaignOptions campaign_of(const std::string& name, const std::optional<attest::Policy>& policy,
+                            const GradeOptions& options) {
   CampaignOptions campaign;
   campaign.verb = "check";
   campaign.subject = name;
@@ -62,4 +63,4 @@ void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const s
     record.alarms.push_back({name, campaign.policy_text, finding.entry.property, to_text(finding.entry.problem)});
 }
 
-}  // namespace engine
+}  // namespace attest::engine

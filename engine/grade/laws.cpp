@@ -54,4 +54,4 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   return powers;
 }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -226,8 +226,7 @@ class PairedRun {
         shots.kernels[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
     }
     const SubjectInfo& info = kernels_.front().factory->info();
-    const attest::Policy policy =
-        contract_for_problem(info, options_.policy, problem).as<attest::Contract>().policy;
+    const attest::Policy policy = contract_for_problem(info, options_.policy, problem).as<attest::Contract>().policy;
     const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
     for (const EmulatedResult& result :
          emulated_results(options_.draw_emulated, options_.emulated, policy, problem, inputs, key)) {
@@ -342,4 +341,4 @@ attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t numbe
 
 RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -31,4 +31,4 @@ attest::Domain paired_domain(const SubjectInfo& info, const std::optional<attest
 // Problem `number` of the paired ones; `plain` draws its values from N(0,1), at the default scale and without softcap.
 attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t number, bool plain);
 
-}  // namespace engine
+}  // namespace attest::engine

@@ -122,4 +122,4 @@ constexpr std::array rules{
 
 std::span<const ToleranceRule> tolerance_rules() { return rules; }
 
-}  // namespace engine
+}  // namespace attest::engine

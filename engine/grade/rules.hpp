@@ -29,4 +29,4 @@ std::span<const ToleranceRule> tolerance_rules();
 
 inline constexpr double any_multiple = std::numeric_limits<double>::infinity();
 
-}  // namespace engine
+}  // namespace attest::engine

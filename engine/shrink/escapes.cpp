@@ -19,8 +19,7 @@ std::vector<Problem> smaller_shapes(const Problem& p, const Supports& supports) 
     dimension.set(by_one.emplace_back(p), dimension.get(p) - by.unit);
   }
   const auto add = [&](const Problem& shape) {
-    if (work_of(shape) < work_of(p) && std::ranges::find(shapes, shape) == shapes.end())
-      shapes.push_back(shape);
+    if (work_of(shape) < work_of(p) && std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   };
   add(least);
   std::ranges::for_each(to_simplest, add);

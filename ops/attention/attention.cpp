@@ -1,7 +1,7 @@
 #include "ops/attention.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -70,6 +70,16 @@ Candidates with_zeroed_elements(const ops::Problem& problem) {
 
 constexpr Op::Neighbours neighbours[] = {without_edits,    origin_at_zero, seed_at_zero,        with_single_key,
                                          with_first_forms, as_literal,     with_zeroed_elements};
+
+// A line on sums that are judged as those of tensor cores, of each dtype; nothing for a subject without.
+std::string tensor_cores(const SubjectInfo& info) {
+  std::string dtypes;
+  for (const Format dtype : info.dtypes) {
+    const auto mma = info.contract(dtype).arithmetic.mma;
+    if (mma) dtypes += fmt::format("{}{} {}", dtypes.empty() ? "" : ", ", attest::name(dtype), to_text(*mma));
+  }
+  return dtypes.empty() ? "" : fmt::format("sums are judged as those of tensor cores (contract: mma): {}\n", dtypes);
+}
 
 // One of 0, 1, small, tile, long: enough to tell decode from prefill.
 char size_class(Index n) {
@@ -259,6 +269,7 @@ class Attention final : public Op {
   }
 
   // ---- telling
+  [[nodiscard]] std::string preface(const SubjectInfo& info) const override { return tensor_cores(info); }
   [[nodiscard]] std::string further_formats(const ops::Problem& problem) const override {
     const Problem& p = own(problem);
     if (p.bias == Bias::none || p.bias_format() == p.dtype) return {};

@@ -28,9 +28,7 @@ class AttentionDomain final : public Domain {
   void assume(std::function<bool(const ops::Problem&)> predicate) override {
     own_.assume([predicate = std::move(predicate)](const Problem& problem) { return predicate(problem); });
   }
-  [[nodiscard]] bool accepts(const ops::Problem& problem) const override {
-    return own_.accepts(problem.as<Problem>());
-  }
+  [[nodiscard]] bool accepts(const ops::Problem& problem) const override { return own_.accepts(problem.as<Problem>()); }
   [[nodiscard]] const attest::Domain& own() const noexcept { return own_; }
 
  private:

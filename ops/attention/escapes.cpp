@@ -16,7 +16,8 @@ constexpr double given_scale = 0.75;
 // Nothing but numbers: no mask, no option, one head of one sample in a plain layout.
 bool bare(const Problem& p) {
   Problem plain = p;
-  for (const FieldGroup group : {FieldGroup::masks, FieldGroup::layouts}) plain = of_group_reset(std::move(plain), group);
+  for (const FieldGroup group : {FieldGroup::masks, FieldGroup::layouts})
+    plain = of_group_reset(std::move(plain), group);
   return plain == p && p.softcap == 0 && p.b == 1 && p.hq == 1;
 }
 

@@ -157,7 +157,9 @@ std::vector<Trait> make() {
   add_remainders<&Problem::lq>(all, "lq", {2, 4, 8, 16, 32, 64});
   Trait other = trait_of(*attention_op().find_field("q_layout"));
   other.name = "other_layout";
-  other.get = [](const Looked& at) { return static_cast<double>(properties::other_layout(problem_of(at), at.supports.attention)); };
+  other.get = [](const Looked& at) {
+    return static_cast<double>(properties::other_layout(problem_of(at), at.supports.attention));
+  };
   all.push_back(std::move(other));
   return all;
 }

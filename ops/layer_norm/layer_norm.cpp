@@ -1,0 +1,262 @@
+#include "ops/layer_norm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "generators/layer_norm/domain.hpp"
+#include "ops/layer_norm/parts.hpp"
+
+namespace attest::ops {
+namespace of_layer_norm {
+namespace {
+
+using attest::layer_norm::Layout;
+using attest::layer_norm::Stage;
+using attest::layer_norm::Values;
+
+class LayerNormDomain final : public Domain {
+ public:
+  LayerNormDomain(const Supports& supports, std::vector<Format> dtypes) : own_(supports, std::move(dtypes)) {}
+
+  [[nodiscard]] Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const override {
+    attest::layer_norm::Drawing drawing = draw_counted(own_, seed, case_number, repeat);
+    return {std::move(drawing.problem), drawing.rejected};
+  }
+  [[nodiscard]] const std::vector<Format>& dtypes() const noexcept override { return own_.dtypes(); }
+  [[nodiscard]] bool narrows(std::string_view field) const noexcept override {
+    return attest::layer_norm::Domain::narrows(field);
+  }
+  void narrow(std::string_view field, Index lo, Index hi) override { own_.narrow(field, lo, hi); }
+  void narrow_form(std::string_view form, const std::function<bool(std::string_view)>&) override {
+    throw usage_error("layer_norm has no form '" + std::string(form) + "'");
+  }
+  void assume(std::function<bool(const ops::Problem&)> predicate) override {
+    own_.assume([predicate = std::move(predicate)](const Problem& problem) { return predicate(problem); });
+  }
+  [[nodiscard]] bool accepts(const ops::Problem& problem) const override { return own_.accepts(problem.as<Problem>()); }
+
+ private:
+  attest::layer_norm::Domain own_;
+};
+
+// ---- traits ------------------------------------------------------------------------------------------------------------
+
+const Problem& problem_of(const Looked& at) { return at.problem.as<Problem>(); }
+
+Trait remainder_of_hidden(Index divisor) {
+  return {"hidden%" + std::to_string(divisor), Trait::Kind::remainder, {}, 0, [divisor](const Looked& at) {
+            return static_cast<double>(problem_of(at).hidden % divisor);
+          }};
+}
+
+bool strided(const Problem& p) {
+  return p.x_layout != Layout::contiguous || p.residual_layout != Layout::contiguous ||
+         p.param_layout != Layout::contiguous || p.out_layout != Layout::contiguous;
+}
+
+std::vector<Trait> make_traits(const Op& op) {
+  std::vector<Trait> all;
+  for (const ops::Field* field : fields_by_merit(op)) all.push_back(trait_of(*field));
+  all.push_back(
+      {"strided", Trait::Kind::flag, {}, 0, [](const Looked& at) { return strided(problem_of(at)) ? 1. : 0.; }});
+  all.push_back(
+      {"offset_size", Trait::Kind::number, {}, 0, [](const Looked& at) { return std::fabs(problem_of(at).offset); }});
+  for (const Index divisor : {2, 4, 8, 16, 32, 64}) all.push_back(remainder_of_hidden(divisor));
+  return all;
+}
+
+// One of 0, 1, small, tile, long.
+char size_class(Index n) {
+  if (n <= 1) return n == 0 ? '0' : '1';
+  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
+}
+
+constexpr Op::Neighbours neighbours[] = {without_edits, origin_at_zero, seed_at_zero, with_zeroed_elements};
+
+class LayerNorm final : public Op {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "layer_norm"; }
+  [[nodiscard]] std::span<const ops::Field> fields() const override {
+    static const std::vector<ops::Field> all = erased(attest::layer_norm::fields());
+    return all;
+  }
+  [[nodiscard]] const ops::Problem& defaults() const override {
+    static const ops::Problem none{Problem{}};
+    return none;
+  }
+
+  // ---- words
+  [[nodiscard]] std::string to_text(const ops::Problem& p) const override {
+    return attest::layer_norm::to_text(own(p));
+  }
+  [[nodiscard]] ops::Problem problem_from_text(std::string_view line) const override {
+    return attest::layer_norm::problem_from_text(line);
+  }
+  [[nodiscard]] nlohmann::ordered_json to_json(const ops::Problem& p) const override {
+    return attest::layer_norm::to_json(own(p));
+  }
+  [[nodiscard]] ops::Problem problem_from_json(const nlohmann::json& object, const std::string&) const override {
+    return attest::layer_norm::problem_from_json(object);
+  }
+  void validate(const ops::Problem& p) const override { attest::layer_norm::validate(own(p)); }
+  [[nodiscard]] std::string to_text(const ops::Policy& policy) const override {
+    return attest::layer_norm::to_text(policy.as<Policy>());
+  }
+  [[nodiscard]] ops::Policy policy_from_text(std::string_view text) const override {
+    return attest::layer_norm::policy_from_text(text);
+  }
+  [[nodiscard]] Format storage(const ops::Policy& policy) const override { return policy.as<Policy>()[Stage::storage]; }
+  [[nodiscard]] ops::Policy policy(const ops::Contract& contract) const override {
+    return contract.as<Contract>().policy;
+  }
+  [[nodiscard]] nlohmann::ordered_json to_json(const ops::Contract& contract) const override {
+    return attest::layer_norm::to_json(contract.as<Contract>());
+  }
+  [[nodiscard]] ops::Contract contract_from_json(const nlohmann::json& object,
+                                                 const ops::Policy& policy) const override {
+    return attest::layer_norm::contract_from_json(object, policy.as<Policy>());
+  }
+
+  // ---- what a problem is
+  [[nodiscard]] Format dtype(const ops::Problem& p) const override { return own(p).dtype; }
+  [[nodiscard]] std::uint64_t seed(const ops::Problem& p) const override { return own(p).seed; }
+  [[nodiscard]] Index work(const ops::Problem& p) const override { return own(p).elements(); }
+  [[nodiscard]] bool is_long(const ops::Problem& p) const override {
+    constexpr Index long_rows = 1024;
+    return own(p).hidden >= long_rows;
+  }
+  void clear_edits(ops::Problem& p) const override { p.as<Problem>().edits.clear(); }
+
+  // ---- what subjects say of it
+  [[nodiscard]] bool offered(const SubjectInfo& info) const override { return info.layer_norm.has_value(); }
+  [[nodiscard]] const std::vector<Format>& dtypes(const SubjectInfo& info) const override {
+    return info.layer_norm.value().dtypes;
+  }
+  [[nodiscard]] bool policy_declared(const SubjectInfo& info) const override {
+    return info.layer_norm.value().policy_declared;
+  }
+  [[nodiscard]] ops::Contract contract(const SubjectInfo& info, const ops::Problem& p) const override {
+    return contract(info, own(p).dtype);
+  }
+  [[nodiscard]] ops::Contract contract(const SubjectInfo& info, Format dtype) const override {
+    return info.layer_norm.value().contract(dtype, info.name);
+  }
+  [[nodiscard]] ops::Contract with_policy(ops::Contract contract, const ops::Policy& policy) const override {
+    contract.as<Contract>().policy = policy.as<Policy>();
+    // Reading it holds its numbers against each other.
+    return contract_from_json(nlohmann::json(to_json(contract)), policy);
+  }
+  [[nodiscard]] ops::Contract contract_beside(const ops::Problem& problem, const SubjectInfo& info,
+                                              const ops::Contract& given) const override {
+    const Format dtype = given.as<Contract>().policy[Stage::storage];
+    return own(problem).dtype == dtype ? given : contract(info, problem);
+  }
+  [[nodiscard]] std::optional<std::string> declined(const ops::Problem& p, const ops::Supports& supports,
+                                                    std::span<const Format> dtypes) const override {
+    return attest::layer_norm::declined(own(p), supports.layer_norm, dtypes);
+  }
+
+  // ---- drawing and running
+  [[nodiscard]] std::unique_ptr<Domain> domain(const ops::Supports& supports,
+                                               std::vector<Format> dtypes) const override {
+    return std::make_unique<LayerNormDomain>(supports.layer_norm, std::move(dtypes));
+  }
+  [[nodiscard]] std::vector<ops::Problem> canaries(const ops::Supports& supports, Format dtype) const override {
+    std::vector<ops::Problem> taken;
+    for (const auto& [rows, hidden] : {std::pair<Index, Index>{2, 8}, {1, 64}, {4, 256}, {8, 1024}}) {
+      Problem p;
+      p.dtype = dtype;
+      p.rows = rows;
+      p.hidden = hidden;
+      p.values = Values::normal;
+      p.norm = supports.layer_norm.layer ? attest::layer_norm::Norm::layer : attest::layer_norm::Norm::rms;
+      p.gamma = p.beta = attest::layer_norm::Weights::near;
+      if (!supports.layer_norm.gamma) p.gamma = attest::layer_norm::Weights::none;
+      if (!supports.layer_norm.beta) p.beta = attest::layer_norm::Weights::none;
+      p.seed = 0x63616E617279;
+      if (!attest::layer_norm::declined(p, supports.layer_norm, {&dtype, 1})) taken.emplace_back(p);
+    }
+    return taken;
+  }
+  [[nodiscard]] std::unique_ptr<Trial> trial(const ops::Problem& p, const ops::Contract& contract, Subject& subject,
+                                             Subject*) const override {
+    return of_layer_norm::trial(own(p), contract.as<Contract>(), subject);
+  }
+  [[nodiscard]] std::vector<Law> laws() const override { return of_layer_norm::laws(*this); }
+  [[nodiscard]] std::optional<std::string> not_applicable(const Law& law, const ops::Problem& p,
+                                                          const ops::Contract& contract,
+                                                          const SubjectInfo&) const override {
+    return of_layer_norm::not_applicable(law, own(p), contract.as<Contract>());
+  }
+
+  // ---- shrinking
+  [[nodiscard]] const std::vector<ops::Dimension>& dimensions() const override {
+    static const std::vector<ops::Dimension> all = [] {
+      std::vector<ops::Dimension> list;
+      for (const Dimension& dimension : of_layer_norm::dimensions())
+        list.push_back(erased<&ops::Supports::layer_norm>(dimension));
+      return list;
+    }();
+    return all;
+  }
+  [[nodiscard]] std::array<Index, 4> witness_extents(const ops::Problem& problem) const override {
+    return {own(problem).rows, own(problem).hidden, 1, 1};
+  }
+  [[nodiscard]] ops::Problem capped(ops::Problem p, Index most, const std::optional<Witness>& witness,
+                                    const ops::Supports& supports) const override {
+    return of_layer_norm::capped(std::move(p.as<Problem>()), most, witness, supports.layer_norm);
+  }
+  [[nodiscard]] ops::Problem sliced(ops::Problem p, Index samples, const Witness& witness,
+                                    const ops::Supports& supports) const override {
+    return of_layer_norm::sliced(std::move(p.as<Problem>()), samples, witness, supports.layer_norm);
+  }
+  [[nodiscard]] ops::Problem with_plain_numbers(ops::Problem p) const override {
+    p.as<Problem>().values = Values::normal;
+    return p;
+  }
+  void fit(const ops::Problem&, ops::Problem& to, const ops::Supports& supports) const override {
+    of_layer_norm::fit(to.as<Problem>(), supports.layer_norm);
+  }
+  [[nodiscard]] std::span<const Neighbours> further_neighbours() const override { return neighbours; }
+  // Two elements: the fewest that differ from their mean.
+  [[nodiscard]] std::optional<ops::Problem> least_telling(ops::Problem least) const override {
+    least.as<Problem>().hidden = 2;
+    return least;
+  }
+  [[nodiscard]] std::vector<ops::Escape> escapes(const ops::Problem& shape,
+                                                 const ops::Problem& original) const override {
+    return of_layer_norm::escapes(own(shape), own(original));
+  }
+  [[nodiscard]] ops::Problem sampled(ops::Problem problem) const override {
+    constexpr Index most_rows = 64, most_elements = Index{1} << 16;
+    Problem& p = problem.as<Problem>();
+    p.rows *= std::clamp<Index>(most_elements / std::max<Index>(p.elements(), 1), 1, most_rows);
+    return problem;
+  }
+
+  // ---- telling
+  [[nodiscard]] std::string further_formats(const ops::Problem& problem) const override {
+    const Problem& p = own(problem);
+    const bool params = p.gamma != attest::layer_norm::Weights::none || p.beta != attest::layer_norm::Weights::none;
+    if (!params || p.param_format() == p.dtype) return {};
+    return "+params-" + std::string(attest::name(p.param_format()));
+  }
+  [[nodiscard]] std::string shape_class(const ops::Problem& problem) const override {
+    return std::string("ln") + size_class(own(problem).rows) + size_class(own(problem).hidden);
+  }
+  [[nodiscard]] std::vector<Trait> traits() const override { return make_traits(*this); }
+
+ private:
+  static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
+};
+
+}  // namespace
+}  // namespace of_layer_norm
+
+const Op& layer_norm_op() {
+  static const of_layer_norm::LayerNorm op;
+  return op;
+}
+
+}  // namespace attest::ops
