@@ -540,6 +540,7 @@ Summary begun(const CampaignOptions& options, const SubjectInfo& info, const Sub
   const Op& op = op_of(options, info);
   Summary summary;
   summary.verb = options.verb;
+  summary.op = &op;
   summary.subject = options.subject;
   summary.subject_version = info.version;
   summary.policy = options.policy_text;

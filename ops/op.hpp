@@ -162,7 +162,9 @@ class Op {
   [[nodiscard]] virtual Format dtype(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::uint64_t seed(const Problem& problem) const = 0;
   [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
-  [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;  // in what kernels go over bit by bit
+  // In what kernels go over bit by bit, and how that is said: "with 256 keys or more".
+  [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;
+  [[nodiscard]] virtual std::string_view long_in_words() const noexcept = 0;
   [[nodiscard]] virtual const std::vector<FormChoice>& forms(const Problem& problem) const;
   virtual void clear_forms(Problem&) const {}
   virtual void clear_edits(Problem& problem) const = 0;

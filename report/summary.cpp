@@ -145,9 +145,9 @@ std::string summary_text(const Summary& summary) {
                       s.interrupted ? ", interrupted" : "");
   text += earlier_runs(s);
   text +=
-      fmt::format("  the bound judged {} of them ({}): {} output elements, {} with 256 keys or more", grouped(s.judged),
+      fmt::format("  the bound judged {} of them ({}): {} output elements, {} {}", grouped(s.judged),
                   share(static_cast<double>(s.judged), drawn), grouped(static_cast<std::uint64_t>(s.elements)),
-                  grouped(static_cast<std::uint64_t>(s.elements_long)));
+                  grouped(static_cast<std::uint64_t>(s.elements_long)), s.op->long_in_words());
   if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";

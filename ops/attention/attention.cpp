@@ -135,6 +135,7 @@ class Attention final : public Op {
     constexpr Index long_keys = 256;
     return own(p).lk >= long_keys;
   }
+  [[nodiscard]] std::string_view long_in_words() const noexcept override { return "with 256 keys or more"; }
   [[nodiscard]] const std::vector<FormChoice>& forms(const ops::Problem& p) const override { return own(p).forms; }
   void clear_forms(ops::Problem& p) const override { p.as<Problem>().forms.clear(); }
   void clear_edits(ops::Problem& p) const override { p.as<Problem>().edits.clear(); }

@@ -126,6 +126,7 @@ class LayerNorm final : public Op {
     constexpr Index long_rows = 1024;
     return own(p).hidden >= long_rows;
   }
+  [[nodiscard]] std::string_view long_in_words() const noexcept override { return "in rows of 1,024 or more"; }
   void clear_edits(ops::Problem& p) const override { p.as<Problem>().edits.clear(); }
 
   // ---- what subjects say of it
