@@ -49,6 +49,9 @@ class WorkerConnection {
   // Of one that is not usable any more: whether it may have ended for no other reason than the end of its nursery.
   [[nodiscard]] bool is_orphan() const noexcept { return process_->is_orphan(); }
 
+  // Bytes that it holds for itself now; 0 if that is not known.
+  [[nodiscard]] std::uint64_t held() const { return process_->held(); }
+
   // Whether nothing was asked of this process yet.
   [[nodiscard]] bool is_fresh() const noexcept { return trip_ == 0; }
 

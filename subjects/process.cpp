@@ -163,6 +163,8 @@ bool Process::holds_too_much() {
   return held_memory(child_).value_or(0) > most_memory_;
 }
 
+std::uint64_t Process::held() const { return child_ > 0 ? held_memory(child_).value_or(0) : 0; }
+
 Process::Received Process::send(std::string_view line, Clock::time_point deadline) {
   while (!line.empty()) {
     const ssize_t written = ::send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -54,6 +54,8 @@ class Process {
   Received receive(std::string& line, Clock::time_point deadline);
   // Whether it holds more than it may; looks at most once in a while.
   bool holds_too_much();
+  // Bytes that it holds for itself; 0 if that is not known.
+  [[nodiscard]] std::uint64_t held() const;
   // Closes its stdin.
   void hang_up();
   // Waits for it to end by itself.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
@@ -9,8 +10,16 @@
 namespace attest {
 namespace {
 
-// A library that opens a device takes hundreds of milliseconds: while lives are short, one after the other, it takes a few.
-constexpr std::size_t most_kept_ready = 4;
+// A library that opens a device takes hundreds of milliseconds: while lives are short, one after the other, it takes a few, each
+// of which holds what a device gives a process. At most one for each processor, and all within what one may hold when it is asked.
+constexpr std::size_t fewest_most_kept_ready = 4, most_kept_ready = 8;
+
+std::size_t most_ready(std::uint64_t held_by_one, std::uint64_t memory) {
+  const std::size_t processors =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), fewest_most_kept_ready, most_kept_ready);
+  const std::uint64_t fit = memory / std::max<std::uint64_t>(held_by_one, 1);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, processors));
+}
 constexpr std::chrono::milliseconds in_time{5};
 
 }  // namespace
@@ -67,7 +76,9 @@ std::unique_ptr<WorkerConnection> WorkerSource::take_ready() {
     return nullptr;  // it ended while it waited, or was long in loading
   }
   guard.lock();
-  if (nursery_ && Process::Clock::now() - start > in_time && kept_ready_ < most_kept_ready) ++kept_ready_;
+  if (nursery_ && Process::Clock::now() - start > in_time &&
+      kept_ready_ < most_ready(worker->held(), command_.limits.memory))
+    ++kept_ready_;
   return worker;
 }
 
