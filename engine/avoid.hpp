@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,8 @@ namespace attest::engine {
 
 // Fewer failures than this teach nothing.
 inline constexpr std::uint64_t least_explained = 5;
+// What is understood is asked in one case of so many all the same; of so many more as cost too much.
+inline constexpr std::uint64_t inside_one_in = 20;
 
 // A predicate that explains failures of one key: so far every problem inside failed so.
 struct AvoidRule {
@@ -24,6 +28,11 @@ struct AvoidRule {
   bool known = false;                    // from an earlier campaign (--known)
   std::uint64_t failing = 0, asked = 0;  // problems of this campaign inside which the law gave a verdict
   bool retired = false;                  // one of them passed
+  std::uint64_t one_in = inside_one_in;  // one of so many cases inside is asked all the same
+  bool costly = false;   // of a law that fails now and then and costs much: no condition, and it explains nothing
+  bool settled = false;  // a reproducer stands for its deaths and errors, which need not be asked for again
+  bool doubted = false;  // one that was did not show again: from now on each is
+  double seconds = 0;    // what its deaths and errors would have cost so far, had every case inside been asked
 
   [[nodiscard]] bool explains(const FailureKey& failure, const Row& row) const;
 };
@@ -31,7 +40,8 @@ struct AvoidRule {
 std::string to_text(const AvoidRule& rule);
 
 // What is known gives way to what is not: once a predicate explains at least five failures and no problem inside it passed,
-// problems are drawn outside it, but one case in twenty. Rules change at fixed case numbers and depend on the cases before
+// problems are drawn outside it, but one case in twenty: or fewer, where it is time that ends a campaign and deaths would take more
+// than a tenth of it. Rules change at fixed case numbers and depend on the cases before
 // them alone, so that neither threads nor time decide what is drawn.
 class Avoidance {
  public:
@@ -60,6 +70,16 @@ class Avoidance {
   void learn(const CaseTable& table);
   // The rule of this campaign or an earlier one that explains a failure; nullptr if none does.
   [[nodiscard]] const AvoidRule* explanation(const FailureKey& failure, const Row& row) const;
+  // Counts the time of a case; told by campaigns alone that a time ends.
+  void spend(const CaseRow& row, double seconds);
+  // Says of each rule for deaths and errors whether a reproducer stands for it.
+  void settle(const std::function<bool(const AvoidRule&)>& stands);
+  // Whether a death or an error need not be asked for again: but one in eight is, so that a false condition is found out.
+  [[nodiscard]] bool presumes(const FailureKey& failure, const Row& row, std::uint64_t number) const;
+  // Whether a rule that a reproducer stands for explains a death or an error.
+  [[nodiscard]] bool is_settled(const FailureKey& failure, const Row& row) const;
+  // What was asked for again and did not show speaks against the rules that would have presumed it.
+  void doubt(std::string_view property, const Row& row);
   // How many rules there are for failures of that key.
   [[nodiscard]] std::uint64_t understood(const FailureKey& failure) const;
 
@@ -68,12 +88,23 @@ class Avoidance {
  private:
   [[nodiscard]] std::uint64_t seed_after(std::uint64_t redraws) const noexcept;
   [[nodiscard]] bool applies(const AvoidRule& rule) const noexcept { return applies_ && !rule.retired; }
-  [[nodiscard]] bool looks_inside(std::uint64_t plan) const noexcept;
-  [[nodiscard]] bool avoided(const Problem& problem) const;
+  [[nodiscard]] bool looks_inside(const AvoidRule& rule, std::uint64_t plan) const noexcept;
+  [[nodiscard]] bool avoided(const Problem& problem, std::uint64_t plan) const;
+  void learn_conditions(const CaseTable& table);
+  void leave_out_costly(const CaseTable& table);
+  void share_time();
 
   const Supports& supports_;
   std::uint64_t seed_;
   bool applies_, learns_;
+  double clean_seconds_ = 0;  // of cases without a death or an error
+  // The deaths and errors that no rule is for.
+  struct Open {
+    FailureKey key;
+    std::uint64_t failing = 0;
+    double seconds = 0;
+  };
+  std::map<std::string, Open> open_;
 };
 
 nlohmann::ordered_json to_json(const AvoidRule& rule);

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include <omp.h>
@@ -35,7 +38,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
 constexpr std::size_t largest_block = 8192;
-constexpr double shrink_grace_seconds = 3;                         // what --time may be passed by to finish a shrink
+constexpr double shrink_grace_seconds = 3;  // what --time may be passed by to finish a shrink
+constexpr double death_share = 1.0 / 6,
+                 least_death_seconds = 3;  // of --time: what shrinking one death or error may take
+constexpr std::uint64_t cheap_before_costly =
+    6;  // failures of one law's wrong numbers that are shrunk before the first death
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
 // One case of a block.
@@ -46,6 +53,7 @@ struct Record {
   CaseOutcome outcome;
   CaseRow row;
   std::uint64_t rejected = 0, left_out = 0;
+  double seconds = 0;   // that it took
   double finished = 0;  // seconds since the campaign's start
   std::exception_ptr error;
 };
@@ -122,7 +130,7 @@ class Campaign {
       const auto laws =
           choose_laws(options_.laws, task.problem, contract, info_, options_.seed, task.number, options_.repeat);
       task.outcome = check_confirmed(task.problem, contract, bench, laws);
-      if (task.outcome.reported) shrinker_.submit(std::move(task));
+      if (task.outcome.reported) submit(std::move(task));
     }
   }
 
@@ -141,8 +149,19 @@ class Campaign {
   }
   void learn() {
     avoidance_.learn(table_);
+    order_shrinking();
     boundary_ = Avoidance::boundary_after(summary_.next_case);
   }
+
+  // Whether a reproducer of this campaign, or of a known defect, lies where the rule says.
+  [[nodiscard]] bool stands_for(const AvoidRule& rule) const {
+    return rule.known || std::ranges::any_of(summary_.findings, [&](const Finding& finding) {
+             return finding.entry.seen == rule.key.kind && failure_key_of(finding.entry) == rule.key &&
+                    rule.predicate.holds(finding.entry.problem, info_.supports);
+           });
+  }
+  // Whether what is drawn may depend on what cases cost: where it is their number that ends it, it may not.
+  [[nodiscard]] bool time_ends_it() const { return options_.seconds || !options_.cases; }
 
   // One job of several shrinks while the others draw; the only one shrinks for as long as it drew.
   void shrink_beside(double seconds) {
@@ -152,6 +171,44 @@ class Campaign {
       owed_ += shrinker_.run_for(-owed_);
     take_results();
   }
+  // Under a time limit wrong numbers are shrunk before deaths and errors, each call of which costs a start, the first of each cause
+  // before the next; and deaths and errors that a finding stands for already once drawing has ended.
+  void submit(ShrinkTask task) {
+    const FailureKey key = task.outcome.key();
+    const std::uint64_t before = triage_.chosen[to_text(key)];
+    if (options_.seconds) task.rank = costs_much(key.kind) ? 1 + before : before / cheap_before_costly;
+    shrinker_.submit(std::move(task));
+  }
+  // After rules or findings changed.
+  void order_shrinking() {
+    avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
+    if (!options_.seconds || !drawing_) return;
+    const auto costly = [](const ShrinkTask& task) { return costs_much(task.outcome.finding()->verdict.kind); };
+    std::map<std::string, std::uint64_t> of_cause;
+    for (ShrinkTask& task : shrinker_.take_waiting(costly)) {
+      const auto [cause, stands] = cause_of(task);
+      if (stands) {
+        postponed_.push_back(std::move(task));
+      } else {
+        task.rank = ++of_cause[cause];
+        shrinker_.submit(std::move(task));
+      }
+    }
+  }
+  // What a failure is counted under, and whether a finding stands for that.
+  struct Cause {
+    std::string text;
+    bool stands;
+  };
+  [[nodiscard]] Cause cause_of(const ShrinkTask& task) const {
+    const FailureKey key = task.outcome.key();
+    const Row row = row_of(task.problem, info_.supports);
+    const AvoidRule* rule = task.outcome.culprit ? nullptr : avoidance_.explanation(key, row);
+    if (rule && costs_much(key.kind)) return {to_text(key) + ":" + to_text(*rule), avoidance_.is_settled(key, row)};
+    return {to_text(key), false};
+  }
+  static bool costs_much(VerdictKind kind) noexcept { return ends_instance(kind) || kind == VerdictKind::error; }
+
   // Half of the jobs go on when nothing else is left, for as long as a time limit permits.
   void end_shrinking() {
     const auto enough = [&] {
@@ -159,6 +216,11 @@ class Campaign {
       return summary_.interrupted || unwritten_ ||
              (options_.seconds && elapsed() >= *options_.seconds + shrink_grace_seconds);
     };
+    drawing_ = false;
+    for (ShrinkTask& task : std::exchange(postponed_, {})) {
+      task.rank = std::numeric_limits<std::uint64_t>::max();
+      shrinker_.submit(std::move(task));
+    }
     shrinker_.allow(shrinking_jobs(options_));
     while (shrinker_.busy() && !enough()) {
       shrinker_.wait(0.1);
@@ -167,23 +229,40 @@ class Campaign {
       commit(false);
     }
     shrinker_.stop();
-    std::vector<ShrinkTask> waiting = shrinker_.take_waiting();
+    std::vector<ShrinkTask> waiting = shrinker_.take_waiting([](const ShrinkTask&) { return true; });
     while (shrinker_.busy()) {
       shrinker_.wait(0.1);
       take_results();
     }
-    for (ShrinkTask& task : waiting) tell_unshrunk(std::move(task));
+    tell_unshrunk(std::move(waiting));
   }
-  // Of failures that nothing was found to stand for, the first of each kind is its own reproducer.
-  void tell_unshrunk(ShrinkTask task) {
-    ++summary_.unshrunk;
-    const FailureKey key = task.outcome.key();
-    if (std::ranges::any_of(summary_.findings, [&](const Finding& f) { return failure_key_of(f.entry) == key; }))
-      return;
+  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer.
+  void tell_unshrunk(std::vector<ShrinkTask> waiting) {
+    summary_.unshrunk += waiting.size();
+    std::set<std::string> told;
+    for (const Finding& finding : summary_.findings) told.insert(to_text(failure_key_of(finding.entry)));
+    std::ranges::stable_sort(waiting, {}, &ShrinkTask::number);
+    std::erase_if(waiting, [&](const ShrinkTask& task) {
+      const auto [cause, stands] = cause_of(task);
+      return stands || !told.insert(cause).second;
+    });
+    std::atomic<bool> stop = true;
     ShrinkBudget none = options_.shrink;
     none.calls = 0;
-    Entry entry = reproduced(task, stations_[0].bench(), none, {});
-    merge({std::move(task), std::move(entry), {}, 0, {}}, false);
+    none.stop = &stop;
+    std::vector<ShrinkResult> results(waiting.size());
+#pragma omp parallel for schedule(dynamic, 1) num_threads(options_.jobs)
+    for (std::size_t i = 0; i < waiting.size(); ++i) try {
+        const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
+        results[i].entry = reproduced(waiting[i], bench, none, {});
+      } catch (...) {
+        results[i].error = std::current_exception();
+      }
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (results[i].error) std::rethrow_exception(results[i].error);
+      results[i].task = std::move(waiting[i]);
+      merge(std::move(results[i]), false);
+    }
   }
   void finish() {
     commit(true);
@@ -303,10 +382,14 @@ class Campaign {
     auto laws =
         choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
     record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
-    record.outcome = check_confirmed(record.problem, contract, bench, laws);
+    const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
+      return time_ends_it() && avoidance_.presumes(seen.key(), row_of(record.problem, info_.supports), record.number);
+    };
+    record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     record.finished = elapsed();
+    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
@@ -322,6 +405,7 @@ class Campaign {
       summary_.next_case = record.number + 1;
       summary_.seconds = seconds_before_ + elapsed();
       avoidance_.count(record.row);
+      if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
       const bool ends = record.outcome.reported && fail(record);
       table_.add(std::move(record.row));
       if (ends) return false;
@@ -345,6 +429,8 @@ class Campaign {
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
   bool fail(Record& record) {
     const FailureKey key = record.outcome.key();
+    if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned)
+      avoidance_.doubt(key.property, record.row.traits);
     const Problem& blamed = record.outcome.blamed(record.problem);
     const AvoidRule* rule = record.outcome.culprit ? nullptr : avoidance_.explanation(key, record.row.traits);
     if (rule && rule->known) {
@@ -353,12 +439,16 @@ class Campaign {
     }
     const std::string& signature = record.row.signature =
         rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
+    if (record.outcome.presumed) {
+      ++triage_.states[signature].failures;
+      return false;
+    }
     if (!triage_.ask(key, signature, avoidance_.understood(key))) return false;
     ShrinkTask task{record.problem, record.outcome, record.number, record.finished, summary_.cases, signature};
     const RawFailure raw{blamed, record.outcome, record.number, record.finished};
     observer_.on_failure(raw);
     if (folder_) kept([&] { folder_->raw_failure(raw, task); });
-    shrinker_.submit(std::move(task));
+    submit(std::move(task));
     if (options_.continue_after_failure) return false;
     shrinker_.allow(1);
     while (shrinker_.busy() && !interrupted()) {
@@ -394,7 +484,7 @@ class Campaign {
   // Runs on a thread of the shrinker.
   [[nodiscard]] ShrinkResult shrunk(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
                                     const std::function<void(const ShrinkStep&)>& accepted) const {
-    ShrinkBudget left = budget();
+    ShrinkBudget left = budget(task.outcome.finding()->verdict.kind);
     left.stop = &stop;
     ShrinkResult result;
     result.entry = reproduced(task, bench, left, accepted);
@@ -414,10 +504,12 @@ class Campaign {
       observer_.on_shrink_step(progress.step);
       if (folder_) kept([&] { folder_->better(progress.number, progress.step); });
     }
-    for (ShrinkResult& result : shrinker_.take_results()) {
+    std::vector<ShrinkResult> results = shrinker_.take_results();
+    for (ShrinkResult& result : results) {
       if (result.error) std::rethrow_exception(result.error);
       merge(std::move(result), true);
     }
+    if (!results.empty()) order_shrinking();
   }
   // A reproducer takes its place among the findings; `whole` if nothing is left to be shrunk of it.
   void merge(ShrinkResult result, bool whole) {
@@ -449,6 +541,11 @@ class Campaign {
       return;
     }
     ++old->failures;
+    if (finding.case_number < old->case_number) {
+      old->case_number = finding.case_number;
+      old->seconds_to_first = finding.seconds_to_first;
+      old->cases_to_first = finding.cases_to_first;
+    }
     if (!simpler(finding.entry, old->entry)) return;
     const std::string previous = old->reproducer;
     old->entry = std::move(finding.entry);
@@ -467,10 +564,11 @@ class Campaign {
       if (folder_) folder_->finding(finding);
     });
   }
-  [[nodiscard]] ShrinkBudget budget() const {
+  [[nodiscard]] ShrinkBudget budget(VerdictKind kind) const {
     ShrinkBudget budget = options_.shrink;
     if (options_.seconds) {
-      const double left = std::max(0.0, *options_.seconds + shrink_grace_seconds - elapsed());
+      double left = std::max(0.0, *options_.seconds + shrink_grace_seconds - elapsed());
+      if (costs_much(kind)) left = std::min(left, std::max(least_death_seconds, death_share * *options_.seconds));
       budget.seconds = std::min(budget.seconds.value_or(left), left);
     }
     return budget;
@@ -523,8 +621,10 @@ class Campaign {
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;
-  std::exception_ptr unwritten_;  // what kept() could not write
-  Shrinker shrinker_;             // last: its threads use the rest
+  bool drawing_ = true;
+  std::vector<ShrinkTask> postponed_;  // until drawing ends
+  std::exception_ptr unwritten_;       // what kept() could not write
+  Shrinker shrinker_;                  // last: its threads use the rest
 };
 
 }  // namespace

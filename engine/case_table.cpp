@@ -11,6 +11,13 @@ namespace {
 constexpr std::size_t all_of_first = 20'000, most_failing = 20'000;
 constexpr std::uint64_t one_in = 16;
 
+// Of every operation; none of drift, which is no law that a case holds.
+std::bitset<most_laws> laws_named(std::string_view property) {
+  std::bitset<most_laws> laws;
+  for (std::size_t law = 0; law < all_laws().size(); ++law) laws.set(law, all_laws()[law].name == property);
+  return laws;
+}
+
 }  // namespace
 
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
@@ -27,6 +34,8 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
 
 bool CaseRow::fails(const FailureKey& key) const { return std::ranges::find(failures, key) != failures.end(); }
 
+bool CaseRow::holds(std::string_view property) const { return (held & laws_named(property)).any(); }
+
 bool CaseTable::keeps(const CaseRow& row) const noexcept {
   if (rows_.size() < all_of_first) return true;
   return row.failures.empty() ? row.number % one_in == 0 : failing_ < most_failing;
@@ -39,9 +48,7 @@ void CaseTable::add(CaseRow row) {
 }
 
 std::vector<const Row*> CaseTable::holding(std::string_view property) const {
-  // None of drift, which is no law that a case holds.
-  std::bitset<most_laws> laws;
-  for (std::size_t law = 0; law < all_laws().size(); ++law) laws.set(law, all_laws()[law].name == property);
+  const std::bitset<most_laws> laws = laws_named(property);
   std::vector<const Row*> found;
   for (const CaseRow& row : rows_)
     if ((row.held & laws).any()) found.push_back(&row.traits);

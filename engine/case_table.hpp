@@ -2,6 +2,7 @@
 #include <bitset>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -26,6 +27,8 @@ struct CaseRow {
   std::string signature;             // by which triage counts it, if it failed
 
   [[nodiscard]] bool fails(const FailureKey& key) const;
+  // Whether the law of that name gave pass or warn.
+  [[nodiscard]] bool holds(std::string_view property) const;
 };
 
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,

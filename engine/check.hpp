@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,7 +80,9 @@ struct CaseOutcome {
   std::vector<Asked> before;          // of one that no fresh instance was asked about: the latest calls before the case
   std::optional<Asked> culprit;       // of `poisoned`: what poisons a fresh instance, or does so after `after`
   std::optional<Verdict> unrepeated;  // of `flaky`: what was seen
-  bool slow = false;                  // a call passed its time limit, and did not when the case was asked once more
+  bool presumed =
+      false;  // a death or an error seen once, which a settled condition explains (avoid.hpp): counted, and no more
+  bool slow = false;  // a call passed its time limit, and did not when the case was asked once more
   std::int64_t subject_calls = 0;
   Seconds seconds;
 
@@ -122,7 +125,9 @@ Verdict flaky_verdict(const Verdict& seen, const std::string& why);
 // fresh one was seen to show a failure of this key, a fresh one is asked. `needed` says which laws show it there. What only an instance
 // poisoned before shows becomes `poisoned`, with its culprit; what shows only after the calls before it has them in `after`;
 // what no repeat shows again is flaky, or, if it was a time limit that was passed, slow.
+// Where the kernel died or gave an error, `settled` says whether it is understood already why: then it is not asked again.
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
-                            std::span<const std::size_t> laws);
+                            std::span<const std::size_t> laws,
+                            const std::function<bool(const CaseOutcome&)>& settled = {});
 
 }  // namespace attest::engine

@@ -28,8 +28,14 @@ bool shows(const CaseOutcome& outcome, std::size_t law) {
 class Confirmation {
  public:
   Confirmation(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws,
-               CaseOutcome seen, Instance::Mark begin)
-      : problem_(problem), contract_(contract), bench_(bench), laws_(laws), outcome_(std::move(seen)), begin_(begin) {}
+               CaseOutcome seen, Instance::Mark begin, const std::function<bool(const CaseOutcome&)>& settled)
+      : problem_(problem),
+        contract_(contract),
+        bench_(bench),
+        laws_(laws),
+        outcome_(std::move(seen)),
+        begin_(begin),
+        settled_(settled) {}
 
   // Leaves a sound instance behind, if there can be one.
   CaseOutcome run() {
@@ -42,6 +48,10 @@ class Confirmation {
   CaseOutcome judge() {
     const VerdictKind kind = outcome_.finding()->verdict.kind;
     look_at_instance(outcome_);
+    if (may_be_presumed() && settled_(outcome_)) {
+      outcome_.presumed = true;
+      return std::move(outcome_);
+    }
     const bool once_more = sound_ || kind == VerdictKind::crash;
     if (once_more && bench_.instance->is_settled(to_text(outcome_.key())) && shows(ask(outcome_.needed), law())) {
       outcome_.before = bench_.instance->before(begin_, most_before);
@@ -65,6 +75,10 @@ class Confirmation {
     return std::move(outcome_);
   }
 
+  // Wrong numbers cost little to ask for again, and an instance that is not sound may have been so before.
+  [[nodiscard]] bool may_be_presumed() const {
+    return settled_ && (died(outcome_) || (sound_ && outcome_.finding()->verdict.kind == VerdictKind::error));
+  }
   [[nodiscard]] std::size_t law() const { return outcome_.finding()->law; }
 
   // After a finding: whether the instance is sound.
@@ -242,6 +256,7 @@ class Confirmation {
   const std::span<const std::size_t> laws_;
   CaseOutcome outcome_;
   const Instance::Mark begin_;
+  const std::function<bool(const CaseOutcome&)>& settled_;
   std::optional<Ailment> ill_;  // of the instance, when it was last looked at
   bool sound_ = false;
 };
@@ -255,13 +270,13 @@ Verdict flaky_verdict(const Verdict& seen, const std::string& why) {
 }
 
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
-                            std::span<const std::size_t> laws) {
+                            std::span<const std::size_t> laws, const std::function<bool(const CaseOutcome&)>& settled) {
   Instance unknown;
   if (!bench.instance) bench.instance = &unknown;
   const Instance::Mark begin = bench.instance->mark();
   CaseOutcome outcome = check(problem, contract, bench, laws);
   if (!outcome.reported) return outcome;
-  return Confirmation(problem, contract, bench, laws, std::move(outcome), begin).run();
+  return Confirmation(problem, contract, bench, laws, std::move(outcome), begin, settled).run();
 }
 
 }  // namespace attest::engine

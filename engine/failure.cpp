@@ -50,11 +50,11 @@ class Reproducer {
     if (rate.seen == 0) return flaky_verdict(seen, std::string(why));
     if (rate.seen < rate.runs) return now_and_then(seen, rate);
     Verdict verdict = smaller(original, seen);
-    rate = attempt_.rate(entry_.problem, runs_of(seen.kind));
+    rate = attempt_.rate(entry_.problem, runs(seen.kind));
     if (rate.seen == 0) {
       attempt_.always_fresh();  // the calls of other candidates brought it about
       verdict = smaller(original, seen);
-      rate = attempt_.rate(entry_.problem, runs_of(seen.kind));
+      rate = attempt_.rate(entry_.problem, runs(seen.kind));
     }
     return rate.seen < rate.runs ? now_and_then(verdict, attempt_.rate(entry_.problem, runs_of_a_race(seen.kind)))
                                  : verdict;
@@ -87,6 +87,11 @@ class Reproducer {
   }
 
  private:
+  // At the end of a campaign's time once; it was seen before.
+  [[nodiscard]] int runs(VerdictKind kind) const {
+    if (left_.stop && *left_.stop) return 1;
+    return left_.seconds && kind == VerdictKind::error ? runs_of(VerdictKind::crash) : runs_of(kind);
+  }
   [[nodiscard]] ShrinkBudget half() const {
     ShrinkBudget budget = left_;
     budget.calls /= 2;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "engine/instance.hpp"
@@ -60,13 +61,14 @@ Shrinker::~Shrinker() {
 
 void Shrinker::submit(ShrinkTask task) {
   const std::lock_guard lock(guard_);
-  waiting_.emplace_back(submitted_++, std::move(task));
+  const auto place = std::ranges::upper_bound(waiting_, task.rank, {}, &ShrinkTask::rank);
+  waiting_.insert(place, std::move(task));
   changed_.notify_all();
 }
 
 bool Shrinker::busy() const {
   const std::lock_guard lock(guard_);
-  return handed_back_ < submitted_;
+  return !waiting_.empty() || handed_back_ < begun_;
 }
 
 void Shrinker::allow(std::size_t workers) {
@@ -90,7 +92,8 @@ double Shrinker::run_for(double seconds) {
 
 void Shrinker::wait(double seconds) {
   std::unique_lock lock(guard_);
-  changed_.wait_for(lock, of(seconds), [&] { return finished_.contains(handed_back_) || handed_back_ == submitted_; });
+  changed_.wait_for(lock, of(seconds),
+                    [&] { return finished_.contains(handed_back_) || (waiting_.empty() && handed_back_ == begun_); });
 }
 
 void Shrinker::stop() {
@@ -115,12 +118,11 @@ std::vector<ShrinkProgress> Shrinker::take_progress() {
   return std::exchange(progress_, {});
 }
 
-std::vector<ShrinkTask> Shrinker::take_waiting() {
+std::vector<ShrinkTask> Shrinker::take_waiting(const std::function<bool(const ShrinkTask&)>& wanted) {
   const std::lock_guard lock(guard_);
-  std::vector<ShrinkTask> tasks;
-  for (auto& [order, task] : waiting_) tasks.push_back(std::move(task));
-  submitted_ -= waiting_.size();  // the last ones that came
-  waiting_.clear();
+  const auto taken = std::ranges::stable_partition(waiting_, [&](const ShrinkTask& task) { return !wanted(task); });
+  std::vector<ShrinkTask> tasks(std::move_iterator(taken.begin()), std::move_iterator(taken.end()));
+  waiting_.erase(taken.begin(), taken.end());
   return tasks;
 }
 
@@ -146,7 +148,8 @@ void Shrinker::work(std::size_t worker) {
   while (true) {
     changed_.wait(lock, [&] { return ending_ || (!stop_ && worker < allowed_ && !waiting_.empty()); });
     if (ending_) return;
-    auto [order, task] = std::move(waiting_.front());
+    ShrinkTask task = std::move(waiting_.front());
+    const std::uint64_t order = begun_++;
     waiting_.pop_front();
     ++running_;
     lock.unlock();

@@ -28,6 +28,7 @@ struct ShrinkTask {
   double seconds = 0;        // of the campaign, when it failed
   std::uint64_t cases = 0;   // drawn until then
   std::string signature;
+  std::uint64_t rank = 0;  // of those that wait, the lowest is begun first
 };
 
 // What became of it.
@@ -49,7 +50,8 @@ struct ShrinkProgress {
 using ShrinkWork = std::function<ShrinkResult(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
                                               const std::function<void(const ShrinkStep&)>& accepted)>;
 
-// Shrinks beside a campaign: tasks are begun and handed back in the order in which they came, on threads of its own with
+// Shrinks beside a campaign: tasks are begun by rank, those of one rank in the order in which they came, and handed back in the order
+// in which they were begun, on threads of its own with
 // instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls otherwise.
 class Shrinker {
  public:
@@ -71,11 +73,11 @@ class Shrinker {
   // Ends what is in work after its next call; what waits stays untouched.
   void stop();
 
-  // Finished tasks of which all earlier ones are finished too.
+  // Finished tasks of which all that were begun earlier are finished too.
   std::vector<ShrinkResult> take_results();
   std::vector<ShrinkProgress> take_progress();
-  // After stop(): what was not begun.
-  std::vector<ShrinkTask> take_waiting();
+  // What was not begun, of that what `wanted` says: it is no task of this any more.
+  std::vector<ShrinkTask> take_waiting(const std::function<bool(const ShrinkTask&)>& wanted);
 
  private:
   class Gated;
@@ -94,8 +96,8 @@ class Shrinker {
   std::size_t allowed_ = 0, running_ = 0;  // threads that may run; threads between two waits
   bool ending_ = false;
   std::atomic<bool> stop_{false};
-  std::deque<std::pair<std::uint64_t, ShrinkTask>> waiting_;
-  std::uint64_t submitted_ = 0, handed_back_ = 0;
+  std::deque<ShrinkTask> waiting_;
+  std::uint64_t begun_ = 0, handed_back_ = 0;
   std::map<std::uint64_t, ShrinkResult> finished_;
   std::vector<ShrinkProgress> progress_;
   std::vector<std::thread> threads_;  // last: they use all of the above

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/campaign.hpp"
 #include "fake_subject.hpp"
+#include "generators/draw.hpp"
 #include "subjects/builtin.hpp"
 
 namespace attest::engine {
@@ -88,6 +91,109 @@ TEST(Avoid, APassInsideRetiresARule) {
   avoidance.learn(CaseTable(supports));
   EXPECT_TRUE(avoidance.rules[0].retired);
   EXPECT_EQ(avoidance.explanation(key, row.traits), nullptr);
+}
+
+// A rule for deaths, of which `asked` all failed, and a problem inside.
+constexpr std::uint64_t enough = 8;
+const FailureKey death{"guards", VerdictKind::crash, "killed-by-sigsegv"};
+AvoidRule for_deaths() { return {death, *predicate_from_text("causal"), true, false, enough, enough, false}; }
+CaseRow row(const Supports& supports, std::uint64_t number, bool causal, std::vector<FailureKey> failures) {
+  Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=2 d=1 dv=1");
+  problem.causal = causal;
+  return {number, 0, row_of(problem, supports), {}, std::move(failures), {}};
+}
+
+TEST(Avoid, DeathsTakeATenthOfTheTime) {
+  const Supports supports = Supports::everything();
+  Avoidance avoidance(supports, 1, true, true);
+  avoidance.rules.push_back(for_deaths());
+  const FailureKey wrong{"policy-bound", VerdictKind::fail, "finite"};
+  avoidance.rules.push_back({wrong, *predicate_from_text("softcap>0"), true, false, enough, enough, false});
+  // Clean cases take 3 ms, and every 20th is a death of 500 ms.
+  std::uint64_t number = 0;
+  for (; number < 400; ++number)
+    number % 20 == 0 ? avoidance.spend(row(supports, number, true, {death}), 0.5)
+                     : avoidance.spend(row(supports, number, false, {}), 0.003);
+  avoidance.learn(CaseTable(supports));
+  // At one in 20 they take 10 s beside 1.14 s; a tenth of that are 0.114 s.
+  EXPECT_NEAR(static_cast<double>(avoidance.rules[0].one_in), 20 * 10 / 0.114, 5);
+  EXPECT_EQ(avoidance.rules[1].one_in, inside_one_in);
+  const Domain domain(supports, {Format::f32});
+  std::uint64_t inside = 0, asked = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    inside += draw_problem(domain, 1, i, 1).causal;
+    asked += avoidance.draw(domain, i, 1).problem.causal;
+  }
+  EXPECT_LT(asked * 500, inside);
+  EXPECT_GT(asked, 0u);
+}
+
+TEST(Avoid, ALawWhoseOwnCallsDieNowAndThenIsAskedSeldom) {
+  const Supports supports = Supports::everything();
+  Avoidance avoidance(supports, 1, true, true);
+  const std::size_t law = law_named("layout");
+  const FailureKey of_law{"layout", VerdictKind::crash, "killed-by-sigsegv"};
+  CaseTable table(supports);
+  for (std::uint64_t number = 0; number < 40; ++number) {  // nothing of the problem says which
+    CaseRow one = row(supports, number, false, {});
+    if (number % 4 == 0)
+      one.failures = {of_law};
+    else
+      one.held.set(law);
+    avoidance.spend(one, number % 4 == 0 ? 0.5 : 0.003);
+    table.add(std::move(one));
+  }
+  avoidance.learn(table);
+  ASSERT_EQ(avoidance.rules.size(), 1u);
+  const AvoidRule& rule = avoidance.rules[0];
+  EXPECT_EQ(to_text(rule), "law==layout");
+  EXPECT_EQ(rule.failing, 10u);
+  EXPECT_EQ(rule.asked, 40u);
+  EXPECT_GT(rule.one_in, 100u);
+  const Problem any = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=2 d=1 dv=1");
+  std::uint64_t left_out = 0;
+  for (std::uint64_t i = 0; i < 10'000; ++i) {
+    std::vector laws{law_named("guards"), law};
+    left_out += avoidance.leave_out(laws, any, i, 1);
+  }
+  EXPECT_GT(left_out, 9'900u);
+  EXPECT_LT(left_out, 10'000u);
+  // It stands, though problems pass, and explains no failure.
+  CaseRow passed = row(supports, 41, false, {});
+  passed.held.set(law);
+  avoidance.count(passed);
+  avoidance.learn(table);
+  EXPECT_FALSE(avoidance.rules[0].retired);
+  EXPECT_EQ(avoidance.explanation(of_law, passed.traits), nullptr);
+  EXPECT_EQ(avoidance.understood(of_law), 0u);
+  // It is stored.
+  const AvoidRule again = rule_from_json(to_json(avoidance.rules[0]));
+  EXPECT_TRUE(again.costly);
+  EXPECT_EQ(again.one_in, avoidance.rules[0].one_in);
+}
+
+TEST(Avoid, DeathsArePresumedBehindAReproducerAloneAndUntilOneIsDoubted) {
+  const Supports supports = Supports::everything();
+  Avoidance avoidance(supports, 1, true, true);
+  avoidance.rules.push_back(for_deaths());
+  const Row inside = row(supports, 0, true, {}).traits, outside = row(supports, 0, false, {}).traits;
+  const auto presumed = [&](const FailureKey& key, const Row& traits) {
+    int times = 0;
+    for (std::uint64_t number = 0; number < 800; ++number) times += avoidance.presumes(key, traits, number);
+    return times;
+  };
+  EXPECT_EQ(presumed(death, inside), 0);
+  avoidance.settle([](const AvoidRule&) { return true; });
+  EXPECT_GT(presumed(death, inside), 650);  // one in eight is asked again
+  EXPECT_LT(presumed(death, inside), 750);
+  EXPECT_EQ(presumed(death, outside), 0);
+  EXPECT_EQ(presumed({"guards", VerdictKind::crash, "killed-by-sigabrt"}, inside), 0);
+  avoidance.doubt("guards", outside);
+  EXPECT_GT(presumed(death, inside), 0);
+  avoidance.doubt("guards", inside);
+  EXPECT_EQ(presumed(death, inside), 0);
+  avoidance.settle([](const AvoidRule&) { return true; });
+  EXPECT_EQ(presumed(death, inside), 0);
 }
 
 TEST(Avoid, BoundariesGrow) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
@@ -285,6 +287,30 @@ TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
     EXPECT_LE(finding.entry.problem.multiply_adds(), 8);
   }
   EXPECT_EQ(summary.exit(), Exit::found);
+}
+
+// Deaths that cost: the campaign ends near its time, and tells of each kind all the same.
+TEST(Campaign, ASubjectThatIsLongInDyingEndsInTime) {
+  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto slow = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    if (call.causal == 0) return result;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::string kind = "no plan for";
+    const auto words = {"one", "two", "four", "eight", "more"};
+    for (const Index n : {call.q.shape[2], call.k.shape[2], call.q.shape[3]})
+      kind += std::string(" ") + *(words.begin() + (n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : n <= 8 ? 3 : 4));
+    return CallResult{CallStatus::error, kind, 0};
+  });
+  Observer silent;
+  CampaignOptions asked = options("./slow.so", 0);
+  asked.cases.reset();
+  asked.seconds = 4;
+  asked.avoid = false;
+  asked.laws.further = 0;
+  const Summary summary = run_campaign(*slow, nullptr, asked, silent);
+  EXPECT_LT(summary.seconds, 4 + 9);
+  EXPECT_GT(summary.findings.size(), 5u);
+  EXPECT_GT(summary.unshrunk, 0u);
 }
 
 TEST(Campaign, WhatDoesNotShowAgainIsFlakyAndNotShrunk) {

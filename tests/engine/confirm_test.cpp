@@ -154,6 +154,56 @@ TEST_F(Confirm, EachDeathIsBlamedOnTheCallBeforeIt) {
     }
 }
 
+// What a settled condition explains costs one death, is counted and no more; wrong numbers are asked for again all the same.
+TEST_F(Confirm, ADeathThatIsUnderstoodIsNotAskedForAgain) {
+  const auto causal = [](const auto& dies) {
+    return [&dies](const attest_attention& call, CallResult result) {
+      if (call.causal == 0) return result;
+      ++dies.calls;
+      if (dies.status != CallStatus::done) return CallResult{dies.status, "out of luck", 0};
+      change(call, [](double) { return std::nan(""); });
+      return result;
+    };
+  };
+  struct Dies {
+    CallStatus status;
+    mutable int calls = 0;
+  };
+  const std::array laws{law_named("guards"), law_named(policy_bound_name)};
+  const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 causal=1 dtype=f32");
+  for (const CallStatus status : {CallStatus::crash, CallStatus::error, CallStatus::timeout, CallStatus::done})
+    for (const bool understood : {false, true}) {
+      const Dies dies{status};
+      const auto subject = test::meddled(*fused, causal(dies));
+      Station station(*subject, nullptr, nullptr);
+      const Contract contract = subject->info().contract(problem.dtype);
+      const CaseOutcome outcome =
+          check_confirmed(problem, contract, station.bench(), laws, [&](const CaseOutcome&) { return understood; });
+      ASSERT_TRUE(outcome.reported);
+      const bool once = understood && status != CallStatus::done;
+      EXPECT_EQ(outcome.presumed, once);
+      EXPECT_EQ(dies.calls == 1, once) << dies.calls;
+    }
+}
+
+// An error of an instance that an earlier call poisoned says nothing of its own call, whatever explains it.
+TEST_F(Confirm, NothingIsPresumedOfAnInstanceThatIsNotSound) {
+  const auto subject = poisonable(*fused, Way::error, std::make_shared<int>(0));
+  Station station(*subject, nullptr, nullptr);
+  const std::array laws{law_named("guards")};
+  Problem culprit = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 dtype=f32");
+  const Contract contract = subject->info().contract(culprit.dtype);
+  const auto understood = [](const CaseOutcome&) { return true; };
+  for (; culprit.lk < 1000; ++culprit.lk) {
+    const CaseOutcome outcome = check_confirmed(culprit, contract, station.bench(), laws, understood);
+    ASSERT_FALSE(outcome.presumed) << culprit.lk;
+    if (!outcome.reported) continue;
+    EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::poisoned);
+    return;
+  }
+  FAIL() << "nothing was poisoned";
+}
+
 // The first canary ends every instance: that says nothing of this one.
 TEST_F(Confirm, AKernelThatDiesOfACanaryIsNotTakenForPoisoned) {
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
