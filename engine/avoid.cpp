@@ -239,12 +239,12 @@ nlohmann::ordered_json to_json(const AvoidRule& rule) {
           {"costly", rule.costly},         {"doubted", rule.doubted}};
 }
 
-AvoidRule rule_from_json(const nlohmann::json& object) {
+AvoidRule rule_from_json(const nlohmann::json& object, const Op& op) {
   AvoidRule rule;
   rule.key = {object.at("property").get<std::string>(),
               verdict_kind_from_name(object.at("verdict").get<std::string>()).value_or(VerdictKind::fail),
               object.at("what").get<std::string>()};
-  const auto predicate = predicate_from_text(object.at("predicate").get<std::string>());
+  const auto predicate = predicate_from_text(object.at("predicate").get<std::string>(), op);
   if (!predicate) throw usage_error("a predicate that this version of attest cannot read: start a new campaign folder");
   rule.predicate = *predicate;
   rule.problems = object.at("problems").get<bool>();

@@ -109,6 +109,6 @@ class Avoidance {
 
 nlohmann::ordered_json to_json(const AvoidRule& rule);
 // Throws nlohmann::json::exception; Error(usage) for a predicate that this version cannot read.
-AvoidRule rule_from_json(const nlohmann::json& object);
+AvoidRule rule_from_json(const nlohmann::json& object, const Op& op);
 
 }  // namespace attest::engine

@@ -80,7 +80,8 @@ class Campaign {
             shrinking_jobs(options), options.subject_b.has_value()) {
     for (int i = 0; i < options.jobs; ++i)
       stations_.emplace_back(subject, peer, options.calibration.get(), options.subject_b.has_value());
-    for (const KnownDefect& known : options.known_defects) avoidance_.rules.push_back(known.rule);
+    for (const KnownDefect& known : options.known_defects)
+      if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
     summary_ = begun(options, info_, options.subject_b ? peer->info() : info_);
     if (options.assume) {

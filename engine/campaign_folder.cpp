@@ -181,7 +181,7 @@ void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoida
       triage.states[signature].failures = failures.get<std::uint64_t>();
     triage.chosen = last.at("chosen").get<std::map<std::string, std::uint64_t>>();
     std::vector<AvoidRule> rules;
-    for (const json& rule : last.at("rules")) rules.push_back(rule_from_json(rule));
+    for (const json& rule : last.at("rules")) rules.push_back(rule_from_json(rule, *summary.op));
     for (AvoidRule& given : avoidance.rules)  // by --known, and not known then
       if (std::ranges::none_of(
               rules, [&](const AvoidRule& rule) { return rule.key == given.key && rule.predicate == given.predicate; }))

@@ -31,7 +31,7 @@ std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
     Entry entry = read_entry(file);
     if (entry.expect != VerdictKind::fail || !entry.explained) continue;
     const auto& [key, text, counts] = *entry.explained;
-    const auto predicate = predicate_from_text(text);
+    const auto predicate = predicate_from_text(text, entry.problem.op());
     if (!predicate || predicate->atoms.empty() || counts.failing < least_explained || counts.failing < counts.asked)
       continue;
     const Law* law = find_law(key.property);

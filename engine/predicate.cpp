@@ -92,7 +92,10 @@ bool Predicate::holds(const Row& row) const noexcept {
 
 bool Predicate::holds(const Problem& problem, const Supports& supports) const {
   const Looked looked(problem, supports);
-  return std::ranges::all_of(atoms, [&](const Atom& atom) { return atom.holds(traits()[atom.trait].get(looked)); });
+  return std::ranges::all_of(atoms, [&](const Atom& atom) {
+    const Trait& trait = traits()[atom.trait];
+    return (trait.op == nullptr || trait.op == &problem.op()) && atom.holds(trait.get(looked));
+  });
 }
 
 std::string to_text(const Predicate& predicate) {

@@ -26,6 +26,7 @@ struct Predicate {
   std::vector<Atom> atoms;
 
   [[nodiscard]] bool holds(const Row& row) const noexcept;
+  // Of no problem of another operation than its traits'.
   [[nodiscard]] bool holds(const Problem& problem, const Supports& supports) const;
   friend bool operator==(const Predicate&, const Predicate&) = default;
 };
