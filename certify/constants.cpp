@@ -197,6 +197,11 @@ void Constants::take_blocks(Index keys) {
   eta_aligned = qk_blocks->aligned(d, blocks, least_factor);
 }
 
+void Constants::forget_what_is_exact() {
+  exact_scores = false;
+  a3 = exp2 ? 5 : 2;
+}
+
 std::vector<Figure> Constants::figures() const {
   std::vector<Figure> list;
   const auto add = [&list](const char* name, const Ball& value) { list.push_back({name, value.text()}); };

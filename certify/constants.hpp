@@ -81,6 +81,8 @@ struct Constants {
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 
   void take_blocks(Index keys);
+  // Of q and k that are intervals, between whose ends nothing is a multiple of anything.
+  void forget_what_is_exact();
   // The fields above that the interval is made of, by the names of docs/bounds.md.
   [[nodiscard]] std::vector<Figure> figures() const;
 };

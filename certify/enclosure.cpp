@@ -9,40 +9,38 @@ namespace {
 
 // A column of v as the row sees it.
 struct Column {
-  Column(const Constants& c, const Inputs& inputs, const Row& row, std::array<Index, 4> place) {
+  Column(const Constants& c, const Inputs& inputs, const Row& row, std::array<Index, 4> place,
+         const Operands* operands) {
     const auto [b, h, i, column] = place;
     const Index kv = h / (inputs.q.shape()[1] / inputs.v.shape()[1]);
-    const auto past_operand = [&](double x) {
-      return c.operand_rounds && std::fabs(x) >= overflow_threshold(c.operand.format);
+    const auto read = [&, at = column, sample = b](Index j) {
+      if (operands != nullptr) return operands->v.at(sample, kv, j, at);
+      return Intervals::Element{inputs.v.at(sample, kv, j, at), 0};
+    };
+    const auto look = [&c, this](const Intervals::Element& x) {
+      if (c.operand_rounds && may_reach(abs(x.centre) + x.radius, overflow_threshold(c.operand.format)))
+        beyond_operand = true;
+      return x.known && x.centre.is_finite();
     };
     for (const Index j : row.keys) {
-      const double x = inputs.v.at(b, kv, j, column);
-      values.push_back(x);
-      finite = finite && std::isfinite(x);
-      beyond_operand = beyond_operand || past_operand(x);
+      Intervals::Element x = read(j);
+      finite = look(x) && finite;
+      known = known && x.known;
+      sum_abs += abs(x.centre) + x.radius;
+      values.push_back(std::move(x));
     }
-    for (std::size_t j = 0; j < row.masked_but_read.size(); ++j) {
-      if (!row.masked_but_read[j]) continue;
-      const double x = inputs.v.at(b, kv, static_cast<Index>(j), column);
-      masked_finite = masked_finite && std::isfinite(x);
-      beyond_operand = beyond_operand || past_operand(x);
-    }
-    if (!finite || values.empty()) return;
-    const auto [least, most] = std::ranges::minmax(values);
-    hull_lo = least;
-    hull_hi = most;
-    largest = std::max(std::fabs(least), std::fabs(most));
-    for (const double x : values) sum_abs += std::fabs(x);
+    for (std::size_t j = 0; j < row.masked_but_read.size(); ++j)
+      if (row.masked_but_read[j]) masked_finite = look(read(static_cast<Index>(j))) && masked_finite;
+    if (finite && !values.empty()) hull = hull_of(values);
   }
 
-  std::vector<double> values;  // of the keys that take part
-  bool finite = true, masked_finite = true, beyond_operand = false;
-  double hull_lo = 0, hull_hi = 0, largest = 0;
+  std::vector<Intervals::Element> values;  // of the keys that take part
+  bool finite = true, known = true, masked_finite = true, beyond_operand = false;
+  Hull hull;
   Ball sum_abs;
 };
 
-// Section 3: each weight lies between e^(z - zmax - d) and e^(z - zmax + d). A mean over such a box is largest where the keys above some value have their upper weights and the others their lower ones, so
-// that of all n + 1 cuts through the sorted values one attains it.
+// Section 3: each weight lies between e^(z - zmax - d) and e^(z - zmax + d).
 struct Weights {
   Weights(const Row& row, const Ball& extra) {
     for (std::size_t t = 0; t < row.scores.size(); ++t) {
@@ -51,34 +49,26 @@ struct Weights {
       hi.push_back(exp(middle + width));
     }
   }
-  std::vector<Ball> lo, hi;
-};
 
-struct Box : Weights {
-  Box(const Row& row, const Ball& extra, const Column& column) : Weights(row, extra), values(column.values) {
-    most = extreme(1, column.hull_hi);
-    least = extreme(-1, column.hull_lo);
-    Ball heavy, lo_sum;
-    for (std::size_t t = 0; t < values.size(); ++t) {
-      heavy += hi[t] * std::fabs(values[t]);
-      lo_sum += lo[t];
-    }
-    mean_abs = tighter(column.largest, heavy / lo_sum);
-  }
-
-  // sign 1: the largest mean, -1: the least. `end` of the hull where the weights cannot be told.
-  [[nodiscard]] Ball extreme(int sign, double end) const {
+  // The mean of values at their upper (sign 1) or lower ends, as far to that side as weights can bring it. It is furthest where
+  // the keys past some value have their upper weights and the others their lower ones, so that of all n + 1 cuts through the
+  // sorted values one attains it. `end` of the hull where the weights cannot be told.
+  [[nodiscard]] Ball extreme(const std::vector<Intervals::Element>& values, int sign, const Ball& end) const {
+    std::vector<Ball> ends;
+    for (const Intervals::Element& x : values) ends.push_back(sign > 0 ? x.centre + x.radius : x.centre - x.radius);
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return sign * values[a] > sign * values[b]; });
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+      return sign * arf_cmp(arb_midref(ends[a].get()), arb_midref(ends[b].get())) > 0;
+    });
     Ball moment, weight;
     for (const std::size_t t : order) {
-      moment += lo[t] * values[t];
+      moment += lo[t] * ends[t];
       weight += lo[t];
     }
     Ball best = moment / weight;
     for (const std::size_t t : order) {
-      moment += (hi[t] - lo[t]) * values[t];
+      moment += (hi[t] - lo[t]) * ends[t];
       weight += hi[t] - lo[t];
       const Ball mean = moment / weight;
       best = sign > 0 ? max(best, mean) : min(best, mean);
@@ -88,18 +78,26 @@ struct Box : Weights {
   }
 
   // The least share of a mean of |v| that the key with the largest score has. 0 if nothing is known of its weight.
-  [[nodiscard]] Ball least_top(const Row& row) const {
+  [[nodiscard]] Ball least_top(const Row& row, const std::vector<Intervals::Element>& values) const {
     if (row.tops.empty()) return 0;
-    const auto heavy = [this](std::size_t t) { return lo[t] * std::fabs(values[t]); };
+    const auto heavy = [&](std::size_t t) { return lo[t] * max(0, abs(values[t].centre) - values[t].radius); };
     Ball hi_sum, least = heavy(row.tops[0]);
     for (const Ball& weight : hi) hi_sum += weight;
     for (const std::size_t t : row.tops) least = min(least, heavy(t));
     return least / hi_sum;
   }
-
-  const std::vector<double>& values;
-  Ball least, most, mean_abs;
+  std::vector<Ball> lo, hi;
 };
+
+Means means_of(const Weights& weights, const std::vector<Intervals::Element>& values, const Hull& hull) {
+  Ball heavy, lo_sum;
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    heavy += weights.hi[t] * (abs(values[t].centre) + values[t].radius);
+    lo_sum += weights.lo[t];
+  }
+  return {weights.extreme(values, -1, hull.lo), weights.extreme(values, 1, hull.hi),
+          tighter(hull.largest, heavy / lo_sum)};
+}
 
 // ln of the most that a wrong argument of exp, and exp itself, may make of a weight of 1.
 Ball excess(const Row& row) { return row.wrong_argument * row.z_all + row.every_exp; }
@@ -165,7 +163,7 @@ Ball lost_by_weights(const Constants& c, const Row& row) {
 // aL of section 4: the relative error of the denominator alone.
 Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
   // How large the sum may be, and so how far its reciprocal may underflow.
-  const Ball by_maximum = row.mass * exp(row.g), by_count = row.n * exp(excess(row));
+  const Ball by_maximum = row.mass_most * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
   Ball a = lost_by_weights(c, row) + 3 * c.c_div * c.u_final + 3 * row.n * c.eps_lazy * rho +
            max(1, c.c_div) * c.eta_final * largest_sum;
@@ -199,14 +197,16 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
     absolute +=
         column.sum_abs * (c.eta_weights + (1 + quotient) * c.softmax.eta + c.eps0 * rho) + (products + 2) * c.pv.eta;
   } else {
-    const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) + Ball(2.2) * n * column.largest * c.eps1 +
+    const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) +
+                            Ball(2.2) * n * column.hull.largest * c.eps1 +
                             (products + 2 * Ball(row.rescalings) + 6) * c.pv.eta;
     absolute += underflows * rho + 4 * c.pv.eta;
   }
   if (c.pv_blocks) {
     const Ball scale = how.normalised_first ? Ball(1) : rho, least = c.least_weight_factor;
     absolute += scale * c.pv_blocks->loss(n, row.blocks) * c.pv_blocks->smallest;
-    absolute += c.pv_blocks->aligned(n, row.blocks, c.least_weight_factor) * ((column.largest + least) * scale + 2);
+    absolute +=
+        c.pv_blocks->aligned(n, row.blocks, c.least_weight_factor) * ((column.hull.largest + least) * scale + 2);
   }
   if (c.operand_rounds || c.flush) absolute += 2 * c.eta_operand;
   if (c.merges) absolute += 2 * c.partial.eta;
@@ -220,11 +220,18 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
     const Ball others = expm1((how.t - spared) * (1 + c.u_final)),
                first = expm1((how.t_top - spared) * (1 + c.u_final));
     x = min(x, others * (magnitude - sure) + first * sure + absolute + own +
-                   (1 + 2 * all) * (row.of_values->rest * column.largest + absolute));
+                   (1 + 2 * all) * (row.of_values->rest * column.hull.largest + absolute));
   }
   const Ball a = in_box ? denominator_error_in_box(c, row, rho, how.sum_of_rounded)
                         : denominator_error(c, row, rho, how.sum_of_rounded);
-  return {how.name, how.t, x, expm1(a * (1 + c.softmax.u)), how.t_top, sure};
+  Way way;
+  way.name = how.name;
+  way.t = how.t;
+  way.x = x;
+  way.g = expm1(a * (1 + c.softmax.u));
+  way.t_top = how.t_top;
+  way.top = sure;
+  return way;
 }
 
 Ball reach(const Way& way, const Ball& top) { return way.x + way.g * (top + way.x); }
@@ -259,23 +266,37 @@ void permit_overflow(const Constants& c, const Row& row, const Column& column, c
                      Permission& nonfinite) {
   const Ball grown = exp(lost_by_values(c, row) * (1 + c.u_pv));
   const Ball shift = exp(c.lazy + excess(row) + c.u_weights);
-  if (may_reach(min(column.sum_abs, row.n * Ball(column.largest)) * grown * shift, c.pv.overflow) ||
-      may_reach((grown + c.u_weights) * column.largest, c.pv.overflow))
+  if (may_reach(min(column.sum_abs, row.n * column.hull.largest) * grown * shift, c.pv.overflow) ||
+      may_reach((grown + c.u_weights) * column.hull.largest, c.pv.overflow))
     nonfinite.give("the sum of weighted values may overflow");
   if (may_reach(edge, c.overflow_out)) nonfinite.give("the interval reaches the overflow threshold of out");
-  if (c.merges &&
-      (may_reach(edge, c.partial.overflow) || may_reach((grown + c.u_weights) * column.largest, c.partial.overflow)))
+  if (c.merges && (may_reach(edge, c.partial.overflow) ||
+                   may_reach((grown + c.u_weights) * column.hull.largest, c.partial.overflow)))
     nonfinite.give("a partial result may overflow");
 }
 
 }  // namespace
 
+Hull hull_of(const std::vector<Intervals::Element>& values) {
+  Hull hull{values[0].centre - values[0].radius, values[0].centre + values[0].radius, 0};
+  for (const Intervals::Element& x : values) {
+    hull.lo = min(hull.lo, x.centre - x.radius);
+    hull.hi = max(hull.hi, x.centre + x.radius);
+    hull.largest = max(hull.largest, abs(x.centre) + x.radius);
+  }
+  return hull;
+}
+
+Means means_of(const Row& row, const Ball& extra, const std::vector<Intervals::Element>& values) {
+  return means_of(Weights(row, extra), values, hull_of(values));
+}
+
 Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
-                        std::array<Index, 4> place) {
+                        std::array<Index, 4> place, const Operands* operands) {
   Enclosure out;
   const bool decided = decided_by_row(contract, row, out);
   if (decided && row.kind != RowKind::empty) return out;
-  const Column column(c, inputs, row, place);
+  const Column column(c, inputs, row, place, operands);
   if (column.beyond_operand) out.nonfinite.give("a value is past the range of the operand format");
   if (!column.masked_finite) out.nonfinite.give("a masked value is not finite, and may be read");
   if (decided) return out;
@@ -286,34 +307,44 @@ Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inpu
     Ball hi_sum;
     for (const Ball& hi : weights.hi) hi_sum += hi;
     const Ball least = sure_weight(c) * hi_sum;
-    const bool keys_surely_count = !row.score_lost && !row.undetermined;
+    const bool keys_surely_count = !row.score_lost && !row.undetermined && column.known;
     for (std::size_t t = 0; t < column.values.size(); ++t)
-      if (keys_surely_count && !std::isfinite(column.values[t]) && certainly_less(least, weights.lo[t]))
+      if (keys_surely_count && !column.values[t].centre.is_finite() && certainly_less(least, weights.lo[t]))
         out.expect = Expect::nonfinite;
     if (out.expect == Expect::number) out.undetermined.give("an attended value is not finite, and may weigh nothing");
     return out;
   }
 
   Ball moment;
-  for (std::size_t t = 0; t < column.values.size(); ++t) moment += exp(row.scores[t].z - row.z_max) * column.values[t];
+  for (std::size_t t = 0; t < column.values.size(); ++t)
+    moment += exp(row.scores[t].z - row.z_max) * column.values[t].centre;
   out.y = moment / row.mass;
-  Ball lo = column.hull_lo, hi = column.hull_hi, lost = 0;
+  Ball lo = column.hull.lo, hi = column.hull.hi, lost = 0;
   bool first = true;
   for (const Combination& how : combinations(c, row)) {
-    const Box box(row, how.extra, column);
-    out.ways.push_back(
-        widened(c, row, column, how, box.mean_abs, row.score_lost ? Ball(0) : box.least_top(row), row.rho, true));
-    const Ball spread = reach(out.ways.back(), max(abs(box.least), abs(box.most)));
+    const Weights weights(row, how.extra);
+    const Means box = means_of(weights, column.values, column.hull);
+    const Ball sure = row.score_lost ? Ball(0) : weights.least_top(row, column.values);
+    Way way = widened(c, row, column, how, box.mean_abs, sure, row.rho, true);
+    way.means = box;
+    way.extra = how.extra;
+    way.shared = how.sum_of_rounded ? Ball(0) : c.u_weights;
+    Combination apart = how;
+    apart.t = apart.t_top = how.t - way.shared;
+    way.x_apart = widened(c, row, column, apart, box.mean_abs, 0, row.rho, true).x;
+    const Ball spread = reach(way, max(abs(box.least), abs(box.most)));
     lo = first ? box.least - spread : min(lo, box.least - spread);
     hi = first ? box.most + spread : max(hi, box.most + spread);
+    out.ways.push_back(std::move(way));
     first = false;
     if (row.score_lost)
-      lost = max(lost, reach(widened(c, row, column, how, column.largest, 0, row.rho_lost, false), column.largest));
+      lost = max(lost,
+                 reach(widened(c, row, column, how, column.hull.largest, 0, row.rho_lost, false), column.hull.largest));
   }
   permit_overflow(c, row, column, max(abs(lo), abs(hi)), out.nonfinite);
   // The survivors need not include the maximum: all that is left is that they are weighted somehow.
-  out.lo = row.score_lost ? column.hull_lo - lost : lo;
-  out.hi = row.score_lost ? column.hull_hi + lost : hi;
+  out.lo = row.score_lost ? column.hull.lo - lost : lo;
+  out.hi = row.score_lost ? column.hull.hi + lost : hi;
   return out;
 }
 
@@ -325,19 +356,19 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
     out.undetermined.give("the row has no keys, or inputs that are not finite");
     return out;
   }
-  const Column column(c, inputs, row, place);
+  const Column column(c, inputs, row, place, nullptr);
   const bool fixed = contract.empty_row == EmptyRow::zero || contract.empty_row == EmptyRow::nan;
   if (!column.finite || !column.masked_finite) out.undetermined.give("a value is not finite");
   if (row.undetermined && !fixed) out.undetermined = row.undetermined;
   if (out.undetermined) return out;
   Ball spread;
   for (const Combination& how : combinations(c, row)) {
-    out.ways.push_back(widened(c, row, column, how, column.largest, 0, row.rho_lost, false));
-    spread = max(spread, reach(out.ways.back(), column.largest));
+    out.ways.push_back(widened(c, row, column, how, column.hull.largest, 0, row.rho_lost, false));
+    spread = max(spread, reach(out.ways.back(), column.hull.largest));
   }
-  out.y = column.hull_lo;
-  out.lo = column.hull_lo - spread;
-  out.hi = column.hull_hi + spread;
+  out.y = column.hull.lo;
+  out.lo = column.hull.lo - spread;
+  out.hi = column.hull.hi + spread;
   if (row.undetermined || row.zero_ok) {
     out.lo = min(out.lo, 0);
     out.hi = max(out.hi, 0);

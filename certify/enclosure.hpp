@@ -6,11 +6,28 @@ namespace attest::certify {
 // What a number must be, whatever its size.
 enum class Expect : std::uint8_t { number, nan, nonfinite, minus_infinity };
 
+// Of values: what no weighted mean lies beyond, and the largest magnitude.
+struct Hull {
+  Ball lo, hi, largest;
+};
+Hull hull_of(const std::vector<Intervals::Element>& values);
+
+// The least and the largest mean of values over the box of a row's weights (docs/bounds.md, section 3), with so much more in every
+// d, and the largest mean of magnitudes.
+struct Means {
+  Ball least, most, mean_abs;
+};
+Means means_of(const Row& row, const Ball& extra, const std::vector<Intervals::Element>& values);
+
 // One permitted way of making an output of the weights (docs/bounds.md, section 4), and what it adds around the box.
 struct Way {
-  const char* name;
+  const char* name = "";
   Ball t, x, g;
   Ball t_top, top;  // t of the key with the largest score, and the least share of the mean of |v| that it has
+  Ball extra;       // what goes into every d
+  Ball shared;      // of t, what rounds a weight once for all columns
+  Ball x_apart;     // x without it
+  Means means;
 };
 
 // What one element could be if the kernel keeps its contract, before it is rounded to the tensor's type.
@@ -26,7 +43,7 @@ struct Enclosure {
 
 // Element [b, h, i, column] of out: sections 3 to 5.
 Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,
-                        std::array<Index, 4> place);
+                        std::array<Index, 4> place, const Operands* operands = nullptr);
 // What holds a finite value whatever became of the row's weights: the hull of the attended values widened by section 4, with
 // 0 where the sum of the weights may be infinite or every key lost. NaN and infinities are permitted.
 Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inputs& inputs, const Row& row,

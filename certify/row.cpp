@@ -7,10 +7,11 @@
 namespace attest::certify {
 namespace {
 
-std::vector<double> read(const Tensor& tensor, Index b, Index h, Index i) {
+Vector read(const Tensor& tensor, const Intervals* intervals, Index b, Index h, Index i) {
+  if (intervals != nullptr) return {*intervals, b, h, i};
   std::vector<double> row(static_cast<std::size_t>(tensor.shape()[3]));
   for (std::size_t c = 0; c < row.size(); ++c) row[c] = tensor.at(b, h, i, static_cast<Index>(c));
-  return row;
+  return Vector(row);
 }
 
 Index length_of(const Inputs& inputs, Index b) {
@@ -33,14 +34,16 @@ bool never_read_if_masked(const Contract& contract, const Inputs& inputs, Index 
 
 }  // namespace
 
-Row::Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place) {
-  collect(c, contract, inputs, place);
+Row::Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
+         const Operands* operands) {
+  collect(c, contract, inputs, place, operands);
   if (kind == RowKind::ordinary && keys.empty()) {
     kind = RowKind::empty;
     if (contract.empty_row == EmptyRow::mean_v) take_mean(inputs, place[0]);
   }
   if (keys.empty() || kind == RowKind::must_be_nan || kind == RowKind::undetermined) return;
   weigh(c, inputs.k.shape()[2]);
+  mass_most = operands != nullptr && !operands->exact ? max(mass, hi_sum) : mass;
   if (kind == RowKind::ordinary && contract.lazy_nats() == 0 && !c.operand_cut) find_tops(c);
   const Ball infinite = Ball(std::numeric_limits<double>::max()) + 0x1p970;  // once it is rounded
   if (may_reach(abs(z_max), infinite))
@@ -56,10 +59,12 @@ void Row::leave_undetermined(const char* reason) {
 }
 
 // The keys that take part, their scores, and what inputs that are not finite do.
-void Row::collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place) {
+void Row::collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
+                  const Operands* operands) {
   const auto [b, h, i] = place;
   const Index kv = h / (inputs.q.shape()[1] / inputs.k.shape()[1]), all = inputs.k.shape()[2];
-  const Vector query(read(inputs.q, b, h, i));
+  const Intervals* const keys_known = operands != nullptr ? &operands->k : nullptr;
+  const Vector query = read(inputs.q, operands != nullptr ? &operands->q : nullptr, b, h, i);
   const bool cap_last = inputs.softcap > 0 && !contract.softcap_before_bias;
   bool nan = false, all_finite = query.finite, masked_finite = true;
   if (!query.finite) nonfinite.give("q is not finite");
@@ -71,7 +76,7 @@ void Row::collect(const Constants& c, const Contract& contract, const Inputs& in
     const bool read_anyway = !unread || excluded;
     masked_but_read.push_back(!takes_part && read_anyway);
     if (!takes_part && !read_anyway) continue;
-    const Vector key(read(inputs.k, b, kv, j));
+    const Vector key = read(inputs.k, keys_known, b, kv, j);
     if (!takes_part) {
       if (!key.finite) masked_finite = false;
       // inf + -inf
@@ -154,6 +159,7 @@ void Row::weigh(const Constants& c, Index all_keys) {
                                c.a3 * (z_max - score.z + score.e + g + c.lazy)));
     mass += exp(score.z - z_max);
     lo_sum += exp(score.z - z_max - d.back());
+    hi_sum += exp(score.z - z_max + d.back());
   }
   // The computed maximum need not be the exact one.
   const auto wrong_maximum = [&](const Ball& z) { return exp(wrong_argument * (z + c.lazy + ln_n + 1) + c.ln_exp); };

@@ -35,8 +35,9 @@ struct Additions {
 
 // What every column of one query row shares: sections 1, 2 and 5 of docs/bounds.md. Plain data once made.
 struct Row {
-  // Row [b, h, i] of the call. Keeps no reference.
-  Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place);
+  // Row [b, h, i] of the call. Keeps no reference. `operands`: what q and k are, if these are intervals.
+  Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
+      const Operands* operands = nullptr);
 
   RowKind kind = RowKind::ordinary;
   std::vector<Index> keys;            // that take part, ascending
@@ -50,7 +51,8 @@ struct Row {
   Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
   Ball wrong_argument;  // how far off an argument of 2^x, or of exp(lse_i - lse), may be, per unit of the score
   Ball mass;            // sum exp(z - zmax)
-  Ball lo_sum;          // sum exp(z - zmax - d)
+  Ball mass_most;       // that of any inputs, where these are intervals
+  Ball lo_sum, hi_sum;  // sum exp(z - zmax -+ d)
   Ball rho, rho_lost;   // section 4: the row's scale for underflows; where scores may be lost
   // Where a contract grants no lazy shift, and the row is ordinary: the keys whose score may be the largest, and how far
   // ln of that one's weight is off 0 at most, before the weight is rounded.
@@ -65,7 +67,8 @@ struct Row {
   bool zero_ok = false;     // every score may be infinite, and the contract's empty row is zero
 
  private:
-  void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place);
+  void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
+               const Operands* operands);
   void take_mean(const Inputs& inputs, Index b);
   void weigh(const Constants& c, Index all_keys);
   void find_tops(const Constants& c);

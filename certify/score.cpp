@@ -12,8 +12,8 @@ namespace {
 constexpr double least_absorbing = 100;  // nats
 
 // Steps 1 to 4: operands, dot product, scale, the stored score.
-// `largest`: max|q| + max|k|.
-Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball& q1, const Ball& k1,
+// `off`: how far another choice of inputs may move s; `largest`: max|q| + max|k|.
+Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball& off, const Ball& q1, const Ball& k1,
                   const Ball& largest) {
   if (c.sigma == 0) return 0;  // the scores are exactly 0
   Ball e = 0;
@@ -23,6 +23,7 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
   e += c.e_acc * (s1 + e) + c.eta_products * c.mu;
   if (c.qk_blocks) e += c.eta_aligned * c.mu * (largest + c.least_factor);
   e += c.relative_scale * (s1 + e) + c.folded_eta * (k1 + q1) + 2 * c.scale.eta * c.mu;
+  e += off;
   e += c.score.u * (abs(s) + e) + c.score.eta * c.mu;
   return e;
 }
@@ -111,10 +112,11 @@ void take_sum_as_rounded(const Constants& c, double bias, const Score& unbiased,
 }
 
 // Section 5: what a key's own products and factors can overflow in.
-bool products_overflow(const Constants& c, const Vector& q, const Vector& k, const Ball& dot, const Ball& raw) {
+bool products_overflow(const Constants& c, const Vector& q, const Vector& k, const Ball& dot, const Ball& raw,
+                       const Ball& raw_error) {
   if (may_reach(raw * (1 + c.e_acc_overflow), c.acc.overflow)) return true;
-  if (may_reach(abs(dot) * c.overflow_mu + raw * c.e_acc_overflow, c.raw_overflow)) return true;
-  const Ball larger = std::max(q.largest, k.largest);
+  if (may_reach(abs(dot) * c.overflow_mu + raw_error, c.raw_overflow)) return true;
+  const Ball larger = max(q.largest, k.largest);
   if (c.operand_rounds && may_reach(larger * (c.folds ? c.overflow_mu : 1), c.operand.overflow)) return true;
   const auto overflows = [&c](const Vector& x, const Ball& factor, bool scaled) {
     return may_reach(x.largest * factor, c.largest_entering) ||
@@ -125,30 +127,50 @@ bool products_overflow(const Constants& c, const Vector& q, const Vector& k, con
 
 }  // namespace
 
-Vector::Vector(std::vector<double> the_values) : values(std::move(the_values)) {
-  for (const double x : values) {
+Vector::Vector(const std::vector<double>& the_values) {
+  for (const double x : the_values) {
+    values.emplace_back(x);
     has_nan = has_nan || std::isnan(x);
     finite = finite && std::isfinite(x);
     if (!std::isfinite(x)) continue;
-    largest = std::max(largest, std::fabs(x));
+    largest = max(largest, std::fabs(x));
     sum_abs += std::fabs(x);
   }
 }
 
+Vector::Vector(const Intervals& tensor, Index b, Index h, Index i) {
+  for (Index c = 0; c < tensor.shape[3]; ++c) {
+    const Intervals::Element& x = tensor.at(b, h, i, c);
+    finite = finite && x.known;
+    values.push_back(x.centre);
+    radii.push_back(x.radius);
+    const Ball most = abs(x.centre) + x.radius;
+    largest = max(largest, most);
+    sum_abs += most;
+  }
+}
+
 Score score_of(const Constants& c, const Vector& q, const Vector& k, double bias) {
-  Ball dot, dot_abs;
+  Ball dot, dot_abs, off;  // off: how far another choice of q and k may move the dot product
   for (std::size_t i = 0; i < q.values.size(); ++i) {
-    const Ball product = Ball(q.values[i]) * k.values[i];
+    const Ball product = q.values[i] * k.values[i];
     dot += product;
-    dot_abs += abs(product);
+    if (q.radii.empty()) {
+      dot_abs += abs(product);
+    } else {
+      const Ball q_most = abs(q.values[i]) + q.radii[i];
+      dot_abs += q_most * (abs(k.values[i]) + k.radii[i]);
+      off += q.radii[i] * abs(k.values[i]) + q_most * k.radii[i];
+    }
   }
   const Ball s = dot * c.sigma, s1 = dot_abs * std::fabs(c.sigma), raw = dot_abs * c.overflow_mu;
   Score score;
   score.z = s;
-  score.e = scaled_error(c, s, s1, q.sum_abs, k.sum_abs, Ball(q.largest) + k.largest);
+  score.e = scaled_error(c, s, s1, off * std::fabs(c.sigma), q.sum_abs, k.sum_abs, q.largest + k.largest);
   score.raw = dot;
-  score.raw_error = raw * c.e_acc_overflow;
-  score.early = products_overflow(c, q, k, dot, raw) || may_reach((abs(s) + score.e) * c.unit, c.score.overflow);
+  score.raw_error = raw * c.e_acc_overflow + off * c.overflow_mu;
+  score.early =
+      products_overflow(c, q, k, dot, raw, score.raw_error) || may_reach((abs(s) + score.e) * c.unit, c.score.overflow);
 
   const bool cap_last = c.softcap > 0 && !c.softcap_first, excluded = bias == -infinity;
   if (c.softcap > 0 && c.softcap_first) apply_softcap(c, score, false);

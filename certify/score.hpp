@@ -2,16 +2,18 @@
 #include <vector>
 
 #include "certify/constants.hpp"
+#include "certify/operands.hpp"
 
 namespace attest::certify {
 
 // A row of q or k.
 struct Vector {
-  explicit Vector(std::vector<double> the_values);
-  std::vector<double> values;
+  explicit Vector(const std::vector<double>& the_values);
+  Vector(const Intervals& tensor, Index b, Index h, Index i);
+  std::vector<Ball> values, radii;  // no radii: 0
   bool finite = true, has_nan = false;
-  double largest = 0;  // magnitude; of the finite elements
-  Ball sum_abs;        // of the finite elements
+  Ball largest;  // magnitude; of the finite elements
+  Ball sum_abs;  // of the finite elements
 };
 
 // The score of one key: exact, and how far off a computed one can be (docs/bounds.md, section 1).

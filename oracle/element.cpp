@@ -220,7 +220,7 @@ std::span<const Column::Part> Column::parts(const Call& call, const Row& row) {
     unshared.t -= unshared.shared;
     unshared.t_top = unshared.t;
     part.x_unshared =
-        radius(call.numbers, row, weight_sum, unshared, part.mean_abs, 0, row.rho, sum_abs_, max_abs_, unit_).x;
+        radius(call.numbers, row, weight_sum, unshared, part.mean_abs, 0, row.rho, sum_abs_, max_abs_, unit_, true).x;
   }
   return {parts_, static_cast<std::size_t>(part_count_)};
 }

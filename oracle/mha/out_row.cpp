@@ -47,7 +47,7 @@ void OutRow::evaluate_head(const Way& way, Index h) {
   head.parts.resize(d);
   head.values.resize(d);
   head.radii.resize(d);
-  head.joined = head.row.kind == RowKind::ordinary && !head.row.score_lost;
+  head.joins.assign(d, 0);
 }
 
 void OutRow::evaluate_column(const Way& way, Index h, Index column) {
@@ -67,11 +67,10 @@ void OutRow::evaluate_column(const Way& way, Index h, Index column) {
     head.lo[c] = exact ? e.lo : e.lo - (u * std::fabs(e.lo) + eta);
     head.hi[c] = exact ? e.hi : e.hi + (u * std::fabs(e.hi) + eta);
   }
-  if (!head.joined) return;
-  if (e.undetermined || e.expect != Expect::number || column_.unit() != 1) {
-    head.joined = false;
+  if (head.row.kind != RowKind::ordinary || head.row.score_lost || e.undetermined || e.expect != Expect::number ||
+      column_.unit() != 1)
     return;
-  }
+  head.joins[c] = 1;
   const auto parts = column_.parts(call, head.row);
   head.parts[c].assign(parts.begin(), parts.end());
   head.values[c] = column_.values();
@@ -170,6 +169,7 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
     const double* weights = row + static_cast<Index>(h) * d;
     double lo = 0, hi = 0;
     Index used = 0;
+    bool joined = true;  // with all columns that have a weight
     empty = empty && head.row.kind == RowKind::empty;
     for (Index c = 0; c < d; ++c) {
       const auto at = static_cast<std::size_t>(c);
@@ -180,6 +180,7 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
         continue;
       }
       evaluate_column(way, static_cast<Index>(h), c);
+      joined = joined && head.joins[at] != 0;
       const Enclosure& o = head.columns[at];
       out.nonfinite_ok = out.nonfinite_ok || o.nonfinite_ok || o.expect != Expect::number;
       if (o.expect == Expect::nan) out.expect = Expect::nan;
@@ -203,7 +204,7 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
           std::min(terms.last_bit, last_bit(w) + (head.lo[at] == head.hi[at] ? last_bit(head.lo[at]) : least_of_heads));
       if (rule.products_round() && !is_power_of_two(std::fabs(w))) terms.rounded = true;
     }
-    if (head.joined && used > 1) {
+    if (joined && used > 1) {
       const Range range = joint(way, head, weights);
       lo = std::max(lo, range.lo);
       hi = std::min(hi, range.hi);

@@ -29,7 +29,7 @@ class OutRow {
     std::vector<double> lo, hi;                      // of the concatenated heads, as they enter the projection
     std::vector<std::vector<Column::Part>> parts;    // of each column
     std::vector<std::vector<double>> values, radii;  // padded
-    bool joined = false;                             // the second enclosure of a weighted sum of columns is to be had
+    std::vector<char> joins;  // whether a column takes part in the second enclosure of a weighted sum
   };
   struct Range {
     double lo, hi;

@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "certify/certificate.hpp"
+#include "certify/mha/block.hpp"
+#include "core/mha/problem.hpp"
+
+namespace attest::certify::mha {
+
+// What a reproducer says that a block returned for element [b, token, element] of out.
+struct Claim {
+  std::array<Index, 3> index{};
+  double value = 0;
+};
+
+struct Certificate {
+  Answer answer = Answer::undecided;
+  std::string why;        // one clause, of the first way if the claim stands
+  std::int64_t bits = 0;  // in which it was decided
+  std::string arithmetic;
+  // What each way that the contract permits says, in the order of goings_of(). Empty ends: it is not a number that is asked for.
+  struct Way {
+    Going going;
+    Answer answer;
+    std::string exact, lo, hi;
+    double rounded_lo = 0, rounded_hi = 0;  // the ends in the tensor's type
+  };
+  std::vector<Way> ways;
+};
+
+// Judges the claim by the interval of docs/mha.md in ball arithmetic, first in `first_bits` and, while the answer is uncertain,
+// with doubled precision up to `most_bits`. It stands if it does for every way that the contract permits. Throws Error(usage) for an
+// index outside the tensor, a value that is no number of its type, and what materialise() throws.
+Certificate certify(const Contract& contract, const attest::mha::Problem& problem, const Claim& claim);
+
+}  // namespace attest::certify::mha

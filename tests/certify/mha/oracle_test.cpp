@@ -1,0 +1,314 @@
+// The certificate of attention blocks and their oracle share docs/mha.md and no code: over random problems and contracts, ball
+// arithmetic gives the interval that float64 gives for every way that a contract permits, and the same verdict on values on its
+// edges and off them.
+//
+// The oracle adds terms for its own rounding, the certificate makes none: its interval lies between those of the certificate with
+// these terms left out and counted several times, and on a value between the two the oracle may accept what the certificate proves
+// wrong. Such values are counted.
+//
+// ATTEST_CERTIFY_PROBLEMS (600) and ATTEST_CERTIFY_SEED (1) choose the problems.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "certify/mha/certificate.hpp"
+#include "certify/rounding.hpp"
+#include "core/mha/inputs.hpp"
+#include "core/rng.hpp"
+#include "oracle/mha/mha.hpp"
+#include "oracle/outcome.hpp"
+#include "tests/oracle/mha_draw.hpp"
+
+namespace attest {
+namespace {
+
+using certify::Answer;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double many = 5;  // times that the oracle's own errors are counted
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+double number(const certify::Ball& x) { return arf_get_d(arb_midref(x.get()), ARF_RND_NEAR); }
+
+// The neighbour of x in `format`.
+double step(Format format, double x, bool up) {
+  if (!std::isfinite(x)) return x;
+  if (format == Format::f64) return std::nextafter(x, up ? infinity : -infinity);
+  const double least = 2 * half_smallest_subnormal(format);
+  for (double move = std::max(std::fabs(x) * unit_roundoff(format), least);; move *= 1.5)
+    if (const double y = round_to(format, up ? x + move : x - move); y != x) return y;
+}
+
+struct Totals {
+  std::int64_t problems = 0, elements = 0, undetermined = 0, points = 0, values = 0, inside = 0, outside = 0,
+               permitted = 0;
+  std::int64_t edge = 0;   // the oracle's own error decides: it accepts what the certificate proves wrong
+  std::int64_t apart = 0;  // ends of a stage that the oracle's own error rounds elsewhere
+};
+using Complaints = std::vector<std::string>;
+// What is done to the oracle's enclosure before it is compared, so that a wrong one is seen to be refuted.
+using Plant = std::function<void(oracle::Enclosure&, Format)>;
+
+struct Pair {
+  const oracle::Enclosure& oracle;
+  const certify::Enclosure &proof, &wide;
+  Format stage, tensor;
+  bool flush;
+  std::string where;
+};
+
+certify::Enclosure widened(certify::Enclosure enclosure, int sign) {
+  const certify::Ball slack = sign * 1e-12 * (enclosure.hi - enclosure.lo);
+  enclosure.lo = enclosure.lo - slack;
+  enclosure.hi = enclosure.hi + slack;
+  return enclosure;
+}
+
+void compare_intervals(const Pair& pair, Complaints& complaints) {
+  const oracle::Enclosure& o = pair.oracle;
+  const double lo = number(pair.proof.lo), hi = number(pair.proof.hi), slack = 1e-12 * (hi - lo);
+  const double wide_lo = number(pair.wide.lo), wide_hi = number(pair.wide.hi), more = 1e-12 * (wide_hi - wide_lo);
+  if (!(hi - lo < 1e250)) return;
+  if (!(o.lo <= lo + slack && o.hi >= hi - slack))
+    complaints.push_back(
+        fmt::format("{}: narrower than is proven, {} .. {} against {} .. {}", pair.where, o.lo, o.hi, lo, hi));
+  if (!(o.lo >= wide_lo - more && o.hi <= wide_hi + more))
+    complaints.push_back(fmt::format("{}: wider than its own error makes it, {} .. {} against {} .. {}", pair.where,
+                                     o.lo, o.hi, wide_lo, wide_hi));
+}
+
+void compare_verdicts(const Pair& pair, double value, Totals& totals, Complaints& complaints) {
+  const oracle::Outcome outcome = judge_element(pair.oracle, {pair.stage, pair.tensor, pair.flush}, value);
+  const certify::Rounding round{pair.stage, pair.tensor, pair.flush};
+  const certify::Judgement proof = judge(pair.proof, round, value);
+  ++totals.values;
+  ++(outcome == oracle::Outcome::outside  ? totals.outside
+     : outcome == oracle::Outcome::inside ? totals.inside
+                                          : totals.permitted);
+  const bool stands = proof.answer == Answer::stands;
+  if (stands == (outcome == oracle::Outcome::outside)) return;
+  ++totals.edge;
+  const bool explained = stands ? judge(widened(pair.wide, 1), round, value).answer == Answer::falls
+                                : judge(widened(pair.proof, -1), round, value).answer == Answer::stands;
+  if (!explained)
+    complaints.push_back(
+        fmt::format("{} value {:a}: the certificate {}, {}", pair.where, value, name(proof.answer), proof.why));
+}
+
+void compare(const Pair& pair, std::uint64_t key, Totals& totals, Complaints& complaints) {
+  ++totals.elements;
+  const oracle::Enclosure& o = pair.oracle;
+  totals.undetermined += o.undetermined;
+  const bool bounded =
+      o.expect == oracle::Expect::number && !o.undetermined && std::isfinite(o.lo) && std::isfinite(o.hi);
+  std::set<double> values{0, largest_finite(pair.tensor), -largest_finite(pair.tensor)};
+  if (bounded) {
+    if (pair.proof.undetermined) {
+      complaints.push_back(pair.where + ": only the certificate leaves it undetermined, " +
+                           pair.proof.undetermined.why);
+      return;
+    }
+    compare_intervals(pair, complaints);
+    totals.points += o.lo == o.hi;
+    const oracle::Rounding round{pair.stage, pair.tensor, pair.flush};
+    for (const double end : {round(o.lo), round(o.hi)})
+      for (const double value : {end, step(pair.tensor, end, true), step(pair.tensor, end, false)})
+        values.insert(value);
+    const double far = 1 + static_cast<double>(below(key, 1000));
+    values.insert(
+        {round_to(pair.tensor, o.hi + far * (o.hi - o.lo) + std::fabs(o.hi) / 64), round_to(pair.tensor, o.y)});
+  }
+  for (const double value : values)
+    if (std::isfinite(value)) compare_verdicts(pair, value, totals, complaints);
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity})
+    compare_verdicts(pair, value, totals, complaints);
+}
+
+struct Asked {
+  testing::NamedBlockContract named;
+  mha::Problem problem;
+};
+Asked asked(std::uint64_t key) {
+  Asked result{testing::draw_block_contract(key), {}};
+  result.problem = testing::draw_block(result.named.contract().attention.policy[Stage::storage], key);
+  result.problem.b = std::min<Index>(result.problem.b, 1 + static_cast<Index>(key & 1));
+  result.problem.e = std::min<Index>(result.problem.e, 16);
+  return result;
+}
+
+// One element of a problem, for each way that the contract permits. The certificate is given `other`.
+void compare_element(const Asked& of, const mha::Contract& contract, const mha::Contract& other, std::uint64_t key,
+                     Totals& totals, Complaints& complaints, const Plant& plant = {}) {
+  const mha::Problem& p = of.problem;
+  const mha::Inputs inputs = mha::materialise(p);
+  const Tensor out = mha::make_out(p);
+  const mha::Call call = inputs.call(out);
+  oracle::MhaOracle oracle(contract, call);
+  const auto ways = oracle::ways_of(contract);
+  const auto pick = [&key](Index n) {
+    return static_cast<Index>(below(key = mix(key), static_cast<std::uint64_t>(n)));
+  };
+  const Index b = pick(p.b), i = pick(p.l), e = pick(p.e);
+  ++totals.problems;
+  const certify::Precision precision(p.dtype == Format::f64 ? 4 * certify::first_bits : certify::first_bits);
+  for (std::size_t n = 0; n < ways.size(); ++n) {
+    const certify::mha::Going going{ways[n].projected, ways[n].heads_rounded};
+    certify::mha::Block none(other, inputs, going, 0), wide(other, inputs, going, many);
+    oracle::Enclosure enclosure = oracle.enclosure(n, b, i, e);
+    if (plant) plant(enclosure, p.dtype);
+    const certify::Enclosure proof = none.element(b, i, e), around = wide.element(b, i, e);
+    totals.apart += none.uncertain();
+    const std::string where = fmt::format("{} under {} {} way {} out[{},{},{}]", mha::to_text(p), of.named.policy,
+                                          of.named.numbers, n, b, i, e);
+    compare({enclosure, proof, around, contract.attention.policy[Stage::output], p.dtype,
+             contract.attention.arithmetic.flush_to_zero, where},
+            key, totals, complaints);
+  }
+}
+
+TEST(MhaCertificate, AgreesWithTheOracle) {
+  const std::uint64_t problems = setting("ATTEST_CERTIFY_PROBLEMS", 600), seed = setting("ATTEST_CERTIFY_SEED", 1);
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t n = 0; n < problems && complaints.empty(); ++n) {
+    const std::uint64_t key = mix(seed * 0x9e3779b97f4a7c15u + n);
+    const Asked of = asked(key);
+    const mha::Contract contract = of.named.contract();
+    compare_element(of, contract, contract, key, totals, complaints);
+  }
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  fmt::print(
+      "{} problems, {} elements ({} undetermined, {} points), {} values: {} inside, {} outside, {} permitted; "
+      "the oracle's own error decides {}\n",
+      totals.problems, totals.elements, totals.undetermined, totals.points, totals.values, totals.inside,
+      totals.outside, totals.permitted, totals.edge);
+  EXPECT_EQ(totals.problems, static_cast<std::int64_t>(problems));
+  EXPECT_GE(totals.inside, totals.problems);
+  EXPECT_GE(totals.outside, totals.problems);
+  EXPECT_LE(totals.edge, totals.values / 20);
+  EXPECT_LE(totals.undetermined, totals.elements / 3);
+}
+
+// Long rows of which many keys weigh less than a rounding.
+TEST(MhaCertificate, AgreesWhereKeysAreLight) {
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t n = 0; n < 40 && complaints.empty(); ++n) {
+    const std::uint64_t key = mix(n + 0x6c69676874);
+    Asked of = asked(key);
+    of.problem.m = 32 + static_cast<Index>(below(key, 60));
+    of.problem.self = of.problem.causal = false;
+    of.problem.l = 2;
+    of.problem.head_dim = std::min<Index>(of.problem.head_dim, 3);
+    of.problem.padding = mha::Padding::none;
+    of.problem.weights = n % 2 == 0 ? mha::Weights::dense : mha::Weights::dense_out;
+    of.problem.amplitude = n % 3 == 0 ? 1 : 4;
+    const mha::Contract contract = of.named.contract();
+    compare_element(of, contract, contract, key, totals, complaints);
+  }
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  EXPECT_GE(totals.inside, totals.problems);
+  EXPECT_GE(totals.outside, totals.problems);
+}
+
+// The comparison can fail: an end that is wrong by an ulp of the tensor is refuted wherever it matters, either way.
+TEST(MhaCertificate, RefutesAPlantedWrongValue) {
+  for (const bool outwards : {true, false}) {
+    Totals totals;
+    int refuted = 0, told = 0;
+    for (std::uint64_t n = 0; n < 60; ++n) {
+      const std::uint64_t key = mix(n + 0x706c616e74);
+      const Asked of = asked(key);
+      if (of.problem.dtype == Format::f64) continue;  // whose ulp is the oracle's own error
+      const mha::Contract contract = of.named.contract();
+      Complaints complaints;
+      bool planted = false;
+      compare_element(of, contract, contract, key, totals, complaints, [&](oracle::Enclosure& e, Format format) {
+        planted =
+            e.expect == oracle::Expect::number && !e.undetermined && (outwards || e.hi - e.lo > 1e-9 * std::fabs(e.hi));
+        const double ulp = 2 * unit_roundoff(format) * std::max(std::fabs(e.hi), smallest_normal(format));
+        if (planted) e.hi += outwards ? ulp : -std::min(ulp, (e.hi - e.lo) / 2);
+      });
+      told += planted;
+      refuted += planted && !complaints.empty();
+    }
+    EXPECT_GT(told, 20) << outwards;
+    EXPECT_EQ(refuted, told) << outwards;
+  }
+}
+
+TEST(MhaCertificate, DisagreesWithAnotherContract) {
+  const auto differing = [](const char* policy, const char* numbers,
+                            const std::function<void(mha::Contract&)>& change) {
+    int differ = 0;
+    for (std::uint64_t n = 0; n < 60; ++n) {
+      const std::uint64_t key = mix(n + 17);
+      Asked of{{policy, numbers}, {}};
+      of.problem = testing::draw_block(mha::policy_from_text(policy).attention[Stage::storage], key);
+      of.problem.weights = mha::Weights::dense;
+      of.problem.e = std::min<Index>(of.problem.e, 16);
+      const mha::Contract contract = of.named.contract();
+      mha::Contract other = contract;
+      change(other);
+      Totals totals;
+      Complaints complaints;
+      compare_element(of, contract, other, key, totals, complaints);
+      differ += !complaints.empty();
+    }
+    return differ;
+  };
+  EXPECT_GT(differing("f32", R"({"projections":"unrounded"})", [](mha::Contract& c) { c.gemm_chain = mha::Chain{4}; }),
+            20);
+  EXPECT_GT(differing("f32", "{}", [](mha::Contract& c) { c.attention.arithmetic.kappa = 3; }), 20);
+  EXPECT_GT(differing("f16", R"({"projections":"separate"})", [](mha::Contract& c) { c.gemm = Format::f16; }), 20);
+  EXPECT_GT(differing("f32", "{}", [](mha::Contract& c) { c.attention.arithmetic.exp_ulp = 1.01; }), 20);
+}
+
+TEST(MhaCertificate, StandsForWhatNoWayPermits) {
+  int asked_of = 0;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    const std::uint64_t key = mix(n + 99);
+    const Asked of = asked(key);
+    const mha::Contract contract = of.named.contract();
+    const mha::Inputs inputs = mha::materialise(of.problem);
+    const Tensor out = mha::make_out(of.problem);
+    const mha::Call call = inputs.call(out);
+    oracle::MhaOracle oracle(contract, call);
+    const std::array<Index, 3> at{0, of.problem.l - 1, of.problem.e - 1};
+    double top = -infinity, middle = 0;
+    bool open = false;
+    for (std::size_t way = 0; way < oracle.ways(); ++way) {
+      const oracle::Enclosure e = oracle.enclosure(way, at[0], at[1], at[2]);
+      open = open || e.undetermined || e.expect != oracle::Expect::number || !std::isfinite(e.hi);
+      top = std::max(top, e.hi);
+      middle = e.y;
+    }
+    if (open) continue;
+    const double past = step(of.problem.dtype, round_to(of.problem.dtype, top), true);
+    if (!std::isfinite(past)) continue;
+    const auto wrong = certify::mha::certify(contract, of.problem, {at, step(of.problem.dtype, past, true)});
+    const auto right = certify::mha::certify(contract, of.problem, {at, round_to(of.problem.dtype, middle)});
+    EXPECT_EQ(wrong.answer, Answer::stands) << mha::to_text(of.problem) << ' ' << wrong.why;
+    EXPECT_EQ(right.answer, Answer::falls) << mha::to_text(of.problem) << ' ' << right.why;
+    EXPECT_EQ(wrong.ways.size(), oracle.ways());
+    ++asked_of;
+  }
+  EXPECT_GT(asked_of, 30);
+  EXPECT_THROW((void)certify::mha::certify(mha::contract_for(mha::policy_from_text("f16")),
+                                           mha::Problem{.e = 2, .dtype = Format::f16}, {{0, 0, 2}, 1}),
+               std::exception);
+}
+
+}  // namespace
+}  // namespace attest
