@@ -42,6 +42,12 @@ SquareExtent square_sums(const double* a, Index stride, Index rows, Index column
 Extent magnitudes(const double* a, Index count) {
   return widest([&](auto loops) { return loops.magnitudes(a, count); });
 }
+double largest_square_sum(const double* a, Index stride, Index rows, Index columns) {
+  return widest([&](auto loops) { return loops.largest_square_sum(a, stride, rows, columns); });
+}
+void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count, double* to) {
+  return widest([&](auto loops) { return loops.round_sums(rule, a, b, shift, count, to); });
+}
 ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                         Index count, Index keys) {
   return widest([&](auto loops) { return loops.finish_scores(rule, s, e, bias, open, count, keys); });

@@ -17,6 +17,9 @@ struct Loops {
   static double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
   static SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
   static Extent magnitudes(const double* a, Index count);
+  static double largest_square_sum(const double* a, Index stride, Index rows, Index columns);
+  static void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count,
+                         double* to);
   static ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                                  Index count, Index keys);
   static double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);

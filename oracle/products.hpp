@@ -21,6 +21,16 @@ struct Extent {
 };
 Extent magnitudes(const double* a, Index count);
 
+// The largest sum of squares of a row; NaN or infinite if an element is. Rows are padded.
+double largest_square_sum(const double* a, Index stride, Index rows, Index columns);
+
+// Rounding to nearest in a format: `shifter` is 3/2 2^52 ulps of a number in [1, 2), 0 where nothing is rounded.
+struct RoundRule {
+  double shifter, smallest_normal;
+};
+// to[n] = a[n] + b[n] + shift, rounded; b may be null. Magnitudes stay below the format's range. `count` in whole lanes.
+void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count, double* to);
+
 // How a raw product q.k becomes a score, and the least that e can be (section 1).
 struct ScoreRule {
   double scale, softcap;

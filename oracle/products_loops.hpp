@@ -98,6 +98,35 @@ Extent Loops<L>::magnitudes(const double* a, Index count) {
 }
 
 template <class L>
+double Loops<L>::largest_square_sum(const double* a, Index stride, Index rows, Index columns) {
+  double top = 0;
+  for (Index r = 0; r < rows; ++r) {
+    L squares = fill<L>(0);
+    for (Index c = 0; c < columns; c += lane_count) {
+      const L x = load<L>(a + r * stride + c);
+      squares += x * x;
+    }
+    const double row = sum(squares);
+    if (!(row <= top)) top = row;
+  }
+  return top;
+}
+
+template <class L>
+void Loops<L>::round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count,
+                          double* to) {
+  const L least = fill<L>(rule.smallest_normal);
+  for (Index c = 0; c < count; c += lane_count) {
+    L x = load<L>(a + c);
+    if (b != nullptr) x += load<L>(b + c);
+    x += fill<L>(shift);
+    const L power = bits_as<L>(bits_as<typename L::Bits>(max(abs(x), least)) & 0x7ff0000000000000);
+    const L shifter = power * rule.shifter;
+    store(to + c, (x + shifter) - shifter);
+  }
+}
+
+template <class L>
 ScoreSums Loops<L>::finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                                   Index count, Index keys) {
   const double c = rule.softcap;

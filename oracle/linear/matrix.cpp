@@ -33,6 +33,18 @@ Matrix magnitudes(const Matrix& matrix) {
   return result;
 }
 
+double largest_magnitude(const std::vector<double>& values) {
+  double top = 0;
+  for (const double x : values)
+    if (!(std::fabs(x) <= top)) top = std::fabs(x);
+  return top;
+}
+
+double largest_norm(const Matrix& matrix) {
+  if (matrix.rows() == 0) return 0;
+  return std::sqrt(products::largest_square_sum(matrix.row(0), matrix.stride(), matrix.rows(), matrix.stride()));
+}
+
 Matrix product(const Matrix& a, const Matrix& t) {
   constexpr Index wide = 32, stride = wide + lane_count;  // columns at once: their factors stay near the processor
   Matrix result(a.rows(), t.rows());

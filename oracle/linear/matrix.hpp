@@ -27,6 +27,10 @@ class Matrix {
 // A tensor of one to three axes, the last one being the columns, exactly. An absent one has no rows.
 Matrix read_matrix(const attest_tensor& tensor);
 Matrix magnitudes(const Matrix& matrix);
+// NaN if an element is.
+double largest_magnitude(const std::vector<double>& values);
+// The largest Euclidean norm of a row; NaN if an element is.
+double largest_norm(const Matrix& matrix);
 
 // a times the transposed of `t`, each element summed in the order of the columns: the same bits on every machine.
 Matrix product(const Matrix& a, const Matrix& t);

@@ -48,7 +48,10 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
           if (!all_wide) ++counts.judged;
           continue;
         }
-        if (std::optional<Evidence> evidence = judge(b, i, e)) return Verdict::fail(std::move(*evidence), counts);
+        std::optional<Evidence> evidence = judge(b, i, e);
+        if (!evidence) continue;
+        counts.judged += static_cast<Index>(accepted.size());
+        return Verdict::fail(std::move(*evidence), counts);
       }
   for (const RowIndex& at : accepted) {
     if (all_wide)

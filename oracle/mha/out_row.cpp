@@ -142,7 +142,7 @@ OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
   return range;
 }
 
-Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
+Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e, bool numbers) {
   const Index d = block.call.head_dim;
   const SumRule& rule = way.out_rule();
   const double* row = block.w_out.row(e);
@@ -165,8 +165,12 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e) {
   const SumErrors& errors = *errors_;
   for (std::size_t h = 0; h < heads_.size(); ++h) {
     Head& head = heads_[h];
-    evaluate_head(way, static_cast<Index>(h));
     const double* weights = row + static_cast<Index>(h) * d;
+    if (numbers && std::all_of(weights, weights + d, [](double w) { return w == 0; })) {
+      empty = false;
+      continue;
+    }
+    evaluate_head(way, static_cast<Index>(h));
     double lo = 0, hi = 0;
     Index used = 0;
     bool joined = true;  // with all columns that have a weight

@@ -22,38 +22,6 @@ double half_step(Format format, double x) {
   return std::bit_cast<double>(exponent) * unit_roundoff(format);
 }
 
-// The largest Euclidean norm of a row; NaN if an element is.
-double largest_norm(const Matrix& matrix) {
-  double top = 0;
-  for (Index i = 0; i < matrix.rows(); ++i) {
-    double squares = 0;
-    for (Index c = 0; c < matrix.columns(); ++c) squares += matrix(i, c) * matrix(i, c);
-    if (!(squares <= top)) top = squares;
-  }
-  return std::sqrt(top);
-}
-double largest(const std::vector<double>& values) {
-  double top = 0;
-  for (const double x : values)
-    if (!(std::fabs(x) <= top)) top = std::fabs(x);
-  return top;
-}
-
-// The least last bit of an element that is not 0, or a large number; 0 if one is not finite.
-int least_bit(const double* values, Index count, int least) {
-  for (Index c = 0; c < count; ++c)
-    if (values[c] != 0) least = std::min(least, std::isfinite(values[c]) ? last_bit(values[c]) : -2000);
-  return least;
-}
-int least_bit(const Matrix& matrix) {
-  int least = 1 << 20;
-  for (Index i = 0; i < matrix.rows(); ++i) least = least_bit(matrix.row(i), matrix.columns(), least);
-  return least;
-}
-int least_bit(const std::vector<double>& values) {
-  return least_bit(values.data(), static_cast<Index>(values.size()), 1 << 20);
-}
-
 }  // namespace
 
 QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool heads_rounded)
@@ -65,10 +33,10 @@ QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool h
   accepted_.assign(static_cast<std::size_t>(block.call.b() * block.call.l() * width_), 0);
   // The products of this level are rounded to double themselves.
   if (block.storage == Format::f64 || block.contract.gemm == Format::f64) return;
-  project_points();
+  points_.emplace(block, projected);
   if (!sums_are_small()) return;
-  points_.emplace(block, projected, heads_rounded, std::move(inputs_));
-  call_ = &points_->attention();
+  way_.emplace(block, projected, heads_rounded, points_->take_inputs());
+  call_ = &way_->attention();
   usable_ = true;
 }
 
@@ -76,77 +44,16 @@ QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool h
 bool QuickBlock::sums_are_small() const {
   const Way::Block& at = block_;
   const Format gemm = at.contract.gemm;
-  const double tokens = std::max(largest_norm(at.x), largest_norm(at.memory));
-  const double weights = std::max({largest_norm(at.w_q), largest_norm(at.w_k), largest_norm(at.w_v)});
-  const double biases = std::max({largest(at.b_q), largest(at.b_k), largest(at.b_v)});
+  const double weights = std::max({points_->norms().w_q, points_->norms().w_k, points_->norms().w_v});
+  const double biases = std::max({largest_magnitude(at.b_q), largest_magnitude(at.b_k), largest_magnitude(at.b_v)});
   const double terms = static_cast<double>(std::max(at.x.columns(), at.w_out.columns()) + 1);
   const double grown = 1 + compounded(terms + 3, at.contract.attention.arithmetic.kappa * unit_roundoff(gemm));
-  const double projected = (tokens * weights + biases) * grown, values = std::sqrt(terms) * largest_projected_;
-  const double out = (values * largest_norm(at.w_out) + largest(at.b_out)) * grown;
-  const double stored = largest_projected_ + (grown - 1) * projected;
+  const double projected = (std::max(points_->norms().x, points_->norms().memory) * weights + biases) * grown,
+               values = std::sqrt(terms) * points_->largest();
+  const double out = (values * points_->norms().w_out + largest_magnitude(at.b_out)) * grown;
+  const double stored = points_->largest() + (grown - 1) * projected;
   return projected < overflow_threshold(gemm) / 4 && out < overflow_threshold(gemm) / 4 &&
          stored < overflow_threshold(at.storage) / 4 && out < overflow_threshold(at.storage) / 4;
-}
-
-void QuickBlock::project_points() {
-  const auto make = [this](const Matrix& x, const Matrix& w, const std::vector<double>& bias, Extent& extent,
-                           Index tokens, Index heads) {
-    const Matrix value = product(x, w);
-    const Index width = w.rows(), d = width / heads;
-    Tensor points(DType::f64, std::array<Index, 4>{x.rows() / tokens, heads, tokens, d},
-                  std::array<Index, 4>{tokens * width, d, width, 1});
-    auto* to = static_cast<double*>(points.view().data);
-    for (Index i = 0; i < x.rows(); ++i)
-      for (Index c = 0; c < width; ++c) {
-        const double b = bias[static_cast<std::size_t>(c)], q = value(i, c);
-        to[i * width + c] = projected_ == mha::Projected::separate
-                                ? round_to(block_.storage, round_to(block_.storage, q) + b)
-                            : projected_ == mha::Projected::rounded ? round_to(block_.storage, q + b)
-                                                                    : q + b;
-        largest_projected_ = std::max(largest_projected_, std::fabs(to[i * width + c]));
-      }
-    // Another choice lies no further than twice the error of the sum and its roundings.
-    const double terms = static_cast<double>(x.columns()) + 4;
-    const double roundings = projected_ == mha::Projected::separate ? 4 : projected_ == mha::Projected::rounded ? 2 : 0;
-    const double u = roundings * unit_roundoff(block_.storage),
-                 eta = roundings * half_smallest_subnormal(block_.storage);
-    const double magnitude = largest_norm(x) * largest_norm(w) + largest(bias);
-    const int last = std::min(least_bit(x) + least_bit(w), least_bit(bias));
-    const Format gemm = block_.contract.gemm;
-    const bool exact =
-        last >= min_exponent(gemm) && magnitude <= std::ldexp(1.0, last + precision(gemm)) && last < 1000;
-    const double error =
-        exact ? 0
-              : compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
-                    terms * 2 * half_smallest_subnormal(gemm);
-    // In a narrow format most choices round to the same number.
-    const bool narrow = projected_ == mha::Projected::rounded && precision(block_.storage) < precision(Format::f32);
-    const double added = projected_ == mha::Projected::separate ? largest(bias) : 0;
-    double off = 0;
-    for (Index i = 0; i < x.rows(); ++i)
-      for (Index h = 0; h < heads; ++h) {
-        double squares = 0, apart = 0;
-        for (Index c = h * d; c < (h + 1) * d; ++c) {
-          const double point = to[i * width + c];
-          squares += point * point;
-          extent.largest = std::max(extent.largest, std::fabs(point));
-          if (!narrow || error == 0) continue;
-          const double q = value(i, c) + bias[static_cast<std::size_t>(c)];
-          const double gap = round_to(block_.storage, q + error) - round_to(block_.storage, q - error);
-          apart += gap * gap;
-        }
-        extent.norm = std::max(extent.norm, squares);
-        off = std::max(off, apart);
-      }
-    extent.norm = std::sqrt(extent.norm) * (1 + 1e-9);
-    const double each = 2 * error + eta + u * (error + added);
-    extent.off = (narrow ? std::sqrt(off) : u * extent.norm + each * std::sqrt(static_cast<double>(d))) * (1 + 1e-6);
-    return points;
-  };
-  const mha::Call& call = block_.call;
-  inputs_.q = make(block_.x, block_.w_q, block_.b_q, q_, call.l(), call.heads);
-  inputs_.k = make(block_.remembered(), block_.w_k, block_.b_k, k_, call.m(), call.kv_heads);
-  inputs_.v = make(block_.remembered(), block_.w_v, block_.b_v, v_, call.m(), call.kv_heads);
 }
 
 void QuickBlock::average_heads() {
@@ -166,6 +73,9 @@ void QuickBlock::average_heads() {
   const double depth = std::min<double>(few, block_.contract.gemm_chain.value_or(any).depth(width));
   const double of_sum = wide_heads ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
   std::vector<RowIndex> some;
+  const products::RoundRule rule = round_rule(heads_rounded_ ? heads_format_ : Format::f64);
+  const auto lanes = static_cast<std::size_t>(padded(d));
+  std::vector<double> mean(lanes), radius(lanes), minus(lanes), apart(lanes), low(lanes), high(lanes), middle(lanes);
   for (Index b = 0; b < call.b(); ++b)
     for (Index h = 0; h < call.heads; ++h)
       for (Index first = 0; first < call.l(); first += quick.max_rows()) {
@@ -179,31 +89,34 @@ void QuickBlock::average_heads() {
           most_[static_cast<std::size_t>(row * call.heads + h)] = quick.most(static_cast<Index>(n));
           for (Index c = 0; c < d; ++c) {
             const Quick::Reach at = quick.reach(static_cast<Index>(n), c);
+            const auto to = static_cast<std::size_t>(c);
+            mean[to] = at.mean;
+            radius[to] = at.radius;
+            minus[to] = -at.radius;
+            apart[to] = at.apart;
+          }
+          // At their ends, as they enter the projection.
+          products::round_sums(rule, mean.data(), minus.data(), 0, padded(d), low.data());
+          products::round_sums(rule, mean.data(), radius.data(), 0, padded(d), high.data());
+          products::round_sums(rule, mean.data(), nullptr, 0, padded(d), middle.data());
+          for (Index c = 0; c < d; ++c) {
+            const auto from = static_cast<std::size_t>(c);
             const Index column = h * d + c;
-            double lo = at.mean - at.radius, hi = at.mean + at.radius;
-            double jointly = at.apart;  // one set of weights serves all columns: what moves these together may cancel
-            if (heads_rounded_) {
-              lo = round_to(heads_format_, lo);
-              hi = round_to(heads_format_, hi);
-              jointly += half_step(heads_format_, round_to(heads_format_, at.mean));
-            } else {
-              jointly += half_step(heads_format_, at.mean);
-            }
-            heads_(row, column) = at.mean;
+            const double y = mean[from], lo = low[from], hi = high[from];
+            // One set of weights serves all columns: what moves these together may cancel.
+            const double jointly = apart[from] + half_step(heads_format_, middle[from]);
+            heads_(row, column) = y;
             low_(row, column) = lo;
             high_(row, column) = hi;
-            margin_(row, column) = std::min({hi - at.mean, at.mean - lo, jointly}) +
-                                   (std::fabs(at.mean) > 0x1p-100 ? of_sum * std::fabs(at.mean) : 0);
+            margin_(row, column) =
+                std::min({hi - y, y - lo, jointly}) + (std::fabs(y) > 0x1p-100 ? of_sum * std::fabs(y) : 0);
           }
         }
       }
 }
 
 bool QuickBlock::accepts_closely(Index b, Index i, Index e, const Rounding& round, double got) {
-  const Index row = b * block_.call.l() + i;
-  if (row_of_ != row) row_.start(block_, b, i);
-  row_of_ = row;
-  const Enclosure at = row_.enclosure(block_, *points_, e);
+  const Enclosure at = enclosure_of_points(b, i, e);
   return !at.undetermined && !at.zero_ok && at.expect == Expect::number && std::isfinite(got) &&
          judge_element(at, round, got) == Outcome::inside;
 }
@@ -227,25 +140,58 @@ void QuickBlock::judge(const Tensor& out) {
   }
   const attest_tensor view = out.view();
   for (Index row = 0; row < heads_.rows(); ++row) accept_row(row, view);
-  int looks = 0;
-  for (Index row = 0; row < heads_.rows() && !not_wide_ && looks < 8; ++row)
-    for (Index e = 0; e < width_ && !not_wide_ && looks < 8; ++e)
-      if (accepts(row, e)) {
-        not_wide_ = leaves_out(row, e);
-        looks += width_ > 8 && e % 4 != 3 ? 0 : 1;
-        e += width_ / 8;
+  prove_not_wide();
+}
+
+void QuickBlock::prove_not_wide() {
+  constexpr int most_looks = 3;
+  // What is cheap first; then the full formulas, with intervals that hold those of the projections.
+  for (const bool surely : {false, true}) {
+    int looks = 0;
+    for (Index row = 0; row < heads_.rows(); row += std::max<Index>(1, heads_.rows() / 4))
+      for (Index e = 0; e < width_; ++e) {
+        if (!accepts(row, e)) continue;
+        not_wide_ = surely ? surely_leaves_out(row, e) : leaves_out(row, e);
+        if (not_wide_) return;
+        if (++looks == most_looks) break;
+        e += width_ / 4;
       }
+  }
+}
+
+// Whether the enclosure of an element leaves out what these points' values, projected, reach.
+bool QuickBlock::surely_leaves_out(Index row, Index e) {
+  const Index b = row / block_.call.l(), i = row % block_.call.l();
+  const Enclosure narrow = enclosure_of_points(b, i, e);
+  Points::Choices choices = points_->choices(b, i);
+  const Way wide(block_, projected_, heads_rounded_, std::move(choices.centres), std::move(choices.radii));
+  OutRow every;
+  every.start(block_, b, i);
+  const Enclosure at = every.enclosure(block_, wide, e);
+  return !at.undetermined && at.expect == Expect::number && (at.lo > narrow.hull_lo || at.hi < narrow.hull_hi);
+}
+
+Enclosure QuickBlock::enclosure_of_points(Index b, Index i, Index e) {
+  const Index row = b * block_.call.l() + i;
+  if (row_of_ != row) row_.start(block_, b, i);
+  row_of_ = row;
+  // Where the quick levels know a head it is a number, which a weight of 0 leaves out.
+  const auto known = known_.begin() + row * block_.call.heads;
+  const bool all_known = std::all_of(known, known + block_.call.heads, [](char is) { return is != 0; });
+  return row_.enclosure(block_, *way_, e, all_known);
 }
 
 // At least how far a head's enclosures reach beside the means of its points.
 double QuickBlock::head_reach(Index row, Index h) const {
   const Numbers& m = call_->numbers;
   const Quick::Most& of = most_[static_cast<std::size_t>(row * block_.call.heads + h)];
-  const double off = m.scale_magnitude * (q_.off * k_.norm + (q_.norm + q_.off) * k_.off);
-  const double grown = (1 + q_.off / (q_.norm + 1e-300)) * (1 + k_.off / (k_.norm + 1e-300));
+  const double off = m.scale_magnitude *
+                     (points_->q().off * points_->k().norm + (points_->q().norm + points_->q().off) * points_->k().off);
+  const double grown =
+      (1 + points_->q().off / (points_->q().norm + 1e-300)) * (1 + points_->k().off / (points_->k().norm + 1e-300));
   // Errors of scores grow as their bounds do, and what depends on these by less than the score itself.
   if (!(grown < 1.04) || !(m.u_softmax * (m.a1 + m.merged_a2(of.keys) + 4 * m.a3) < 0.3)) return infinity;
-  const double keys = of.keys, values = v_.largest + v_.off;
+  const double keys = of.keys, values = points_->v().largest + points_->v().off;
   const RowBounds most{static_cast<Index>(keys),
                        1.1 * of.e + 2.2 * off,
                        1.1 * of.d + 3 * off,
@@ -254,7 +200,8 @@ double QuickBlock::head_reach(Index row, Index h) const {
                        m.rescalings(keys, static_cast<double>(call_->keys), keys),
                        m.merged_a2(keys)};
   if (!(most.d < 100)) return infinity;
-  return (2 * growth_most(2 * most.d) + 1e-40) * values + largest_reach(*call_, most.numbers(), values) + 2 * v_.off;
+  return (2 * growth_most(2 * most.d) + 1e-40) * values + largest_reach(*call_, most.numbers(), values) +
+         2 * points_->v().off;
 }
 
 // Whether the attended values, projected, reach further than the enclosure of an element on either side.
@@ -339,7 +286,7 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
     }
     const double got = attest_load(&out, row / call.l(), row % call.l(), e, 0);
     accepted_[static_cast<std::size_t>(row * width_ + e)] =
-        got >= round.low(lo) && got <= round.high(hi) && std::isfinite(got);
+        (got >= lo || got >= round.low(lo)) && (got <= hi || got <= round.high(hi)) && std::isfinite(got);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oracle/mha/out_row.hpp"
+#include "oracle/mha/points.hpp"
 #include "oracle/mha/way.hpp"
 #include "oracle/outcome.hpp"
 #include "oracle/quick.hpp"
@@ -29,28 +30,24 @@ class QuickBlock {
   [[nodiscard]] bool proves_not_wide() const noexcept { return not_wide_; }
 
  private:
-  void project_points();
   [[nodiscard]] bool sums_are_small() const;
   void average_heads();
   void accept_row(Index row, const attest_tensor& out);
   [[nodiscard]] double head_reach(Index row, Index h) const;
   [[nodiscard]] bool leaves_out(Index row, Index e) const;
+  [[nodiscard]] bool surely_leaves_out(Index row, Index e);
+  void prove_not_wide();
+  [[nodiscard]] Enclosure enclosure_of_points(Index b, Index i, Index e);
 
   const Way::Block& block_;
   mha::Projected projected_;
   bool heads_rounded_;
   Index width_;
-  attest::Inputs inputs_;
-  std::optional<Way> points_;
+  std::optional<Points> points_;
+  std::optional<Way> way_;      // of these points
   const Call* call_ = nullptr;  // of the heads' attention at these points
   Format heads_format_;
   bool usable_ = false, not_wide_ = false;
-  double largest_projected_ = 0;
-  // The largest norms of a head's row of points, and how far another choice may lie from these.
-  struct Extent {
-    double norm = 0, largest = 0, off = 0;
-  };
-  Extent q_, k_, v_;
   std::vector<Quick::Most> most_;  // per row and head
 
   Matrix heads_, margin_, low_,

@@ -74,11 +74,15 @@ Way::Way(const Block& block, mha::Projected projected, bool heads_rounded)
 }
 
 Way::Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs points)
+    : Way(block, projected, heads_rounded, std::move(points), Radii{}) {}
+
+Way::Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs centres, Radii radii)
     : projected_(projected),
       heads_rounded_(heads_rounded),
       contract_(block.contract.attention),
       problem_(mha::attention_of(block.call, block.storage)),
-      inputs_(std::move(points)) {
+      inputs_(std::move(centres)),
+      radii_(std::move(radii)) {
   contract_.policy = policy_of(block.contract, projected, heads_rounded);
   prepare(block);
 }

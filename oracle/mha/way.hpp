@@ -28,6 +28,8 @@ class Way {
   Way(const Block& block, mha::Projected projected, bool heads_rounded);
   // Of one choice of q, k and v within what projections may give. Its enclosures lie inside those of all choices.
   Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs points);
+  // Of any choice of q, k and v within these intervals.
+  Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs centres, Radii radii);
   Way(const Way&) = delete;
   Way& operator=(const Way&) = delete;
 
