@@ -145,11 +145,6 @@ ordered_json to_json(const Contract& contract) {
 }
 
 void check(const Contract& contract) {
-  const Arithmetic& how = contract.attention.arithmetic;
-  if (how.mma)
-    throw usage_error(
-        "contract: mma has no bound for the products of an mha block: declare kappa 3, which covers truncation");
-  if (how.flush_to_zero) throw usage_error("contract: flush_to_zero has no bound for an mha block: leave it out");
   if (contract.gemm == Format::tf32) throw usage_error("contract: gemm accumulates, which tf32 does not: use f32");
 }
 

@@ -56,7 +56,7 @@ struct Contract {
 Contract contract_for(const Policy& policy);
 // The `contract` object of describe, of attention with gemm_chain, projections, heads and drops_b_k. Throws
 // Error(usage) naming an
-// unknown key or a wrong value, and for what has no bound here: mma, flush_to_zero.
+// unknown key or a wrong value.
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
 nlohmann::ordered_json to_json(const Contract& contract);
 

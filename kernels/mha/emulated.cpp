@@ -100,12 +100,18 @@ class Block {
         if (sums.side == 0) how.side = (how.seed & 1) != 0 ? 1 : -1;
         const double product = sum_of_products(how, format, std::span(x).subspan(i * n, n),
                                                std::span(w).subspan(c * n, n), separate ? 0 : bias[c]);
+        const double added = sums.flush && std::fabs(bias[c]) < smallest_normal(storage_) ? 0 : bias[c];
         if (separate)
-          result.push_back(round_to(storage_, round_to(storage_, product) + bias[c]));
+          result.push_back(stored(sums, stored(sums, product) + added));
         else
-          result.push_back(last || v_.projected == mha::Projected::rounded ? round_to(storage_, product) : product);
+          result.push_back(last || v_.projected == mha::Projected::rounded ? stored(sums, product) : product);
       }
     return result;
+  }
+
+  [[nodiscard]] double stored(const Sums& sums, double x) const {
+    const double rounded = round_to(storage_, x);
+    return sums.flush && std::fabs(rounded) < smallest_normal(storage_) ? 0 : rounded;
   }
 
   [[nodiscard]] Tensor projected(const Row& x, const Row& w, const Row& bias, Index tokens, Index heads) const {
@@ -190,7 +196,8 @@ class Draw {
     s.fma = pick(2) != 0;
     s.bias_first = pick(2) != 0;
     s.side = static_cast<int>(pick(3)) - 1;
-    if (contract_.gemm_chain) {
+    enter(s);
+    if (contract_.gemm_chain && !s.mma) {
       chained(s, *contract_.gemm_chain, terms);
       return s;
     }
@@ -203,6 +210,18 @@ class Draw {
   }
 
  private:
+  // What the contract says of factors, of subnormal numbers and of tensor cores.
+  void enter(Sums& s) {
+    const attest::Contract& contract = contract_.attention;
+    s.storage = contract.policy[Stage::storage];
+    const Format operand = contract.policy[Stage::operand];
+    if (precision(operand) < precision(s.storage) || min_exponent(operand) > min_exponent(s.storage))
+      s.operand = operand;
+    s.mma = contract.arithmetic.mma;
+    if (contract.arithmetic.flush_to_zero) s.flush = pick(4) != 0;
+    if (s.mma && operand == Format::tf32) s.cut_operand = pick(2) != 0;
+    if (s.mma) s.truncate = false;
+  }
   // The longest sums that a declared chain permits.
   static void chained(Sums& s, const mha::Chain& chain, Index terms) {
     s.order = SumOrder::lanes;

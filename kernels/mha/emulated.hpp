@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "core/mha/contract.hpp"
 #include "core/mha/inputs.hpp"
@@ -19,6 +20,12 @@ struct Sums {
   bool fma = false, truncate = false, bias_first = false;
   int side = 1;  // of greedy
   std::uint64_t seed = 1;
+  // By the contract: a format that factors are rounded to as they enter, toward zero or to nearest; blocks of tensor cores; whether
+  // subnormal numbers are flushed, be they read or made, those that are read being of `storage`.
+  std::optional<Format> operand{};
+  bool cut_operand = false, flush = false;
+  Format storage = Format::f32;
+  std::optional<Mma> mma{};
 };
 
 enum class BlockDefect : std::uint8_t {

@@ -15,7 +15,7 @@ struct RowFacts {
   Index nonzero = 0;
   int last = 1 << 20;
   bool powers = true, finite = true;
-  double sum = 0;
+  double sum = 0, largest = 0;
   std::vector<Index> few;  // where the elements lie that are not 0, if they are few
 };
 
@@ -34,6 +34,7 @@ std::vector<RowFacts> facts_of(const Matrix& matrix) {
       facts.last = std::min(facts.last, last_bit(x));
       facts.powers = facts.powers && is_power_of_two(std::fabs(x));
       facts.sum += std::fabs(x);
+      facts.largest = std::max(facts.largest, std::fabs(x));
     }
     if (facts.nonzero > few) facts.few.clear();
   }
@@ -62,13 +63,39 @@ double power_of_two(int n) {
 
 }  // namespace
 
+SumRule::SumRule(const mha::Contract& contract, Format the_left, Format the_right)
+    : accumulator(contract.gemm),
+      kappa(contract.attention.arithmetic.kappa),
+      chain(contract.gemm_chain),
+      left(the_left),
+      right(the_right),
+      exact_bits(precision(contract.gemm)),
+      flush(contract.attention.arithmetic.flush_to_zero) {
+  const Format storage = contract.attention.policy[Stage::storage], operand = contract.attention.policy[Stage::operand];
+  smallest_factor = smallest_normal(storage);
+  if (flush) smallest_input = smallest_factor;
+  const std::optional<Mma>& mma = contract.attention.arithmetic.mma;
+  if (loses(operand, storage)) {
+    const double steps = mma && operand == Format::tf32 ? 2 : 1;  // the bits that tf32 has not are ignored
+    narrowed = 2;
+    u_operand = steps * unit_roundoff(operand);
+    eta_operand = flush ? smallest_normal(operand) : steps * half_smallest_subnormal(operand);
+  }
+  if (!mma) return;
+  blocks = BlockSums(*mma, accumulator, precision(left) + precision(right) - 2, unit_roundoff(accumulator), !mma->only);
+  if (blocks.any()) exact_bits = std::min({exact_bits, mma->frac, fraction_bits(mma->out) + 1});
+}
+
 int SumRule::wide_factors() const noexcept {
   return (loses(accumulator, left) ? 1 : 0) + (loses(accumulator, right) ? 1 : 0);
 }
 
 SumErrors::SumErrors(const SumRule& rule, Index most_terms) : rule_(rule), wide_(rule.wide_factors()) {
-  for (Index k = 0; k <= most_terms + 4; ++k)
-    relative_.push_back(compounded(static_cast<double>(k), rule.kappa * unit_roundoff(rule.accumulator)));
+  const double u = rule.kappa * unit_roundoff(rule.accumulator);
+  of_wide_ = compounded(wide_, u);
+  of_operand_ = compounded(rule.narrowed, rule.u_operand);
+  if (rule.blocks.any()) return;
+  for (Index k = 0; k <= most_terms + 4; ++k) relative_.push_back(compounded(static_cast<double>(k), u));
 }
 
 Index SumErrors::depth(const Terms& terms) const {
@@ -78,31 +105,102 @@ Index SumErrors::depth(const Terms& terms) const {
   return additions + (terms.rounded ? 1 : 0) + wide_;
 }
 
+// Nobody says where a sum is split, so that every product may begin a block.
+double SumErrors::lost_by_blocks(const Terms& terms) const {
+  const double products = terms.count - (terms.biased ? 1 : 0);
+  return rule_.blocks.relative(products, products) +
+         (terms.biased ? std::max(rule_.blocks.cut, unit_roundoff(rule_.accumulator)) : 0);
+}
+
+double SumErrors::relative(const Terms& terms) const {
+  double of_sum = 0;
+  if (rule_.blocks.any()) {
+    of_sum = growth(lost_by_blocks(terms) * (1 + unit_roundoff(rule_.accumulator)));
+    of_sum += of_wide_ + of_sum * of_wide_;
+  } else {
+    of_sum = relative_[static_cast<std::size_t>(depth(terms))];
+  }
+  return of_operand_ > 0 ? of_sum + of_operand_ + of_sum * of_operand_ : of_sum;
+}
+
+// Whether every partial sum, in any order, is a number of the accumulator: a multiple of 2^last_bit that it holds.
+bool SumErrors::exact(const Terms& terms) const {
+  const bool normal_only = rule_.flush || rule_.blocks.any();
+  const int lowest = min_exponent(rule_.accumulator) - (normal_only ? 0 : precision(rule_.accumulator) - 1);
+  if (wide_ > 0 || rule_.narrowed > 0 || terms.last_bit < lowest) return false;
+  double magnitude = terms.magnitude;
+  if (rule_.blocks.any())
+    magnitude += rule_.smallest_factor * (terms.factors + terms.count * rule_.smallest_factor);
+  else if (depth(terms) == 0)
+    return true;
+  return magnitude <= power_of_two(terms.last_bit + rule_.exact_bits);
+}
+
 double SumErrors::operator()(const Terms& terms) const {
   if (terms.count == 0) return 0;
+  if (exact(terms)) return terms.flushed;
+  const double e = relative(terms);
+  const double eta = std::max(rule_.flush ? smallest_normal(rule_.accumulator) : 0,
+                              rule_.kappa * half_smallest_subnormal(rule_.accumulator));
   const bool whole = terms.last_bit >= min_exponent(rule_.accumulator) - precision(rule_.accumulator) + 1;
-  // Every partial sum is a multiple of 2^last_bit that the accumulator holds.
-  if (wide_ == 0 && whole && terms.magnitude <= power_of_two(terms.last_bit + precision(rule_.accumulator))) return 0;
-  const Index k = depth(terms);
-  if (k == 0 && whole) return 0;
-  const double relative = relative_[static_cast<std::size_t>(k)];
-  const double eta = rule_.kappa * half_smallest_subnormal(rule_.accumulator);
-  double error = relative * terms.magnitude;
-  if (terms.rounded || wide_ > 0 || !whole) error += terms.count * eta * (1 + relative);
-  if (wide_ > 0) error += eta * terms.factors * (1 + relative);
-  return error + 2 * (static_cast<double>(terms.products) + 4) * 0x1p-53 * terms.magnitude;
+  double absolute = terms.flushed;
+  if (rule_.blocks.any()) {
+    const double products = terms.count - (terms.biased ? 1 : 0);
+    absolute +=
+        lost_by_blocks(terms) * rule_.blocks.smallest +
+        rule_.blocks.aligned(products, products, rule_.smallest_factor) * (terms.largest + rule_.smallest_factor);
+  }
+  if (rule_.flush)
+    absolute += 2 * terms.count * eta;
+  else if (!rule_.blocks.any() && (terms.rounded || wide_ > 0 || rule_.narrowed > 0 || !whole))
+    absolute += terms.count * eta;
+  if (wide_ > 0) absolute += eta * terms.factors;
+  if (rule_.narrowed > 0) absolute += rule_.eta_operand * (terms.factors + terms.count * rule_.eta_operand);
+  return e * terms.magnitude + absolute * (1 + e) +
+         2 * (static_cast<double>(terms.products) + 4) * 0x1p-53 * terms.magnitude;
 }
 
 bool SumErrors::overflows(const Terms& terms) const {
-  const double grown = 1 + relative_[static_cast<std::size_t>(depth(terms))];
-  return !(terms.magnitude * grown < overflow_threshold(rule_.accumulator));
+  return !(terms.magnitude * (1 + relative(terms)) < overflow_threshold(rule_.accumulator));
 }
+
+namespace {
+
+// Elements that may be flushed, by magnitude; no rows if there are none.
+Matrix small_ones(const Matrix& matrix, double smallest) {
+  Matrix small;
+  for (Index i = 0; i < matrix.rows(); ++i)
+    for (Index c = 0; c < matrix.columns(); ++c) {
+      const double magnitude = std::fabs(matrix(i, c));
+      if (magnitude == 0 || !(magnitude < smallest)) continue;
+      if (small.rows() == 0) small = Matrix(matrix.rows(), matrix.columns());
+      small(i, c) = magnitude;
+    }
+  return small;
+}
+
+// Of every sum, what terms come to of which a factor may be flushed; no rows if there are none.
+Matrix flushed_terms(const Matrix& x, const Matrix& w, double smallest) {
+  if (smallest == 0) return {};
+  const Matrix small_x = small_ones(x, smallest), small_w = small_ones(w, smallest);
+  Matrix terms;
+  if (small_x.rows() > 0) terms = product(small_x, magnitudes(w));
+  if (small_w.rows() == 0) return terms;
+  const Matrix others = product(magnitudes(x), small_w);
+  if (terms.rows() == 0) return others;
+  for (Index i = 0; i < x.rows(); ++i)
+    for (Index n = 0; n < w.rows(); ++n) terms(i, n) += others(i, n);
+  return terms;
+}
+
+}  // namespace
 
 Projected project(const SumRule& rule, const Matrix& x, const Matrix& w, const double* bias) {
   Projected result{product(x, w), Matrix(x.rows(), w.rows()), product(magnitudes(x), magnitudes(w)), {}};
   result.unknown.assign(static_cast<std::size_t>(x.rows() * w.rows()), 0);
   const std::vector<RowFacts> of_x = facts_of(x), of_w = facts_of(w);
   const SumErrors errors(rule, x.columns() + 1);
+  const Matrix flushed = flushed_terms(x, w, rule.smallest_input);
   for (Index i = 0; i < x.rows(); ++i)
     for (Index n = 0; n < w.rows(); ++n) {
       const RowFacts &left = of_x[static_cast<std::size_t>(i)], &right = of_w[static_cast<std::size_t>(n)];
@@ -116,7 +214,10 @@ Projected project(const SumRule& rule, const Matrix& x, const Matrix& w, const d
                   left.last + right.last,
                   rule.products_round() && !left.powers && !right.powers,
                   magnitude,
-                  left.sum + right.sum};
+                  left.sum + right.sum,
+                  left.largest + right.largest};
+      if (flushed.rows() > 0) terms.flushed = flushed(i, n);
+      if (std::fabs(b) < rule.smallest_input) terms.flushed += std::fabs(b);
       if (!right.few.empty())
         look_closely(rule, right, x.row(i), w.row(n), terms);
       else if (!left.few.empty())

@@ -4,15 +4,27 @@
 
 #include "core/mha/contract.hpp"
 #include "oracle/linear/matrix.hpp"
+#include "oracle/sums.hpp"
 
 namespace attest::oracle {
 
 // How a contract lets a product of two matrices be summed.
 struct SumRule {
-  Format accumulator;
+  SumRule() = default;
+  // Of factors of these two formats.
+  SumRule(const mha::Contract& contract, Format left, Format right);
+
+  Format accumulator = Format::f32;
   double kappa = 1;
   std::optional<mha::Chain> chain;
-  Format left, right;  // of the factors
+  Format left = Format::f32, right = Format::f32;
+  BlockSums blocks;     // of tensor cores, if any
+  int exact_bits = 24;  // a sum of so many is exact
+  bool flush = false;
+  double smallest_input = 0;  // smaller ones may be flushed as they are read
+  double smallest_factor = 0;
+  int narrowed = 0;  // factors that are rounded to the operand's format
+  double u_operand = 0, eta_operand = 0;
 
   // Whether a product of two factors, none a power of two, may not fit the accumulator.
   [[nodiscard]] bool products_round() const noexcept {
@@ -30,7 +42,9 @@ struct Terms {
   int last_bit = 1 << 20;  // of any term, or lower
   bool rounded = false;    // a product may not fit the accumulator
   double magnitude = 0;    // the sum of |terms|, at least
-  double factors = 0;      // the sum of |factors| that stand beside wide ones, at least
+  double factors = 0;      // the sum of |factors|, at least
+  double largest = 0;      // of either factor, the two added up
+  double flushed = 0;      // what terms of inputs come to that may be flushed, at least
 };
 
 // What sums of up to so many terms may be off by.
@@ -44,10 +58,14 @@ class SumErrors {
 
  private:
   [[nodiscard]] Index depth(const Terms& terms) const;
+  [[nodiscard]] double lost_by_blocks(const Terms& terms) const;
+  [[nodiscard]] double relative(const Terms& terms) const;
+  [[nodiscard]] bool exact(const Terms& terms) const;
 
   SumRule rule_;
   int wide_;
-  std::vector<double> relative_;  // by the number of roundings that a term passes through
+  std::vector<double> relative_;         // by the number of roundings that a term passes through
+  double of_wide_ = 0, of_operand_ = 0;  // what rounding factors alone makes of a term
 };
 
 // x w^T + bias with its errors. `bias` may be null.

@@ -22,7 +22,8 @@ Enclosure MhaOracle::enclosure(std::size_t n, Index b, Index i, Index e) {
 
 // `quick` may be null.
 Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick) {
-  const Rounding round{block_.contract.attention.policy[Stage::output], format_of(out.dtype()), false};
+  const Rounding round{block_.contract.attention.policy[Stage::output], format_of(out.dtype()),
+                       block_.contract.attention.arithmetic.flush_to_zero};
   const attest_tensor view = out.view();
   Counts counts;
   bool all_wide = quick == nullptr || !quick->proves_not_wide();

@@ -58,11 +58,14 @@ void OutRow::evaluate_column(const Way& way, Index h, Index column) {
   const Call& call = way.attention();
   const Enclosure& e = head.columns[c] = column_.evaluate(call, head.row, b_, h, column);
   if (way.heads_rounded()) {
-    head.lo[c] = round_to(way.heads_format(), e.lo);
-    head.hi[c] = round_to(way.heads_format(), e.hi);
+    const Interval ends = rounded_ends(way.heads_format(), way.flushes(), {e.lo, e.hi});
+    head.lo[c] = ends.lo;
+    head.hi[c] = ends.hi;
   } else {
     // Whether or not the last operation rounded to this format.
-    const double u = unit_roundoff(way.heads_format()), eta = half_smallest_subnormal(way.heads_format());
+    const double u = unit_roundoff(way.heads_format());
+    const double eta =
+        way.flushes() ? smallest_normal(way.heads_format()) : half_smallest_subnormal(way.heads_format());
     const bool exact = e.lo == e.hi;
     head.lo[c] = exact ? e.lo : e.lo - (u * std::fabs(e.lo) + eta);
     head.hi[c] = exact ? e.hi : e.hi + (u * std::fabs(e.hi) + eta);
@@ -96,7 +99,8 @@ OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
     }
     largest_sum += size * top;
     const double end = std::max(std::fabs(head.lo[c]), std::fabs(head.hi[c]));
-    rounded += size * (way.heads_rounded() ? 1 : 2) * half_ulp(way.heads_format(), end);
+    rounded += size * ((way.heads_rounded() ? 1 : 2) * half_ulp(way.heads_format(), end) +
+                       (way.flushes() ? smallest_normal(way.heads_format()) : 0));
   }
   const double own = static_cast<double>(d + 4) * 0x1p-52 * largest_sum;
   double start = 0, most = 0, hull_lo = infinity, hull_hi = -infinity;
@@ -156,7 +160,9 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e, bo
   if (terms.biased) {
     terms.count = 1;
     terms.last_bit = std::isfinite(added) ? last_bit(added) : 0;
+    if (std::fabs(added) < rule.smallest_input) terms.flushed += std::fabs(added);
   }
+  double largest_weight = 0, largest_head = 0;
   const int least_of_heads = min_exponent(way.heads_format()) - precision(way.heads_format()) + 1;
   bool empty = true;
   out.lo = out.hi = out.y = out.hull_lo = out.hull_hi = added;
@@ -203,7 +209,11 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e, bo
       ++used;
       ++terms.count;
       terms.magnitude += most;
-      terms.factors += std::fabs(w) + std::max(std::fabs(head.lo[at]), std::fabs(head.hi[at]));
+      const double magnitude = std::max(std::fabs(head.lo[at]), std::fabs(head.hi[at]));
+      terms.factors += std::fabs(w) + magnitude;
+      largest_weight = std::max(largest_weight, std::fabs(w));
+      largest_head = std::max(largest_head, magnitude);
+      if (std::fabs(w) < rule.smallest_input) terms.flushed += most;
       terms.last_bit =
           std::min(terms.last_bit, last_bit(w) + (head.lo[at] == head.hi[at] ? last_bit(head.lo[at]) : least_of_heads));
       if (rule.products_round() && !is_power_of_two(std::fabs(w))) terms.rounded = true;
@@ -221,14 +231,17 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e, bo
     out.y = out.lo = out.hi = std::numeric_limits<double>::quiet_NaN();
     return out;
   }
+  terms.largest = largest_weight + largest_head;
   // The sums of ends above are rounded too.
   const double own = terms.count > 1 ? (static_cast<double>(terms.products) + 4) * 0x1p-52 * terms.magnitude : 0;
   const double g = errors(terms) + own;
   out.lo -= g;
   out.hi += g;
   if (way.separate()) {
-    out.lo = round_to(block.storage, out.lo) + bias;
-    out.hi = round_to(block.storage, out.hi) + bias;
+    const Interval ends =
+        with_bias(rounded_ends(block.storage, way.flushes(), {out.lo, out.hi}), block.storage, way.flushes(), bias);
+    out.lo = ends.lo;
+    out.hi = ends.hi;
     out.y += bias;
     out.hull_lo += bias;
     out.hull_hi += bias;

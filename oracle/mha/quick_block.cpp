@@ -33,6 +33,9 @@ QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool h
   accepted_.assign(static_cast<std::size_t>(block.call.b() * block.call.l() * width_), 0);
   // The products of this level are rounded to double themselves.
   if (block.storage == Format::f64 || block.contract.gemm == Format::f64) return;
+  // Sums of another kind are left to the full formulas.
+  const Arithmetic& how = block.contract.attention.arithmetic;
+  if (how.mma || how.flush_to_zero || loses(block.contract.attention.policy[Stage::operand], block.storage)) return;
   points_.emplace(block, projected);
   if (!sums_are_small()) return;
   way_.emplace(block, projected, heads_rounded, points_->take_inputs());

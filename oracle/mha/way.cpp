@@ -1,5 +1,6 @@
 #include "oracle/mha/way.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -13,25 +14,34 @@ std::vector<double> read_vector(const attest_tensor& tensor, Index count) {
   return values;
 }
 
-struct Interval {
-  double lo, hi;
-};
-
 // What is known of a projection once it is stored.
-Interval stored(mha::Projected how, Format storage, double value, double error, double bias) {
-  const double lo = value - error, hi = value + error;
+Interval stored(mha::Projected how, Format storage, bool flush, double value, double error, double bias) {
+  const Interval sum{value - error, value + error};
   switch (how) {
     case mha::Projected::unrounded:
-      return {lo, hi};
+      return sum;
     case mha::Projected::rounded:
-      return {round_to(storage, lo), round_to(storage, hi)};
+      return rounded_ends(storage, flush, sum);
     case mha::Projected::separate:
       break;
   }
-  return {round_to(storage, round_to(storage, lo) + bias), round_to(storage, round_to(storage, hi) + bias)};
+  return rounded_ends(storage, flush, with_bias(rounded_ends(storage, flush, sum), storage, flush, bias));
 }
 
 }  // namespace
+
+Interval rounded_ends(Format format, bool flush, Interval ends) {
+  Interval rounded{round_to(format, ends.lo), round_to(format, ends.hi)};
+  const double tiny = flush ? smallest_normal(format) : 0;  // what rounds to less may be 0
+  if (rounded.lo > 0 && rounded.lo <= tiny) rounded.lo = 0;
+  if (rounded.hi < 0 && rounded.hi >= -tiny) rounded.hi = 0;
+  return rounded;
+}
+
+Interval with_bias(Interval ends, Format storage, bool flush, double bias) {
+  const bool flushed = flush && std::fabs(bias) < smallest_normal(storage);
+  return {ends.lo + (flushed ? std::min(bias, 0.0) : bias), ends.hi + (flushed ? std::max(bias, 0.0) : bias)};
+}
 
 Way::Block::Block(const mha::Contract& the_contract, const mha::Call& the_call)
     : contract(the_contract),
@@ -96,14 +106,12 @@ void Way::prepare(const Block& block) {
   call_->keep = call.keep;
   call_->has_keep = attest_present(&call.keep);
   call_->kv_lengths = call.kv_lengths;
-  out_rule_ = {block.contract.gemm, contract_.arithmetic.kappa, block.contract.gemm_chain, heads_format(),
-               block.storage};
+  out_rule_ = SumRule(block.contract, heads_format(), block.storage);
 }
 
 void Way::project_into(Tensor& centre, Tensor& radius, const Block& block, const Matrix& x, const Matrix& w,
                        const std::vector<double>& bias, Index tokens, Index heads) const {
-  const SumRule rule{block.contract.gemm, contract_.arithmetic.kappa, block.contract.gemm_chain, block.storage,
-                     block.storage};
+  const SumRule rule(block.contract, block.storage, block.storage);
   const Projected of = project(rule, x, w, separate() ? nullptr : bias.data());
   const Index width = w.rows(), d = width / heads;
   const std::array<Index, 4> shape{x.rows() / tokens, heads, tokens, d}, strides{tokens * width, d, width, 1};
@@ -114,8 +122,8 @@ void Way::project_into(Tensor& centre, Tensor& radius, const Block& block, const
   for (Index i = 0; i < x.rows(); ++i)
     for (Index n = 0; n < width; ++n) {
       double &c = centres[i * width + n], &r = radii[i * width + n];
-      const Interval at =
-          stored(projected_, block.storage, of.value(i, n), of.error(i, n), bias[static_cast<std::size_t>(n)]);
+      const Interval at = stored(projected_, block.storage, contract_.arithmetic.flush_to_zero, of.value(i, n),
+                                 of.error(i, n), bias[static_cast<std::size_t>(n)]);
       if (of.is_unknown(i, n) || !std::isfinite(at.lo) || !std::isfinite(at.hi)) {
         c = 0;
         r = infinity;

@@ -39,6 +39,7 @@ class Way {
   [[nodiscard]] const SumRule& out_rule() const noexcept { return out_rule_; }
   [[nodiscard]] bool separate() const noexcept { return projected_ == mha::Projected::separate; }
   [[nodiscard]] bool heads_rounded() const noexcept { return heads_rounded_; }
+  [[nodiscard]] bool flushes() const noexcept { return contract_.arithmetic.flush_to_zero; }
 
  private:
   void prepare(const Block& block);
@@ -54,6 +55,14 @@ class Way {
   SumRule out_rule_;
   std::optional<Call> call_;
 };
+
+struct Interval {
+  double lo, hi;
+};
+// Ends rounded to a format; with `flush`, what rounds to less than its smallest normal number may be 0.
+Interval rounded_ends(Format format, bool flush, Interval ends);
+// A bias of that format added, which may be flushed itself.
+Interval with_bias(Interval ends, Format storage, bool flush, double bias);
 
 // The policy that the heads' attention has then.
 attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded);

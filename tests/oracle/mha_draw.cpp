@@ -1,5 +1,6 @@
 #include "tests/oracle/mha_draw.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/rng.hpp"
@@ -61,6 +62,36 @@ NamedBlockContract draw_block_contract(std::uint64_t seed) {
   std::uint64_t key = mix(seed ^ 0x636f6e74u);
   const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(below(key = mix(key), n)); };
   return {policies[pick(std::size(policies))], numbers[pick(std::size(numbers))]};
+}
+
+NamedBlockContract draw_unit_contract(std::uint64_t seed) {
+  constexpr const char* contracts[][2] = {
+      {"f16", R"({"mma":"volta"})"},
+      {"f16", R"({"mma":"ampere","projections":"unrounded"})"},
+      {"bf16", R"({"mma":"hopper","projections":["rounded","separate"]})"},
+      {"f16", R"({"mma":"8/25/f32/only","projections":"unrounded","heads":"unrounded"})"},
+      {"bf16", R"({"mma":"hopper-fp8"})"},
+      {"f16", R"({"mma":"cdna3","exp2":false,"lse_merge":"none","fold":"none"})"},
+      {"f32,operand=tf32", R"({"mma":"ampere"})"},
+      {"f32,operand=tf32", R"({})"},
+      {"f32,operand=bf16", R"({"projections":"separate"})"},
+      {"f16-acc16,gemm=f16", R"({"mma":"4/23/f16"})"},
+      {"f16", R"({"mma":"3/5/e8m13"})"},
+      {"f16", R"({"mma":"16/35/f32/only","flush_to_zero":true})"},
+      {"f16", R"({"flush_to_zero":true})"},
+      {"bf16", R"({"flush_to_zero":true,"projections":"separate"})"},
+      {"f32", R"({"flush_to_zero":true,"projections":["rounded","unrounded"],"heads":["rounded","unrounded"]})"},
+      {"f16,gemm=f16", R"({"flush_to_zero":true,"kappa":3,"projections":"unrounded","heads":"unrounded"})"},
+      {"f16-all", R"({"flush_to_zero":true})"},
+      {"f32,operand=tf32", R"({"mma":"ampere","flush_to_zero":true})"}};
+  const auto& drawn = contracts[below(mix(seed ^ 0x756e6974u), std::size(contracts))];
+  return {drawn[0], drawn[1]};
+}
+
+mha::Problem make_small(mha::Problem problem, std::uint64_t seed) {
+  problem.amplitude = std::ldexp(1.0, min_exponent(problem.dtype) + static_cast<int>(below(mix(seed), 8)));
+  if (below(mix(seed + 1), 2) == 0) problem.biases = mha::Biases::none;
+  return problem;
 }
 
 }  // namespace attest::testing

@@ -140,8 +140,11 @@ struct Asked {
   mha::Problem problem;
 };
 Asked asked(std::uint64_t key) {
-  Asked result{testing::draw_block_contract(key), {}};
-  result.problem = testing::draw_block(result.named.contract().attention.policy[Stage::storage], key);
+  Asked result{below(key, 3) == 0 ? testing::draw_unit_contract(key) : testing::draw_block_contract(key), {}};
+  const mha::Contract contract = result.named.contract();
+  result.problem = testing::draw_block(contract.attention.policy[Stage::storage], key);
+  if (contract.attention.arithmetic.flush_to_zero && (key & 2) != 0)
+    result.problem = testing::make_small(result.problem, key);
   result.problem.b = std::min<Index>(result.problem.b, 1 + static_cast<Index>(key & 1));
   result.problem.e = std::min<Index>(result.problem.e, 16);
   return result;
