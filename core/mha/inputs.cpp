@@ -105,6 +105,15 @@ Tensor make_out(const Problem& p) {
   return out;
 }
 
+StageOutputs make_stages(const Problem& p, DType type) {
+  StageOutputs stages{Tensor(type, std::array{p.b, p.heads, p.l, p.head_dim}),
+                      Tensor(type, std::array{p.b, p.kv_heads, p.m, p.head_dim}),
+                      Tensor(type, std::array{p.b, p.kv_heads, p.m, p.head_dim}),
+                      Tensor(type, std::array{p.b, p.l, p.q_width()})};
+  for (Tensor* stage : {&stages.q, &stages.k, &stages.v, &stages.heads}) stage->poison();
+  return stages;
+}
+
 Call Inputs::call(const Tensor& out) const noexcept {
   Call call{};
   call.x = x.view();

@@ -16,6 +16,12 @@ struct Call {
   Align align = Align::top_left;
   double scale = 1;
   Index threads = 0;
+  // What a block is asked to give of its stages, of those that it has; absent ones nobody asks for. q [b,heads,l,head_dim] before
+  // any scale, k and v [b,kv_heads,m,head_dim], and the concatenated heads [b,l,q_width], as the next stage takes them.
+  struct Stages {
+    attest_tensor q, k, v, heads;
+  };
+  Stages stages{};
 
   [[nodiscard]] Index b() const noexcept { return x.shape[0]; }
   [[nodiscard]] Index l() const noexcept { return x.shape[1]; }
@@ -45,6 +51,13 @@ struct Inputs {
 };
 
 Tensor make_out(const Problem& problem);
+
+// Poisoned tensors for the stages of a problem's block.
+struct StageOutputs {
+  Tensor q, k, v, heads;
+  [[nodiscard]] Call::Stages views() const noexcept { return {q.view(), k.view(), v.view(), heads.view()}; }
+};
+StageOutputs make_stages(const Problem& problem, DType type);
 
 // What a call says of its heads' attention: the shape, and the masks that are no tensors.
 attest::Problem attention_of(const Call& call, Format storage);

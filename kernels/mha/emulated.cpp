@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/rng.hpp"
+#include "kernels/mha/block.hpp"
 #include "kernels/mha/sums.hpp"
 
 namespace attest::emulator {
@@ -46,6 +47,13 @@ class Block {
     const Tensor key = projected(memory, w[1], b[1], call_.m(), call_.kv_heads);
     const Tensor value = projected(memory, w[2], b[2], call_.m(), call_.kv_heads);
     const Row heads = attended(query, key, value);
+    kernels::give_stage(call_.stages.q, query);
+    kernels::give_stage(call_.stages.k, key);
+    kernels::give_stage(call_.stages.v, value);
+    for (std::size_t n = 0; n < heads.size() && attest_present(&call_.stages.heads); ++n) {
+      const auto at = static_cast<Index>(n);
+      attest_store(&call_.stages.heads, at / (call_.l() * q), at / q % call_.l(), at % q, 0, heads[n]);
+    }
     Row out_bias = numbers(call_.b_out);
     out_bias.resize(static_cast<std::size_t>(e), 0);
     if (v_.defect == BlockDefect::no_b_out) out_bias.assign(out_bias.size(), 0);

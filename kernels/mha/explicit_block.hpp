@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <utility>
 
 #include "kernels/explicit/explicit.hpp"
 #include "kernels/mha/block.hpp"
@@ -31,6 +32,8 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
   };
   const Tensor q = project_heads(0, call.x, call.heads), k = project_heads(1, call.memory, call.kv_heads),
                v = project_heads(2, call.memory, call.kv_heads);
+  for (const auto& [to, from] : {std::pair{&call.stages.q, &q}, {&call.stages.k, &k}, {&call.stages.v, &v}})
+    give_stage(*to, *from);
   Tensor o(type, std::array{call.b(), call.heads, call.l(), d});
   attest_attention attention{};
   attention.struct_size = sizeof attention;
@@ -57,6 +60,9 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
           const typename Steps::Place to = Steps::concatenated(call, h, i, c);
           heads(to.token, to.column) = static_cast<Real>(o.at(b, h, i, c));
         }
+    for (Index i = 0; i < call.l() && attest_present(&call.stages.heads); ++i)
+      for (Index c = 0; c < call.q_width(); ++c)
+        attest_store(&call.stages.heads, b, i, c, 0, static_cast<double>(heads(i, c)));
     store_rows(call, b, 0, project(heads, by, contract.gemm, policy[Stage::output]));
   }
 }

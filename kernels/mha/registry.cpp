@@ -23,7 +23,7 @@ ATTEST_BLOCK_FAULTS(ATTEST_DECLARE)
 std::span<const BlockEntry> builtin_blocks() {
   static const std::array blocks{
       BlockEntry{"explicit-block", "stage by stage; q, k, v and the concatenated heads are stored, products by Eigen",
-                 "", "", explicit_block_contract, explicit_block<BlockSteps>},
+                 "", "", explicit_block_contract, explicit_block<BlockSteps>, true},
       BlockEntry{"fused-block", "projection and attention in tiles of 16 tokens; q, k and v are never whole", "", "",
                  fused_block_contract, fused_block<BlockSteps>},
   };

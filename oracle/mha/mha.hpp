@@ -25,6 +25,10 @@ class MhaOracle {
   // The same by the full formulas for every element.
   Verdict judge_slowly(const Tensor& out);
 
+  // Judges each stage that the call asked for and `out` by its own bound, given what the block gave of the stages before (docs/mha.md,
+  // section 10). Fails with the first element of the first stage outside, of the first way, if every way has one.
+  Verdict judge_stages(const Tensor& out);
+
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);

@@ -80,6 +80,12 @@ void OutRow::evaluate_column(const Way& way, Index h, Index column) {
   head.radii[c] = column_.radii();
 }
 
+const Enclosure& OutRow::head(const Way& way, Index h, Index c) {
+  evaluate_head(way, h);
+  evaluate_column(way, h, c);
+  return heads_[static_cast<std::size_t>(h)].columns[static_cast<std::size_t>(c)];
+}
+
 OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
   const Call& call = way.attention();
   const std::size_t keys = static_cast<std::size_t>(head.row.n_padded), d = head.columns.size();

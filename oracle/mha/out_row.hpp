@@ -14,6 +14,8 @@ class OutRow {
  public:
   // Heads and their columns are evaluated as elements need them.
   void start(const Way::Block& block, Index b, Index i);
+  // Of column c of head h, before it is rounded.
+  [[nodiscard]] const Enclosure& head(const Way& way, Index h, Index c);
   // Of element e, before it is rounded to storage. Its hull is that of the attended values, projected.
   // `numbers`: every head is known to be made of numbers, so that those without a weight need no look.
   [[nodiscard]] Enclosure enclosure(const Way::Block& block, const Way& way, Index e, bool numbers = false);

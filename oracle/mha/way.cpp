@@ -14,7 +14,8 @@ std::vector<double> read_vector(const attest_tensor& tensor, Index count) {
   return values;
 }
 
-// What is known of a projection once it is stored.
+}  // namespace
+
 Interval stored(mha::Projected how, Format storage, bool flush, double value, double error, double bias) {
   const Interval sum{value - error, value + error};
   switch (how) {
@@ -27,8 +28,6 @@ Interval stored(mha::Projected how, Format storage, bool flush, double value, do
   }
   return rounded_ends(storage, flush, with_bias(rounded_ends(storage, flush, sum), storage, flush, bias));
 }
-
-}  // namespace
 
 Interval rounded_ends(Format format, bool flush, Interval ends) {
   Interval rounded{round_to(format, ends.lo), round_to(format, ends.hi)};

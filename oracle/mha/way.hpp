@@ -35,6 +35,9 @@ class Way {
 
   [[nodiscard]] const Call& attention() const noexcept { return *call_; }
   [[nodiscard]] Format heads_format() const noexcept { return contract_.policy[Stage::output]; }
+  // The intervals themselves: centres and radii of f64, one way or the other absent where all are 0.
+  [[nodiscard]] const attest::Inputs& centres() const noexcept { return inputs_; }
+  [[nodiscard]] const Radii& radii() const noexcept { return radii_; }
   // Of the output projection.
   [[nodiscard]] const SumRule& out_rule() const noexcept { return out_rule_; }
   [[nodiscard]] bool separate() const noexcept { return projected_ == mha::Projected::separate; }
@@ -59,6 +62,8 @@ class Way {
 struct Interval {
   double lo, hi;
 };
+// What is known of the result of a product of matrices once it is stored.
+Interval stored(mha::Projected how, Format storage, bool flush, double value, double error, double bias);
 // Ends rounded to a format; with `flush`, what rounds to less than its smallest normal number may be 0.
 Interval rounded_ends(Format format, bool flush, Interval ends);
 // A bias of that format added, which may be flushed itself.
