@@ -55,6 +55,7 @@ struct Weights {
   // sorted values one attains it. `end` of the hull where the weights cannot be told.
   [[nodiscard]] Ball extreme(const std::vector<Intervals::Element>& values, int sign, const Ball& end) const {
     std::vector<Ball> ends;
+    ends.reserve(values.size());
     for (const Intervals::Element& x : values) ends.push_back(sign > 0 ? x.centre + x.radius : x.centre - x.radius);
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

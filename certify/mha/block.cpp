@@ -135,7 +135,7 @@ Intervals::Element Block::stored(const Rule& rule, const Factor& x, const Factor
   const bool separate = going_.projected == attest::mha::Projected::separate;
   const double added = separate ? 0 : bias;
   const Terms terms = rule.terms(x, w, added);
-  const Intervals::Element unknown{0, infinity, false};
+  Intervals::Element unknown{0, infinity, false};
   if (!x.finite || !w.finite || !std::isfinite(bias) || rule.overflows(terms)) return unknown;
   Ball sum = added;
   for (const std::size_t c : w.nonzero) sum += Ball(x.values[c]) * w.values[c];

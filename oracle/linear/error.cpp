@@ -186,7 +186,7 @@ Matrix flushed_terms(const Matrix& x, const Matrix& w, double smallest) {
   Matrix terms;
   if (small_x.rows() > 0) terms = product(small_x, magnitudes(w));
   if (small_w.rows() == 0) return terms;
-  const Matrix others = product(magnitudes(x), small_w);
+  Matrix others = product(magnitudes(x), small_w);
   if (terms.rows() == 0) return others;
   for (Index i = 0; i < x.rows(); ++i)
     for (Index n = 0; n < w.rows(); ++n) terms(i, n) += others(i, n);
