@@ -27,7 +27,10 @@ class MhaOracle {
 
   // Judges each stage that the call asked for and `out` by its own bound, given what the block gave of the stages before (docs/mha.md,
   // section 10). Fails with the first element of the first stage outside, of the first way, if every way has one.
-  Verdict judge_stages(const Tensor& out);
+  // `statistics`, if given, is what the heads say to the statistical tiers of attention, given q, k and v: of the way judged, where
+  // that rounds them to storage, all four were given as such, and statistical_refusal() of the contract's attention is empty.
+  // Nothing else is filled in.
+  Verdict judge_stages(const Tensor& out, Statistics* statistics = nullptr);
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);

@@ -162,13 +162,60 @@ class Stages {
   OutRow row_;
 };
 
+// A tensor of another's elements in a type that holds them.
+Tensor copied(DType type, std::array<Index, 4> shape, const auto& at) {
+  Tensor copy(type, shape);
+  for (Index b = 0; b < shape[0]; ++b)
+    for (Index h = 0; h < shape[1]; ++h)
+      for (Index i = 0; i < shape[2]; ++i)
+        for (Index c = 0; c < shape[3]; ++c) copy.set(b, h, i, c, at(b, h, i, c));
+  return copy;
+}
+
+// Given q, k and v the heads are a result of attention like any other.
+void look_at_heads(const Way::Block& block, WayName name, Statistics& statistics) {
+  const mha::Call& call = block.call;
+  const mha::Call::Stages& given = call.stages;
+  if (name.projected == mha::Projected::unrounded || !name.heads_rounded) return;
+  for (const attest_tensor* stage : {&given.q, &given.k, &given.v, &given.heads})
+    if (!holds(*stage, block.storage)) return;
+  if (!statistical_refusal(block.contract.attention).empty()) return;
+  attest::Contract contract = block.contract.attention;
+  contract.policy = policy_of(block.contract, name.projected, name.heads_rounded);
+  const DType type = dtype_of(block.storage);
+  const Index d = call.head_dim;
+  const auto as_given = [](const attest_tensor& from) {
+    return [&from](Index b, Index h, Index i, Index c) { return attest_load(&from, b, h, i, c); };
+  };
+  attest::Inputs inputs;
+  inputs.q = copied(type, {call.b(), call.heads, call.l(), d}, as_given(given.q));
+  inputs.k = copied(type, {call.b(), call.kv_heads, call.m(), d}, as_given(given.k));
+  inputs.v = copied(type, {call.b(), call.kv_heads, call.m(), d}, as_given(given.v));
+  inputs.scale = call.scale;
+  inputs.causal = call.causal;
+  inputs.align = call.align;
+  if (attest_present(&call.keep))
+    inputs.keep = copied(DType::boolean, {call.b(), call.heads, call.l(), call.m()},
+                         [&](Index b, Index h, Index i, Index j) { return attest::load(call.keep, b, h, i, j); });
+  if (attest_present(&call.kv_lengths)) {
+    inputs.kv_lengths = Tensor(DType::i32, std::array{call.b()});
+    for (Index b = 0; b < call.b(); ++b) inputs.kv_lengths.set(b, 0, 0, 0, attest::load(call.kv_lengths, b));
+  }
+  const Tensor heads = copied(type, {call.b(), call.heads, call.l(), d}, [&](Index b, Index h, Index i, Index c) {
+    return attest_load(&given.heads, b, i, h * d + c, 0);
+  });
+  const attest::Problem problem = mha::attention_of(call, block.storage);
+  AttentionOracle(contract, problem, inputs).judge(heads, {}, &statistics);
+}
+
 }  // namespace
 
-Verdict MhaOracle::judge_stages(const Tensor& out) {
+Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
   Verdict first;
   for (std::size_t n = 0; n < names_.size(); ++n) {
     Counts counts;
     std::optional<Evidence> evidence = Stages(block_, way(n), names_[n])(out, counts);
+    if (!evidence && statistics != nullptr) look_at_heads(block_, names_[n], *statistics);
     if (!evidence) return counts.judged > 0 ? Verdict::pass(counts) : Verdict::vacuous("undetermined", counts);
     if (n == 0) first = Verdict::fail(std::move(*evidence), counts);
   }
