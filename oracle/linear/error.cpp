@@ -90,6 +90,24 @@ int SumRule::wide_factors() const noexcept {
   return (loses(accumulator, left) ? 1 : 0) + (loses(accumulator, right) ? 1 : 0);
 }
 
+double SumRule::most_relative(double terms) const noexcept {
+  const double u = kappa * unit_roundoff(accumulator);
+  double of_sum = compounded(terms, u);
+  if (blocks.any())
+    of_sum += growth((blocks.relative(terms, terms) + std::max(blocks.cut, u)) * (1 + u)) * (1 + of_sum);
+  return of_sum + compounded(narrowed, u_operand) * (1 + of_sum);
+}
+
+double SumRule::most_absolute(double terms, double largest) const noexcept {
+  const double eta = std::max(flush ? smallest_normal(accumulator) : 0, kappa * half_smallest_subnormal(accumulator));
+  double absolute = 2 * terms * eta * (1 + largest);
+  if (flush) absolute += 2 * terms * smallest_input * (largest + 1) + 3 * smallest_factor;
+  if (blocks.any())
+    absolute += (blocks.relative(terms, terms) + 1) * blocks.smallest +
+                2 * blocks.aligned(terms, terms, smallest_factor) * (largest + smallest_factor);
+  return absolute + 2 * terms * eta_operand * (largest + eta_operand);
+}
+
 SumErrors::SumErrors(const SumRule& rule, Index most_terms) : rule_(rule), wide_(rule.wide_factors()) {
   const double u = rule.kappa * unit_roundoff(rule.accumulator);
   of_wide_ = compounded(wide_, u);

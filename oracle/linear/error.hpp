@@ -30,6 +30,12 @@ struct SumRule {
   [[nodiscard]] bool products_round() const noexcept {
     return precision(left) + precision(right) > precision(accumulator);
   }
+  // Upper bounds for every sum of so many terms, the bias included: what it may be off by relative to A, and beside that where
+  // no factor is larger than `largest`.
+  [[nodiscard]] double most_relative(double terms) const noexcept;
+  [[nodiscard]] double most_absolute(double terms, double largest) const noexcept;
+  // Whether sums are others than additions of products rounded one by one, or inputs may be other numbers than they are.
+  [[nodiscard]] bool unusual() const noexcept { return blocks.any() || flush || narrowed > 0; }
   // How many of the two factors the accumulator's format does not hold: these may be rounded to it first.
   [[nodiscard]] int wide_factors() const noexcept;
 };

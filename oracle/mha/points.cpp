@@ -90,7 +90,11 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
                          : min_exponent(gemm);
   const int last = std::min(x_last + least_bit(w, enough - x_last), bias_last);
   const bool exact = last >= min_exponent(gemm) && magnitude <= std::ldexp(1.0, last + precision(gemm)) && last < 1000;
-  if (!exact)
+  const SumRule rule(block_.contract, block_.storage, block_.storage);
+  if (rule.unusual())
+    to.error = rule.most_relative(terms) * magnitude +
+               rule.most_absolute(terms, x_norm + w_norm + largest_bias) * (1 + rule.most_relative(terms));
+  else if (!exact)
     to.error = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
                terms * 2 * half_smallest_subnormal(gemm);
 

@@ -33,9 +33,6 @@ QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool h
   accepted_.assign(static_cast<std::size_t>(block.call.b() * block.call.l() * width_), 0);
   // The products of this level are rounded to double themselves.
   if (block.storage == Format::f64 || block.contract.gemm == Format::f64) return;
-  // Sums of another kind are left to the full formulas.
-  const Arithmetic& how = block.contract.attention.arithmetic;
-  if (how.mma || how.flush_to_zero || loses(block.contract.attention.policy[Stage::operand], block.storage)) return;
   points_.emplace(block, projected);
   if (!sums_are_small()) return;
   way_.emplace(block, projected, heads_rounded, points_->take_inputs());
@@ -50,7 +47,9 @@ bool QuickBlock::sums_are_small() const {
   const double weights = std::max({points_->norms().w_q, points_->norms().w_k, points_->norms().w_v});
   const double biases = std::max({largest_magnitude(at.b_q), largest_magnitude(at.b_k), largest_magnitude(at.b_v)});
   const double terms = static_cast<double>(std::max(at.x.columns(), at.w_out.columns()) + 1);
-  const double grown = 1 + compounded(terms + 3, at.contract.attention.arithmetic.kappa * unit_roundoff(gemm));
+  const SumRule rule(at.contract, heads_format_, at.storage);
+  double grown = 1 + compounded(terms + 3, at.contract.attention.arithmetic.kappa * unit_roundoff(gemm));
+  if (rule.unusual()) grown = 1 + rule.most_relative(terms + 3);
   const double projected = (std::max(points_->norms().x, points_->norms().memory) * weights + biases) * grown,
                values = std::sqrt(terms) * points_->largest();
   const double out = (values * points_->norms().w_out + largest_magnitude(at.b_out)) * grown;
@@ -74,7 +73,8 @@ void QuickBlock::average_heads() {
   const bool wide_heads = precision(heads_format_) >= precision(Format::f32);
   const mha::Chain any{few, 0, 1};
   const double depth = std::min<double>(few, block_.contract.gemm_chain.value_or(any).depth(width));
-  const double of_sum = wide_heads ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
+  const bool in_blocks = way_->out_rule().blocks.any();  // which may lose less than a rounding each
+  const double of_sum = wide_heads && !in_blocks ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
   std::vector<RowIndex> some;
   const products::RoundRule rule = round_rule(heads_rounded_ ? heads_format_ : Format::f64);
   const auto lanes = static_cast<std::size_t>(padded(d));
@@ -149,7 +149,9 @@ void QuickBlock::judge(const Tensor& out) {
 void QuickBlock::prove_not_wide() {
   constexpr int most_looks = 3;
   // What is cheap first; then the full formulas, with intervals that hold those of the projections.
+  const bool by_bounds = !way_->out_rule().unusual();
   for (const bool surely : {false, true}) {
+    if (!surely && !by_bounds) continue;
     int looks = 0;
     for (Index row = 0; row < heads_.rows(); row += std::max<Index>(1, heads_.rows() / 4))
       for (Index e = 0; e < width_; ++e) {
