@@ -60,6 +60,8 @@ engine::GradeOptions read_grade_options(const Settings& settings) {
   for (const ListedSubject& kernel : builtin_subjects()) grade.conforming.push_back(kernel.name);
   grade.reference = "builtin:explicit";
   grade.draw_emulated = emulated_kernel;
+  grade.draw_emulated_with = emulated_kernel_with;
+  grade.conforming_returns = emulated_kernel_returns;
   if (const auto policy = settings.text("policy")) {
     grade.policy = policy_from_text(*policy);
     grade.policy_text = *policy;

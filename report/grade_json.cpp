@@ -39,6 +39,22 @@ ordered_json law_json(const LawPower& law) {
           {"first_beyond_bound", maybe(law.first_beyond_bound)}};
 }
 
+ordered_json cases_json(const std::vector<engine::BeyondCase>& cases) {
+  ordered_json list = ordered_json::array();
+  for (const engine::BeyondCase& each : cases) {
+    ordered_json rules = ordered_json::object();
+    for (const auto& rule : each.rules) rules[rule.name] = engine::real_to_json(rule.multiple);
+    list.push_back({{"number", each.number}, {"problem", each.problem}, {"rules", rules}});
+  }
+  return list;
+}
+
+ordered_json multiples_json(const std::map<Format, double>& multiples) {
+  ordered_json object = ordered_json::object();
+  for (const auto& [type, x] : multiples) object[std::string(name(type))] = engine::real_to_json(x);
+  return object;
+}
+
 ordered_json rules_json(const RuleTable& table) {
   ordered_json object{{"set", table.set},
                       {"doc", table.doc},
@@ -47,16 +63,21 @@ ordered_json rules_json(const RuleTable& table) {
                       {"emulated_cases", table.emulated_cases},
                       {"widening_cases", table.widening_cases},
                       {"columns", ordered_json::array()},
+                      {"wider", ordered_json::array()},
                       {"faults", ordered_json::array()},
                       {"alarms", table.alarms}};
   for (const engine::RuleColumn& column : table.columns) {
-    ordered_json multiple = ordered_json::object();
-    for (const auto& [type, x] : column.multiple) multiple[std::string(name(type))] = engine::real_to_json(x);
     object["columns"].push_back({{"name", column.name},
                                  {"doc", column.doc},
                                  {"own", column.own},
                                  {"false_alarms", column.false_alarms},
-                                 {"multiple", multiple}});
+                                 {"multiple", multiples_json(column.multiple)}});
+  }
+  for (const engine::WiderSetting& wider : table.wider) {
+    ordered_json multiples = ordered_json::object();
+    for (std::size_t c = 0; c < table.columns.size(); ++c)
+      if (!table.columns[c].own) multiples[table.columns[c].name] = multiples_json(wider.multiples[c]);
+    object["wider"].push_back({{"parent", wider.parent}, {"cases", wider.cases}, {"multiples", multiples}});
   }
   for (const engine::FaultRules& fault : table.faults) {
     ordered_json row{{"fault", fault.fault}, {"acts", fault.acts}, {"columns", ordered_json::array()}};
@@ -69,12 +90,8 @@ ordered_json rules_json(const RuleTable& table) {
                                 {"first", maybe(power.first)},
                                 {"first_at_zero", maybe(power.first_at_zero)}});
     }
-    row["beyond"] = ordered_json::array();
-    for (const engine::BeyondCase& each : fault.beyond) {
-      ordered_json rules = ordered_json::object();
-      for (const auto& rule : each.rules) rules[rule.name] = engine::real_to_json(rule.multiple);
-      row["beyond"].push_back({{"number", each.number}, {"problem", each.problem}, {"rules", rules}});
-    }
+    row["beyond"] = cases_json(fault.beyond);
+    row["owed"] = cases_json(fault.owed);
     object["faults"].push_back(row);
   }
   return object;

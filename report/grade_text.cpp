@@ -110,6 +110,37 @@ std::string beyond_text(const RuleTable& table) {
   return fmt::format("  beyond is more than 1 % of the cases for {}\n", fmt::join(rows, ", "));
 }
 
+// Cases of the rules of others in which there is nothing to detect.
+std::string owed_text(const RuleTable& table) {
+  std::vector<std::string> rows;
+  for (const engine::FaultRules& fault : table.faults)
+    if (!fault.owed.empty())
+      rows.push_back(fmt::format("{} {} of {}", bare(fault.fault), fault.owed.size(), fault.acts));
+  if (rows.empty()) return "";
+  return fmt::format(
+      "  owed, and not counted as beyond: a kernel that conforms was found to return the very bits: {}\n",
+      fmt::join(rows, ", "));
+}
+
+// How the rules of others are set for faults of a kernel that promises more than they are told.
+std::string wider_text(const RuleTable& table) {
+  std::string text;
+  for (const engine::WiderSetting& wider : table.wider) {
+    text += fmt::format("  faults of {}: set by {} cases more, of kernels that promise no more than it does; multiples",
+                        wider.parent, grouped(wider.cases));
+    std::vector<std::string> columns;
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      if (table.columns[c].own) continue;
+      std::vector<std::string> types;
+      for (const auto& [type, multiple] : wider.multiples[c])
+        types.push_back(fmt::format("{} {}", name(type), multiple_text(multiple)));
+      columns.push_back(fmt::format("{}: {}", table.columns[c].name, fmt::join(types, ", ")));
+    }
+    text += fmt::format("\n  {}\n", fmt::join(columns, "; "));
+  }
+  return text;
+}
+
 // "1,000", and "120 of 1,000" of an interrupted run.
 std::string part_of(std::uint64_t part, std::uint64_t whole) {
   return part == whole ? grouped(whole) : grouped(part) + " of " + grouped(whole);
@@ -166,7 +197,7 @@ std::string rule_text(const RuleTable& table, const GradeOptions& options) {
       "so\n"
       "  set detects and attest does not\n",
       grouped(table.conforming_cases), grouped(table.widening_cases));
-  text += beyond_text(table);
+  text += wider_text(table) + beyond_text(table) + owed_text(table);
   for (const std::string& alarm : table.alarms) text += "  FALSE ALARM " + alarm + "\n";
   return text;
 }

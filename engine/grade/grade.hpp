@@ -41,6 +41,10 @@ struct GradeOptions {
       draw_emulated;  // emulated_kernel(); empty: none
   // So many of them conform beside the kernels above on every paired problem of at most 2^16 multiply-adds, others on each.
   std::uint64_t emulated = 16;
+  // The same with the sums of tensor cores, for faults whose parent promises them: emulated_kernel_with(); empty: none.
+  std::function<EmulatedKernel(const Mma&, const attest::Policy&, std::uint64_t number)> draw_emulated_with;
+  // Whether a kernel that keeps the contract could have returned a result, to the bit: emulated_kernel_returns(); empty: no.
+  std::function<bool(const attest::Contract&, const attest::Problem&, const Inputs&, const Tensor& out)> conforming_returns;
   std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none
   int jobs = 1;
   ShrinkBudget shrink;
@@ -89,7 +93,7 @@ struct RuleColumn {
 // What one column made of one fault. Counts are of cases in which the fault acts.
 struct RulePower {
   std::uint64_t detected = 0, detected_at_zero = 0;  // as published; at the multiple without a false alarm
-  std::uint64_t beyond = 0;                          // detected at zero false alarms where no own column objects
+  std::uint64_t beyond = 0;  // detected at zero false alarms where no own column objects, cases that are owed aside
   std::optional<std::uint64_t> first, first_at_zero;
 };
 
@@ -104,11 +108,22 @@ struct BeyondCase {
   std::vector<Rule> rules;
 };
 
+// What sets the rules of others for the faults of a kernel that promises more than they are told: the cases that set them
+// elsewhere, and those of kernels that promise no more than this one.
+struct WiderSetting {
+  std::string parent;
+  std::uint64_t cases = 0;                            // besides the others
+  std::vector<std::map<Format, double>> multiples{};  // by column
+};
+
 struct FaultRules {
   std::string fault;
   std::uint64_t acts = 0;  // problems on which its result differs from its parent's in any bit
   std::vector<RulePower> columns;
   std::vector<BeyondCase> beyond{};
+  // Cases that would be among these, but a kernel that keeps the parent's promise was found to return the very bits: there is
+  // nothing to detect.
+  std::vector<BeyondCase> owed{};
   // The most such cases that one rule has.
   [[nodiscard]] std::uint64_t most_beyond() const noexcept;
 };
@@ -121,6 +136,7 @@ struct RuleTable {
   std::uint64_t emulated_cases = 0;  // of them those of emulated kernels
   std::uint64_t widening_cases = 0;  // those that the rules of others are set by
   std::vector<RuleColumn> columns;   // own ones first
+  std::vector<WiderSetting> wider{};
   std::vector<FaultRules> faults;
   std::vector<std::string> alarms;  // of own columns on conforming kernels: "SUBJECT: PROBLEM"
 };

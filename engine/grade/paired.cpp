@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::uint64_t paired_seed = 0x7061697265640001;  // apart from the seeds of campaigns
 constexpr std::uint64_t emulated_stream = 0x656D756C;      // keeps the emulated kernels apart from the problems
+constexpr std::uint64_t blocks_stream = 0x626C6F63;        // and those with the sums of tensor cores
+constexpr std::uint64_t blocks_draws = 2;  // of the latter, for each of the others: few built-in kernels have such sums
 constexpr Index most_multiply_adds = Index{1} << 20, most_numbers = Index{1} << 22;
 
 // Elements in logical order.
@@ -111,6 +113,9 @@ struct Shot {
   std::vector<double> multiples;  // of an own column: 0 holds, infinite objects
   bool acts = false;              // of a fault: its result differs from that of its parent
   bool widens = false;            // of a conforming kernel: the rules of others are set by it
+  // Of a conforming kernel that does not: the parents that promise as much, for whose faults it does all the same.
+  std::vector<std::size_t> widens_for{};
+  std::optional<Tensor> out{};  // of a fault that acts and is not objected to, if it is small and has no lse
 };
 
 // All kernels on one problem.
@@ -131,21 +136,34 @@ bool attest_objects(properties::Trial& trial, std::span<const std::size_t> laws)
   });
 }
 
+// Whether every block is made of as many products as `least` says, and keeps as many bits.
+bool keeps(const std::optional<Mma>& sums, const std::optional<Mma>& least) {
+  return !sums || (least && sums->block >= least->block && sums->frac >= least->frac && sums->out == least->out);
+}
+
+// Whether the errors of `contract` are none but such as one of the other two permits.
+bool no_wider(const attest::Contract& contract, const attest::Contract& least, const attest::Contract& other) {
+  const Arithmetic &a = contract.arithmetic, &b = least.arithmetic, &c = other.arithmetic;
+  const auto tanh_of = [&](const Arithmetic& x) { return x.tanh == a.tanh ? x.tanh_ulp : 0; };
+  return a.kappa <= std::max(b.kappa, c.kappa) && (keeps(a.mma, b.mma) || keeps(a.mma, c.mma)) &&
+         (!a.flush_to_zero || b.flush_to_zero || c.flush_to_zero) &&
+         a.exp_rel.value_or(0) <= std::max(b.exp_rel.value_or(0), c.exp_rel.value_or(0)) &&
+         (a.exp_rel || a.exp_ulp <= std::max(b.exp_ulp, c.exp_ulp)) && a.div_ulp <= std::max(b.div_ulp, c.div_ulp) &&
+         a.tanh_ulp <= std::max(tanh_of(b), tanh_of(c)) &&
+         contract.lazy_nats() <= std::max(least.lazy_nats(), other.lazy_nats());
+}
+
 // Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must accept
 // though it is told nothing.
 bool ordinary(const attest::Contract& contract) {
-  const Arithmetic& a = contract.arithmetic;
   const attest::Contract silent = contract_for(contract.policy);
-  const Arithmetic& least = silent.arithmetic;
-  return a.kappa <= least.kappa && !a.mma && !a.flush_to_zero && !a.exp_rel && a.exp_ulp <= least.exp_ulp &&
-         a.div_ulp <= least.div_ulp && a.tanh == least.tanh && a.tanh_ulp <= least.tanh_ulp &&
-         contract.lazy_nats() <= silent.lazy_nats();
+  return no_wider(contract, silent, silent);
 }
 
 // Where no kernel could set the rule, it takes anything.
-double least_multiple(const RuleColumn& column, Format type) {
-  const auto found = column.multiple.find(type);
-  return found == column.multiple.end() ? any_multiple : found->second;
+double least_multiple(const std::map<Format, double>& multiples, Format type) {
+  const auto found = multiples.find(type);
+  return found == multiples.end() ? any_multiple : found->second;
 }
 
 class PairedRun {
@@ -187,6 +205,7 @@ class PairedRun {
       table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});
     set_on_conforming(table);
     for (std::size_t k = conforming_; k < kernels_.size(); ++k) table.faults.push_back(measure(k, table));
+    for (auto& [parent, wider] : wider_) table.wider.push_back(std::move(wider));
     return table;
   }
 
@@ -207,34 +226,69 @@ class PairedRun {
       for (const Kernel& kernel : kernels_) thread.subjects.push_back(kernel.factory->open());
     const attest::Problem& problem = problems_[number];
     const Inputs inputs = materialise(problem);
+    const View view = view_of(problem, inputs, thread);
+    Shots shots;
+    shots.kernels.resize(kernels_.size());
+    const std::map<std::size_t, attest::Contract> unusual = unusual_parents(problem);
+    std::vector<std::vector<double>> results(conforming_);  // out and lse
+    for (std::size_t k = 0; k < kernels_.size(); ++k) {
+      const attest::Contract contract = contract_of(k, problem);
+      properties::Trial trial(problem, contract, *thread.subjects[k]);
+      Shot& shot = shots.kernels[k] = judge(trial, view);
+      std::vector<double> all = elements(trial.base().out);
+      for (const double x : elements(trial.base().lse)) all.push_back(x);
+      if (k < conforming_) {
+        results[k] = std::move(all);
+        set_widens_for(shot, contract, unusual);
+      } else {
+        shot.acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
+        if (shot.acts && !(shot.multiples[0] > 1) && all.size() == 1) shot.out = trial.base().out.clone();
+      }
+    }
+    const attest::Policy policy = contract_of(0, problem).policy;
+    const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
+    const auto shoot_emulated = [&](const auto& draw, std::uint64_t draws, std::uint64_t from) {
+      for (const EmulatedResult& result : emulated_results(draw, draws, policy, problem, inputs, from)) {
+        const auto subject = answering(result, kernels_.front().factory->info());
+        properties::Trial trial(problem, result.contract, *subject);
+        shots.emulated.push_back({judge(trial, view), result.number});
+        set_widens_for(shots.emulated.back(), result.contract, unusual);
+      }
+    };
+    shoot_emulated(options_.draw_emulated, options_.emulated, key);
+    if (options_.draw_emulated_with)
+      for (const auto& [parent, contract] : unusual)
+        if (contract.arithmetic.mma)
+          shoot_emulated(drawn_for(contract), blocks_draws * options_.emulated,
+                         extend(extend(key, blocks_stream), parent));
+    return shots;
+  }
+
+  static View view_of(const attest::Problem& problem, const Inputs& inputs, Thread& thread) {
     View view{thread.references.exact(inputs, problem), {}, thread.references.low(inputs, problem)};
     view.expected = view.exact;
     for (double& x : view.expected) x = round_to(problem.dtype, x);
-    Shots shots;
-    shots.kernels.resize(kernels_.size());
-    std::vector<std::vector<double>> results(conforming_);  // out and lse
-    for (std::size_t k = 0; k < kernels_.size(); ++k) {
-      const attest::Contract contract =
-          contract_for_problem(kernels_[k].factory->info(), options_.policy, problem).as<attest::Contract>();
-      properties::Trial trial(problem, contract, *thread.subjects[k]);
-      shots.kernels[k] = judge(trial, view);
-      std::vector<double> all = elements(trial.base().out);
-      for (const double x : elements(trial.base().lse)) all.push_back(x);
-      if (k < conforming_)
-        results[k] = std::move(all);
-      else
-        shots.kernels[k].acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
+    return view;
+  }
+
+  [[nodiscard]] attest::Contract contract_of(std::size_t k, const attest::Problem& problem) const {
+    return contract_for_problem(kernels_[k].factory->info(), options_.policy, problem).as<attest::Contract>();
+  }
+
+  // Of the faults' parents those that promise more than the rules of others are told.
+  [[nodiscard]] std::map<std::size_t, attest::Contract> unusual_parents(const attest::Problem& problem) const {
+    std::map<std::size_t, attest::Contract> unusual;
+    for (std::size_t k = conforming_; k < kernels_.size(); ++k) {
+      attest::Contract contract = contract_of(kernels_[k].parent, problem);
+      if (!ordinary(contract)) unusual.emplace(kernels_[k].parent, std::move(contract));
     }
-    const SubjectInfo& info = kernels_.front().factory->info();
-    const attest::Policy policy = contract_for_problem(info, options_.policy, problem).as<attest::Contract>().policy;
-    const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
-    for (const EmulatedResult& result :
-         emulated_results(options_.draw_emulated, options_.emulated, policy, problem, inputs, key)) {
-      const auto subject = answering(result, info);
-      properties::Trial trial(problem, result.contract, *subject);
-      shots.emulated.push_back({judge(trial, view), result.number});
-    }
-    return shots;
+    return unusual;
+  }
+
+  static void set_widens_for(Shot& shot, const attest::Contract& contract, const std::map<std::size_t, attest::Contract>& unusual) {
+    if (shot.widens) return;
+    for (const auto& [parent, promise] : unusual)
+      if (no_wider(contract, contract_for(contract.policy), promise)) shot.widens_for.push_back(parent);
   }
 
   static Shot judge(properties::Trial& trial, const View& view) {
@@ -258,9 +312,10 @@ class PairedRun {
         set_on(shot, i, "emulated kernel " + std::to_string(shot.number), table);
       table.emulated_cases += shots_[i].emulated.size();
     }
+    finish_wider(table);
   }
 
-  void set_on(const Shot& shot, std::uint64_t number, const std::string& kernel, RuleTable& table) const {
+  void set_on(const Shot& shot, std::uint64_t number, const std::string& kernel, RuleTable& table) {
     ++table.conforming_cases;
     table.widening_cases += shot.widens;
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
@@ -268,10 +323,32 @@ class PairedRun {
       const bool objects = !(shot.multiples[c] <= 1);
       if (column.own || shot.widens) column.false_alarms += objects;
       if (column.own && objects) table.alarms.push_back(kernel + ": " + to_text(problems_[number]));
-      if (column.own || !shot.widens) continue;
-      double& least = column.multiple[problems_[number].dtype];
-      least = std::max(least, shot.multiples[c]);
+      if (column.own) continue;
+      const Format type = problems_[number].dtype;
+      if (shot.widens) widen(column.multiple[type], shot.multiples[c]);
+      for (const std::size_t parent : shot.widens_for) {
+        WiderSetting& wider = wider_[parent];
+        wider.multiples.resize(table.columns.size());
+        widen(wider.multiples[c][type], shot.multiples[c]);
+      }
     }
+    for (const std::size_t parent : shot.widens_for) ++wider_[parent].cases;
+  }
+  static void widen(double& least, double multiple) { least = std::max(least, multiple); }
+
+  // What no case objects to that sets the rules anywhere is nothing to the faults of a parent that promises more either.
+  void finish_wider(const RuleTable& table) {
+    for (auto& [parent, wider] : wider_) {
+      wider.parent = kernels_[parent].name;
+      for (std::size_t c = 0; c < table.columns.size(); ++c)
+        for (const auto& [type, least] : table.columns[c].multiple) widen(wider.multiples[c][type], least);
+    }
+  }
+
+  [[nodiscard]] double multiple_for(std::size_t k, std::size_t column, Format type, const RuleTable& table) const {
+    const auto wider = wider_.find(kernels_[k].parent);
+    return least_multiple(wider == wider_.end() ? table.columns[column].multiple : wider->second.multiples[column],
+                          type);
   }
 
   [[nodiscard]] FaultRules measure(std::size_t k, const RuleTable& table) const {
@@ -283,26 +360,48 @@ class PairedRun {
       if (!shot.acts) continue;
       ++row.acts;
       BeyondCase beyond{i + 1, to_text(problems_[i]), {}};
+      std::vector<std::size_t> columns;  // of the rules in `beyond`
       bool ours = false;
       for (std::size_t c = 0; c < table.columns.size(); ++c) {
         const RuleColumn& column = table.columns[c];
         RulePower& power = row.columns[c];
         const double multiple = shot.multiples[c];
         const bool detected = !(multiple <= 1);
-        const bool at_zero = column.own ? detected : !(multiple <= least_multiple(column, problems_[i].dtype));
+        const bool at_zero = column.own ? detected : !(multiple <= multiple_for(k, c, problems_[i].dtype, table));
         ours = ours || (column.own && detected);
         power.detected += detected;
         power.detected_at_zero += at_zero;
         if (at_zero && !ours) {
-          ++power.beyond;
+          columns.push_back(c);
           beyond.rules.push_back({column.name, multiple});
         }
         if (detected && !power.first) power.first = i + 1;
         if (at_zero && !power.first_at_zero) power.first_at_zero = i + 1;
       }
-      if (!beyond.rules.empty()) row.beyond.push_back(std::move(beyond));
+      if (columns.empty()) continue;
+      if (owed(k, i)) {
+        row.owed.push_back(std::move(beyond));
+        continue;
+      }
+      for (const std::size_t c : columns) ++row.columns[c].beyond;
+      row.beyond.push_back(std::move(beyond));
     }
     return row;
+  }
+
+  // Whether a kernel that keeps the promise of the fault's parent was found to return the very bits.
+  [[nodiscard]] bool owed(std::size_t k, std::size_t i) const {
+    const std::optional<Tensor>& out = shots_[i].kernels[k].out;
+    if (!out || !options_.conforming_returns) return false;
+    const attest::Problem& problem = problems_[i];
+    return options_.conforming_returns(contract_of(kernels_[k].parent, problem), problem, materialise(problem), *out);
+  }
+
+  // Emulated kernels with the sums of a promise.
+  [[nodiscard]] std::function<EmulatedKernel(const attest::Policy&, std::uint64_t)> drawn_for(const attest::Contract& promise) const {
+    if (const std::optional<Mma>& mma = promise.arithmetic.mma; mma && options_.draw_emulated_with)
+      return [this, mma](const attest::Policy& p, std::uint64_t n) { return options_.draw_emulated_with(*mma, p, n); };
+    return options_.draw_emulated;
   }
 
   const GradeOptions& options_;
@@ -312,6 +411,7 @@ class PairedRun {
   std::vector<Thread> threads_;
   std::vector<Shots> shots_;  // by problem
   std::vector<attest::Problem> problems_;
+  std::map<std::size_t, WiderSetting> wider_;  // by parent
 };
 
 }  // namespace
@@ -341,4 +441,4 @@ attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t numbe
 
 RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }
 
-}  // namespace attest::engine
+}  // namespace engine

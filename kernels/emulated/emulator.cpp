@@ -119,10 +119,18 @@ class Kernel {
       for (std::size_t n = 0; n < p.size(); ++n) entered[n] = entering(weight_by_lse(z[n], top, total));
     Result result{{}, lse_of(top, total)};
     for (const Row& column : values) {
-      const double x = products_.dot(pv_, entered, column, v_.pv);
+      const double x = v_.arrange ? arranged(entered, column, total) : products_.dot(pv_, entered, column, v_.pv);
       result.out.push_back(v_.normalise == Normalise::after ? divide(x, total) : x);
     }
     return result;
+  }
+
+  [[nodiscard]] double arranged(const Row& entered, const Row& column, double total) const {
+    Row products(entered.size()), ordered;
+    for (std::size_t n = 0; n < products.size(); ++n) products[n] = products_.accumulate(pv_, entered[n] * column[n]);
+    for (const std::size_t n : v_.arrange(products, total)) ordered.push_back(products[n]);
+    return ordered.size() == products.size() ? products_.sum(pv_, ordered, Order::forward)
+                                             : products_.dot(pv_, entered, column, v_.pv);
   }
 
   Partial run_split(const Row& z, const std::vector<Row>& values, Index first, Index last) {

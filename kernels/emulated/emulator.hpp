@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
@@ -58,6 +60,9 @@ struct Variant {
   double lazy = 0;  // nats by which the running maximum may lag, all of which it takes
   std::uint64_t seed = 1;
   Defect defect = Defect::none;
+  // Of a row that is kept whole: the order in which the rounded products of a column are added, one after the other, given the
+  // row sum. Absent, or as it answers with none: that of `pv`. Never drawn.
+  std::function<std::vector<std::size_t>(const std::vector<double>& products, double total)> arrange{};
 };
 
 // A scheme that keeps `contract` on `problem`.
