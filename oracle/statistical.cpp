@@ -157,20 +157,19 @@ void RowSpread::sort_into_bins(const Numbers& m, const Row& row) {
   bin_ends_.push_back(row.n);
 }
 
-// The variance of independent errors of size term(t), with those of a bin taken together as well.
+// The variance of errors of size term(t), independent but in a bin, where they may be anything between independent and alike.
 template <class Term>
 double RowSpread::binned(Term&& term) const {
   double variance = 0;
   Index at = 0;
   for (const Index end : bin_ends_) {
-    const bool several = end - at > 1;
-    double total = 0;
+    double total = 0, squares = 0;
     for (; at < end; ++at) {
       const double x = term(static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]));
       total += x;
-      variance += x * x;
+      squares += x * x;
     }
-    if (several) variance += total * total;
+    variance += std::max(squares, total * total);
   }
   return variance;
 }

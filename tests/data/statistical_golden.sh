@@ -23,6 +23,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # Quotients round one by one where weights are normalised first. The rounded scale, its root and log2 e with it are numbers that
 # all keys share, and so is the log2 e that a bias is brought to. A score is brought to the scale's format before it is multiplied. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
+# Errors of keys whose scores are as good as equal are independent or alike: the larger of the two variances, not both.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
 'const bool enters=P.scale_pre\&\&asc>0\&\&U(P.store)>U(P.sct); const double Ru=enters\&\&(P.exp2||!two)?U(P.store):0, '\
@@ -45,8 +46,8 @@ one_way='{ double all=0,low=0,most=0; for(int t=0;t<n;t++) all+=p[t]\/L*(v[t]-y)
 'bias+=std::max(0.0,2*P.exp_ulp-1)*um*most; }'
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
 'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
-quotients='if(P.norm_before){ double sum=0; int b=bin[0],count=0; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ if(count>1) s2+=sum*sum; '\
-'sum=0; count=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*u3; s2+=x*x; sum+=x; count++; } }'
+quotients='if(P.norm_before){ double sum=0,squares=0; int b=bin[0]; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ s2+=std::max(squares,sum*sum); '\
+'sum=0; squares=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*u3; squares+=x*x; sum+=x; } }'
 brought='if(P.exp2\&\&P.scale_pre\&\&!pb.mask.empty()){ double m=pb.mask[(size_t)i*Lk+idx[t]]; va+=(us*us+usc*usc)*m*m\/3; }'
 far='r+=std::min(lam,1.0)*((prnd?up:0)+(n+Rs+2)*uv+(n+Rs)*um+3*cd*uf+(P.lse?U(P.partial):0))*std::max(std::fabs(yl),std::fabs(yh));'
 sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
@@ -64,6 +65,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/tau1\[t\]=(P.scale_pre? /&Ru*std::sqrt(Q2[t]\/3)+Re*std::sqrt(K2[t]\/3)+/' \
   -e 's/q+=c\*c\*(2\*a\*a+/q+=c*c*(Ru*Ru*std::pow(pb.Q[(size_t)i*D+d1]*sc,2)+3*Re*Re+2*a*a+/' \
   -e 's/if(pj<1e-30) continue;//' \
+  -e 's/if(cnt>1) s2+=acc\*acc+ (prnd? accP\*accP: 0); s2+=acc2+accP2;/s2+=std::max(acc*acc,acc2)+std::max(accP*accP,accP2);/' \
   -e 's/,2\*uv\*mx\*L);/,2*std::max(uv*mx,ETA(P.pv))*L);/' \
   -e 's/n\*ETA(P.pv)\*ETA(P.pv);/n*ETA(P.pv)*ETA(P.pv)*cohV;/' \
   -e "s/s2+=(3\*cd\*cd\*uf\*uf)\/3\*y\*y;/& s2+=cd*cd*ETA(P.pv)*ETA(P.pv)+(P.lse?ETA(P.partial)*ETA(P.partial):0); $rescaled/" \
@@ -80,7 +82,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"
