@@ -4,13 +4,13 @@
 
 #include "core/error.hpp"
 #include "engine/stream.hpp"
-#include "generators/draw.hpp"
+#include "ops/attention.hpp"
 
 namespace attest::engine {
 namespace {
 
-using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 
 Problem problem(const char* text) { return problem_from_text(text); }
 
@@ -97,10 +97,10 @@ SubjectInfo any_subject() {
 
 TEST(Assume, EveryDrawKeepsIt) {
   const Assumption assumption("lq > lk && d <= 16 && dtype == f16 && b >= 2");
-  const Domain domain = domain_for(any_subject(), std::nullopt, assumption);
+  const auto domain = domain_for(any_subject(), ops::attention_op(), std::nullopt, assumption);
   std::uint64_t rejected = 0;
   for (std::uint64_t i = 0; i < 200; ++i) {
-    const Drawing drawing = draw_counted(domain, 7, i, 1);
+    const Drawing drawing = domain->draw(7, i, 1);
     EXPECT_TRUE(assumption.holds(drawing.problem)) << to_text(drawing.problem);
     rejected += drawing.rejected;
   }
@@ -108,15 +108,15 @@ TEST(Assume, EveryDrawKeepsIt) {
 }
 
 TEST(Assume, SaysHowMuchOfTheDomainIsGivenUp) {
-  EXPECT_EQ(given_up(any_subject(), std::nullopt, Assumption("b >= 0")), 0);
-  EXPECT_EQ(given_up(any_subject(), std::nullopt, Assumption("b < 0")), 1);
-  EXPECT_NEAR(given_up(any_subject(), std::nullopt, Assumption("dtype == f16")), 0.5, 0.1);
+  EXPECT_EQ(given_up(any_subject(), ops::attention_op(), std::nullopt, Assumption("b >= 0")), 0);
+  EXPECT_EQ(given_up(any_subject(), ops::attention_op(), std::nullopt, Assumption("b < 0")), 1);
+  EXPECT_NEAR(given_up(any_subject(), ops::attention_op(), std::nullopt, Assumption("dtype == f16")), 0.5, 0.1);
 }
 
 TEST(Assume, WhatLeavesNothingIsRefused) {
-  EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("b < 2 && b > 2")), Error);
-  EXPECT_THROW(domain_for(any_subject(), std::nullopt, Assumption("dtype == f64")), Error);
-  EXPECT_THROW(domain_for(any_subject(), policy_for(Format::bf16), std::nullopt), Error);
+  EXPECT_THROW(domain_for(any_subject(), ops::attention_op(), std::nullopt, Assumption("b < 2 && b > 2")), Error);
+  EXPECT_THROW(domain_for(any_subject(), ops::attention_op(), std::nullopt, Assumption("dtype == f64")), Error);
+  EXPECT_THROW(domain_for(any_subject(), ops::attention_op(), policy_for(Format::bf16), std::nullopt), Error);
 }
 
 TEST(Shards, PartTheStreamAndKeepShapesTogether) {

@@ -13,6 +13,7 @@ namespace attest::engine {
 namespace {
 
 using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
 
 // A kernel that dies on causal problems, and is wrong on rare ones.

@@ -17,6 +17,7 @@ namespace {
 using attest::Contract;
 using attest::Policy;
 using attest::Problem;
+using attest::problem_from_text;
 
 const Policy f16 = policy_from_text("f16");
 
@@ -92,7 +93,7 @@ Found hunt(const char* subject, const Policy& policy, const char* laws, std::uin
   options.shrink.calls = shrink;
   Observer silent;
   Found found;
-  found.summary = run_campaign(*builtin_subject(subject, policy), nullptr, options, silent);
+  found.summary = run_campaign(*builtin_subject(subject, to_text(policy)), nullptr, options, silent);
   for (const auto& [law, counts] : found.summary.verdicts) found.failures[law] = counts.of(VerdictKind::fail);
   for (const Finding& finding : found.summary.findings)
     if (finding.entry.property == drift_name) found.drift = finding.entry.evidence;
@@ -133,7 +134,7 @@ TEST(StatisticalTiers, FindingsThatShrinkToAProofAreStoredAsProofs) {
   EXPECT_EQ(found.summary.findings.front().entry.property, policy_bound_name);
   EXPECT_TRUE(found.summary.findings.front().entry.with.empty());
 
-  const auto inner = builtin_subject("builtin:fused", f16);
+  const auto inner = builtin_subject("builtin:fused", to_text(f16));
   const auto failing = test::meddled(*inner, [](const attest_attention&, CallResult) {
     return CallResult{CallStatus::error, "the device is lost", 0};
   });

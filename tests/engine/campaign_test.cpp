@@ -42,8 +42,9 @@ CampaignOptions options(const std::string& subject, std::uint64_t cases) {
 }
 
 Summary run(const std::string& subject, const CampaignOptions& options, Observer& log) {
-  const auto factory = builtin_subject(subject, options.policy);
-  const auto peer = builtin_subject("builtin:explicit", options.policy);
+  const std::string policy = options.policy ? to_text(*options.policy) : std::string();
+  const auto factory = builtin_subject(subject, policy);
+  const auto peer = builtin_subject("builtin:explicit", policy);
   return run_campaign(*factory, peer.get(), options, log);
 }
 Summary run(const std::string& subject, const CampaignOptions& options) {
@@ -88,7 +89,7 @@ TEST(Campaign, AFaultIsFoundShrunkAndBucketed) {
   for (const Finding& finding : summary.findings) {
     // Its values are its own, and only a wide row brings a lead of so many nats down.
     if (finding.entry.property != "hard-selection") {
-      EXPECT_LE(finding.entry.problem.multiply_adds(), 16) << to_text(finding.entry.problem);
+      EXPECT_LE(work_of(finding.entry.problem), 16) << to_text(finding.entry.problem);
     }
     EXPECT_TRUE(finding.entry.minimal);
     EXPECT_EQ(read_entry(finding.reproducer).bucket, finding.entry.bucket);
@@ -283,8 +284,8 @@ TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
   for (const Finding& finding : summary.findings) {
     EXPECT_EQ(finding.entry.seen, VerdictKind::crash);
     EXPECT_EQ(finding.entry.subject, "external:mortal");
-    EXPECT_EQ(finding.entry.problem.d % 7, 3);
-    EXPECT_LE(finding.entry.problem.multiply_adds(), 8);
+    EXPECT_EQ(finding.entry.problem.as<attest::Problem>().d % 7, 3);
+    EXPECT_LE(work_of(finding.entry.problem), 8);
   }
   EXPECT_EQ(summary.exit(), Exit::found);
 }

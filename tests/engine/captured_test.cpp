@@ -9,6 +9,7 @@
 #include "engine/corpus.hpp"
 #include "engine/file.hpp"
 #include "engine/shrink/shrink.hpp"
+#include "ops/attention/parts.hpp"
 #include "tests/core/npz_file.hpp"
 #include "tests/engine/temporary_folder.hpp"
 
@@ -16,6 +17,8 @@ namespace attest::engine {
 namespace {
 
 using attest::Problem;
+using attest::problem_from_text;
+using ops::of_attention::literal;
 
 constexpr double wanted = 1000 + (3 * 20 + 11) * 8 + 5;  // k[0,3,11,5] of the file, and of nothing else
 
@@ -50,25 +53,25 @@ Shrunk shrink_where(const Problem& from, const std::function<bool(const Problem&
     failure.evidence->index = {0, 3, 0, 0};
     return failure;
   };
-  const Try attempt = [&](const Problem& candidate) {
-    return Trialled{fails(candidate) ? std::optional(verdict()) : std::nullopt, 1};
+  const Try attempt = [&](const ops::Problem& candidate) {
+    return Trialled{fails(candidate.as<Problem>()) ? std::optional(verdict()) : std::nullopt, 1};
   };
   return shrink(from, verdict(), attempt, {{}, {Format::f32}, {}}, {});
 }
 
 TEST_F(CapturedActivations, ShrinkToALiteralProblemWithoutTheFile) {
   const Shrunk shrunk = shrink_where(problem, holds_wanted);
-  EXPECT_EQ(shrunk.minimal.values, Values::constant) << to_text(shrunk.minimal);
-  EXPECT_EQ(shrunk.minimal.values_file, "");
+  EXPECT_EQ(shrunk.minimal.as<Problem>().values, Values::constant) << to_text(shrunk.minimal);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().values_file, "");
   EXPECT_EQ(to_text(shrunk.minimal).find("act.npz"), std::string::npos);
-  EXPECT_TRUE(holds_wanted(shrunk.minimal));
-  EXPECT_EQ(shrunk.minimal.edits.size(), 1u) << to_text(shrunk.minimal);
+  EXPECT_TRUE(holds_wanted(shrunk.minimal.as<Problem>()));
+  EXPECT_EQ(shrunk.minimal.as<Problem>().edits.size(), 1u) << to_text(shrunk.minimal);
 }
 
 TEST_F(CapturedActivations, GiveWayToSimplerValuesWhereTheseFailAsWell) {
   const Shrunk shrunk = shrink_where(problem, [](const Problem& candidate) { return candidate.lk >= 2; });
   EXPECT_EQ(to_text(shrunk.minimal).find("file:"), std::string::npos) << to_text(shrunk.minimal);
-  EXPECT_TRUE(shrunk.minimal.edits.empty());
+  EXPECT_TRUE(shrunk.minimal.as<Problem>().edits.empty());
 }
 
 TEST_F(CapturedActivations, AreTheSameTensorsWhenLiteral) {
@@ -100,8 +103,9 @@ TEST_F(CapturedActivations, OfASmallEntryAreWrittenAsLiterals) {
   slice.b = slice.hq = slice.hkv = slice.lq = 1;
   const auto file = write_entry(entry_of(slice), folder.path() / "corpus");
   const Entry back = read_entry(file);
-  EXPECT_EQ(back.problem.values_file, "");
-  EXPECT_TRUE(std::ranges::equal(materialise(back.problem).k.span_bytes(), materialise(slice).k.span_bytes()));
+  EXPECT_EQ(back.problem.as<Problem>().values_file, "");
+  EXPECT_TRUE(
+      std::ranges::equal(materialise(back.problem.as<Problem>()).k.span_bytes(), materialise(slice).k.span_bytes()));
 }
 
 TEST_F(CapturedActivations, OfALargeEntryLieBesideIt) {
@@ -111,7 +115,7 @@ TEST_F(CapturedActivations, OfALargeEntryLieBesideIt) {
   const auto corpus = folder.path() / "my corpus";  // blanks are the folder's affair
   const auto file = write_entry(entry, corpus);
   const auto beside = file.parent_path() / "big.npz";
-  EXPECT_EQ(read_entry(file).problem.values_file, beside.string());
+  EXPECT_EQ(read_entry(file).problem.as<Problem>().values_file, beside.string());
   EXPECT_EQ(read_file(file, 1 << 20).find(folder.path().string()), std::string::npos)
       << "a path is nobody else's business";
   // Written again from what was read: the same file.

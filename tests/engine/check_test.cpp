@@ -10,6 +10,7 @@
 #include "engine/stream.hpp"
 #include "fake_subject.hpp"
 #include "generators/draw.hpp"
+#include "ops/attention.hpp"
 #include "properties/property.hpp"
 #include "subjects/builtin.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 using attest::Contract;
 using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 
 const Problem plain = problem_from_text("b=2 hq=2 hkv=1 lq=3 lk=5 d=4 dv=3 dtype=f32 lse=f32 values=normal:1 seed=3");
 
@@ -152,7 +154,8 @@ TEST_F(Check, WindowsAtTheEndOfTheirTypeLeaveEveryKey) {
 
 TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
   const SubjectInfo& info = fused->info();
-  const Domain domain = domain_for(info, std::nullopt, std::nullopt);
+  const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
+  const Domain& domain = ops::attention_domain(*made);
   std::set<std::size_t> applicable, drawn;
   for (std::uint64_t i = 0; i < 300; ++i) {
     const Problem problem = draw_problem(domain, 5, i, 1);
@@ -177,7 +180,8 @@ TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
 
 TEST_F(Check, LawsThatNeedPlansOfTheirOwnAreDrawnWithTheFirstCaseOfAPlan) {
   const SubjectInfo& info = fused->info();
-  const Domain domain = domain_for(info, std::nullopt, std::nullopt);
+  const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
+  const Domain& domain = ops::attention_domain(*made);
   std::set<std::size_t> first, others;
   for (std::uint64_t i = 0; i < 800; ++i) {
     const Problem problem = draw_problem(domain, 5, i, 8);

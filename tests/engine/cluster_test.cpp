@@ -68,7 +68,7 @@ TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
     });
     const Summary summary = campaign(*subject, "./rare.so");
     std::size_t rare = 0;
-    for (const Finding& finding : summary.findings) rare += finding.entry.problem.causal ? 0 : 1;
+    for (const Finding& finding : summary.findings) rare += finding.entry.problem.as<Problem>().causal ? 0 : 1;
     EXPECT_GE(rare, 1u);
     EXPECT_EQ(summary.defects.size(), same ? 1u : 2u);
   }
@@ -169,13 +169,13 @@ TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
     for (const Defect& defect : summary.defects) {
       belonging += defect.findings.size();
       failures += defect.failures;
-      const auto problem = [&](std::size_t i) -> const Problem& { return summary.findings[i].entry.problem; };
+      const auto problem = [&](std::size_t i) -> const ops::Problem& { return summary.findings[i].entry.problem; };
       const auto shows = [&](std::size_t i) { return defect.predicate.holds(problem(i), fault->info().supports); };
       const std::size_t shown = defect.findings.front();
       for (const std::size_t i : defect.findings) {
         EXPECT_TRUE(shows(shown) || !shows(i)) << name;
         if (shows(i) != shows(shown)) continue;
-        EXPECT_LE(problem(shown).multiply_adds(), problem(i).multiply_adds()) << name;
+        EXPECT_LE(work_of(problem(shown)), work_of(problem(i))) << name;
       }
     }
     EXPECT_EQ(belonging, summary.findings.size());

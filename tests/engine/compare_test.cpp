@@ -29,8 +29,8 @@ using attest::Problem;
 
 using Owned = std::unique_ptr<SubjectFactory>;
 
-Owned builtin(const std::string& name, const std::optional<Policy>& policy = {}) {
-  return builtin_subject(name, policy);
+Owned builtin(const std::string& name, const std::optional<ops::Policy>& policy = {}) {
+  return builtin_subject(name, policy ? to_text(*policy) : std::string());
 }
 
 CampaignOptions options(std::uint64_t cases, const std::string& a = "builtin:fused",
@@ -131,11 +131,11 @@ TEST(Compare, TheReproducerIsMinimal) {
   Station station(*both.a, both.b.get(), nullptr, true);
   const std::size_t law = law_named(compare_bound_name);
   const auto differs = [&](const Problem& problem) {
-    const Contract contract = contract_for_problem(both.a->info(), std::nullopt, problem);
+    const ops::Contract contract = contract_for_problem(both.a->info(), std::nullopt, problem);
     return check(problem, contract, station.bench(), {&law, 1}).reported.has_value();
   };
   for (const Finding& finding : summary.findings) {
-    const Problem& minimal = finding.entry.problem;
+    const Problem& minimal = finding.entry.problem.as<Problem>();
     EXPECT_TRUE(finding.entry.minimal);
     EXPECT_LE(minimal.multiply_adds(), 4) << to_text(minimal);
     EXPECT_TRUE(differs(minimal));
@@ -228,8 +228,8 @@ TEST(Compare, ASubjectThatDiesIsAFindingOfItsSide) {
   ASSERT_EQ(of_b.findings.size(), 1u) << facts(of_b);
   EXPECT_EQ(of_b.findings[0].entry.seen, VerdictKind::crash);
   EXPECT_EQ(of_b.findings[0].entry.reason, "B: the worker was killed by SIGSEGV");
-  EXPECT_LE(of_b.findings[0].entry.problem.multiply_adds(), 2);
-  EXPECT_TRUE(of_b.findings[0].entry.problem.causal);
+  EXPECT_LE(of_b.findings[0].entry.problem.as<Problem>().multiply_adds(), 2);
+  EXPECT_TRUE(of_b.findings[0].entry.problem.as<Problem>().causal);
   const Summary of_a = run(changed(
                                *fused, [](auto&) {}, dies),
                            builtin("builtin:fused"), options(60));
@@ -292,7 +292,7 @@ TEST(Compare, APoisonedSecondSubjectIsBlamedForTheCallThatPoisons) {
   for (const Finding& finding : summary.findings) {
     EXPECT_EQ(finding.entry.seen, VerdictKind::poisoned) << finding.entry.bucket;
     EXPECT_TRUE(finding.entry.reason.starts_with("B: the next call is an error")) << finding.entry.reason;
-    EXPECT_TRUE(finding.entry.problem.causal) << to_text(finding.entry.problem);
+    EXPECT_TRUE(finding.entry.problem.as<Problem>().causal) << to_text(finding.entry.problem);
   }
 }
 

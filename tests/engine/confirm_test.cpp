@@ -27,6 +27,7 @@ namespace {
 using attest::Contract;
 using attest::Policy;
 using attest::Problem;
+using attest::problem_from_text;
 
 using Meddle = std::function<CallResult(const attest_attention&, CallResult)>;
 
@@ -235,7 +236,7 @@ TEST_F(Confirm, AKernelThatIsWrongEverywhereIsNotTakenForPoisoned) {
 // A canary that is right under what a form promises says nothing of a sound instance that fails under what the others do.
 TEST_F(Confirm, AFormThatPromisesLessMakesNoInstancePoisoned) {
   const Policy f32 = policy_from_text("f32");
-  const auto inner = builtin_subject("builtin:fused", f32);
+  const auto inner = builtin_subject("builtin:fused", to_text(f32));
   SubjectInfo info = inner->info();
   info.name = "./coarse.so";
   info.supports.forms = {{"hint", {"none", "coarse"}}};
@@ -288,9 +289,9 @@ TEST_F(Confirm, WhatDependsOnTheCallsBeforeIsReproducedWithThem) {
     const Entry& entry = finding.entry;
     ASSERT_EQ(entry.after.size(), 1u) << to_text(entry.problem) << "\n" << name(entry.seen) << " " << entry.reason;
     EXPECT_TRUE(entry.after[0].laws.empty());
-    EXPECT_EQ(entry.after[0].problem.lk, entry.problem.lk);
-    EXPECT_EQ(entry.after[0].problem.d, entry.problem.d);
-    EXPECT_LE(entry.problem.multiply_adds(), 4) << to_text(entry.problem);
+    EXPECT_EQ(entry.after[0].problem.as<Problem>().lk, entry.problem.as<Problem>().lk);
+    EXPECT_EQ(entry.after[0].problem.as<Problem>().d, entry.problem.as<Problem>().d);
+    EXPECT_LE(entry.problem.as<Problem>().multiply_adds(), 4) << to_text(entry.problem);
     EXPECT_TRUE(entry.minimal);
     const ReplayResult again = replayed(*plans, finding);
     EXPECT_EQ(again.outcome, Replayed::as_expected) << again.sentence;
@@ -336,7 +337,7 @@ TEST_F(Confirm, ATimeoutThatComesAgainIsAFinding) {
   const Summary summary = run_campaign(*hangs, nullptr, options(1, 60), silent);
   ASSERT_FALSE(summary.findings.empty());
   EXPECT_EQ(summary.findings[0].entry.seen, VerdictKind::timeout);
-  EXPECT_EQ(summary.findings[0].entry.problem.lk, 21);
+  EXPECT_EQ(summary.findings[0].entry.problem.as<Problem>().lk, 21);
   EXPECT_EQ(summary.slow, 0u);
 }
 
@@ -350,7 +351,7 @@ TEST(History, TheFewestCallsAreFound) {
   std::vector<Asked> calls;
   for (Index lk = 1; lk <= 100; ++lk) calls.push_back(call_of(lk));
   const auto has = [](const std::vector<Asked>& some, Index lk) {
-    return std::ranges::any_of(some, [&](const Asked& call) { return call.problem.lk == lk; });
+    return std::ranges::any_of(some, [&](const Asked& call) { return call.problem.as<Problem>().lk == lk; });
   };
   int asked = 0;
   const auto shows = [&](const std::vector<Asked>& some) {
@@ -359,11 +360,12 @@ TEST(History, TheFewestCallsAreFound) {
   };
   const std::vector<Asked> fewest = fewest_calls(calls, shows, {});
   ASSERT_EQ(fewest.size(), 3u);
-  EXPECT_EQ(fewest[0].problem.lk, 17);
-  EXPECT_EQ(fewest[2].problem.lk, 61);
+  EXPECT_EQ(fewest[0].problem.as<Problem>().lk, 17);
+  EXPECT_EQ(fewest[2].problem.as<Problem>().lk, 61);
   EXPECT_LT(asked, 100);
   // The latest will do, and no budget leaves what came in.
-  EXPECT_EQ(fewest_calls(calls, [](const auto& some) { return !some.empty(); }, {}).front().problem.lk, 100);
+  EXPECT_EQ(fewest_calls(calls, [](const auto& some) { return !some.empty(); }, {}).front().problem.as<Problem>().lk,
+            100);
   EXPECT_EQ(fewest_calls(calls, shows, [] { return true; }).size(), 100u);
 }
 
@@ -374,7 +376,7 @@ TEST(History, ACallMovesAlongWhereItWasEqual) {
   to.scale.reset();
   call.lq = 7;
   call.scale = 0.25;
-  const Problem moved = moved_along(call, from, to);
+  const Problem moved = moved_along(call, from, to).as<Problem>();
   EXPECT_EQ(moved.lk, 1);
   EXPECT_EQ(moved.lq, 7);
   EXPECT_EQ(moved.scale, 0.25);
@@ -385,12 +387,12 @@ TEST(InstanceHistory, IsBoundedAndEndsWithTheLife) {
   for (Index lk = 1; lk <= 300; ++lk) instance.asked(call_of(lk).problem, {});
   const Instance::Mark mark = instance.mark();
   ASSERT_EQ(instance.before(mark).size(), Instance::most_kept);
-  EXPECT_EQ(instance.before(mark).front().problem.lk, 45);
-  EXPECT_EQ(instance.before(mark).back().problem.lk, 300);
+  EXPECT_EQ(instance.before(mark).front().problem.as<Problem>().lk, 45);
+  EXPECT_EQ(instance.before(mark).back().problem.as<Problem>().lk, 300);
   instance.started();
   instance.asked(call_of(400).problem, {});
   EXPECT_EQ(instance.before(instance.mark()).size(), 1u);
-  EXPECT_EQ(instance.before(mark).back().problem.lk, 300);  // of the life before
+  EXPECT_EQ(instance.before(mark).back().problem.as<Problem>().lk, 300);  // of the life before
 }
 
 }  // namespace

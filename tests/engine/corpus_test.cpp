@@ -21,13 +21,15 @@ Entry sample() {
   Entry entry;
   entry.subject = "fault:scale-twice";
   entry.subject_version = "0.1.0";
-  entry.problem = problem_from_text(
+  attest::Problem problem = attest::problem_from_text(
       "b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=1 dtype=f16 scale=0x1p-3 values=normal:1 seed=18446744073709551615");
-  entry.problem.edits.push_back({Edit::Tensor::q, {0, 0, 0, 1}, -0.5});
-  entry.contract = contract_for(policy_for(Format::f16));
-  entry.contract.empty_row = EmptyRow::zero;
-  entry.contract.batch_invariant = BatchInvariance::bitwise;
-  entry.contract.arithmetic.exp_rel = 1e-4;
+  problem.edits.push_back({Edit::Tensor::q, {0, 0, 0, 1}, -0.5});
+  entry.problem = problem;
+  attest::Contract contract = contract_for(policy_for(Format::f16));
+  contract.empty_row = EmptyRow::zero;
+  contract.batch_invariant = BatchInvariance::bitwise;
+  contract.arithmetic.exp_rel = 1e-4;
+  entry.contract = contract;
   entry.policy_given = true;
   entry.property = "policy-bound";
   entry.with = {"guards"};

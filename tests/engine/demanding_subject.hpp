@@ -149,7 +149,7 @@ inline std::unique_ptr<FakeFactory> demanding(const SubjectFactory& inner, const
   info.policies.clear();
   info.arithmetic.clear();
   for (const Format dtype : offered.dtypes) {
-    const Contract contract = inner.info().contract(dtype);
+    const attest::Contract contract = inner.info().contract(dtype);
     info.policies.push_back(contract.policy);
     info.arithmetic.push_back(contract.arithmetic);
   }

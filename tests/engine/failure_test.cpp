@@ -13,6 +13,7 @@ namespace attest::engine {
 namespace {
 
 using attest::Problem;
+using attest::problem_from_text;
 
 const std::string subject_name = "fault:alignment-assumed";
 const Problem misaligned = problem_from_text(
@@ -44,15 +45,15 @@ TEST_F(Reproduce, ALawKeepsItsFailureWhereAnotherReachesASmallerProblem) {
   const Entry entry = reproduced(misaligned, outcome);
   EXPECT_EQ(entry.property, "result-class");
   EXPECT_TRUE(entry.minimal);
-  EXPECT_EQ(entry.problem.multiply_adds(), 5) << to_text(entry.problem);
-  EXPECT_NE(ask(entry.problem, {result_class}).finding(), nullptr);
+  EXPECT_EQ(entry.problem.as<Problem>().multiply_adds(), 5) << to_text(entry.problem);
+  EXPECT_NE(ask(entry.problem.as<Problem>(), {result_class}).finding(), nullptr);
 
-  const CaseOutcome other = ask(entry.problem, {pad_width});
+  const CaseOutcome other = ask(entry.problem.as<Problem>(), {pad_width});
   ASSERT_NE(other.finding(), nullptr);
-  const Entry smaller = reproduced(entry.problem, other);
+  const Entry smaller = reproduced(entry.problem.as<Problem>(), other);
   EXPECT_EQ(smaller.property, "pad-width");
-  EXPECT_EQ(smaller.problem.multiply_adds(), 2) << to_text(smaller.problem);
-  EXPECT_EQ(ask(smaller.problem, {result_class}).finding(), nullptr);
+  EXPECT_EQ(smaller.problem.as<Problem>().multiply_adds(), 2) << to_text(smaller.problem);
+  EXPECT_EQ(ask(smaller.problem.as<Problem>(), {result_class}).finding(), nullptr);
 }
 
 }  // namespace

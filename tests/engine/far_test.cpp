@@ -42,7 +42,7 @@ bool far_apart(const Problem& p) {
 TEST(FarApart, FindsOffsetsOf32Bits) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const Policy f32 = policy_from_text("f32");
-    const auto inner = builtin_subject("builtin:explicit", f32);
+    const auto inner = builtin_subject("builtin:explicit", to_text(f32));
     CampaignOptions options;
     options.subject = "builtin:explicit";
     options.policy = f32;
@@ -54,7 +54,7 @@ TEST(FarApart, FindsOffsetsOf32Bits) {
     ASSERT_FALSE(summary.findings.empty()) << seed;
     EXPECT_EQ(summary.defects.size(), 1u) << seed;
     for (const Finding& finding : summary.findings) {
-      const Problem& problem = finding.entry.problem;
+      const Problem& problem = finding.entry.problem.as<Problem>();
       EXPECT_TRUE(finding.entry.property == "layout" || far_apart(problem)) << to_text(problem);
       EXPECT_LE(problem.multiply_adds(), 64) << to_text(problem);
     }

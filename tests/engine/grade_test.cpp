@@ -124,7 +124,8 @@ TEST(Median, IsTheLowerOfTwo) {
 
 // builtin:fused with `shift` added to the first element of out, where that is finite and there is one.
 std::unique_ptr<SubjectFactory> shifted(const std::optional<Policy>& policy, double shift) {
-  const std::shared_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", policy);
+  const std::shared_ptr<SubjectFactory> fused =
+      builtin_subject("builtin:fused", policy ? to_text(*policy) : std::string());
   return std::make_unique<test::FakeFactory>(fused->info(), [fused, shift]() -> test::Answer {
     const std::shared_ptr<Subject> subject = fused->open();
     return [fused, subject, shift](const attest_attention& call) {
@@ -139,7 +140,7 @@ std::unique_ptr<SubjectFactory> shifted(const std::optional<Policy>& policy, dou
 
 // Kernels by name: fault:SHIFT and builtin:SHIFT are builtin:fused with that shift, others are built in.
 std::unique_ptr<SubjectFactory> open_kernel(const std::string& name, const std::optional<Policy>& policy) {
-  if (auto found = builtin_subject(name, policy)) return found;
+  if (auto found = builtin_subject(name, policy ? to_text(*policy) : std::string())) return found;
   return shifted(policy, std::stod(name.substr(name.find(':') + 1)));
 }
 

@@ -54,7 +54,7 @@ Saved saved(const std::string& text, const std::string& subject) {
   const Inputs inputs = materialise(problem);
   const Tensor out = make_out(problem), lse = make_lse(problem);
   const attest_attention call = inputs.call(out, lse);
-  const auto factory = builtin_subject(subject, policy);
+  const auto factory = builtin_subject(subject, to_text(policy));
   EXPECT_EQ(factory->open()->run_one(call).status, CallStatus::done);
   const auto type = problem.dtype == Format::f16 ? NamedArray::Type::f16 : NamedArray::Type::f32;
   Saved s;

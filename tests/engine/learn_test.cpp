@@ -4,15 +4,19 @@
 
 #include <functional>
 
-#include "engine/regime.hpp"
 #include "generators/draw.hpp"
+#include "ops/attention/regime.hpp"
 
 namespace attest::engine {
 namespace {
 
 using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
+using ops::of_attention::masking_of;
+using ops::of_attention::scores_of;
+using ops::of_attention::values_of;
 
 const Supports everything = Supports::everything();
 

@@ -14,6 +14,7 @@
 #include "engine/shrink/candidates.hpp"
 #include "engine/stream.hpp"
 #include "generators/problem_gen.hpp"
+#include "ops/attention.hpp"
 #include "properties/property.hpp"
 #include "subjects/builtin.hpp"
 
@@ -23,6 +24,7 @@ namespace {
 using attest::Contract;
 using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 
 class PropertySuite : public testing::TestWithParam<const char*> {
  protected:
@@ -37,11 +39,13 @@ class PropertySuite : public testing::TestWithParam<const char*> {
     const auto peer_factory = builtin_subject("builtin:explicit", {});
     const auto subject = factory->open(), peer = peer_factory->open();
     const SubjectInfo& info = factory->info();
-    const Domain domain = domain_for(info, std::nullopt, std::nullopt);
+    const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
+    const Domain& domain = ops::attention_domain(*made);
     const ShrinkLimits limits{info.supports, domain.dtypes(), {}};
     const auto shrinks = [&limits](const Problem& problem) {
       std::vector<Problem> problems;
-      for (Candidate& candidate : neighbours(problem, limits)) problems.push_back(std::move(candidate.problem));
+      for (Candidate& candidate : neighbours(problem, limits))
+        problems.push_back(std::move(candidate.problem.as<Problem>()));
       return problems;
     };
     std::string last;

@@ -8,12 +8,14 @@
 #include "core/inputs.hpp"
 #include "engine/traits.hpp"
 #include "generators/draw.hpp"
+#include "ops/attention/parts.hpp"
 
 namespace attest::engine {
 namespace {
 
 using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
 
 // Those that speak of the tensors, not of the names under which they were drawn or laid out.
@@ -50,7 +52,7 @@ constexpr std::string_view told[] = {"b",
 std::optional<Problem> recorded(const Problem& problem) {
   const Inputs inputs = materialise(problem);
   const Tensor out = make_out(problem), lse = make_lse(problem);
-  return problem_of(inputs.call(out, lse));
+  return ops::of_attention::recorded(inputs.call(out, lse));
 }
 
 TEST(RecordedCalls, HaveTheTraitsOfTheirProblem) {

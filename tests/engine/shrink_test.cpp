@@ -15,6 +15,7 @@ namespace attest::engine {
 namespace {
 
 using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
 
 // A subject reduced to what shrinking sees: which problems fail.
@@ -22,7 +23,8 @@ Shrunk shrink_where(const Problem& problem, const std::function<bool(const Probl
                     const ShrinkBudget& budget = {}, const Supports& supports = {}) {
   Verdict verdict;
   verdict.kind = VerdictKind::fail;
-  const Try attempt = [&](const Problem& candidate) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& candidate = any.as<Problem>();
     validate(candidate);
     return Trialled{fails(candidate) ? std::optional(verdict) : std::nullopt, 1};
   };
@@ -56,22 +58,22 @@ TEST(Shrink, FormsGoBackToTheFirstUnlessTheyMatter) {
   const auto said = [](const Problem& p) { return forms_json(p.forms); };
   const auto with_past = [&](const Problem& p) { return said(p).find("past") != std::string::npos; };
   const Shrunk shrunk = shrink_where(problem, with_past, {}, supports);
-  EXPECT_EQ(said(shrunk.minimal), R"({"past":"any"})");
+  EXPECT_EQ(said(shrunk.minimal.as<Problem>()), R"({"past":"any"})");
   EXPECT_TRUE(shrunk.complete);
   const auto long_rows = [](const Problem& p) { return p.lk > 3; };
-  EXPECT_EQ(said(shrink_where(problem, long_rows, {}, supports).minimal), "");
+  EXPECT_EQ(said(shrink_where(problem, long_rows, {}, supports).minimal.as<Problem>()), "");
 }
 
 TEST(Shrink, HeadsWithoutQueriesShrinkToo) {
   const Problem problem = problem_from_text("hq=0 hkv=6 lq=40 lk=7");
-  EXPECT_LE(shrink_where(problem, [](const Problem&) { return true; }).minimal.hkv, 1);
+  EXPECT_LE(shrink_where(problem, [](const Problem&) { return true; }).minimal.as<Problem>().hkv, 1);
 }
 
 TEST(Shrink, OneDimensionEndsAtItsThreshold) {
   for (const Index threshold : {2, 3, 7, 64, 100, 130}) {
     const Shrunk shrunk = shrink_where(rich_problem(), [&](const Problem& p) { return p.lk >= threshold; });
-    EXPECT_EQ(shrunk.minimal.lk, threshold);
-    EXPECT_EQ(shrunk.minimal.multiply_adds(), 2 * threshold);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().lk, threshold);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().multiply_adds(), 2 * threshold);
     EXPECT_LE(shrunk.calls, 80) << threshold;
   }
 }
@@ -80,20 +82,20 @@ TEST(Shrink, ConjunctionsOfFieldsSurvive) {
   const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem& p) {
     return p.b >= 2 && p.causal && p.lq > 1 && p.lq != p.lk && p.q_layout == Layout::bshd;
   });
-  EXPECT_EQ(shrunk.minimal.b, 2);
-  EXPECT_EQ(shrunk.minimal.lq, 2);
-  EXPECT_EQ(shrunk.minimal.lk, 1);
-  EXPECT_TRUE(shrunk.minimal.causal);
-  EXPECT_EQ(shrunk.minimal.q_layout, Layout::bshd);
-  EXPECT_EQ(shrunk.minimal.keep, Keep::none);
-  EXPECT_EQ(shrunk.minimal.align, Align::top_left);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().b, 2);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().lq, 2);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().lk, 1);
+  EXPECT_TRUE(shrunk.minimal.as<Problem>().causal);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().q_layout, Layout::bshd);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().keep, Keep::none);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().align, Align::top_left);
   EXPECT_LE(shrunk.calls, 130);
 }
 
 TEST(Shrink, GroupedHeadsShrinkTogether) {
   const Shrunk shrunk = shrink_where(rich_problem(), [](const Problem& p) { return p.hkv >= 2 && p.hq > p.hkv; });
-  EXPECT_EQ(shrunk.minimal.hkv, 2);
-  EXPECT_EQ(shrunk.minimal.hq, 4);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().hkv, 2);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().hq, 4);
 }
 
 TEST(Shrink, TheWitnessKeepsItsCoordinates) {
@@ -107,11 +109,12 @@ TEST(Shrink, TheWitnessKeepsItsCoordinates) {
     witness.index = {3 - p.b0, 7 - p.hq0, p.lq - 1, 0};
     return Verdict::fail(witness);
   };
-  const Try attempt = [&](const Problem& p) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& p = any.as<Problem>();
     return Trialled{fails(p) ? std::optional(verdict(p)) : std::nullopt, 1};
   };
   const Problem problem = rich_problem();
-  const Problem minimal = shrink(problem, verdict(problem), attempt, {{}, {Format::f32}, {}}, {}).minimal;
+  const Problem minimal = shrink(problem, verdict(problem), attempt, {{}, {Format::f32}, {}}, {}).minimal.as<Problem>();
   EXPECT_EQ(minimal.b0, 3);
   EXPECT_EQ(minimal.b, 1);
   EXPECT_EQ(minimal.hq0, 7);
@@ -128,7 +131,7 @@ TEST(Shrink, EveryNeighbourOfTheMinimumPasses) {
   EXPECT_TRUE(shrunk.complete);
   const ShrinkLimits limits{{}, {Format::f32, Format::f16}, {}};
   const auto around = neighbours(shrunk.minimal, limits);
-  for (const Candidate& neighbour : around) EXPECT_FALSE(fails(neighbour.problem)) << neighbour.change;
+  for (const Candidate& neighbour : around) EXPECT_FALSE(fails(neighbour.problem.as<Problem>())) << neighbour.change;
   EXPECT_EQ(shrunk.neighbours.size(), around.size());
 }
 
@@ -142,26 +145,29 @@ TEST(Shrink, NothingIsTriedTwice) {
   std::set<std::string> tried;
   Verdict verdict;
   verdict.kind = VerdictKind::fail;
-  const Try attempt = [&](const Problem& candidate) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& candidate = any.as<Problem>();
     EXPECT_TRUE(tried.insert(to_text(candidate)).second) << to_text(candidate);
     return Trialled{candidate.dv >= 3 ? std::optional(verdict) : std::nullopt, 1};
   };
-  EXPECT_EQ(shrink(rich_problem(), verdict, attempt, {{}, {Format::f32, Format::f16}, {}}, {}).minimal.dv, 3);
+  EXPECT_EQ(shrink(rich_problem(), verdict, attempt, {{}, {Format::f32, Format::f16}, {}}, {}).minimal.as<Problem>().dv,
+            3);
 }
 
 TEST(Shrink, LimitsOfTheSubjectHold) {
   ShrinkLimits limits;
-  limits.supports.d = {8, 256, 8};
-  limits.supports.dv_equals_d = true;
-  limits.supports.gqa = false;
+  limits.supports.attention.d = {8, 256, 8};
+  limits.supports.attention.dv_equals_d = true;
+  limits.supports.attention.gqa = false;
   limits.dtypes = {Format::f16};
-  limits.admissible = [](const Problem& p) { return p.lq >= 3; };
+  limits.admissible = [](const ops::Problem& p) { return p.as<Problem>().lq >= 3; };
   Problem problem = rich_problem();
   problem.hkv = problem.hq;
   problem.dv = problem.d;
   Verdict verdict;
   verdict.kind = VerdictKind::fail;
-  const Try attempt = [&](const Problem& p) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& p = any.as<Problem>();
     EXPECT_EQ(p.d % 8, 0);
     EXPECT_EQ(p.d, p.dv);
     EXPECT_EQ(p.hq, p.hkv);
@@ -169,7 +175,7 @@ TEST(Shrink, LimitsOfTheSubjectHold) {
     EXPECT_GE(p.lq, 3);
     return Trialled{verdict, 1};
   };
-  const Problem minimal = shrink(problem, verdict, attempt, limits, {}).minimal;
+  const Problem minimal = shrink(problem, verdict, attempt, limits, {}).minimal.as<Problem>();
   EXPECT_EQ(minimal.d, 8);
   EXPECT_EQ(minimal.lq, 3);
 }
@@ -181,8 +187,8 @@ TEST(Shrink, EditsAreDroppedToThoseThatMatter) {
   const Shrunk shrunk = shrink_where(problem, [](const Problem& p) {
     return std::ranges::any_of(p.edits, [](const Edit& edit) { return edit.index[3] == 2; });
   });
-  ASSERT_EQ(shrunk.minimal.edits.size(), 1u);
-  EXPECT_EQ(shrunk.minimal.edits[0].index[3], 2);
+  ASSERT_EQ(shrunk.minimal.as<Problem>().edits.size(), 1u);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().edits[0].index[3], 2);
 }
 
 // How many elements of k are neither 0 nor 1.
@@ -200,9 +206,9 @@ TEST(Shrink, ElementsThatDoNotMatterBecomeZero) {
                    [](const Problem& p) {
                      return p.lk >= 2 && p.d >= 2 && materialise(p).k.at(0, 0, 1, 1) != materialise(p).k.at(0, 0, 0, 0);
                    });
-  EXPECT_EQ(shrunk.minimal.lk, 2);
-  EXPECT_EQ(shrunk.minimal.d, 2);
-  EXPECT_EQ(odd_keys(shrunk.minimal), 0) << to_text(shrunk.minimal);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().lk, 2);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().d, 2);
+  EXPECT_EQ(odd_keys(shrunk.minimal.as<Problem>()), 0) << to_text(shrunk.minimal);
   // What was set to zero stays zero: putting it back is no neighbour.
   for (const Candidate& neighbour : neighbours(shrunk.minimal, {{}, {Format::f32}, {}}))
     EXPECT_EQ(neighbour.change.find("removed"), std::string::npos) << neighbour.change;
@@ -215,13 +221,14 @@ TEST(Shrink, EverySizeEnds) {
     problem.d = std::max<Index>(n, 1);
     for (Index least = 0; least <= n; ++least) {
       ShrinkLimits limits;
-      limits.supports.lk.min = 0;
+      limits.supports.attention.lk.min = 0;
       Verdict verdict;
       verdict.kind = VerdictKind::fail;
-      const Try attempt = [&](const Problem& p) {
+      const Try attempt = [&](const ops::Problem& any) {
+        const Problem& p = any.as<Problem>();
         return Trialled{p.lk >= least ? std::optional(verdict) : std::nullopt, 1};
       };
-      const Index minimum = shrink(problem, verdict, attempt, limits, {}).minimal.lk;
+      const Index minimum = shrink(problem, verdict, attempt, limits, {}).minimal.as<Problem>().lk;
       EXPECT_EQ(minimum, std::max<Index>(least, 1)) << n << " " << least;
     }
   }
@@ -295,9 +302,9 @@ TEST(Shrink, FourConditionsEndAtTheirMinimum) {
     ++tried;
     const Shrunk shrunk = shrink_where(start, fails);
     EXPECT_TRUE(shrunk.complete);
-    EXPECT_EQ(shrunk.minimal.multiply_adds(), least) << to_text(start) << "\n" << to_text(shrunk.minimal);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().multiply_adds(), least) << to_text(start) << "\n" << to_text(shrunk.minimal);
     for (const Candidate& neighbour : neighbours(shrunk.minimal, {{}, {Format::f32, Format::f16}, {}}))
-      EXPECT_FALSE(fails(neighbour.problem)) << neighbour.change;
+      EXPECT_FALSE(fails(neighbour.problem.as<Problem>())) << neighbour.change;
   }
   EXPECT_GE(tried, 12);
 }
@@ -321,7 +328,7 @@ TEST(Shrink, TiedDimensionsEndAtTheirMinimum) {
       start.dv = start.d;
       if (!tie.fails(start)) continue;
       ++tried;
-      EXPECT_LE(shrink_where(start, tie.fails).minimal.multiply_adds(), tie.times * least)
+      EXPECT_LE(shrink_where(start, tie.fails).minimal.as<Problem>().multiply_adds(), tie.times * least)
           << tie.name << " " << to_text(start);
     }
     EXPECT_GE(tried, 12) << tie.name;
@@ -352,8 +359,8 @@ TEST(Shrink, AWindowAtTheEndOfItsTypeGoesDownToTheSmallestThatFails) {
       if (least > end) continue;
       start.window_left = end;
       const Shrunk shrunk = shrink_where(start, [&](const Problem& p) { return p.window_left >= least; });
-      EXPECT_EQ(shrunk.minimal.window_left, least);
-      EXPECT_EQ(shrunk.minimal.multiply_adds(), 2);
+      EXPECT_EQ(shrunk.minimal.as<Problem>().window_left, least);
+      EXPECT_EQ(shrunk.minimal.as<Problem>().multiply_adds(), 2);
     }
 }
 
@@ -362,48 +369,52 @@ TEST(Shrink, AnOptionThatIsThereMayTakeAnotherValue) {
   const Problem window = problem_from_text("lq=9 lk=40 window_left=7 values=normal:1 seed=3");
   EXPECT_EQ(
       shrink_where(window, [](const Problem& p) { return p.window_left >= 0 && (p.lk > 8 || p.window_left == 0); })
-          .minimal.multiply_adds(),
+          .minimal.as<Problem>()
+          .multiply_adds(),
       2);
   const Problem mask = problem_from_text("lq=9 lk=40 keep=half values=normal:1 seed=3");
   EXPECT_EQ(
       shrink_where(mask, [](const Problem& p) { return p.keep == Keep::closed || (p.keep != Keep::none && p.lk > 8); })
-          .minimal.multiply_adds(),
+          .minimal.as<Problem>()
+          .multiply_adds(),
       2);
   const Problem gaps = problem_from_text("lq=9 lk=40 d=3 k_layout=slice values=normal:1 seed=3");
   EXPECT_EQ(shrink_where(gaps,
                          [](const Problem& p) {
                            return p.k_layout == Layout::odd_base || (p.k_layout == Layout::slice && p.lk > 1);
                          })
-                .minimal.multiply_adds(),
+                .minimal.as<Problem>()
+                .multiply_adds(),
             2);
 }
 
 TEST(Shrink, MultiplesAreTheSteps) {
   ShrinkLimits limits;
-  limits.supports.d = {8, 256, 8};
-  limits.supports.dv_equals_d = true;
-  limits.supports.lk = {16, 4096, 16};
-  limits.supports.b = {2, 64, 2};
-  limits.supports.hq = {3, 48, 3};
-  limits.supports.alignment = 16;
+  limits.supports.attention.d = {8, 256, 8};
+  limits.supports.attention.dv_equals_d = true;
+  limits.supports.attention.lk = {16, 4096, 16};
+  limits.supports.attention.b = {2, 64, 2};
+  limits.supports.attention.hq = {3, 48, 3};
+  limits.supports.attention.alignment = 16;
   limits.dtypes = {Format::f16};
   const Problem start = problem_from_text("b=8 hq=12 hkv=4 lq=5 lk=1024 d=200 dv=200 dtype=f16 values=normal:1 seed=3");
   for (const Index least : {8, 24, 56, 104, 200}) {
     std::int64_t calls = 0;
     Verdict verdict = Verdict::fail({});
-    const Try attempt = [&](const Problem& p) {
+    const Try attempt = [&](const ops::Problem& any) {
+      const Problem& p = any.as<Problem>();
       ++calls;
-      EXPECT_FALSE(declined(p, limits.supports, limits.dtypes)) << to_text(p);
+      EXPECT_FALSE(declined(p, limits.supports.attention, limits.dtypes)) << to_text(p);
       EXPECT_LE(p.d0 + p.d, 200);
       EXPECT_LE(p.lk0 + p.lk, 1024);
       return Trialled{p.d >= least && p.lk >= 2 * least ? std::optional(verdict) : std::nullopt, 1};
     };
     const Shrunk shrunk = shrink(start, verdict, attempt, limits, {});
     EXPECT_TRUE(shrunk.complete);
-    EXPECT_EQ(shrunk.minimal.d, least);
-    EXPECT_EQ(shrunk.minimal.lk, 2 * least);
-    EXPECT_EQ(shrunk.minimal.b, 2);
-    EXPECT_EQ(shrunk.minimal.hq, 3);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().d, least);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().lk, 2 * least);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().b, 2);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().hq, 3);
     EXPECT_LE(calls, 100) << least;
     if (least > 8) {
       EXPECT_NE(std::ranges::find(shrunk.neighbours, fmt::format("d: {} -> {}", least, least - 8)),
@@ -415,13 +426,14 @@ TEST(Shrink, MultiplesAreTheSteps) {
 // Where it was cut out is left, or reset at once: the same extents from elsewhere are no simpler, and without end.
 TEST(Shrink, OriginsAreNotWalked) {
   ShrinkLimits limits;
-  limits.supports.d = {8, 256, 8};
-  limits.supports.lk = {8, 4096, 8};
+  limits.supports.attention.d = {8, 256, 8};
+  limits.supports.attention.lk = {8, 4096, 8};
   limits.dtypes = {Format::f32};
   Problem start = problem_from_text("lk=64 d=64 values=normal:1 seed=3");
   const Verdict verdict = Verdict::fail({});
   std::int64_t calls = 0;
-  const Try attempt = [&](const Problem& p) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& p = any.as<Problem>();
     ++calls;
     // Needs an origin: the plain reset passes, and every later origin fails.
     const bool fails = p == start || p.d0 + p.lk0 > 0;
@@ -448,12 +460,12 @@ TEST(Shrink, RareNumbersAreFoundAmongManySamples) {
           }
     return std::nullopt;
   };
-  const Try attempt = [&](const Problem& p) { return Trialled{at(p), 1}; };
+  const Try attempt = [&](const ops::Problem& p) { return Trialled{at(p.as<Problem>()), 1}; };
   for (const std::uint64_t seed : {3u, 4u, 5u}) {
     Problem start = problem_from_text("b=4 hq=8 hkv=2 lq=3 lk=50 d=16 dv=24 values=normal:1");
     start.seed = seed;
     const Shrunk shrunk = shrink(start, *at(start), attempt, {{}, {Format::f32}, {}}, {});
-    EXPECT_EQ(shrunk.minimal.multiply_adds(), 2) << to_text(shrunk.minimal);
+    EXPECT_EQ(shrunk.minimal.as<Problem>().multiply_adds(), 2) << to_text(shrunk.minimal);
     EXPECT_LE(shrunk.calls, 60);
   }
 }
@@ -473,12 +485,13 @@ TEST(Shrink, EditsFollowWhatTheyEdit) {
   };
   Evidence witness;
   witness.index = {2, 3, 3, 2};
-  const Try attempt = [&](const Problem& p) {
+  const Try attempt = [&](const ops::Problem& any) {
+    const Problem& p = any.as<Problem>();
     return Trialled{fails(p) ? std::optional(Verdict::fail(witness)) : std::nullopt, 1};
   };
   const Shrunk shrunk = shrink(problem, Verdict::fail(witness), attempt, {{}, {Format::f32}, {}}, {});
-  EXPECT_EQ(shrunk.minimal.multiply_adds(), 2) << to_text(shrunk.minimal);
-  EXPECT_EQ(shrunk.minimal.edits.size(), 2u);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().multiply_adds(), 2) << to_text(shrunk.minimal);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().edits.size(), 2u);
 }
 
 }  // namespace

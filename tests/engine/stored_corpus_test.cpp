@@ -13,7 +13,7 @@ namespace {
 const std::filesystem::path corpus = std::filesystem::path(ATTEST_SOURCE_DIR) / "corpus";
 
 std::unique_ptr<SubjectFactory> resolve(const Entry& entry) {
-  const auto policy = entry.policy_given ? std::optional(entry.contract.policy) : std::nullopt;
+  const std::string policy = entry.policy_given ? to_text(policy_of(entry.contract)) : std::string();
   auto factory = builtin_subject(entry.subject, policy);
   if (!factory) throw Error(Exit::no_subject, entry.subject + " is not built in");
   return factory;

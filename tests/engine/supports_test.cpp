@@ -20,6 +20,7 @@ namespace {
 
 using attest::Domain;
 using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
 
 using test::Asked;
@@ -192,10 +193,10 @@ TEST(Supports, WidthsGoDownInMultiples) {
     if (summary.findings.empty()) continue;
     const Entry& entry = summary.findings[0].entry;
     EXPECT_TRUE(entry.minimal) << fault.name << ": " << to_text(entry.problem);
-    EXPECT_EQ(entry.problem.d % 8, 0);
+    EXPECT_EQ(entry.problem.as<Problem>().d % 8, 0);
     calls.push_back(entry.shrink_calls);
     std::printf("%-28s %5lld calls, W %lld: %s\n", fault.name.c_str(), static_cast<long long>(entry.shrink_calls),
-                static_cast<long long>(entry.problem.multiply_adds()), to_text(entry.problem).c_str());
+                static_cast<long long>(entry.problem.as<Problem>().multiply_adds()), to_text(entry.problem).c_str());
   }
   ASSERT_GT(calls.size(), 30u);
   std::ranges::sort(calls);

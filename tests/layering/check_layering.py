@@ -19,10 +19,11 @@ ROOMS = {
     "kernels":    ["core"],
     "generators": ["core"],
     "properties": ["core", "oracle", "generators"],
+    "ops":        ["core", "oracle", "generators", "properties"],
     "subjects":   ["core"],
-    "engine":     ["core", "oracle", "generators", "properties", "subjects"],
-    "report":     ["core", "oracle", "generators", "properties", "subjects", "engine"],
-    "cli":        ["core", "oracle", "certify", "generators", "properties", "subjects", "engine", "report"],
+    "engine":     ["core", "oracle", "generators", "properties", "ops", "subjects"],
+    "report":     ["core", "oracle", "generators", "properties", "ops", "subjects", "engine"],
+    "cli":        ["core", "oracle", "certify", "generators", "properties", "ops", "subjects", "engine", "report"],
 }
 EVERYWHERE = ["include/attest/plugin.h"]  # plain data that stands on nothing
 OUTSIDE = ["tests", "bench", "fuzz"]  # may include any room; no room may include them
@@ -68,12 +69,16 @@ NAMES_NO_OPERATION = {
     },
     "generators": {},
     "properties": {"properties/mha/": "a block is made of it"},
+    "ops": {
+        "ops/attention/": "the operation's own", "ops/attention.hpp": "the operation's own",
+        "ops/supports.hpp": "those of every operation",
+        "ops/list.cpp": "the list of operations",
+    },
     "subjects": {
         "subjects/builtin.cpp": "the registry of kernels",
         "subjects/resolve.cpp": "a sentence for users",
     },
     "engine": {
-        "engine/recorder.hpp": "reads its call", "engine/recorder.cpp": "reads its call",
         "engine/grade/emulated.cpp": "answers its call", "engine/grade/paired.cpp": "makes its call",
         "engine/grade/rules.cpp": "quotes rules of others",
     },

@@ -9,9 +9,9 @@ import tempfile
 import unittest
 
 SOURCE = CMAKE = None
-BUILDS = ("core", "core;oracle", "core;certify", "core;oracle;generators;properties",
+BUILDS = ("core", "core;oracle", "core;certify", "core;oracle;generators;properties", "core;oracle;generators;properties;ops",
           "core;oracle;kernels;generators",  # that of compilers_test.py
-          "core;oracle;certify;kernels;generators;properties;subjects;engine;report")
+          "core;oracle;certify;kernels;generators;properties;ops;subjects;engine;report")
 
 
 class Rooms(unittest.TestCase):

@@ -30,9 +30,10 @@ class NeedsNumpy : public testing::Environment {
 engine::Entry entry_of(const std::string& problem) {
   engine::Entry entry;
   entry.subject = "builtin:fused";
-  entry.problem = problem_from_text(problem);
-  validate(entry.problem);
-  entry.contract = contract_for(policy_for(entry.problem.dtype));
+  const Problem own = problem_from_text(problem);
+  validate(own);
+  entry.problem = own;
+  entry.contract = contract_for(policy_for(own.dtype));
   entry.property = "policy-bound";
   return entry;
 }
@@ -69,8 +70,8 @@ struct Mismatch {
 
 // The script's `expected` beside the oracle's float64 reference, where that is defined: 1e-12 of the largest value.
 Mismatch against_oracle(const engine::Entry& entry, const Inputs& inputs, const std::vector<double>& expected) {
-  const Problem& p = entry.problem;
-  oracle::AttentionOracle oracle(entry.contract, p, inputs);
+  const Problem& p = entry.problem.as<Problem>();
+  oracle::AttentionOracle oracle(entry.contract.as<Contract>(), p, inputs);
   double largest = 0;
   for (const double x : elements(inputs.v))
     if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
@@ -100,7 +101,7 @@ Mismatch against_oracle(const engine::Entry& entry, const Inputs& inputs, const 
 void expect_faithful(const engine::Entry& entry, int at_least_judged = 1) {
   SCOPED_TRACE(to_text(entry.problem));
   const TemporaryFolder folder;
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   std::string script = report::python_script({entry, inputs, std::nullopt, {}}) + dump("expected", "expected");
   const std::vector<std::pair<std::string, const Tensor*>> tensors{
       {"q", &inputs.q},       {"k", &inputs.k},       {"v", &inputs.v},
@@ -132,7 +133,7 @@ TEST(Issue, SaysWhatTheEntryHolds) {
   entry.explained = engine::Explained{{"policy-bound", VerdictKind::fail, "finite"}, "scale==0", {41, 42, 0, 9800}};
   Evidence& seen = entry.evidence.emplace();
   seen = {.tensor = "out", .got = 3.5, .expected = 2, .lo = 1.75, .hi = 2.25, .wrong = Wrong::finite, .note = ""};
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const std::vector<Quote> documents{{"scale", "Manual: \"any scale\""}, {"causal", "Manual: \"the diagonal\""}};
   const std::string text = report::issue_text({entry, inputs, std::nullopt, {}}, documents, "Linux x86_64");
   for (const char* part :
@@ -207,9 +208,9 @@ INSTANTIATE_TEST_SUITE_P(EveryOption, Script, testing::ValuesIn(problems()));
 // A script that leaves one option out must not pass for the whole: the comparison notices.
 TEST(Script, OfAnotherProblemIsFarFromTheOracle) {
   engine::Entry entry = entry_of(dims + with_dims[5]);
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   engine::Entry other = entry;
-  other.problem.align = Align::top_left;
+  other.problem.as<Problem>().align = Align::top_left;
   const TemporaryFolder folder;
   run_python(report::python_script({other, inputs, std::nullopt, {}}) + dump("expected", "expected"), folder.path());
   EXPECT_NE(against_oracle(entry, inputs, numbers_in(folder.path() / "expected")).first, "");
@@ -220,35 +221,37 @@ TEST(Script, FollowsTheContract) {
                                  "dtype=f32 values=normal:1 keep=some_empty lengths=ragged softcap=0x1p+0 bias=normal");
   for (const EmptyRow rule : {EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
     for (const bool before : {true, false}) {
-      entry.contract.empty_row = rule;
-      entry.contract.softcap_before_bias = before;
+      entry.contract.as<Contract>().empty_row = rule;
+      entry.contract.as<Contract>().softcap_before_bias = before;
       expect_faithful(entry, 2 * 4 * 3 * 4);
     }
 }
 
 TEST(Script, NotANumber) {
   engine::Entry entry = entry_of("b=1 hq=2 hkv=1 lq=3 lk=4 d=2 dv=2 dtype=f32 values=normal:1 causal=1 seed=3");
-  entry.contract.nan = NanRule::propagates;
-  entry.contract.masked_unread = MaskedUnread::yes;
-  entry.problem.edits = {edit(Edit::Tensor::q, {0, 1, 1, 0}, nan), edit(Edit::Tensor::v, {0, 0, 2, 1}, nan),
-                         edit(Edit::Tensor::k, {0, 0, 3, 0}, inf), edit(Edit::Tensor::v, {0, 0, 3, 0}, -inf),
-                         edit(Edit::Tensor::k, {0, 0, 0, 0}, -0.0)};
+  entry.contract.as<Contract>().nan = NanRule::propagates;
+  entry.contract.as<Contract>().masked_unread = MaskedUnread::yes;
+  entry.problem.as<Problem>().edits = {
+      edit(Edit::Tensor::q, {0, 1, 1, 0}, nan), edit(Edit::Tensor::v, {0, 0, 2, 1}, nan),
+      edit(Edit::Tensor::k, {0, 0, 3, 0}, inf), edit(Edit::Tensor::v, {0, 0, 3, 0}, -inf),
+      edit(Edit::Tensor::k, {0, 0, 0, 0}, -0.0)};
   expect_faithful(entry, 12);
 }
 
 TEST(Script, LiteralsKeepTheSignOfZeroAndExtremes) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=3 d=2 dv=2 dtype=f64 values=normal:1 seed=3");
-  entry.problem.edits = {edit(Edit::Tensor::v, {0, 0, 0, 0}, -0.0),
-                         edit(Edit::Tensor::v, {0, 0, 0, 1}, std::numeric_limits<double>::denorm_min()),
-                         edit(Edit::Tensor::v, {0, 0, 1, 1}, 0.1), edit(Edit::Tensor::v, {0, 0, 2, 1}, 1e22)};
+  entry.problem.as<Problem>().edits = {edit(Edit::Tensor::v, {0, 0, 0, 0}, -0.0),
+                                       edit(Edit::Tensor::v, {0, 0, 0, 1}, std::numeric_limits<double>::denorm_min()),
+                                       edit(Edit::Tensor::v, {0, 0, 1, 1}, 0.1),
+                                       edit(Edit::Tensor::v, {0, 0, 2, 1}, 1e22)};
   expect_faithful(entry);
 }
 
 TEST(Script, PrintsWitnessAndRecordedOutput) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=2 dtype=f32 values=constant:1 seed=3");
   entry.evidence = Evidence{"out", {0, 0, 0, 1}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
-  const Inputs inputs = materialise(entry.problem);
-  Tensor out = make_out(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
+  Tensor out = make_out(entry.problem.as<Problem>());
   out.set(0, 0, 0, 0, 1);
   out.set(0, 0, 0, 1, 9);
   const TemporaryFolder folder;
@@ -260,14 +263,14 @@ TEST(Script, PrintsWitnessAndRecordedOutput) {
 TEST(Script, AgreesWithTheOracleOnTheLogSumExp) {
   engine::Entry entry = entry_of(std::string(dims) + "dtype=f32 values=normal:1 lse=f32 causal=1 keep=some_empty");
   entry.evidence = Evidence{"lse", {1, 3, 2, 0}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const TemporaryFolder folder;
   const std::string printed =
       run_python(report::python_script({entry, inputs, std::nullopt, {}}) + dump("lse", "lse"), folder.path());
   EXPECT_NE(printed.find("\nexpected lse "), std::string::npos) << printed;
   EXPECT_NE(printed.find("in [0.5, 1.5]\ngot lse      9\n"), std::string::npos) << printed;
   const std::vector<double> lse = numbers_in(folder.path() / "lse");
-  oracle::AttentionOracle oracle(entry.contract, entry.problem, inputs);
+  oracle::AttentionOracle oracle(entry.contract.as<Contract>(), entry.problem.as<Problem>(), inputs);
   ASSERT_EQ(lse.size(), 2u * 4u * 3u);
   int empty = 0;
   for (std::size_t row = 0; row < lse.size(); ++row) {
@@ -285,7 +288,7 @@ TEST(Script, AgreesWithTheOracleOnTheLogSumExp) {
 
 TEST(Script, RunsTheSubjectsOwnCode) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const TemporaryFolder folder;
   EXPECT_EQ(run_python(report::python_script({entry, inputs, std::nullopt, "got = v * 4\n"}), folder.path()),
             "expected\n [[[[1.]]]]\ngot\n [[[[4.]]]]\n");
@@ -302,7 +305,7 @@ TEST(Script, HostileTextsCannotEscape) {
   entry.subject = entry.subject_version = entry.property = entry.reason = entry.bucket = entry.reference = bad;
   entry.original = entry.attest_version = bad;
   entry.evidence = Evidence{bad, {0, 0, 0, 0}, 9, 1, 0, 2, 8, Wrong::memory, bad};
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const std::string script = report::python_script({entry, inputs, std::nullopt, {}});
   EXPECT_TRUE(std::all_of(script.begin(), script.end(), [](char c) { return c == '\n' || (c >= ' ' && c < 0x7f); }));
   const TemporaryFolder folder;
@@ -329,9 +332,10 @@ TEST(Npz, IsReadByNumpyWithEqualValues) {
     engine::Entry entry = entry_of(dims + ("dtype=" + dtype) +
                                    " values=normal:1 keep=half keep_axes=8 bias=normal lengths=ragged "
                                    "q_layout=transposed v_layout=broadcast_heads out_layout=spaced scale=0x1p-1");
-    entry.problem.edits = {edit(Edit::Tensor::q, {0, 0, 0, 0}, nan), edit(Edit::Tensor::v, {1, 0, 0, 0}, -inf)};
-    const Inputs inputs = materialise(entry.problem);
-    Tensor out = make_out(entry.problem);
+    entry.problem.as<Problem>().edits = {edit(Edit::Tensor::q, {0, 0, 0, 0}, nan),
+                                         edit(Edit::Tensor::v, {1, 0, 0, 0}, -inf)};
+    const Inputs inputs = materialise(entry.problem.as<Problem>());
+    Tensor out = make_out(entry.problem.as<Problem>());
     for (Index i = 0; i < 3; ++i) out.set(1, 2, i, 3, static_cast<double>(i) - 0.5);
     const Tensor copy = out.clone();
     const TemporaryFolder folder;
@@ -355,7 +359,7 @@ TEST(Npz, IsReadByNumpyWithEqualValues) {
 
 TEST(Npz, AFileThatCannotBeWrittenIsNamed) {
   const engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   try {
     report::write_npz({entry, inputs, std::nullopt, {}}, "/nowhere/x.npz");
     FAIL();

@@ -22,15 +22,16 @@ class NeedsOnnxruntime : public testing::Environment {
 engine::Entry entry_of(const std::string& subject, const std::string& problem) {
   engine::Entry entry;
   entry.subject = subject;
-  entry.problem = problem_from_text(problem);
-  entry.contract = contract_for(policy_for(entry.problem.dtype));
+  const Problem own = problem_from_text(problem);
+  entry.problem = own;
+  entry.contract = contract_for(policy_for(own.dtype));
   entry.property = "policy-bound";
   return entry;
 }
 
 std::string printed_by_script(const engine::Entry& entry, const std::string& last_line = {}) {
-  const Inputs inputs = materialise(entry.problem);
-  const std::string code = subject_code(entry.subject, entry.problem, inputs, {}, ".");
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
+  const std::string code = subject_code(entry.subject, entry.problem.as<Problem>(), inputs, {}, ".");
   EXPECT_NE(code, "");
   const TemporaryFolder folder;
   return run_python(report::python_script({entry, inputs, std::nullopt, code}) + last_line, folder.path());
@@ -49,8 +50,8 @@ TEST(SubjectCode, GivesTheBitsThatTheSubjectGives) {
   for (const auto& [subject, options] : cases) {
     SCOPED_TRACE(std::string(subject) + " " + options);
     const engine::Entry entry = entry_of(subject, dims + options);
-    const Inputs inputs = materialise(entry.problem);
-    const Tensor out = make_out(entry.problem), lse = make_lse(entry.problem);
+    const Inputs inputs = materialise(entry.problem.as<Problem>());
+    const Tensor out = make_out(entry.problem.as<Problem>()), lse = make_lse(entry.problem.as<Problem>());
     const attest_attention call = inputs.call(out, lse);
     const auto instance = resolve(subject, Trust::file, {})->open();
     ASSERT_EQ(instance->run_one(call).status, CallStatus::done);
@@ -79,20 +80,20 @@ TEST(SubjectCode, ShowsARefusal) {
 TEST(SubjectCode, IsEmptyWhereNoScriptCanRunTheCall) {
   const engine::Entry entry = entry_of("onnxruntime:Attention",
                                        "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=-1 values=constant:1 seed=1");
-  const Inputs inputs = materialise(entry.problem);
-  EXPECT_EQ(subject_code("onnxruntime:Attention", entry.problem, inputs, {}, "."), "");  // unsupported
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
+  EXPECT_EQ(subject_code("onnxruntime:Attention", entry.problem.as<Problem>(), inputs, {}, "."), "");  // unsupported
   for (const char* subject : {"builtin:fused", "fault:scale-twice", "./kernel.so", "onnxruntime:nope"})
-    EXPECT_EQ(subject_code(subject, entry.problem, inputs, {}, "."), "") << subject;
+    EXPECT_EQ(subject_code(subject, entry.problem.as<Problem>(), inputs, {}, "."), "") << subject;
 }
 
 TEST(SubjectCode, APythonWithoutThePackagesIsNamed) {
   const engine::Entry entry =
       entry_of("onnxruntime:Attention", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:1 seed=1");
-  const Inputs inputs = materialise(entry.problem);
+  const Inputs inputs = materialise(entry.problem.as<Problem>());
   try {
     ResolveOptions options;
     options.python = "/nowhere/python3";
-    subject_code(entry.subject, entry.problem, inputs, options, ".");
+    subject_code(entry.subject, entry.problem.as<Problem>(), inputs, options, ".");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::no_subject);

@@ -43,10 +43,10 @@ TEST(Resolve, BuiltinsComputeInThePolicyOfTheDtypeOrInTheOneGiven) {
   EXPECT_TRUE(drawn->info().concurrent);
 
   ResolveOptions options;
-  options.policy = policy_from_text("f16-acc16");
+  options.policy = "f16-acc16";
   const auto fixed = resolve("builtin:fused", Trust::command_line, options);
   EXPECT_EQ(fixed->info().dtypes, std::vector{Format::f16});
-  EXPECT_EQ(fixed->info().contract(Format::f16).policy, *options.policy);
+  EXPECT_EQ(fixed->info().contract(Format::f16).policy, policy_from_text(options.policy));
 }
 
 TEST(Resolve, BuiltinsRunEveryDtype) {
@@ -61,7 +61,7 @@ TEST(Resolve, BuiltinsRunEveryDtype) {
 
 TEST(Resolve, ABuiltinThatIsAskedForAnotherStorageIsAnErrorOfTheCall) {
   ResolveOptions options;
-  options.policy = policy_from_text("f16");
+  options.policy = "f16";
   const SmallCall small(8, DType::f32);
   const CallResult result = resolve("builtin:fused", Trust::command_line, options)->open()->run_one(small.call());
   EXPECT_EQ(result.status, CallStatus::error);

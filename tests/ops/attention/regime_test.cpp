@@ -8,11 +8,11 @@
 #include "core/inputs.hpp"
 #include "generators/draw.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
 using attest::Domain;
-using attest::Problem;
+using attest::problem_from_text;
 using attest::Supports;
 
 constexpr double most = std::numeric_limits<double>::max();
@@ -165,4 +165,4 @@ TEST(Regime, LooksAtSomeOfMany) {
 }
 
 }  // namespace
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention
