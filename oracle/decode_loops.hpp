@@ -12,6 +12,13 @@ using Halves = Pack<std::uint16_t, L::per_vector>;
 
 template <class L>
 ATTEST_LANE_FN L from_f16(const Halves<L>& halves) {
+#if defined(__AVX512F__) && defined(__AVX512VL__)
+  if constexpr (L::per_vector == 8) {
+    typename L::Floats floats;
+    floats.part[0] = (typename L::Floats::Vector)_mm256_maskz_cvtph_ps(0xff, (__m128i)halves.part[0]);
+    return widen(floats);
+  }
+#endif
   using Bits = typename L::Bits;
   // In two steps, for each of which there is an instruction.
   const Bits bits = converted<Bits>(converted<Pack<std::uint32_t, L::per_vector>>(halves)), magnitude = bits & 0x7fff;

@@ -55,8 +55,11 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
             m_.normalise.u <= finest && m_.affine.u <= finest && round_.stage == round_.tensor && m_.root < little &&
             narrow_sums(m_, params);
   if (!speaks_) return;
-  gamma_ = in_lanes(params.gamma, n, params.gamma.empty() ? 1.0 - m_.gamma_offset : 0);
+  gamma_ = in_lanes(params.gamma, n, params.gamma.empty() ? 1 : 0);
+  if (m_.gamma_offset != 0 && !params.gamma.empty())
+    for (double& gamma : gamma_) gamma += m_.gamma_offset;
   beta_ = in_lanes(params.beta, n, 0);
+  for (const double beta : beta_) largest_beta_ = std::max(largest_beta_, std::fabs(beta));
 }
 
 // A lower bound of Statistics::dm.
@@ -99,7 +102,7 @@ bool QuickRow::accept(const SourceRow& row, std::span<const double> got, std::ui
   rule.constant = sure * dm * scale * (1 - relative) + m_.normalise.eta * slack - of_mean * scale;
   rule.proportional = sure * relative - relative_error;
   rule.u_affine = sure * m_.affine.u;
-  rule.gamma_offset = m_.gamma_offset;
+  rule.largest_beta_error = 0x1p-50 * largest_beta_;
   rule.u_out = unit_roundoff(round_.tensor);
   rule.eta_out = half_smallest_subnormal(round_.tensor);
   rule.largest_out = largest_finite(round_.tensor);

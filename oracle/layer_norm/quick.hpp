@@ -30,7 +30,8 @@ class QuickRow {
   const double epsilon_;
   const Rounding& round_;
   bool speaks_;
-  std::vector<double> gamma_, beta_;  // in whole lanes; 1 and 0 where absent
+  std::vector<double> gamma_, beta_;  // in whole lanes, gamma with its offset; 1 and 0 where absent
+  double largest_beta_ = 0;
 };
 
 }  // namespace attest::oracle::layer_norm

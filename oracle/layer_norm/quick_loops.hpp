@@ -13,12 +13,13 @@ struct RowSums {
 };
 
 // What accept_row() holds an element to: |got - y|, the reference's own error included, is at most the radius that is proven
-// without a sort. Of the normalised value t the radius is constant + proportional |t|.
+// without a sort. Of the normalised value t the radius is constant + proportional |t|. gamma has its offset.
 struct AcceptRowRule {
   double mean, scale;  // of the reference
   double constant, proportional;
-  double u_affine;  // of a sum with a beta that is not 0
-  double gamma_offset, u_out, eta_out, largest_out;
+  double u_affine;            // of a sum with a beta that is not 0
+  double largest_beta_error;  // of the reference's own sum, over all columns
+  double u_out, eta_out, largest_out;
 };
 
 // The loops over a row, one instance per instruction set, as oracle/loops.hpp has those of attention.

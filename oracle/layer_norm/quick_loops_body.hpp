@@ -31,15 +31,21 @@ RowSums RowLoops<L>::sums(const double* x, Index n, double pivot) {
 template <class L>
 bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                          const double* got, Index n, std::uint8_t* accepted) {
+  const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
   unsigned all = 0xff;
   for (Index i = 0; i < n; i += lane_count) {
-    const L g = load<L>(gamma + i) + rule.gamma_offset, b = load<L>(beta + i), out = load<L>(got + i);
-    const L t = (load<L>(x + i) - rule.mean) * rule.scale, y = t * g + b;
-    const L of_t = abs(g) * (rule.constant + abs(t) * rule.proportional);
-    const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) - 0x1p-50 * abs(b);
-    const L room = of_t + of_sum + half_gap(out, y, rule.u_out, rule.eta_out);
-    const auto inside = (abs(out - y) <= room) & (abs(out) <= L(rule.largest_out));
-    const auto bits = static_cast<std::uint8_t>(bits_of(inside) | (n - i < lane_count ? 0xff << (n - i) : 0));
+    const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
+    const L p = (load<L>(x + i) - rule.mean) * (g * rule.scale), y = p + b, off = abs(out - y);
+    const L of_t = abs(g) * rule.constant + abs(p) * rule.proportional;
+    // Of a power of two half the gap below it, so that no side has to be looked at. An infinity has no gap, and is left.
+    const L below = bits_as<L>((bits_as<typename L::Bits>(max(abs(out), L(0x1p-1000))) - 1) & 0x7ff0000000000000);
+    const auto surely = off <= of_t + (max(below * half, L(least_half)) - rule.largest_beta_error);
+    auto bits = static_cast<std::uint8_t>(bits_of(surely) | (n - i < lane_count ? 0xff << (n - i) : 0));
+    if (bits != 0xff) {
+      const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) - 0x1p-50 * abs(b);
+      const L room = of_t + of_sum + half_gap(out, y, rule.u_out, rule.eta_out);
+      bits |= bits_of((off <= room) & (abs(out) <= L(rule.largest_out)));
+    }
     accepted[i / lane_count] = bits;
     all &= bits;
   }
