@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "oracle/decode.hpp"
+#include "oracle/layer_norm/decide.hpp"
 #include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -74,7 +75,10 @@ SumOfTwo sum_of(const Contract& contract, double x, double r) {
 }  // namespace
 
 Params::Params(const Inputs& inputs)
-    : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {}
+    : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  finite = std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+}
 
 LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
     : contract_(contract),
@@ -102,8 +106,10 @@ void LayerNormOracle::enter(Index row) {
   if (residual) {
     added_.resize(whole);
     read_row(inputs_.residual, row, added_);
+    stored_.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
       const SumOfTwo s = sum_of(contract_, source_.x[i], added_[i]);
+      stored_[i] = s.stored;
       source_.x[i] = rounded ? s.stored : s.sum;
       put_error(i, s.error);
     }
@@ -144,8 +150,12 @@ Interval LayerNormOracle::interval(Index row, Index column) {
       open.enclosure.expect = Expect::nan;
     return open;
   }
+  return statistics().undetermined ? open : interval_of(numbers_, statistics(), element(column));
+}
+
+const Statistics& LayerNormOracle::statistics() {
   if (!statistics_) statistics_ = std::make_unique<Statistics>(numbers_, source_);
-  return statistics_->undetermined ? open : interval_of(numbers_, *statistics_, element(column));
+  return *statistics_;
 }
 
 Outcome LayerNormOracle::outcome(const Interval& interval, double got) const {
@@ -187,22 +197,54 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
   return false;
 }
 
+// Of a row of which nothing is known, or of which only NaN may come.
+bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided) {
+  if (!params_.finite) return false;
+  if (source_.finite) {
+    if (!statistics().undetermined) return false;
+    std::ranges::fill(decided, Decided::undetermined);
+    return true;
+  }
+  const bool nan = contract_.nan == NanRule::propagates && source_.has_nan;
+  std::ranges::transform(got, decided.begin(), [&](double value) {
+    return !nan ? Decided::undetermined : std::isnan(value) ? Decided::inside : Decided::unknown;
+  });
+  return true;
+}
+
+bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict) {
+  read_row(sum_out, row, got);
+  for (std::size_t i = 0; i < stored_.size(); ++i)
+    if (got[i] == stored_[i])
+      ++verdict.counts.judged;
+    else if (!judge_sum(row, static_cast<Index>(i), got[i], verdict))
+      return false;
+  return true;
+}
+
 Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly) {
   Verdict verdict = Verdict::pass();
   QuickRow quick(numbers_, params_, inputs_.epsilon, round_);
+  DecideRow decide(numbers_, params_, round_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
-  std::vector<std::uint8_t> accepted(got.size());
+  std::vector<std::uint8_t> accepted(quickly ? got.size() / 8 : 0), decided(got.size(), Decided::unknown);
   for (const Index row : attest::layer_norm::judged_rows(problem_)) {
     enter(row);
     read_row(out, row, got);
     bool all = false;
-    const bool some =
-        quickly && source_.finite && source_.error.empty() && quick.accept(source_, got, accepted.data(), all);
+    if (quickly) {
+      const bool some = source_.finite && source_.error.empty() && quick.accept(source_, got, accepted.data(), all);
+      if (!all && !decide_open_row(got, decided)) decide(source_, statistics(), got, decided);
+      if (!all && some)
+        for (std::size_t i = 0; i < n; ++i)
+          if (accepted[i / 8] >> i % 8 & 1) decided[i] = Decided::inside;
+    }
     if (all) verdict.counts.judged += problem_.hidden;
     for (std::size_t i = all ? n : 0; i < n; ++i) {
-      if (some && (accepted[i / 8] >> i % 8 & 1)) {
-        ++verdict.counts.judged;
+      if (decided[i] != Decided::unknown) {
+        ++(decided[i] == Decided::undetermined ? verdict.counts.undetermined : verdict.counts.judged);
+        verdict.counts.wide += decided[i] == Decided::wide;
         continue;
       }
       const Interval of_element = interval(row, static_cast<Index>(i));
@@ -220,9 +262,7 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bo
       if (of_element.enclosure.expect == Expect::nan) evidence.note = "a NaN among its inputs was lost";
       return Verdict::fail(std::move(evidence), verdict.counts);
     }
-    if (sum_out.present())
-      for (Index column = 0; column < problem_.hidden; ++column)
-        if (!judge_sum(row, column, sum_out.at(row, column), verdict)) return verdict;
+    if (sum_out.present() && !judge_sums(row, sum_out, got, verdict)) return verdict;
   }
   const Counts& counts = verdict.counts;
   if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);

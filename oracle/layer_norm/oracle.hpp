@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/layer_norm/inputs.hpp"
@@ -17,6 +18,7 @@ struct Params {
   explicit Params(const Inputs& inputs);
   std::vector<double> gamma, beta;
   Format format = Format::f32;  // of either
+  bool finite = true;
 };
 
 // The reference and the proven bounds of docs/layer-norm.md for one problem. Judges what a kernel returned.
@@ -42,6 +44,10 @@ class LayerNormOracle {
   std::vector<double> sums(Index row, Index column) const;
 
  private:
+  // The entered row's, made where they are first asked for.
+  const Statistics& statistics();
+  bool decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided);
+  bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly);
   // Fills row_: what the row's elements share.
   void enter(Index row);
@@ -56,7 +62,7 @@ class LayerNormOracle {
   Rounding round_;
   Index entered_ = -1;
   SourceRow source_;
-  std::vector<double> added_;  // a row of the residual
+  std::vector<double> added_, stored_;  // a row of the residual, and of sum_out
   std::unique_ptr<Statistics> statistics_;
 };
 

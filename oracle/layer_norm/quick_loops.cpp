@@ -12,11 +12,12 @@ namespace {
 struct Chosen {
   decltype(&RowLoops<Lanes>::sums) sums = RowLoops<Lanes>::sums;
   decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
+  decltype(&RowLoops<Lanes>::decide) decide = RowLoops<Lanes>::decide;
 };
 
 template <class L>
 Chosen loops_of() {
-  return {RowLoops<L>::sums, RowLoops<L>::accept};
+  return {RowLoops<L>::sums, RowLoops<L>::accept, RowLoops<L>::decide};
 }
 
 const Chosen& chosen() {
@@ -38,6 +39,10 @@ RowSums row_sums(const double* x, Index n, double pivot) { return chosen().sums(
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted) {
   return chosen().accept(rule, x, gamma, beta, got, n, accepted);
+}
+void decide_row(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
+                const double* d, const double* got, Index n, std::uint8_t* decided) {
+  chosen().decide(rule, columns, x, error, d, got, n, decided);
 }
 
 }  // namespace attest::oracle::layer_norm

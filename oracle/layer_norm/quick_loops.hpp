@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "core/layer_norm/contract.hpp"
 #include "core/tensor.hpp"
 #include "oracle/lanes.hpp"
 
@@ -22,6 +23,39 @@ struct AcceptRowRule {
   double u_out, eta_out, largest_out;
 };
 
+// What decide_row() says of an element.
+struct Decided {
+  static constexpr std::uint8_t unknown = 0, inside = 1, wide = 2, undetermined = 3;
+};
+
+// What section 4 of docs/layer-norm.md says of the elements of a row, and of the columns of all rows: DecideRow fills both in.
+struct DecideRule {
+  attest::layer_norm::NormForm form;
+  bool open;              // whatever is finite is permitted
+  bool nonfinite;         // NaN and infinities are permitted everywhere
+  bool beta_left;         // exactly beta is permitted, too
+  bool unbounded;         // the variance may be 0 or less, and t is not bounded, wherever ..
+  bool always_unbounded;  // .. or only where x - m may have either sign
+  bool turns;             // the extremes may lie between the ends of delta
+  double dm, mean;        // of the mean; the most it may be
+  double difference, difference_of_x;
+  double top, bottom;  // by which x - m is multiplied at least and at most
+  double low, high, low_scale, high_scale;
+  double r;  // the largest root
+  double t_relative, t_absolute, t_of_reach, t_of_magnitude, t_late, t_overflow, t2_overflow;
+  double stored_u, stored_eta, narrow_u, narrow_eta;
+  double reach_overflow, gamma_offset, a_u;
+  double p_absolute, p_product, p_length, p_gamma, p_both, p_late, p_overflow;
+  double y_overflow, own, hull;
+  double u_out, eta_out, largest_out;
+};
+struct DecideColumns {
+  const double *gamma, *gamma_error, *gamma_flushed, *gamma_most, *product_error;
+  const double *beta, *beta_error, *sum_error;
+  const double* live;  // 0 where gamma takes all of t away, else 1
+  const double *beta_left, *zero_left;
+};
+
 // The loops over a row, one instance per instruction set, as oracle/loops.hpp has those of attention.
 template <class L>
 struct RowLoops {
@@ -29,10 +63,15 @@ struct RowLoops {
   // Bit i mod 8 of accepted[i / 8] is set where element i is inside; whether all are.
   static bool accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                      const double* got, Index n, std::uint8_t* accepted);
+  static void decide(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
+                     const double* d, const double* got, Index n, std::uint8_t* decided);
 };
 
 RowSums row_sums(const double* x, Index n, double pivot);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);
+
+void decide_row(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
+                const double* d, const double* got, Index n, std::uint8_t* decided);
 
 }  // namespace attest::oracle::layer_norm
