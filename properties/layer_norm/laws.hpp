@@ -17,5 +17,7 @@ Law params_scaled();
 Law shifted();
 Law channels_permuted();
 Law residual_zero();
+Law shifted_bound();
+Law channels_permuted_bound();
 
 }  // namespace attest::properties::layer_norm

@@ -6,9 +6,10 @@
 namespace attest::properties::layer_norm {
 
 std::span<const Law> laws() noexcept {
-  static const std::array all{repeated(),     other_rows(),        row_alone(),     residual_swapped(), gamma_zero(),
-                              constant_row(), negated(),           negated_gamma(), scaled(),           params_scaled(),
-                              shifted(),      channels_permuted(), residual_zero()};
+  static const std::array all{
+      repeated(),     other_rows(),        row_alone(),     residual_swapped(), gamma_zero(),
+      constant_row(), negated(),           negated_gamma(), scaled(),           params_scaled(),
+      shifted(),      channels_permuted(), residual_zero(), shifted_bound(),    channels_permuted_bound()};
   return all;
 }
 

@@ -136,5 +136,41 @@ TEST(LayerNormLaws, EachFindsAKernelThatBreaksIt) {
   }
 }
 
+// Faults that leave the problem itself in its intervals, and are found once its numbers have moved.
+TEST(LayerNormLaws, MovedNumbersShowWhatTheProblemHides) {
+  const struct {
+    const char *law, *problem;
+    emulated::Defect defect;
+  } planted[] = {
+      {"shifted-bound", "rows=2 hidden=256", emulated::Defect::one_pass},
+      {"channels-permuted-bound", "rows=1 hidden=1024 values=one_hot", emulated::Defect::last_element_missed},
+  };
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("f32"));
+  for (const auto& p : planted) {
+    const Law& law = *find_law(p.law);
+    int hidden = 0, found = 0;
+    for (std::uint64_t n = 1; n <= 40; ++n) {
+      Problem problem = attest::layer_norm::problem_from_text(p.problem);
+      problem.seed = n;
+      emulated::Scheme scheme;
+      const Ask ask = [&](const Problem& asked, const Inputs& inputs) {
+        Tensor out = make_out(asked), none;
+        emulated::run(inputs, contract, scheme, out, none);
+        return out;
+      };
+      const Verdict sound = verdict_of(law, contract, problem, ask);
+      EXPECT_NE(sound.kind, VerdictKind::fail) << p.law << " " << to_text(problem);
+      scheme.defect = p.defect;
+      const Inputs inputs = materialise(problem);
+      const Tensor out = ask(problem, inputs);
+      hidden += oracle::layer_norm::LayerNormOracle(contract, problem, inputs).judge(out, {}).kind != VerdictKind::fail;
+      found += verdict_of(law, contract, problem, ask).kind == VerdictKind::fail;
+    }
+    fmt::print("{}: {} of 40 kept their intervals, {} found once moved\n", p.law, hidden, found);
+    EXPECT_GE(hidden, 36) << p.law;
+    EXPECT_GE(found, 15) << p.law;
+  }
+}
+
 }  // namespace
 }  // namespace attest::properties::layer_norm
