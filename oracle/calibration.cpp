@@ -97,10 +97,14 @@ bool outputs_alike(const Problem& p) {
 }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {
+  return thresholds_of(to_text(policy), calibration_class(problem));
+}
+
+Thresholds Calibration::thresholds_of(std::string_view policy, std::string_view calibrated_class) const {
   Thresholds thresholds;
-  const auto of_policy = policies.find(to_text(policy));
+  const auto of_policy = policies.find(policy);
   if (of_policy == policies.end()) return thresholds;
-  const auto found = of_policy->second.classes.find(calibration_class(problem));
+  const auto found = of_policy->second.classes.find(std::string(calibrated_class));
   if (found == of_policy->second.classes.end()) return thresholds;
   set_lambda(thresholds, found->second);
   thresholds.t = largest_t(found->second);
@@ -156,6 +160,11 @@ std::string to_file_text(const Calibration& calibration) {
 }
 
 Calibration calibration_from_text(std::string_view text, std::string_view origin) {
+  return calibration_from_text(text, origin, [](std::string_view name) { return to_text(policy_from_text(name)); });
+}
+
+Calibration calibration_from_text(std::string_view text, std::string_view origin,
+                                  std::string (*policy_name)(std::string_view)) {
   const std::string file(origin);
   const json object = parse_json_or_discard(text);
   if (!object.is_object()) throw usage_error(file + " is no JSON object: `attest calibrate --out FILE` writes one");
@@ -175,7 +184,7 @@ Calibration calibration_from_text(std::string_view text, std::string_view origin
     const std::string where = file + ": policy " + text_of_policy;
     std::string name;
     try {
-      name = to_text(policy_from_text(text_of_policy));
+      name = policy_name(text_of_policy);
     } catch (const Error& error) {
       throw usage_error(file + ": " + error.what());
     }

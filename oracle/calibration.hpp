@@ -66,6 +66,8 @@ class Calibration {
   [[nodiscard]] Thresholds thresholds(const Policy& policy, const Problem& problem) const;
   // For tensors whose class nobody knows: of lambda the largest over the policy's classes, with its cell; no t, no share.
   [[nodiscard]] Thresholds thresholds_of_any_class(const Policy& policy) const;
+  // Of any operation, whose policies and classes these are by name.
+  [[nodiscard]] Thresholds thresholds_of(std::string_view policy, std::string_view calibrated_class) const;
 
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
@@ -75,6 +77,9 @@ std::string to_file_text(const Calibration& calibration);
 nlohmann::ordered_json to_json(const Calibration& calibration);
 // Reading throws Error(usage) that names what is wrong in `origin`.
 Calibration calibration_from_text(std::string_view text, std::string_view origin);
+// Of another operation: `policy_name` gives a policy as it is written, or throws Error(usage).
+Calibration calibration_from_text(std::string_view text, std::string_view origin,
+                                  std::string (*policy_name)(std::string_view));
 
 // The data that this version of attest was shipped with.
 const Calibration& shipped_calibration();

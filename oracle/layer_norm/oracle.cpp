@@ -93,6 +93,7 @@ void LayerNormOracle::enter(Index row) {
   if (entered_ == row) return;
   entered_ = row;
   statistics_.reset();
+  spread_.reset();
   const auto n = static_cast<std::size_t>(problem_.hidden), whole = static_cast<std::size_t>(padded(problem_.hidden));
   source_.x.resize(whole);
   source_.error.clear();
@@ -271,7 +272,12 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bo
   return verdict;
 }
 
-Verdict LayerNormOracle::judge(const Tensor& out, const Tensor& sum_out) { return judge_rows(out, sum_out, true); }
+void LayerNormOracle::read(const Tensor& out, Index row, std::vector<double>& to) { read_row(out, row, to); }
+
+Verdict LayerNormOracle::judge(const Tensor& out, const Tensor& sum_out, oracle::Statistics* statistics) {
+  if (statistics) *statistics = statistics_of(out);
+  return judge_rows(out, sum_out, true);
+}
 Verdict LayerNormOracle::judge_slowly(const Tensor& out, const Tensor& sum_out) {
   return judge_rows(out, sum_out, false);
 }

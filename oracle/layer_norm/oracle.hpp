@@ -6,6 +6,8 @@
 #include "core/layer_norm/inputs.hpp"
 #include "core/verdict.hpp"
 #include "oracle/layer_norm/element.hpp"
+#include "oracle/layer_norm/spread.hpp"
+#include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -21,6 +23,9 @@ struct Params {
   bool finite = true;
 };
 
+// Why the statistical tier does not speak of a contract, as one clause; empty if it does.
+std::string_view statistical_refusal(const Contract& contract);
+
 // The reference and the proven bounds of docs/layer-norm.md for one problem. Judges what a kernel returned.
 class LayerNormOracle {
  public:
@@ -33,13 +38,19 @@ class LayerNormOracle {
   // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any
   // normalised row
   // could give there.
-  Verdict judge(const Tensor& out, const Tensor& sum_out);
+  Verdict judge(const Tensor& out, const Tensor& sum_out, oracle::Statistics* statistics = nullptr);
   // The same by the whole of section 4 for every element: what judge() must agree with.
   Verdict judge_slowly(const Tensor& out, const Tensor& sum_out);
 
   // `beta_ok` and what comes with it is part of Interval.
   Interval interval(Index row, Index column);
   Outcome outcome(const Interval& interval, double got) const;
+  // The statistical tier (section 8), as oracle/oracle.hpp has it. `statistics` of judge() is filled in by all of it: T has no
+  // second look.
+  StatisticalEnclosure statistical_enclosure(Index row, Index column, double lambda);
+  // The least lambda whose interval holds `got` once its ends are rounded; NaN where nothing is said of the element.
+  double lambda_needed(Index row, Index column, double got);
+  oracle::Statistics statistics_of(const Tensor& out);
   // What sum_out may hold there, and nothing else.
   std::vector<double> sums(Index row, Index column) const;
 
@@ -48,6 +59,11 @@ class LayerNormOracle {
   const Statistics& statistics();
   bool decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
+  const RowSpread& spread();
+  bool has_spread(Index row);
+  // y of the entered row, and with the bits that double has no room for.
+  double reference(Index column, Wide& wide) const;
+  static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly);
   // Fills row_: what the row's elements share.
   void enter(Index row);
@@ -64,6 +80,7 @@ class LayerNormOracle {
   SourceRow source_;
   std::vector<double> added_, stored_;  // a row of the residual, and of sum_out
   std::unique_ptr<Statistics> statistics_;
+  std::unique_ptr<RowSpread> spread_;
 };
 
 }  // namespace attest::oracle::layer_norm

@@ -1,0 +1,34 @@
+#pragma once
+#include "oracle/layer_norm/element.hpp"
+
+namespace attest::oracle::layer_norm {
+
+// How far from the reference a conforming kernel's element tends to lie: within lambda s of it, and `bias` more for errors that
+// all point one way, before output rounding (docs/layer-norm.md, section 8). `own` is that part of s which no other element shares.
+struct Spread {
+  double s = 0, bias = 0, own = 0;
+};
+
+// What the errors of a row's mean and of its reciprocal root have in common.
+class RowSpread {
+ public:
+  RowSpread(const Numbers& numbers, const Contract& contract, const SourceRow& source, const Statistics& row,
+            double epsilon);
+
+  // Of an element; y is its reference.
+  [[nodiscard]] Spread of(const Element& element, double y) const;
+
+  // false: the row's errors are too large to act linearly, or its statistics may be lost.
+  bool applies = false;
+  double scale = 0;            // the reciprocal root
+  double of_mean = 0;          // variance of t for what the mean is off by
+  double of_scale = 0;         // and relative, for what the root is off by
+  double root_bias = 0;        // relative: a root may err to one side
+  double of_mean_squared = 0;  // relative: what the square of the mean's error adds to the variance, at lambda 5
+
+ private:
+  const Numbers& m_;
+  double mean_;
+};
+
+}  // namespace attest::oracle::layer_norm

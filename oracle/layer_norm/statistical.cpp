@@ -1,0 +1,159 @@
+// The statistical tier of LayerNorm: section 8 of docs/layer-norm.md.
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/layer_norm/oracle.hpp"
+#include "oracle/layer_norm/spread.hpp"
+
+namespace attest::oracle::layer_norm {
+namespace {
+
+constexpr double margin = 1.05;     // room in lambda s for what the terms leave out
+constexpr Index least_columns = 8;  // of a row that is fitted
+constexpr double least_gaps = 8;
+constexpr double least_spread = 1e-140;  // below it squares underflow
+
+double square(double x) { return x * x; }
+
+// The fit of residuals (out - y) / gamma by a + b t, each weighed by what an element's own roundings leave it to say.
+struct Fit {
+  double w = 0, t = 0, tt = 0, r = 0, rt = 0;
+  Index columns = 0;
+  void add(double weight, double at, double residual) {
+    w += weight;
+    t += weight * at;
+    tt += weight * at * at;
+    r += weight * residual;
+    rt += weight * at * residual;
+    ++columns;
+  }
+};
+
+// Whether many elements hold the largest number, as where it is that of the format: their errors are one.
+bool saturates(const SourceRow& source, Index n) {
+  Index most = 0;
+  for (Index i = 0; i < n; ++i) most += std::fabs(source.x[static_cast<std::size_t>(i)]) == source.sums.largest;
+  return most > std::max<Index>(2, n / 16);
+}
+
+}  // namespace
+
+std::string_view statistical_refusal(const Contract& contract) {
+  if (contract.arithmetic.kappa != 1) return "additions that truncate err to one side";
+  if (contract.policy[Stage::statistics] == Format::f64)
+    return "conforming chains of f64 additions were seen to need several times what independent roundings do";
+  if (contract.arithmetic.flushes()) return "flush-to-zero errs to one side";
+  return {};
+}
+
+const RowSpread& LayerNormOracle::spread() {
+  if (!spread_) spread_ = std::make_unique<RowSpread>(numbers_, contract_, source_, statistics(), inputs_.epsilon);
+  return *spread_;
+}
+
+bool LayerNormOracle::has_spread(Index row) {
+  if (!statistical_refusal(contract_).empty() || !params_.finite) return false;
+  enter(row);
+  return source_.finite && spread().applies;
+}
+
+double LayerNormOracle::reference(Index column, Wide& wide) const {
+  const Element e = element(column);
+  const Wide gamma = e.has_gamma ? numbers_.gamma_offset + static_cast<Wide>(e.gamma) : 1;
+  const Wide root = 1 / std::sqrt(statistics_->variance + static_cast<Wide>(inputs_.epsilon));
+  wide = e.d * root * gamma + e.beta;
+  return static_cast<double>(wide);
+}
+
+StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index column, double lambda) {
+  StatisticalEnclosure enclosure;
+  if (!has_spread(row)) return enclosure;
+  const Interval rigorous = interval(row, column);
+  const Enclosure& e = rigorous.enclosure;
+  if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return enclosure;
+  Wide wide = 0;
+  const double y = reference(column, wide);
+  const Spread spread_of = spread().of(element(column), y);
+  if (!(spread_of.s > least_spread)) return enclosure;
+  enclosure.applies = true;
+  enclosure.s = spread_of.s;
+  enclosure.bias = spread_of.bias;
+  // Of f64, y is no closer than half an ulp.
+  const double reach = margin * lambda * spread_of.s + spread_of.bias + std::fabs(y) * 0x1p-52;
+  enclosure.lo = std::max(e.lo, y - reach);
+  enclosure.hi = std::min(e.hi, y + reach);
+  return enclosure;
+}
+
+double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
+  if (!std::isfinite(got)) return std::numeric_limits<double>::quiet_NaN();
+  const auto holds = [&](double lambda) {
+    const StatisticalEnclosure at = statistical_enclosure(row, column, lambda);
+    return !at.applies || (round_(at.lo) <= got && got <= round_(at.hi));
+  };
+  if (!statistical_enclosure(row, column, 0).applies) return std::numeric_limits<double>::quiet_NaN();
+  if (holds(0)) return 0;
+  double lo = 0, hi = 1;
+  for (; !holds(hi); hi *= 2) {
+    if (hi >= 0x1p20) return infinity;
+    lo = hi;
+  }
+  for (int step = 0; step < 30; ++step) {
+    const double middle = 0.5 * (lo + hi);
+    (holds(middle) ? hi : lo) = middle;
+  }
+  return hi;
+}
+
+oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
+  oracle::Statistics statistics;
+  std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
+  for (const Index row : attest::layer_norm::judged_rows(problem_)) {
+    if (!has_spread(row)) continue;
+    read(out, row, got);
+    Fit fit;
+    for (Index column = 0; column < problem_.hidden; ++column) {
+      const double out_here = got[static_cast<std::size_t>(column)];
+      if (!std::isfinite(out_here)) continue;
+      Wide wide = 0;
+      const double y = reference(column, wide);
+      const Element e = element(column);
+      const Spread spread_of = spread().of(e, y);
+      const double half_ulp =
+          std::max(unit_roundoff(round_.stage) * std::fabs(y), half_smallest_subnormal(round_.stage));
+      const auto residual = static_cast<double>(out_here - wide);
+      if (statistics.largest_lambda <= oracle::Statistics::stop_lambda &&
+          std::fabs(residual) > oracle::Statistics::near_lambda * spread_of.s + 0.5 * half_ulp) {
+        const double lambda = lambda_needed(row, column, out_here);
+        if (lambda > std::max(statistics.largest_lambda, oracle::Statistics::near_lambda)) {
+          statistics.largest_lambda = lambda;
+          statistics.index = {row, column, 0, 0};
+        }
+      }
+      const double gamma = e.has_gamma ? numbers_.gamma_offset + e.gamma : 1;
+      const double noise = square(spread_of.own) + square(half_ulp) / 3;
+      // Where t moves out by less than its gaps, what they round off follows t.
+      const double t = static_cast<double>(e.d) * spread().scale;
+      if (std::fabs(gamma * t) > least_gaps * half_ulp && noise > square(least_spread) && std::fabs(gamma) < 1e100 &&
+          std::fabs(residual) < 1e100)
+        fit.add(square(gamma) / noise, t, residual / gamma);
+    }
+    const double determinant = fit.w * fit.tt - square(fit.t);
+    // A row whose t are as good as one number, or whose weights are those of a few elements, says nothing of both.
+    if (fit.columns < least_columns || saturates(source_, problem_.hidden) || !(determinant > 1e-6 * fit.w * fit.tt) ||
+        !std::isfinite(determinant))
+      continue;
+    const double a = (fit.tt * fit.r - fit.t * fit.rt) / determinant,
+                 b = (fit.w * fit.rt - fit.t * fit.r) / determinant;
+    const RowSpread& row_of = spread();
+    const double of_b = row_of.of_scale + square(row_of.root_bias) + square(row_of.of_mean_squared);
+    const double za = numbers_.rms ? 0 : square(a) / (fit.tt / determinant + row_of.of_mean);
+    const double zb = square(b) / (fit.w / determinant + of_b);
+    const double both_of = numbers_.rms ? zb : (za + zb) / 2;
+    statistics.squares += both_of * static_cast<double>(fit.columns);
+    statistics.elements += fit.columns;
+  }
+  return statistics;
+}
+
+}  // namespace attest::oracle::layer_norm
