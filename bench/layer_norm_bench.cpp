@@ -39,10 +39,11 @@ void judge(benchmark::State& state, const std::string& text, const std::string& 
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const char* policy : {"f32", "f16", "bf16"})
+  for (const char* policy : {"f32", "f16", "bf16", "f64", "f16-all", "f32,statistics=bf16"})
     for (const char* shape : {"rows=1 hidden=64", "rows=16 hidden=256", "rows=64 hidden=1024", "rows=16 hidden=8192"})
       for (const char* values : {"", " offset=100"}) {
-        const std::string text = std::string(shape) + values + " seed=1 dtype=" + policy;
+        const std::string text = std::string(shape) + values + " seed=1 dtype=" +
+                                 std::string(policy).substr(0, std::string(policy).find_first_of(",-"));
         benchmark::RegisterBenchmark(("layer_norm_verdict/" + std::string(policy) + "/" + shape + values).c_str(),
                                      [=](benchmark::State& state) { judge(state, text, policy); });
       }

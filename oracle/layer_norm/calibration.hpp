@@ -12,7 +12,7 @@ std::string calibration_class(const attest::layer_norm::Problem& problem);
 // then the tier says nothing.
 bool outputs_alike(const attest::layer_norm::Problem& problem);
 
-// Where the statistical tier objects (docs/layer-norm.md, section 8).
+// Where the statistical tier objects (docs/layer-norm.md, section 10).
 Thresholds thresholds(const Calibration& calibration, const attest::layer_norm::Policy& policy,
                       const attest::layer_norm::Problem& problem);
 

@@ -57,9 +57,10 @@ void RowLoops<L>::decide(const DecideRule& rule, const DecideColumns& columns, c
     if (rule.beta_left)
       beta_left = number & ((out == load<L>(columns.beta_left + i)) |
                             ((out == L(0)) & (load<L>(columns.zero_left + i) != L(0))));
-    auto undetermined = beta_left, inside = beta_left, wide = beta_left;
+    beta_left = beta_left & (g == g);  // of a gamma or beta that is no number, interval_of() knows nothing
+    auto undetermined = beta_left, inside = beta_left & ~beta_left, wide = inside;
     if (rule.open) {
-      undetermined = (g == g) & (g == g);
+      undetermined = g == g;
     } else if (rule.unbounded) {
       auto either = reach > L(0);
       if (!rule.always_unbounded) either = either & (abs(difference) < (rule.dm + e) * surely);
@@ -125,9 +126,10 @@ void RowLoops<L>::decide(const DecideRule& rule, const DecideColumns& columns, c
       wide = (hull > abs(b) * 0x1p-52) & (y.lo + off <= b - hull) & (y.hi - off >= b + hull);
       const auto not_wide = (y.lo - off > b - hull) | (y.hi + off < b + hull) | (hull <= abs(b) * 0x1p-55);
       inside = inside & (wide | not_wide);
-      undetermined = undetermined | (nonfinite & ~number & (y.lo <= y.hi));
-      // Else one of them is not known.
-      inside = inside & (y.lo <= y.hi);
+      // Near the end of double's own range these lines may overflow where interval_of() does not.
+      const auto in_range = y.size() + p.size() + hull < L(1e290);
+      undetermined = undetermined | (nonfinite & ~number & in_range);
+      inside = inside & in_range;
     }
     const unsigned in = bits_of(inside), is_wide = bits_of(wide), open = bits_of(undetermined);
     for (int lane = 0; lane < lane_count; ++lane)

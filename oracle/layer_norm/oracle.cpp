@@ -75,9 +75,11 @@ SumOfTwo sum_of(const Contract& contract, double x, double r) {
 }  // namespace
 
 Params::Params(const Inputs& inputs)
-    : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {
+    : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {}
+
+bool Params::finite() const {
   const auto is_finite = [](double x) { return std::isfinite(x); };
-  finite = std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+  return std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
 }
 
 LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
@@ -200,7 +202,7 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
 
 // Of a row of which nothing is known, or of which only NaN may come.
 bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided) {
-  if (!params_.finite) return false;
+  if (!params_.finite()) return false;
   if (source_.finite) {
     if (!statistics().undetermined) return false;
     std::ranges::fill(decided, Decided::undetermined);

@@ -20,7 +20,7 @@ struct Params {
   explicit Params(const Inputs& inputs);
   std::vector<double> gamma, beta;
   Format format = Format::f32;  // of either
-  bool finite = true;
+  [[nodiscard]] bool finite() const;
 };
 
 // Why the statistical tier does not speak of a contract, as one clause; empty if it does.
@@ -45,7 +45,7 @@ class LayerNormOracle {
   // `beta_ok` and what comes with it is part of Interval.
   Interval interval(Index row, Index column);
   Outcome outcome(const Interval& interval, double got) const;
-  // The statistical tier (section 8), as oracle/oracle.hpp has it. `statistics` of judge() is filled in by all of it: T has no
+  // The statistical tier (section 10), as oracle/oracle.hpp has it. `statistics` of judge() is filled in by all of it: T has no
   // second look.
   StatisticalEnclosure statistical_enclosure(Index row, Index column, double lambda);
   // The least lambda whose interval holds `got` once its ends are rounded; NaN where nothing is said of the element.

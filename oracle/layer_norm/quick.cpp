@@ -21,11 +21,12 @@ std::vector<double> in_lanes(const std::vector<double>& numbers, Index n, double
 
 // Whether no interval is wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
 bool narrow_sums(const Numbers& m, const Params& params) {
+  const double hull = std::sqrt(m.n);
   for (std::size_t i = 0; i < static_cast<std::size_t>(m.n); ++i) {
     const double gamma = params.gamma.empty() ? 1 : std::fabs(m.gamma_offset + params.gamma[i]);
     const double beta = params.beta.empty() ? 0 : std::fabs(params.beta[i]);
     if (!std::isfinite(gamma) || !std::isfinite(beta)) return false;
-    if (gamma != 0 && !(16 * (m.affine.u * beta + m.affine.eta) <= std::sqrt(m.n) * gamma)) return false;
+    if (gamma != 0 && !(16 * (m.affine.u * beta + m.affine.eta) <= hull * gamma)) return false;
   }
   return true;
 }

@@ -4,7 +4,7 @@
 namespace attest::oracle::layer_norm {
 
 // How far from the reference a conforming kernel's element tends to lie: within lambda s of it, and `bias` more for errors that
-// all point one way, before output rounding (docs/layer-norm.md, section 8). `own` is that part of s which no other element shares.
+// all point one way, before output rounding (docs/layer-norm.md, section 10). `own` is that part of s which no other element shares.
 struct Spread {
   double s = 0, bias = 0, own = 0;
 };

@@ -1,4 +1,4 @@
-// The statistical tier of LayerNorm: section 8 of docs/layer-norm.md.
+// The statistical tier of LayerNorm: section 10 of docs/layer-norm.md.
 #include <algorithm>
 #include <cmath>
 
@@ -52,7 +52,8 @@ const RowSpread& LayerNormOracle::spread() {
 }
 
 bool LayerNormOracle::has_spread(Index row) {
-  if (!statistical_refusal(contract_).empty() || !params_.finite) return false;
+  if (entered_ == row && spread_) return spread_->applies;
+  if (!statistical_refusal(contract_).empty() || !params_.finite()) return false;
   enter(row);
   return source_.finite && spread().applies;
 }

@@ -1,4 +1,4 @@
-// A row of LayerNorm or RMSNorm by docs/layer-norm.md alone: each operation rounded to the format of its stage, and each freedom of the
+// A row of LayerNorm or RMSNorm by docs/layer-norm.md, without code of another room: each operation rounded to the format of its stage, and each freedom of the
 // contract taken to its end, to one side.
 #pragma once
 

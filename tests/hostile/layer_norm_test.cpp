@@ -217,4 +217,47 @@ TEST(HostileLayerNorm, IsNeverBlamed) {
               findings);
 }
 
+// The same kernel past what it promised: the oracle sees it, so that silence above says something.
+TEST(HostileLayerNorm, PastItsPromiseItIsBlamed) {
+  const struct {
+    const char* what;
+    const char* problem;
+    void (*exceed)(hostile::NormPromise&, hostile::NormLiberties&);
+  } steps[] = {
+      {"root", "rows=2 hidden=16 offset=0", [](auto& n, auto& l) { n.rsqrt_ulp = 60, l.side = 1; }},
+      {"variance", "rows=2 hidden=256 offset=100", [](auto& n, auto&) { n.variance = "one_pass"; }},
+      {"norm_rounded", "rows=2 hidden=64 gamma=none beta=none",
+       [](auto& n, auto&) { n.norm_rounded = true, n.storage = hostile::formats[1]; }},
+      {"flushing", "rows=2 hidden=64 gamma=tiny beta=none",
+       [](auto& n, auto& l) { n.flush = "results", l.flushes = 1; }},
+      {"statistics", "rows=2 hidden=64", [](auto& n, auto&) { n.statistics = hostile::formats[0]; }},
+      {"gamma_offset", "rows=2 hidden=64", [](auto& n, auto&) { n.gamma_offset = 1; }},
+  };
+  const layer_norm::Contract contract = layer_norm::contract_for(layer_norm::policy_from_text("f32"));
+  for (const auto& step : steps) {
+    int found = 0, blamed = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+      for (const bool past : {false, true}) {
+        layer_norm::Problem problem = layer_norm::problem_from_text(step.problem);
+        problem.seed = seed;
+        const layer_norm::Inputs inputs = materialise(problem);
+        hostile::NormPromise promise = promise_of(contract, nlohmann::json::object(), problem);
+        hostile::NormLiberties liberties;
+        if (past) step.exceed(promise, liberties);
+        Tensor out = make_out(problem);
+        for (Index row = 0; row < problem.rows; ++row) {
+          const auto got = norm_row(promise, liberties, row_of(inputs.x, row, problem.hidden), {},
+                                    row_of(inputs.gamma, -1, problem.hidden), row_of(inputs.beta, -1, problem.hidden));
+          for (Index i = 0; i < problem.hidden; ++i) out.set(row, i, 0, 0, got.out[static_cast<std::size_t>(i)]);
+        }
+        const bool fails =
+            oracle::layer_norm::LayerNormOracle(contract, problem, inputs).judge(out, {}).kind == VerdictKind::fail;
+        (past ? found : blamed) += fails;
+      }
+    std::printf("past %-14s found %d of 20\n", step.what, found);
+    EXPECT_EQ(blamed, 0) << step.what;
+    EXPECT_GE(found, 18) << step.what;
+  }
+}
+
 }  // namespace
