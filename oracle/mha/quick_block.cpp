@@ -13,7 +13,7 @@
 namespace attest::oracle {
 namespace {
 
-constexpr Index few = 4;
+constexpr Index few_bias_columns = 4;
 constexpr double slack_of_sums = 1 - 1e-6;
 
 double half_step(Format format, double x) {
@@ -71,8 +71,8 @@ void QuickBlock::average_heads() {
   if (quick.max_rows() == 0) return;
   // Errors of the last product that no certificate rules out.
   const bool wide_heads = precision(heads_format_) >= precision(Format::f32);
-  const mha::Chain any{few, 0, 1};
-  const double depth = std::min<double>(few, block_.contract.gemm_chain.value_or(any).depth(width));
+  const mha::Chain any{few_bias_columns, 0, 1};
+  const double depth = std::min<double>(few_bias_columns, block_.contract.gemm_chain.value_or(any).depth(width));
   const bool in_blocks = way_->out_rule().blocks.any();  // which may lose less than a rounding each
   const double of_sum = wide_heads && !in_blocks ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
   std::vector<RowIndex> some;
@@ -131,9 +131,9 @@ void QuickBlock::judge(const Tensor& out) {
   bool dense = false;
   for (Index e = 0; e < width_; ++e) {
     std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
-    for (Index c = 0; c < call.q_width() && columns.size() <= few; ++c)
+    for (Index c = 0; c < call.q_width() && columns.size() <= few_bias_columns; ++c)
       if (block_.w_out(e, c) != 0) columns.push_back(c);
-    if (columns.size() <= few) continue;
+    if (columns.size() <= few_bias_columns) continue;
     columns.clear();
     dense = true;
   }
