@@ -90,6 +90,9 @@ Contract contract_from_text(std::string_view object, const Policy& policy);
 // The object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it leaves out keeps the
 // default. The policy stays as it is. Throws Error(usage) for what is no dtype.
 nlohmann::json contract_for_dtype(const nlohmann::json& object, Format dtype);
+// Whether the value of a key is an object from dtype to value, rather than an object of that key itself: `policy`, which is read
+// on its own, `mma`, and `depth` of layer_norm.
+bool is_by_dtype(std::string_view key, const nlohmann::json& value);
 // What contract_from_json reads back, policy included as text.
 nlohmann::ordered_json to_json(const Contract& contract);
 

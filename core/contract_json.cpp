@@ -220,11 +220,16 @@ Contract contract_from_text(std::string_view object, const Policy& policy) {
   return contract_from_json(parse_json(object), policy);
 }
 
+bool is_by_dtype(std::string_view key, const json& value) {
+  if (key == "policy" || !value.is_object() || value.empty() || (key == "mma" && is_mma_object(value))) return false;
+  return key != "depth" || format_from_name(value.begin().key());
+}
+
 json contract_for_dtype(const json& object, Format dtype) {
   if (!object.is_object()) return object;
   json read = json::object();
   for (const auto& [key, value] : object.items()) {
-    if (key == "policy" || !value.is_object() || value.empty() || (key == "mma" && is_mma_object(value))) {
+    if (!is_by_dtype(key, value)) {
       read[key] = value;
       continue;
     }

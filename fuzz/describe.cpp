@@ -12,8 +12,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   SubjectInfo info;
   const Offer offer{"k", "1", std::string(fuzz::as_text(data, size)), ""};
   if (!fuzz::accepts([&] { info = subject_info(offer, "./plugin.so:k"); })) return 0;
+  const bool attention = !info.policies.empty();
   std::vector<Contract> contracts;
-  for (const Format dtype : info.dtypes) contracts.push_back(info.contract(dtype));
+  if (attention)
+    for (const Format dtype : info.dtypes) contracts.push_back(info.contract(dtype));
   for (const FormContract& own : info.form_contracts)
     contracts.insert(contracts.end(), own.contracts.begin(), own.contracts.end());
   for (const Contract& contract : contracts) {

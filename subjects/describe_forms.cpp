@@ -15,8 +15,9 @@ using nlohmann::json;
 
 constexpr std::size_t most_promises = 256;
 
+// `form`: where it stands.
 [[noreturn]] void reject_form(const std::string& form, const std::string& wanted) {
-  throw usage_error(fmt::format("'supports.forms.{}' must be {}", one_line(form), wanted));
+  throw usage_error(fmt::format("'{}' must be {}", one_line(form), wanted));
 }
 
 std::string value_of(const std::string& form, const json& entry) {
@@ -35,25 +36,26 @@ std::string value_of(const std::string& form, const json& entry) {
 
 }  // namespace
 
-std::vector<FormOffer> read_forms(const json& forms) {
+std::vector<FormOffer> read_forms(const json& forms, const std::string& key) {
   if (!forms.is_object())
-    throw usage_error("'supports.forms' must be an object of lists, such as {\"mask\": [\"full\", \"1d\"]}");
+    throw usage_error(fmt::format(R"('{}' must be an object of lists, such as {{"mask": ["full", "1d"]}})", key));
   if (forms.size() > most_forms)
-    throw usage_error(fmt::format("'supports.forms' has {} forms: {} at most", forms.size(), most_forms));
+    throw usage_error(fmt::format("'{}' has {} forms: {} at most", key, forms.size(), most_forms));
   std::vector<FormOffer> offers;
   for (const auto& [name, values] : forms.items()) {
-    if (!is_form_name(name)) reject_form(name, "named by small letters, digits and '_'");
+    const std::string at = key + "." + name;
+    if (!is_form_name(name)) reject_form(at, "named by small letters, digits and '_'");
     if (!values.is_array() || values.empty() || values.size() > most_form_values)
-      reject_form(name, fmt::format("a list of 1 to {} values", most_form_values));
+      reject_form(at, fmt::format("a list of 1 to {} values", most_form_values));
     FormOffer& offer = offers.emplace_back(FormOffer{name, {}});
     for (const json& entry : values) {
-      std::string value = value_of(name, entry);
+      std::string value = value_of(at, entry);
       if (std::ranges::find(offer.values, value) != offer.values.end())
-        reject_form(name, "a list without '" + value + "' twice");
+        reject_form(at, "a list without '" + value + "' twice");
       offer.values.push_back(std::move(value));
     }
     if (values.front().is_object() && values.front().contains("contract"))
-      reject_form(name, "without a contract of its first value, which has the subject's own");
+      reject_form(at, "without a contract of its first value, which has the subject's own");
   }
   return offers;
 }

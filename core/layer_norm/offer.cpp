@@ -45,6 +45,8 @@ std::optional<std::string> declined(const Problem& p, const Supports& s, std::sp
   const bool params = p.gamma != Weights::none || p.beta != Weights::none;
   if (params && p.param_format() != p.dtype && !s.param_f32)
     return fmt::format("the subject takes gamma and beta in x's dtype alone, not f32 beside {}", name(p.dtype));
+  if (params && p.param_format() == p.dtype && p.dtype != Format::f32 && !s.param_same)
+    return "the subject takes gamma and beta in f32 alone";
   return declined_memory(p, s);
 }
 

@@ -18,7 +18,8 @@ struct Supports {
   bool sum_out = true;
   bool gamma = true, beta = true;        // whether they may be there
   bool no_gamma = true, no_beta = true;  // whether they may be absent
-  bool param_f32 = true;                 // beside x of another dtype
+  bool param_same = true;                // gamma and beta in x's dtype
+  bool param_f32 = true;                 // and in f32 beside x of another
   Strides strides = Strides::any;
   bool far = false;     // offsets may take more than 32 bits, and the memory between rows is not there
   Index alignment = 1;  // bytes to which bases and rows must be aligned

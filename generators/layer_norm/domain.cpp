@@ -31,6 +31,7 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes) : supports_
   if (!supports.rms) of("norm").hi = 0;
   if (!supports.no_gamma) of("gamma").lo = 1;
   if (!supports.no_beta) of("beta").lo = 1;
+  if (!supports.param_same) of("param_type").lo = 1;
   if (!supports.param_f32) of("param_type").hi = 0;
   if (dtypes_.empty()) throw usage_error("the subject offers no dtype for layer_norm");
   for (const Field& field : fields())

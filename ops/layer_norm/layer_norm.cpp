@@ -175,6 +175,7 @@ class LayerNorm final : public Op {
       p.gamma = p.beta = attest::layer_norm::Weights::near;
       if (!supports.layer_norm.gamma) p.gamma = attest::layer_norm::Weights::none;
       if (!supports.layer_norm.beta) p.beta = attest::layer_norm::Weights::none;
+      if (!supports.layer_norm.param_same) p.param_type = attest::layer_norm::ParamType::f32;
       p.seed = 0x63616E617279;
       if (!attest::layer_norm::declined(p, supports.layer_norm, {&dtype, 1})) taken.emplace_back(p);
     }

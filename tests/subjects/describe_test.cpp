@@ -158,14 +158,91 @@ TEST(Describe, ANumberMayDifferBetweenDtypes) {
 
 TEST(Describe, AnOpThatIsNotTestedYetIsAUsageError) {
   try {
-    read(R"({"ops":["layer_norm","mha"],"dtypes":["f32"]})");
+    read(R"({"ops":["conv","mha"],"dtypes":["f32"]})");
     FAIL() << "read";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::usage);
     EXPECT_EQ(std::string(error.what()),
-              "./p.so:k offers layer_norm, mha alone, which this version does not test: it tests attention");
+              "./p.so:k offers conv, mha alone, which this version does not test: it tests attention, layer_norm");
   }
-  EXPECT_EQ(read(R"({"ops":["layer_norm","attention"],"dtypes":["f32"]})").ops.size(), 2u);
+  EXPECT_EQ(
+      read(R"({"ops":["mha","attention"],"dtypes":["f32"],"supports":{"mha":{"heads":8},"attention":{}}})").ops.size(),
+      2u);
+}
+
+// ---- layer_norm --------------------------------------------------------------------------------------------------------
+
+TEST(Describe, OfItsOnlyOperationNeedsNoName) {
+  const SubjectInfo info = read(R"({"ops":["layer_norm"],"dtypes":["f16","f32"],
+    "supports":{"norms":["rms"],"residual":false,"sum_out":false,"gamma":"required","beta":false,"param_dtypes":["f32"],
+      "strides":"last_dim_contiguous","far":true,"alignment":16,"dims":{"rows":[0,null,1],"hidden":[8,8192,8]}},
+    "contract":{"policy":"f16","variance":"welford","merge":"delta","merge_depth":{"f16":3,"f32":4},"depth":{"lanes":8},
+      "rsqrt_ulp":{"f32":2},"gamma_offset":1,"nan":"propagates","deterministic":"rerun"}})");
+  ASSERT_TRUE(info.layer_norm.has_value());
+  const layer_norm::Supports& s = info.layer_norm->supports;
+  EXPECT_FALSE(s.layer || s.residual || s.sum_out || s.no_gamma || s.beta || s.param_same);
+  EXPECT_TRUE(s.rms && s.gamma && s.no_beta && s.param_f32 && s.far);
+  EXPECT_EQ(s.strides, Strides::last_dim_contiguous);
+  EXPECT_EQ(s.alignment, 16);
+  EXPECT_EQ(s.rows.min, 0);
+  EXPECT_EQ(s.hidden.max, 8192);
+  EXPECT_EQ(s.hidden.multiple, 8);
+  const layer_norm::Contract f16 = info.layer_norm->contract(Format::f16, info.name),
+                             f32 = info.layer_norm->contract(Format::f32, info.name);
+  EXPECT_EQ(f16.policy, layer_norm::policy_from_text("f16"));
+  EXPECT_EQ(f32.policy, layer_norm::policy_from_text("f32"));
+  EXPECT_FALSE(info.layer_norm->policy_declared);  // of f32 it says nothing
+  EXPECT_EQ(f16.arithmetic.variance, layer_norm::Variance::welford);
+  EXPECT_EQ(f16.arithmetic.merge_depth, 3);
+  EXPECT_EQ(f32.arithmetic.merge_depth, 4);
+  EXPECT_EQ(f16.arithmetic.rsqrt_ulp, 1);
+  EXPECT_EQ(f32.arithmetic.rsqrt_ulp, 2);
+  EXPECT_EQ(f32.arithmetic.depth, (layer_norm::Depth{layer_norm::Lanes{8, 1}}));
+  EXPECT_EQ(f32.gamma_offset, 1);
+  EXPECT_EQ(f32.nan, NanRule::propagates);
+  EXPECT_EQ(f32.deterministic, Deterministic::rerun);
+}
+
+TEST(Describe, ALayerNormWithoutAPolicyIsReadMostGenerously) {
+  const SubjectInfo info = read(R"({"ops":["layer_norm"],"dtypes":["f16","bf16","f32"]})");
+  const layer_norm::Offer& offer = info.layer_norm.value();
+  EXPECT_FALSE(offer.policy_declared);
+  for (const auto& [dtype, policy] :
+       {std::pair{Format::f16, "f16-all"}, {Format::bf16, "bf16-all"}, {Format::f32, "f32"}})
+    EXPECT_EQ(offer.contract(dtype, info.name).policy, layer_norm::policy_from_text(policy)) << policy;
+  EXPECT_TRUE(offer.supports.layer && offer.supports.rms && offer.supports.residual && offer.supports.sum_out &&
+              offer.supports.gamma && offer.supports.no_gamma && offer.supports.beta && offer.supports.no_beta &&
+              offer.supports.param_same && offer.supports.param_f32);
+  EXPECT_EQ(offer.supports.rows.min, 1);
+}
+
+TEST(Describe, OfTwoOperationsEachHasItsOwn) {
+  const SubjectInfo info = read(R"({"ops":["layer_norm","attention"],"dtypes":["f16"],
+    "supports":{"attention":{"causal":false},"layer_norm":{"norms":["layer"]}},
+    "contract":{"attention":{"policy":"f16,softmax=f16","exp_ulp":3},"layer_norm":{"policy":"*=f16,statistics=f32","kappa":3}}})");
+  EXPECT_FALSE(info.supports.causal);
+  EXPECT_FALSE(info.layer_norm->supports.rms);
+  EXPECT_TRUE(info.policy_declared && info.layer_norm->policy_declared);
+  EXPECT_EQ(info.contract(Format::f16).arithmetic.exp_ulp, 3);
+  const layer_norm::Contract contract = info.layer_norm->contract(Format::f16, info.name);
+  EXPECT_EQ(contract.arithmetic.kappa, 3);
+  EXPECT_EQ(contract.policy, layer_norm::policy_from_text("f16-all,statistics=f32"));
+}
+
+TEST(Describe, OfTwoOperationsWithoutNamesItSpeaksOfAttention) {
+  const SubjectInfo info = read(R"({"ops":["layer_norm","attention"],"dtypes":["f32"],
+    "supports":{"alignment":16},"contract":{"policy":"f32","exp_ulp":3}})");
+  EXPECT_EQ(info.supports.alignment, 16);
+  EXPECT_EQ(info.layer_norm->supports.alignment, 1);
+  EXPECT_TRUE(info.policy_declared);
+  EXPECT_FALSE(info.layer_norm->policy_declared);
+}
+
+TEST(Describe, OneOperationMayBeNamedAlone) {
+  const SubjectInfo info =
+      read(R"({"ops":["layer_norm","attention"],"dtypes":["f32"],"contract":{"layer_norm":{"policy":"f32"}}})");
+  EXPECT_FALSE(info.policy_declared);
+  EXPECT_TRUE(info.layer_norm->policy_declared);
 }
 
 struct Wrong {
@@ -188,6 +265,56 @@ TEST_P(DescribeRefuses, NamingTheKey) {
 }
 
 #define ATTEST_DESCRIBE(rest) R"({"ops":["attention"],"dtypes":["f32"],)" rest "}"
+
+#define ATTEST_DESCRIBE_NORM(rest) R"({"ops":["layer_norm"],"dtypes":["f16","f32"],)" rest "}"
+
+INSTANTIATE_TEST_SUITE_P(
+    OfLayerNorm, DescribeRefuses,
+    ::testing::Values(
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":[])"), "'supports' must be an object"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"causal":true})"), "no key 'supports.causal' of layer_norm"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"forms":{}})"), "no key 'supports.forms' of layer_norm"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"norms":"rms"})"), "'supports.norms' must be a list of layer, rms"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"norms":["group"]})"),
+              "'supports.norms' must be a list of layer, rms"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"norms":[]})"), "'supports.norms' must be a list that is not empty"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"residual":"required"})"),
+              "'supports.residual' must be true or false"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"sum_out":1})"), "'supports.sum_out' must be true or false"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"gamma":"needed"})"),
+              "'supports.gamma' must be true, false or \"required\""},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"beta":0})"), "'supports.beta' must be true, false or \"required\""},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"param_dtypes":["f16"]})"),
+              "'supports.param_dtypes' must be a list of same, f32"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"param_dtypes":[]})"), "'supports.param_dtypes' .* not empty"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"strides":"some"})"), "any, last_dim_contiguous"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"far":null})"), "'supports.far' must be true or false"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"alignment":3})"), "a power of two up to 256"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"dims":{"lk":[1,2,1]}})"),
+              "no 'supports.dims.lk': dims of layer_norm are rows, hidden"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"dims":{"rows":[2,1,1]}})"), "'supports.dims.rows' .* at least 2"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"dims":{"hidden":"any"}})"), "'supports.dims.hidden' must be a list"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":[])"), "contract: it must be a JSON object"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"exp_ulp":1})"), "layer_norm has no key 'exp_ulp'"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"depth":{"lane":8}})"), "depth must be a number"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"depth":{"f64":8}})"),
+              "'contract.depth' speaks of dtype 'f64', which the subject does not offer"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"epsilon":"outside"})"), "epsilon must be \"inside\""},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"policy":"softmax=f16"})"), "matches no stage of layer_norm"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"policy":{"bf16":"bf16"}})"), "speaks of dtype 'bf16'"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"gamma_offset":{"f16":0,"f32":1}})"), "differs between dtypes"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"merge":"delta"})"), "merge and merge_depth are of welford"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"layer_norm":{"causal":1}})"), "no key 'supports.layer_norm.causal'"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"layer_norm":[]})"), "'supports.layer_norm' must be an object"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"attention":{}})"), "'supports.attention' is no operation in 'ops'"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"layer_norm":{},"far":true})"),
+              "'supports.far' is no operation in 'ops'"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("contract":{"layer_norm":{"policy":{"f16":"f32"}}})"),
+              "'contract.layer_norm.policy.f16' must be a policy that stores f16"},
+        Wrong{R"({"ops":["layer_norm","attention"],"dtypes":["f32"],"supports":{"attention":{"forms":[]}}})",
+              "'supports.attention.forms' must be an object of lists"},
+        Wrong{R"({"ops":["layer_norm","attention"],"dtypes":["f32"],"supports":{"attention":{"casual":true}}})",
+              "no key 'supports.attention.casual'"}));
 
 INSTANTIATE_TEST_SUITE_P(
     All, DescribeRefuses,

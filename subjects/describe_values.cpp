@@ -1,0 +1,67 @@
+#include "subjects/describe_values.hpp"
+
+#include <bit>
+
+#include "core/error.hpp"
+
+namespace attest::describing {
+namespace {
+
+Index count(const json& value, const std::string& key, Index least) {
+  if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) || value.get<double>() > 0x1p40)
+    reject(key, fmt::format("an integer of at least {}", least));
+  return value.get<Index>();
+}
+
+}  // namespace
+
+void reject(const std::string& key, const std::string& allowed) {
+  throw usage_error(fmt::format("'{}' must be {}", key, allowed));
+}
+
+bool flag(const json& value, const std::string& key) {
+  if (!value.is_boolean()) reject(key, "true or false");
+  return value.get<bool>();
+}
+
+double milliseconds(const json& value, const std::string& key) {
+  constexpr double most = 3'600'000;
+  if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= most))
+    reject(key, fmt::format("a number of milliseconds from 0 to {:.0f}", most));
+  return value.get<double>();
+}
+
+Index alignment(const json& value, const std::string& key) {
+  const Index bytes = count(value, key, 1);
+  if (bytes > 256 || !std::has_single_bit(static_cast<std::uint64_t>(bytes))) reject(key, "a power of two up to 256");
+  return bytes;
+}
+
+DimRange dim_range(const json& value, const std::string& key) {
+  if (!value.is_array() || value.size() != 3) reject(key, "a list [min, max or null, multiple of]");
+  DimRange range;
+  range.min = count(value[0], key, 0);
+  if (!value[1].is_null()) range.max = count(value[1], key, range.min);
+  range.multiple = count(value[2], key, 1);
+  if (range.max / range.multiple * range.multiple < range.min)
+    reject(key, "a range that holds a multiple of its third number");
+  return range;
+}
+
+Strides strides(const json& value, const std::string& key) {
+  return static_cast<Strides>(
+      choice(value, key, std::to_array<std::string_view>({"any", "last_dim_contiguous", "contiguous"})));
+}
+
+std::vector<Format> dtypes(const json& value, const std::string& key) {
+  constexpr auto names = std::to_array<std::string_view>({"f16", "bf16", "f32", "f64"});
+  std::vector<Format> dtypes;
+  choices(value, key, names, [&](std::size_t i) {
+    const Format format = *format_from_name(names[i]);
+    if (std::find(dtypes.begin(), dtypes.end(), format) == dtypes.end()) dtypes.push_back(format);
+  });
+  if (dtypes.empty()) reject(key, "a list that is not empty");
+  return dtypes;
+}
+
+}  // namespace attest::describing
