@@ -152,6 +152,16 @@ class TensorView {
   const attest_tensor* tensor_;
 };
 
+// Calls f with a value of the type of a tensor: f16, bf16, float or double.
+template <class F>
+void visit_dtype_of(const TensorView& tensor, F&& f) {
+  if (tensor.holds<const float>()) return void(f(float{}));
+  if (tensor.holds<const f16>()) return void(f(f16{}));
+  if (tensor.holds<const bf16>()) return void(f(bf16{}));
+  if (tensor.holds<const double>()) return void(f(double{}));
+  throw Unsupported("a dtype that this attest/attest.hpp does not know");
+}
+
 // One call of attention, as attest_attention in plugin.h defines it. Lives as long as the call.
 class Attention {
  public:
@@ -219,29 +229,77 @@ class Attention {
   // decltype(element).
   template <class F>
   void visit_dtype(F&& f) const {
-    if (q.holds<const float>()) return void(f(float{}));
-    if (q.holds<const f16>()) return void(f(f16{}));
-    if (q.holds<const bf16>()) return void(f(bf16{}));
-    if (q.holds<const double>()) return void(f(double{}));
-    throw Unsupported("a dtype that this attest/attest.hpp does not know");
+    visit_dtype_of(q, std::forward<F>(f));
   }
 
  private:
   const attest_attention* raw_;
 };
 
-// One kernel under test. `describe` is the JSON of docs/plugin.md: what the kernel offers and promises.
+// One call of layer_norm, as attest_layer_norm in plugin.h defines it. Lives as long as the call.
+class LayerNorm {
+ public:
+  explicit LayerNorm(const attest_layer_norm& call)
+      : x(call.x),
+        residual(call.residual),
+        gamma(call.gamma),
+        beta(call.beta),
+        out(call.out),
+        sum_out(call.sum_out),
+        epsilon(call.epsilon),
+        rms(call.rms != 0),
+        threads(call.threads),
+        raw_(&call) {}
+
+  const TensorView x, residual;  // [rows,hidden]; residual may be absent
+  const TensorView gamma, beta;  // [hidden], of x's type or f32; absent: 1 and 0
+  const TensorView out;          // [rows,hidden], to be written
+  const TensorView sum_out;      // [rows,hidden], x + residual rounded to x's type, to be written unless absent
+  const double epsilon;          // added to the variance, inside the root
+  const bool rms;                // by the mean of squares, without a mean
+  const int threads;             // 0: as you like, n: at most n
+
+  std::int64_t rows() const { return x.size(0); }
+  std::int64_t hidden() const { return x.size(1); }
+  const attest_layer_norm& raw() const { return *raw_; }
+
+  // As Attention has it, of the type of x, residual, out and sum_out.
+  template <class F>
+  void visit_dtype(F&& f) const {
+    visit_dtype_of(x, std::forward<F>(f));
+  }
+
+ private:
+  const attest_layer_norm* raw_;
+};
+
+// One kernel under test. `describe` is the JSON of docs/plugin.md: what the kernel offers and promises. Of the operations that it
+// offers, the callable must be set.
 struct Subject {
   std::string name, describe;
   std::function<void(const Attention&)> attention;
   std::string version;
   std::function<void()>
       open{};  // called once, before the first call; what it throws says why the subject cannot be used
+  std::function<void(const LayerNorm&)> layer_norm{};
 };
 // `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,
                        std::string version = "0") {
-  return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}};
+  return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}, {}};
+}
+// The same of another operation: subject<attest::LayerNorm>("mine", R"({"ops":["layer_norm"],"dtypes":["f32"]})",
+// [](const attest::LayerNorm& call) { ... }).
+template <class Call>
+Subject subject(std::string name, std::string describe, std::function<void(const Call&)> callable,
+                std::string version = "0") {
+  static_assert(std::is_same_v<Call, Attention> || std::is_same_v<Call, LayerNorm>, "attest tests no such operation");
+  Subject made{std::move(name), std::move(describe), {}, std::move(version), {}, {}};
+  if constexpr (std::is_same_v<Call, LayerNorm>)
+    made.layer_norm = std::move(callable);
+  else
+    made.attention = std::move(callable);
+  return made;
 }
 
 // The subjects that a plug-in exports. Must live as long as the process: a static of attest_plugin().
@@ -256,7 +314,14 @@ class Plugin {
       row.version = subject.version.c_str();
       row.describe = subject.describe.c_str();
       row.open = open;
-      row.attention = run;
+      if (subject.attention)
+        row.attention = [](void* self, const attest_attention* call, char* message, std::size_t size) {
+          return run(self, &Subject::attention, *call, message, size);
+        };
+      if (subject.layer_norm)
+        row.layer_norm = [](void* self, const attest_layer_norm* call, char* message, std::size_t size) {
+          return run(self, &Subject::layer_norm, *call, message, size);
+        };
       table_.push_back(row);
     }
   }
@@ -282,9 +347,11 @@ class Plugin {
     }
     return ATTEST_ERROR;
   }
-  static int run(void* self, const attest_attention* call, char* message, std::size_t message_size) noexcept {
+  template <class Call, class Abi>
+  static int run(void* self, std::function<void(const Call&)> Subject::*callable, const Abi& call, char* message,
+                 std::size_t message_size) noexcept {
     try {
-      static_cast<const Subject*>(self)->attention(Attention(*call));
+      (static_cast<const Subject*>(self)->*callable)(Call(call));
       return ATTEST_DONE;
     } catch (const Unsupported& why) {
       std::snprintf(message, message_size, "%s", why.what());

@@ -180,4 +180,66 @@ TEST(Plugin, OpensWhereItCan) {
   EXPECT_EQ(opened([] { throw 1; }), "2it threw something that is no s");
 }
 
+// ---- layer_norm --------------------------------------------------------------------------------------------------------
+
+TEST(LayerNorm, ReadsWhatTheCallSays) {
+  const Owned x(ATTEST_FLOAT, 16, {2, 3, 1, 1}, {3, 1, 1, 1}), gamma(ATTEST_FLOAT, 32, {3, 1, 1, 1}, {1, 1, 1, 1});
+  attest_layer_norm raw{};
+  raw.struct_size = sizeof raw;
+  raw.x = x.tensor;
+  raw.x.ndim = 2;
+  raw.gamma = gamma.tensor;
+  raw.gamma.ndim = 1;
+  raw.epsilon = 0x1p-20;
+  raw.rms = 1;
+  raw.threads = 3;
+  const attest::LayerNorm call(raw);
+  EXPECT_TRUE(call.x && call.gamma);
+  EXPECT_FALSE(call.residual || call.beta || call.sum_out);
+  EXPECT_EQ(call.rows(), 2);
+  EXPECT_EQ(call.hidden(), 3);
+  EXPECT_EQ(call.epsilon, 0x1p-20);
+  EXPECT_TRUE(call.rms);
+  EXPECT_EQ(call.threads, 3);
+  EXPECT_EQ(&call.raw(), &raw);
+  EXPECT_TRUE(call.gamma.holds<const float>());
+  bool half = false;
+  call.visit_dtype([&](auto element) { half = std::is_same_v<decltype(element), attest::f16>; });
+  EXPECT_TRUE(half);
+}
+
+TEST(LayerNorm, ACallableBecomesItsFunctionAlone) {
+  const attest::Plugin plugin{attest::subject<attest::LayerNorm>(
+                                  "done", "{}", [](const attest::LayerNorm&) {}, "3"),
+                              attest::subject<attest::LayerNorm>(
+                                  "declines", "{}", [](const attest::LayerNorm&) { throw attest::Unsupported("no"); }),
+                              attest::subject("attends", "{}", [](const attest::Attention&) {})};
+  std::size_t count = 0;
+  const attest_subject* table = plugin.table(ATTEST_ABI, &count);
+  ASSERT_EQ(count, 3u);
+  EXPECT_STREQ(table[0].version, "3");
+  EXPECT_EQ(table[0].attention, nullptr);
+  EXPECT_EQ(table[2].layer_norm, nullptr);
+  char message[32] = "untouched";
+  const attest_layer_norm nothing{};
+  EXPECT_EQ(table[0].layer_norm(table[0].self, &nothing, message, sizeof message), ATTEST_DONE);
+  EXPECT_STREQ(message, "untouched");
+  EXPECT_EQ(table[1].layer_norm(table[1].self, &nothing, message, sizeof message), ATTEST_UNSUPPORTED);
+  EXPECT_STREQ(message, "no");
+}
+
+TEST(LayerNorm, OneSubjectMayHaveBoth) {
+  attest::Subject both = attest::subject("both", "{}", [](const attest::Attention&) {});
+  int rows = -1;
+  both.layer_norm = [&](const attest::LayerNorm& call) { rows = call.x ? 1 : 0; };
+  const attest::Plugin plugin{both};
+  std::size_t count = 0;
+  const attest_subject* row = plugin.table(ATTEST_ABI, &count);
+  ASSERT_TRUE(row->attention != nullptr && row->layer_norm != nullptr);
+  char message[32] = "";
+  const attest_layer_norm nothing{};
+  EXPECT_EQ(row->layer_norm(row->self, &nothing, message, sizeof message), ATTEST_DONE);
+  EXPECT_EQ(rows, 0);
+}
+
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
+#include "core/layer_norm/call.hpp"
 #include "tests/subjects/small_call.hpp"
 
 namespace attest {
@@ -22,9 +23,9 @@ struct Packed {
   std::vector<std::byte> bytes = std::vector<std::byte>(4096);
   std::vector<TensorOffsets> offsets{1};
 
-  explicit Packed(const attest_attention& call) {
+  explicit Packed(const Call& call) {
     for (std::size_t i = 0; i < most_tensors; ++i) offsets[0][i] = 4096 * (i + 1);
-    EXPECT_GT(pack({0, 3, 10000, arena_bytes, 0}, std::array{Call(call)}, offsets, bytes), 0u);
+    EXPECT_GT(pack({0, 3, 10000, arena_bytes, 0}, std::array{call}, offsets, bytes), 0u);
   }
   [[nodiscard]] std::span<const std::byte> call() const { return Unpacker(bytes).next(); }
 };
@@ -77,6 +78,38 @@ TEST(PackedCall, SaysWhatTheMessageSays) {
   EXPECT_EQ(one.window_left, other.window_left);
   EXPECT_EQ(one.window_right, other.window_right);
   EXPECT_STREQ(one.form, other.form);
+}
+
+TEST(PackedCall, SaysWhatTheMessageSaysOfLayerNorm) {
+  const Tensor x(DType::bf16, std::array<Index, 2>{3, 5}, std::array<Index, 2>{11, 2}, 1),
+      gamma(DType::f32, std::array<Index, 1>{5}), out(DType::bf16, std::array<Index, 2>{3, 5});
+  attest_layer_norm call{};
+  call.struct_size = sizeof call;
+  call.x = x.view();
+  call.gamma = gamma.view();
+  call.out = out.view();
+  call.epsilon = 1e-5;
+  call.rms = 1;
+  call.threads = 3;
+  const Packed packed{Call(call)};
+  std::string line;
+  append_call(line, Call(call), packed.offsets[0]);
+  std::vector<std::byte> arena(arena_bytes);
+  const ReceivedCall one_call(packed.call(), arena.data(), arena.size());
+  const ReceivedCall other_call(parse_json(line), arena.data(), arena.size());
+  for (const TensorSlot& slot : one_call.call.shape().tensors) {
+    const attest_tensor &sent = Call(call).tensor(slot), &came = one_call.call.tensor(slot);
+    expect_equal(came, other_call.call.tensor(slot));
+    ASSERT_EQ(came.ndim, sent.ndim) << slot.name;
+    for (std::int32_t axis = 0; axis < sent.ndim; ++axis) EXPECT_EQ(came.strides[axis], sent.strides[axis]);
+  }
+  for (const ReceivedCall* received : {&one_call, &other_call}) {
+    const auto& came = received->call.as<attest_layer_norm>();
+    EXPECT_EQ(came.struct_size, sizeof came);
+    EXPECT_EQ(came.epsilon, 1e-5);
+    EXPECT_EQ(came.rms, 1);
+    EXPECT_EQ(came.threads, 3);
+  }
 }
 
 TEST(PackedCall, WhatDoesNotFitIsNotPacked) {

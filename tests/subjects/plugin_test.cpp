@@ -310,7 +310,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"Garbage", "conduct.so:garbage", Exit::no_subject, "describe is no JSON"},
                       Refused{"NoOps", "conduct.so:no-ops", Exit::no_subject, "'ops' is missing"},
                       Refused{"NoFunction", "conduct.so:no-function", Exit::no_subject, "function is NULL"},
-                      Refused{"OtherOp", "conduct.so:norm", Exit::usage, "layer_norm alone"},
+                      Refused{"NoFunctionOfThatOp", "conduct.so:norm", Exit::no_subject,
+                              "offers layer_norm, and the function is NULL"},
+                      Refused{"OtherOp", "conduct.so:projection", Exit::usage, "mha alone"},
                       Refused{"OpenRefuses", "conduct.so:refuses-to-open", Exit::no_subject, "no licence found"},
                       Refused{"Typo", "conduct.so:typo", Exit::no_subject, "no key 'supports.casual'"}),
     [](const auto& refused) { return refused.param.what; });
