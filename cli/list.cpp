@@ -14,7 +14,8 @@
 #include "core/error.hpp"
 #include "core/field.hpp"
 #include "core/policy.hpp"
-#include "properties/property.hpp"
+#include "engine/check.hpp"
+#include "ops/op.hpp"
 
 namespace attest::cli {
 namespace {
@@ -32,12 +33,16 @@ ordered_json policies() {
   return rows;
 }
 
-ordered_json laws() {
+// Those that a subject is asked alone: what `attest compare` holds two subjects to is no law of one.
+ordered_json laws_of(const ops::Op& op) {
   ordered_json rows = ordered_json::array();
-  for (const properties::Property& law : properties::properties())
-    rows.push_back({{"name", law.name}, {"doc", law.doc}, {"kind", name(law.kind)}, {"statement", law.statement}});
+  for (const ops::Law& law : op.laws())
+    if (law.name != engine::compare_bound_name && law.name != engine::compare_bits_name)
+      rows.push_back({{"name", law.name}, {"doc", law.doc}, {"kind", name(law.kind)}, {"statement", law.statement}});
   return rows;
 }
+
+ordered_json laws() { return laws_of(*ops::all_ops().front()); }
 
 // The dimensions of the domain: the field table.
 ordered_json generators() {
@@ -70,7 +75,12 @@ int print(const std::string& what, const Settings& settings) {
   if (found == std::end(lists))
     throw usage_error(
         fmt::format("there is no list '{}': subjects, properties, faults, policies, generators or ops", what));
-  const ordered_json rows = found->second();
+  const auto op_name = settings.text("op");
+  if (op_name && what != "properties") throw usage_error("--op is of `attest list properties` alone");
+  const ops::Op* const op = op_name ? ops::find_op(*op_name) : nullptr;
+  if (op_name && op == nullptr)
+    throw usage_error(fmt::format("--op {}: there is no such operation: `attest list ops` names them", *op_name));
+  const ordered_json rows = op != nullptr ? laws_of(*op) : found->second();
   if (const auto path = settings.text("json")) {
     OutputFile file(*path, "--json");
     write_json(file, rows);
@@ -92,7 +102,8 @@ void add_list(CLI::App& app, Run& run) {
   verb->add_option("WHAT", *what, "subjects, properties, faults, policies, generators or ops")
       ->type_name("")
       ->required();
-  settings->declare(*verb, {{"json", "FILE", "an array of {name, doc, ...}; - is stdout"}});
+  settings->declare(*verb, {{"op", "OP", "whose properties: attention or layer_norm (attention)"},
+                            {"json", "FILE", "an array of {name, doc, ...}; - is stdout"}});
   verb->callback([=, &run] {
     run = [=] {
       settings->complete("list");

@@ -6,7 +6,7 @@ cmake_policy(VERSION 3.25)
 # that gives no answer is an error. ATTEST_PARAMS speaks to the tests: `list` has no key of theirs.
 set(known "")
 if(EXISTS "${attest}")
-  execute_process(COMMAND "${cmake}" -E env --unset=ATTEST_PARAMS "${attest}" list properties --json -
+  execute_process(COMMAND "${cmake}" -E env --unset=ATTEST_PARAMS "${attest}" list properties --op ${op} --json -
                   OUTPUT_VARIABLE list ERROR_VARIABLE message RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "the tests of ${name} are unknown: `${attest} list properties` ended with ${status}: ${message}")
@@ -53,7 +53,7 @@ if(python)
 endif()
 
 foreach(property IN LISTS chosen)
-  add_one("${name}.${property}" check "${subject}" --property "${property}" --seed 1 --cases ${cases} --jobs 1 ${python}
+  add_one("${name}.${property}" check "${subject}" --op ${op} --property "${property}" --seed 1 --cases ${cases} --jobs 1 ${python}
           ${arguments})
   set_tests_properties("${name}.${property}" PROPERTIES
     SKIP_REGULAR_EXPRESSION "(^|\n)attest: no property applied to any of the problems")

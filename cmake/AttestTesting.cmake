@@ -1,4 +1,4 @@
-# attest_add_property_tests(TARGET [SUBJECT name...] [PROPERTIES glob...] [CASES n] [CORPUS folder]
+# attest_add_property_tests(TARGET [SUBJECT name...] [OP operation] [PROPERTIES glob...] [CASES n] [CORPUS folder]
 #                           [LABELS label...] [TIMEOUT seconds] [TEST_PREFIX text] [PYTHON exe] [ARGUMENTS word...])
 #
 # One CTest test per property of attest, NAME.PROPERTY, and NAME.corpus, which replays stored reproducers. docs/cpp.md
@@ -8,7 +8,8 @@
 #              that speaks docs/worker.md; the path of a plug-in or a script (relative to the source folder, else to the
 #              binary folder); or a subject that attest has itself, such as onnxruntime:Attention
 # SUBJECT      which of the subjects in it, each with tests of its own; none: it has one, and NAME is the target's
-# PROPERTIES   names or globs of `attest list properties`; none: all. One that matches nothing makes a test that fails
+# OP           which operation of the subject is tested: attention (the default) or layer_norm
+# PROPERTIES   names or globs of `attest list properties --op OP`; none: all. One that matches nothing makes a test that fails
 # CASES        problems that each test draws (1000)
 # CORPUS       a folder of reproducers of one SUBJECT (default: corpus/NAME in the source folder, if that is there)
 # LABELS       CTest labels beside `attest`
@@ -24,7 +25,7 @@
 define_property(GLOBAL PROPERTY ATTEST_TEST_OWNERS BRIEF_DOCS "NAME=TARGET of each call")
 
 function(attest_add_property_tests target)
-  set(one_value CASES CORPUS TIMEOUT TEST_PREFIX PYTHON)
+  set(one_value OP CASES CORPUS TIMEOUT TEST_PREFIX PYTHON)
   set(many_values SUBJECT PROPERTIES LABELS ARGUMENTS)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "${one_value}" "${many_values}")
   set(call "attest_add_property_tests(${target})")
@@ -36,6 +37,12 @@ function(attest_add_property_tests target)
   endif()
   if(NOT DEFINED arg_CASES)
     set(arg_CASES 1000)
+  endif()
+  if(NOT DEFINED arg_OP)
+    set(arg_OP attention)
+  endif()
+  if(NOT arg_OP MATCHES "^(attention|layer_norm)$")
+    message(FATAL_ERROR "${call}: OP ${arg_OP}: it must be attention or layer_norm")
   endif()
   foreach(key CASES TIMEOUT)
     if(DEFINED arg_${key} AND NOT arg_${key} MATCHES "^[1-9][0-9]*$")
@@ -124,6 +131,7 @@ function(_attest_write_tests name subject corpus)
 set(attest [==[$<TARGET_FILE:attest::attest>]==])
 set(name [==[${name}]==])
 set(subject [==[${subject}]==])
+set(op ${arg_OP})
 set(properties [==[${arg_PROPERTIES}]==])
 set(cases ${arg_CASES})
 set(corpus [==[${corpus}]==])
