@@ -20,12 +20,13 @@ namespace attest {
 namespace describing {
 namespace {
 
-struct OfAttention {
+// The first operation, whose promises are SubjectInfo's own members.
+struct OfOwn {
   using Stage = attest::Stage;
   using Policy = attest::Policy;
   static Policy policy_from_text(std::string_view text) { return attest::policy_from_text(text); }
-  static Contract contract_from_json(const json& object, const Policy& policy) {
-    return attest::contract_from_json(object, policy);
+  static Contract contract_from_json(const json& object, Format dtype, const Policy& policy) {
+    return attest::contract_from_json(contract_for_dtype(object, dtype), policy);
   }
 };
 
@@ -105,7 +106,7 @@ void read_form_contracts(const json& forms, const json& contract, const std::str
     merged.update(replaced);
     SubjectInfo own;
     own.dtypes = info.dtypes;
-    read_contract<OfAttention>(merged, at, own);
+    read_contract<OfOwn>(merged, at, own);
     FormContract& read = info.form_contracts.emplace_back();
     read.forms = choices;
     for (const Format dtype : info.dtypes) read.contracts.push_back(own.contract(dtype));
@@ -118,6 +119,9 @@ std::vector<std::string_view> tested_ops() {
   for (const CallShape* shape : call_shapes()) ops.push_back(shape->op);
   return ops;
 }
+
+// The one that SubjectInfo's own members speak of.
+std::string_view own_op() { return call_shapes().front()->op; }
 
 std::vector<std::string> read_ops(const json& value) {
   const std::string wanted = fmt::format(R"(a list such as ["{}"])", tested_ops().front());
@@ -153,10 +157,10 @@ class ByOperation {
     }
   }
 
-  // What it says of an operation; of several, without their names, it speaks of attention.
+  // What it says of an operation; of several, without their names, it speaks of the first.
   [[nodiscard]] json of(std::string_view op) const {
     if (by_operation_) return object_.value(std::string(op), json::object());
-    return op == "attention" || !has(ops_, "attention") ? object_ : json::object();
+    return op == own_op() || !has(ops_, own_op()) ? object_ : json::object();
   }
   // Where that stands.
   [[nodiscard]] std::string at(std::string_view op) const {
@@ -170,11 +174,11 @@ class ByOperation {
   bool by_operation_ = false;
 };
 
-void read_attention(const ByOperation& supports, const ByOperation& contract, SubjectInfo& info) {
-  constexpr std::string_view op = "attention";
+void read_own(const ByOperation& supports, const ByOperation& contract, SubjectInfo& info) {
+  const std::string_view op = own_op();
   const json offered = supports.of(op), promised = contract.of(op);
   info.supports = read_supports(offered, supports.at(op));
-  read_contract<OfAttention>(promised, contract.at(op), info);
+  read_contract<OfOwn>(promised, contract.at(op), info);
   read_form_contracts(offered.value("forms", json::object()), promised, contract.at(op), info);
 }
 
@@ -198,7 +202,7 @@ SubjectInfo read(const json& object) {
   for (const char* needed : {"ops", "dtypes"})
     if (!object.contains(needed)) throw usage_error(fmt::format("'{}' is missing", needed));
   const ByOperation supports(object, "supports", info.ops), contract(object, "contract", info.ops);
-  if (has(info.ops, "attention")) read_attention(supports, contract, info);
+  if (has(info.ops, own_op())) read_own(supports, contract, info);
   if (constexpr std::string_view op = "layer_norm"; has(info.ops, op))
     info.layer_norm = read_layer_norm(supports.of(op), supports.at(op), contract.of(op), contract.at(op), info.dtypes);
   info.documents = read_documents(object.value("documents", json::object()), info.supports.forms);

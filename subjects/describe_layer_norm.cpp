@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/contract.hpp"
 #include "core/error.hpp"
 #include "core/field.hpp"
 #include "subjects/describe_contract.hpp"
@@ -21,8 +23,8 @@ struct OfLayerNorm {
   using Stage = layer_norm::Stage;
   using Policy = layer_norm::Policy;
   static Policy policy_from_text(std::string_view text) { return layer_norm::policy_from_text(text); }
-  static layer_norm::Contract contract_from_json(const json& object, const Policy& policy) {
-    return layer_norm::contract_from_json(object, policy);
+  static layer_norm::Contract contract_from_json(const json& object, Format dtype, const Policy& policy) {
+    return layer_norm::contract_from_json(contract_for_dtype(object, dtype), policy);
   }
 };
 

@@ -1,6 +1,10 @@
 #include "subjects/describe_values.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/error.hpp"
 
@@ -13,10 +17,33 @@ Index count(const json& value, const std::string& key, Index least) {
   return value.get<Index>();
 }
 
+std::optional<std::size_t> index_in(Words allowed, const json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto found = std::ranges::find(allowed, value.get_ref<const std::string&>());
+  if (found == allowed.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - allowed.begin());
+}
+
 }  // namespace
 
 void reject(const std::string& key, const std::string& allowed) {
   throw usage_error(fmt::format("'{}' must be {}", key, allowed));
+}
+
+void choices(const json& value, const std::string& key, Words allowed, const std::function<void(std::size_t)>& take) {
+  const std::string wanted = fmt::format("a list of {}", fmt::join(allowed, ", "));
+  if (!value.is_array()) reject(key, wanted);
+  for (const json& item : value) {
+    const std::optional<std::size_t> found = index_in(allowed, item);
+    if (!found) reject(key, wanted);
+    take(*found);
+  }
+}
+
+std::size_t choice(const json& value, const std::string& key, Words allowed) {
+  const std::optional<std::size_t> found = index_in(allowed, value);
+  if (!found) reject(key, fmt::format("one of {}", fmt::join(allowed, ", ")));
+  return *found;
 }
 
 bool flag(const json& value, const std::string& key) {

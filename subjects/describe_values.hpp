@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "core/format.hpp"
 #include "core/ranges.hpp"
@@ -31,26 +32,11 @@ Strides strides(const json& value, const std::string& key);
 // Each dtype once, in the order given.
 std::vector<Format> dtypes(const json& value, const std::string& key);
 
+using Words = std::span<const std::string_view>;
 // A list of some of `allowed`; `take` is called with the index of each.
-template <std::size_t N, class Take>
-void choices(const json& value, const std::string& key, const std::array<std::string_view, N>& allowed, Take&& take) {
-  const std::string wanted = fmt::format("a list of {}", fmt::join(allowed, ", "));
-  if (!value.is_array()) reject(key, wanted);
-  for (const json& item : value) {
-    const auto found = item.is_string() ? std::find(allowed.begin(), allowed.end(), item.get_ref<const std::string&>())
-                                        : allowed.end();
-    if (found == allowed.end()) reject(key, wanted);
-    take(static_cast<std::size_t>(found - allowed.begin()));
-  }
-}
-
-template <std::size_t N>
-std::size_t choice(const json& value, const std::string& key, const std::array<std::string_view, N>& allowed) {
-  const auto found = value.is_string() ? std::find(allowed.begin(), allowed.end(), value.get_ref<const std::string&>())
-                                       : allowed.end();
-  if (found == allowed.end()) reject(key, fmt::format("one of {}", fmt::join(allowed, ", ")));
-  return static_cast<std::size_t>(found - allowed.begin());
-}
+void choices(const json& value, const std::string& key, Words allowed, const std::function<void(std::size_t)>& take);
+// The index of one of `allowed`.
+std::size_t choice(const json& value, const std::string& key, Words allowed);
 
 // The names of an operation's dimensions, "rows, hidden".
 template <class Fields>
