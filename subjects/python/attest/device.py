@@ -119,7 +119,7 @@ class MovedCall:
 
     def __init__(self, arrays, call):
         self.arrays, self.torch, self.device = arrays, arrays.torch, arrays.device
-        spans = [span(tensor) for tensor in tensors_of(call)]
+        spans = [span(tensor) for tensor in call.tensors()]
         self.first = (min(first for first, _ in spans) - GUARD) // GUARD * GUARD
         size = max(last for _, last in spans) + GUARD - self.first
         self.here = np.frombuffer((ctypes.c_ubyte * size).from_address(self.first), np.uint8)
@@ -195,11 +195,6 @@ class MovedCall:
 def breaks_the_device(error):
     """Whether an error leaves the device unusable to this process."""
     return type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error)
-
-
-def tensors_of(call):
-    tensors = (call.q, call.k, call.v, call.bias, call.keep, call.kv_lengths, call.out, call.lse)
-    return [tensor for tensor in tensors if tensor is not None]
 
 
 def span(view):

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from .protocol import NUMPY, Call, Unsupported
+from .protocol import NUMPY, Call, LayerNormCall, Unsupported
 
 VERSION = 1
 USABLE = platform.machine() in ("x86_64", "AMD64") and hasattr(os, "sched_yield")
@@ -25,11 +25,16 @@ CALLS_OF_A_TRIP = 65536
 OK, LINE = 1, 2
 
 _TRIP = struct.Struct("=IIQQQ")
-_CALL = struct.Struct("=IIIIiiIIddqq")
+_HEAD = struct.Struct("=IIII")
+_ATTENTION = struct.Struct("=iiIIddqq")
+_LAYER_NORM = struct.Struct("=iiIId")
 _TENSOR = struct.Struct("=QII8q")
-_FIELDS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")  # by their bits
+# Tensors by their bits; stages are none of a Python kernel's.
+_ATTENTION_TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")
+_LAYER_NORM_TENSORS = ("x", "residual", "gamma", "beta", "out", "sum_out")
 _DTYPES = ("f16", "bf16", "f32", "f64", "i32", "bool")
 _SCALE_IS_DEFAULT, _CAUSAL = 1, 2
+_RMS = 1
 _KEPT_VIEWS = 4096
 
 LONGEST_SPIN = 100_000  # ns
@@ -98,34 +103,57 @@ class Mailbox:
 
     def next_call(self, arena):
         """The next call of the trip."""
-        memory, at = self.memory, self.at
-        size, op, flags, present, align, threads, form_bytes, _, scale, softcap, left, right = _CALL.unpack_from(memory, at)
+        at = self.at
+        size, op, flags, present = _HEAD.unpack_from(self.memory, at)
         self.at = at + size
-        at += _CALL.size
-        if op:
+        if op >= len(_READERS):
             raise Unsupported(f"operation {op}")
         if arena.memory is not self.arena_memory or len(self.views) > _KEPT_VIEWS:
             self.views, self.arena_memory = {}, arena.memory
-        views = self.views
+        return _READERS[op](self, at + _HEAD.size, flags, present, arena)
+
+    def attention(self, at, flags, present, arena):
+        memory = self.memory
         call = Call.__new__(Call)
         call.bias = call.keep = call.kv_lengths = call.lse = call.bias_dtype = None
-        for name in _present(present):
-            packed = memory[at:at + _TENSOR.size]
-            at += _TENSOR.size
-            known = views.get(packed)
-            if known is None:
-                known = views[packed] = _view(packed, arena)
-            setattr(call, name, known[0].view())  # a kernel may change the shape of what it is given
-            if name == "q":
-                call.dtype = known[1]
-            elif name == "bias":
-                call.bias_dtype = known[1]
-        call.scale, call.softcap = scale, softcap
+        call.align, call.threads, form_bytes, _, call.scale, call.softcap, call.window_left, call.window_right = \
+            _ATTENTION.unpack_from(memory, at)
         call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
-        call.align, call.threads = align, threads
-        call.window_left, call.window_right = left, right
+        at += _ATTENTION.size
+        for name in _there(_ATTENTION_TENSORS, present):
+            view, dtype = self.view(at, arena)
+            at += _TENSOR.size
+            setattr(call, name, view)
+            if name == "q":
+                call.dtype = dtype
+            elif name == "bias":
+                call.bias_dtype = dtype
         call.form = json.loads(memory[at:at + form_bytes]) if form_bytes else {}
         return call
+
+    def layer_norm(self, at, flags, present, arena):
+        call = LayerNormCall.__new__(LayerNormCall)
+        call.residual = call.gamma = call.beta = call.sum_out = call.param_dtype = None
+        _, call.threads, _, _, call.epsilon = _LAYER_NORM.unpack_from(self.memory, at)
+        call.rms = flags & _RMS != 0
+        at += _LAYER_NORM.size
+        for name in _there(_LAYER_NORM_TENSORS, present):
+            view, dtype = self.view(at, arena)
+            at += _TENSOR.size
+            setattr(call, name, view)
+            if name == "x":
+                call.dtype = dtype
+            elif name in ("gamma", "beta"):
+                call.param_dtype = dtype
+        return call
+
+    def view(self, at, arena):
+        """(view, name of its dtype) of the tensor that is told there."""
+        packed = self.memory[at:at + _TENSOR.size]
+        known = self.views.get(packed)
+        if known is None:
+            known = self.views[packed] = _view(packed, arena)
+        return known[0].view(), known[1]  # a kernel may change the shape of what it is given
 
     def answer(self, status, ns):
         """Answers the next call. True if attest sleeps, and must be knocked up."""
@@ -139,10 +167,13 @@ class Mailbox:
         return words[ATTEST_WAITS] != 0
 
 
+_READERS = (Mailbox.attention, Mailbox.layer_norm)  # by the number of the operation
+
+
 @functools.cache
-def _present(bits):
-    """The names of the tensors that are there; stages are none of a Python kernel's."""
-    return tuple(name for place, name in enumerate(_FIELDS) if bits >> place & 1)
+def _there(names, bits):
+    """The names of the tensors that are there."""
+    return tuple(name for place, name in enumerate(names) if bits >> place & 1)
 
 
 def _view(packed, arena):

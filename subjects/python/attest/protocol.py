@@ -47,6 +47,11 @@ class Arena:
             self.size = size
 
 
+def present(message, name, view):
+    """The view of a tensor that a call need not have, or None."""
+    return view(message[name]) if message.get(name) else None
+
+
 class Call:
     """One attention call. Tensors are numpy views into the arena, None if absent:
 
@@ -58,6 +63,7 @@ class Call:
     form: dict, how the call is to be said; a form that is not in it has its first value.
     """
 
+    op = "attention"
     __slots__ = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "dtype", "bias_dtype", "scale",
                  "scale_is_default", "softcap", "causal", "align", "window_left", "window_right", "threads", "form")
 
@@ -67,11 +73,10 @@ class Call:
         self.k = view(message["k"])
         self.v = view(message["v"])
         self.out = view(message["out"])
-        optional = message.get
-        self.bias = view(message["bias"]) if optional("bias") else None
-        self.keep = view(message["keep"]) if optional("keep") else None
-        self.kv_lengths = view(message["kv_lengths"]) if optional("kv_lengths") else None
-        self.lse = view(message["lse"]) if optional("lse") else None
+        self.bias = present(message, "bias", view)
+        self.keep = present(message, "keep", view)
+        self.kv_lengths = present(message, "kv_lengths", view)
+        self.lse = present(message, "lse", view)
         self.dtype = message["q"]["dtype"]
         self.bias_dtype = message["bias"]["dtype"] if self.bias is not None else None
         self.scale = float(message["scale"])
@@ -83,3 +88,43 @@ class Call:
         self.window_right = message["window_right"]
         self.threads = message["threads"]
         self.form = message.get("form", {})
+
+    def tensors(self):
+        """Those that there are."""
+        every = (self.q, self.k, self.v, self.bias, self.keep, self.kv_lengths, self.out, self.lse)
+        return [tensor for tensor in every if tensor is not None]
+
+
+class LayerNormCall:
+    """One layer_norm call. Tensors are numpy views into the arena, None if absent:
+
+    x and residual [rows,hidden], gamma and beta [hidden]; out and sum_out [rows,hidden] are to be written.
+    dtype: "f16", "bf16" (bits as uint16), "f32" or "f64", of x, residual, out and sum_out. param_dtype: that of gamma and
+    beta, None where neither is there. epsilon: float. rms: bool, RMSNorm. threads: int, 0 = as you like.
+    """
+
+    op = "layer_norm"
+    __slots__ = ("x", "residual", "gamma", "beta", "out", "sum_out", "dtype", "param_dtype", "epsilon", "rms", "threads")
+
+    def __init__(self, message, arena):
+        view = arena.view
+        self.x = view(message["x"])
+        self.out = view(message["out"])
+        self.residual = present(message, "residual", view)
+        self.gamma = present(message, "gamma", view)
+        self.beta = present(message, "beta", view)
+        self.sum_out = present(message, "sum_out", view)
+        self.dtype = message["x"]["dtype"]
+        parameter = message.get("gamma") or message.get("beta")
+        self.param_dtype = parameter["dtype"] if parameter else None
+        self.epsilon = float(message["epsilon"])
+        self.rms = message["rms"]
+        self.threads = message["threads"]
+
+    def tensors(self):
+        """Those that there are."""
+        every = (self.x, self.residual, self.gamma, self.beta, self.out, self.sum_out)
+        return [tensor for tensor in every if tensor is not None]
+
+
+CALLS = {kind.op: kind for kind in (Call, LayerNormCall)}  # by the operation

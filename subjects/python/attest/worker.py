@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from . import function, mailbox, nursery
-from .protocol import VERSION, Arena, Broken, Call, Refused, Unsupported
+from .protocol import CALLS, VERSION, Arena, Broken, Call, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
@@ -111,8 +111,11 @@ def run_call(subject, make_call):
     start = time.perf_counter_ns()
     try:
         call = make_call()
+        ask = getattr(subject, call.op, None)
+        if ask is None:
+            raise Unsupported(f"operation {call.op}")
         start = time.perf_counter_ns()
-        by_its_own_clock = subject.attention(call)
+        by_its_own_clock = ask(call)
         return "ok", None, by_its_own_clock or time.perf_counter_ns() - start
     except Unsupported as reason:
         return "unsupported", {"text": ascii_line(str(reason)) or "no reason given"}, time.perf_counter_ns() - start
@@ -253,9 +256,9 @@ class Server:
         return True
 
     def read_call(self, message):
-        if message["op"] != "attention":
-            raise Unsupported(f"op {message['op']}")
-        return Call(message, self.arena)
+        if message["op"] not in CALLS:
+            raise Unsupported(f"operation {message['op']}")
+        return CALLS[message["op"]](message, self.arena)
 
     def run_trip(self):
         box, arena = self.mailbox, self.arena
