@@ -21,10 +21,19 @@ source = _onnxruntime_script.source
 
 def run(node):
     """The first output of the node. Raises attest.Refused with ONNX Runtime's own reason."""
-    feed = dict(node.fed())
+    return _asked(node, lambda session, feed: _run_in_place(session, node, feed) if node.shared
+                  else session.run(node.outputs[:1], feed)[0])
+
+
+def run_all(node):
+    """All outputs that the node names. Raises as run() does."""
+    return _asked(node, lambda session, feed: session.run([name for name in node.outputs if name], feed))
+
+
+def _asked(node, ask):
+    """ask(session of the node, what it is fed)."""
     try:
-        session = _sessions.get(node.key(), lambda: _build(node))
-        return _run_in_place(session, node, feed) if node.shared else session.run(node.outputs[:1], feed)[0]
+        return ask(_sessions.get(node.key(), lambda: _build(node)), dict(node.fed()))
     except Exception as error:  # onnxruntime's exception types share no public base class
         raise Refused(_reason(str(error))) from error
 

@@ -1,4 +1,4 @@
-"""Subjects onnxruntime:NAME: the attention operators of ONNX Runtime, and graphs of standard ones, CPUExecutionProvider.
+"""Subjects onnxruntime:NAME: the attention and normalisation operators of ONNX Runtime, and graphs of standard ones, CPUExecutionProvider.
 
 The contracts are at the head of each subject's module, the sentences they come from in its DOCUMENTS. Those with variants
 draw the form of each call, too; the variants are short for one form that stays. Tensors of ONNX Runtime have no strides, so
@@ -13,6 +13,9 @@ from ._onnxruntime_contrib_attention import ContribAttention
 from ._onnxruntime_decoder_mha import DecoderMaskedMultiHeadAttention
 from ._onnxruntime_explicit import Explicit
 from ._onnxruntime_gqa import GroupQueryAttention
+from ._onnxruntime_layer_norm import (
+    LayerNormalization, RMSNormalization, SimplifiedLayerNormalization, SkipLayerNormalization, SkipSimplifiedLayerNormalization,
+)
 from ._onnxruntime_mha import MultiHeadAttention
 
 _VARIANTS = {
@@ -32,6 +35,11 @@ _VARIANTS = {
     "contrib-Attention": (ContribAttention, {}),
     "DecoderMaskedMultiHeadAttention": (DecoderMaskedMultiHeadAttention, {}),
     "explicit": (Explicit, {}),
+    "LayerNormalization": (LayerNormalization, {}),
+    "RMSNormalization": (RMSNormalization, {}),
+    "SimplifiedLayerNormalization": (SimplifiedLayerNormalization, {}),
+    "SkipLayerNormalization": (SkipLayerNormalization, {}),
+    "SkipSimplifiedLayerNormalization": (SkipSimplifiedLayerNormalization, {}),
 }
 
 SUBJECTS = {name: partial(kind, f"onnxruntime:{name}", engine, **how) for name, (kind, how) in _VARIANTS.items()}

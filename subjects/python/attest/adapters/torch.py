@@ -1,4 +1,4 @@
-"""Subjects torch:NAME: the attention of PyTorch on the CPU.
+"""Subjects torch:NAME: attention, layer_norm and rms_norm of PyTorch on the CPU.
 
 The contracts, with the sentences of the documents they come from, are in _torch_NAME.py. Tensors are views of the
 arena where the operator takes any strides: same strides, same address modulo 256, nothing is copied.
@@ -8,6 +8,7 @@ from functools import partial
 
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled, FlexTraced
+from ._torch_layer_norm import LayerNorm, RmsNorm
 from ._torch_mha import MultiheadAttention
 from ._torch_nested import Nested
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
@@ -26,6 +27,8 @@ _VARIANTS = {
     "mha": (MultiheadAttention, {}),
     "mha-slow": (MultiheadAttention, {"path": "slow"}),
     "mha-weights": (MultiheadAttention, {"path": "slow", "weights": "averaged"}),
+    "layer_norm": (LayerNorm, {}),
+    "rms_norm": (RmsNorm, {}),
 }
 
 SUBJECTS = {name: partial(kind, name, **how) for name, (kind, how) in _VARIANTS.items()}

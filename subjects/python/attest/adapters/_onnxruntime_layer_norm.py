@@ -1,0 +1,116 @@
+"""ONNX Runtime's normalisations on the CPUExecutionProvider: LayerNormalization-17 and RMSNormalization-23 of ONNX, and
+SimplifiedLayerNormalization, com.microsoft SkipLayerNormalization and SkipSimplifiedLayerNormalization of its own.
+
+Documents: the schemas of the operators in ONNX 1.23 and onnxruntime 1.31. How they are read:
+- LayerNormalization: "if `stash_type` is 1, this operator casts all input variables to 32-bit float, perform the computation, and
+  finally cast `Normalized` back to the original type of `X`": the statistics and the normalised value in float32, also of float16
+  and of double, and that value rounded to the type of X. "The second stage doesn't depends on `stash_type`": in the type of X. The
+  variance is that of the equations, "D = Sub(X, Mean)", "DD = Mul(D, D)", "Var = ReduceMean<axes=normalized_axes>(DD)": two passes;
+- RMSNormalization: the same of stash_type and of its first stage;
+- SimplifiedLayerNormalization: no text but the names of inputs and attributes. Nothing is claimed but the function;
+- the Skip operators: "Skip and Layer Normalization Fusion", "Skip and Root Mean Square Layer Normalization"; the fourth output is
+  the "Sum of the input and skip inputs". Nothing is said on the variance: one pass, which loses most, is permitted, and so are
+  statistics in the type of the input, of the sum before or behind its rounding.
+epsilon is an attribute, a 32-bit float. Scale (gamma) is no optional input anywhere. Nothing is claimed on NaN, batches, repeated
+calls. bfloat16, for which there are kernels, is not asked: numpy has no such type.
+"""
+
+from attest import Unsupported
+
+from ._onnx_call import DEFAULT_THREADS, attribute
+from ._onnx_node import Node
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+REFUSED = {
+    "{self.op} always adds a residual": [
+        ("inputs of com.microsoft SkipLayerNormalization-1", "[input T, skip T, gamma T,"),
+        ("inputs of com.microsoft SkipSimplifiedLayerNormalization-1", "[input T, skip T, gamma T,")],
+}
+
+_FLOAT_STAGES = "statistics=f32,normalise=f32"
+_STASHED = {"policy": {"f32": "f32", "f16": f"f16-all,{_FLOAT_STAGES}", "f64": f"f64,{_FLOAT_STAGES}"},
+            "norm_rounded": True}
+_OWN_SUM = {"policy": {"f32": "f32", "f16": "f16-all,sum=f32"}, "sum_of": "unrounded"}
+
+
+class Normalization:
+    """One operator. A subclass says `op`, `domain`, `opset`, `dtypes`, `supports` and `contract`."""
+
+    domain, opset = "", 17
+    dtypes = ("f32", "f16", "f64")
+    skips = False  # whether it adds a residual, always
+
+    def __init__(self, name, engine):
+        self.name = name
+        self.engine = engine
+        self.version = engine.versions()
+
+    def describe(self):
+        always = {"strides": "any", "residual": self.skips, "sum_out": self.skips, "gamma": "required", "param_dtypes": ["same"]}
+        return {"ops": ["layer_norm"], "dtypes": list(self.dtypes), "concurrent": False,
+                "supports": {**always, **self.supports}, "contract": self.contract}
+
+    def layer_norm(self, call):
+        results = self.engine.run_all(self.node(call))
+        call.out[...] = results[0].reshape(call.out.shape)
+        if call.sum_out is not None:
+            call.sum_out[...] = results[1].reshape(call.sum_out.shape)
+
+    def node(self, call):
+        # One rounding to float32 is part of every policy here: that of double has float32 statistics.
+        attributes = {"epsilon": attribute("epsilon", call.epsilon, "f32"), **self.attributes}
+        return Node(self.op, self.domain, self.opset, attributes, self.inputs(call), self.outputs(call),
+                    call.threads or DEFAULT_THREADS)
+
+    attributes = {"axis": -1}
+
+    def inputs(self, call):
+        return [("X", call.x), ("Scale", call.gamma), ("B", call.beta)]
+
+    def outputs(self, _call):
+        return ["Y"]
+
+
+class LayerNormalization(Normalization):
+    op = "LayerNormalization"
+    supports = {"norms": ["layer"], "beta": True}
+    contract = {**_STASHED, "variance": "two_pass"}
+
+
+class RMSNormalization(Normalization):
+    op, opset = "RMSNormalization", 23
+    supports = {"norms": ["rms"], "beta": False}
+    contract = _STASHED
+
+
+class SimplifiedLayerNormalization(Normalization):
+    op = "SimplifiedLayerNormalization"
+    dtypes = ("f32", "f16")
+    supports = {"norms": ["rms"], "beta": False}
+    contract = {}
+
+
+class SkipLayerNormalization(Normalization):
+    op, domain = "SkipLayerNormalization", "com.microsoft"
+    dtypes = ("f32", "f16")
+    attributes = {}
+    skips = True
+    supports = {"norms": ["layer"], "beta": True}
+    contract = {**_OWN_SUM, "variance": "one_pass"}
+
+    def inputs(self, call):
+        if call.residual is None:
+            raise Unsupported(f"{self.op} always adds a residual")
+        return [("input", call.x[None]), ("skip", call.residual[None]), ("gamma", call.gamma), ("beta", call.beta)]
+
+    def outputs(self, call):
+        return ["output"] if call.sum_out is None else ["output", "", "", "input_skip_bias_sum"]
+
+
+class SkipSimplifiedLayerNormalization(SkipLayerNormalization):
+    op = "SkipSimplifiedLayerNormalization"
+    supports = {"norms": ["rms"], "beta": False}
+    contract = _OWN_SUM
+
+    def inputs(self, call):
+        return super().inputs(call)[:3]

@@ -1,0 +1,60 @@
+"""torch.nn.functional.layer_norm and rms_norm on the CPU.
+
+Documents: the docstrings of torch.nn.LayerNorm and torch.nn.RMSNorm in torch 2.15, to which those of the functions point for
+details. How they are read:
+- layer_norm: "The variance is calculated via the biased estimator, equivalent to `torch.var(input, correction=0)`.", and epsilon
+  is "a value added to the denominator for numerical stability", under the root of the formula;
+- rms_norm: "\\text{RMS}(x) = \\sqrt{\\epsilon + \\frac{1}{n} \\sum_{i=1}^{n} x_i^2}". It has no bias;
+- precision: nothing is said, of either, so that every step may be in the type of the input. That the machine epsilon of "the
+  computation (opmath) type" stands in for an eps that is not given promises no computation in that type;
+- types: nothing says that weight and bias may have another type than the input: they are not asked with one.
+Which way to a variance is taken is no document's word either. The bound is that of the way the library goes, with room: "Compute
+rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the headers
+that torch 2.15 installs), parts joined by the difference of their means; and the normalised value may be made as x * scale + shift.
+Nothing is claimed on batches, on equal bits of a repeated call, on NaN. Results of bfloat16 may lose subnormals, as in _torch_call.
+"""
+
+from torch.nn.functional import layer_norm, rms_norm
+
+from ._torch_call import HOST, TYPES, ask, use_threads, version
+
+_COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True, "param_dtypes": ["same"]}
+_SUBNORMALS = {"flush_to_zero": {"bf16": True}}
+# Joins that one part passes through: at most two for each level of a cascade over 2^24 elements, and one for each lane.
+_MERGES = 64
+
+
+class Norm:
+    def __init__(self, name):
+        self.name = f"torch:{name}"
+        self.version = version()
+
+    def describe(self):
+        return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
+                "contract": {**_SUBNORMALS, **self.contract}}
+
+    def layer_norm(self, call):
+        use_threads(call)
+        x = HOST.enter(call.x, call.dtype)
+        weights = {name: HOST.enter(view, call.param_dtype) for name, view in (("weight", call.gamma), ("bias", call.beta))
+                   if view is not None}
+        out, dtype = HOST.leave(ask(lambda: self.function(x, call.x.shape[1:], eps=call.epsilon, **weights)))
+        if dtype != call.dtype:
+            raise TypeError(f"{self.name} gave {dtype} for {call.dtype}")
+        return HOST.end([(out, call.out)])
+
+
+class LayerNorm(Norm):
+    """torch.nn.functional.layer_norm over the last dimension."""
+
+    function = staticmethod(layer_norm)
+    supports = {"norms": ["layer"], "beta": True}
+    contract = {"variance": "welford", "merge": "delta", "merge_depth": _MERGES, "form": "scale_bias"}
+
+
+class RmsNorm(Norm):
+    """torch.nn.functional.rms_norm over the last dimension."""
+
+    function = staticmethod(rms_norm)
+    supports = {"norms": ["rms"], "beta": False}
+    contract = {}
