@@ -2,15 +2,16 @@
 SimplifiedLayerNormalization, com.microsoft SkipLayerNormalization and SkipSimplifiedLayerNormalization of its own.
 
 Documents: the schemas of the operators in ONNX 1.23 and onnxruntime 1.31. How they are read:
-- LayerNormalization: "if `stash_type` is 1, this operator casts all input variables to 32-bit float, perform the computation, and
-  finally cast `Normalized` back to the original type of `X`": the statistics and the normalised value in float32, also of float16
-  and of double, and that value rounded to the type of X. "The second stage doesn't depends on `stash_type`": in the type of X. The
-  variance is that of the equations, "D = Sub(X, Mean)", "DD = Mul(D, D)", "Var = ReduceMean<axes=normalized_axes>(DD)": two passes;
+- LayerNormalization: "if `stash_type` is 1, this operator casts all input variables to 32-bit float, perform the computation,
+  and finally cast `Normalized` back to the original type of `X`": the statistics and the normalised value in float32, of
+  float16 and of double too, and that value rounded to the type of X. "The second stage doesn't depends on `stash_type`": in the
+  type of X;
 - RMSNormalization: the same of stash_type and of its first stage;
 - SimplifiedLayerNormalization: no text but the names of inputs and attributes. Nothing is claimed but the function;
-- the Skip operators: "Skip and Layer Normalization Fusion", "Skip and Root Mean Square Layer Normalization"; the fourth output is
-  the "Sum of the input and skip inputs". Nothing is said on the variance: one pass, which loses most, is permitted, and so are
-  statistics in the type of the input, of the sum before or behind its rounding.
+- the Skip operators: "Skip and Layer Normalization Fusion", "Skip and Root Mean Square Layer Normalization"; the fourth output
+  is the "Sum of the input and skip inputs". Statistics may be in the type of the input, of the sum before or behind its rounding.
+The equations of the schema say what the variance is, not in which order it is summed. The bound is that of the way the library
+goes as its results show, Welford's, with room for joined parts: it is wider than that of two passes.
 epsilon is an attribute, a 32-bit float. Scale (gamma) is no optional input anywhere. Nothing is claimed on NaN, batches, repeated
 calls. bfloat16, for which there are kernels, is not asked: numpy has no such type.
 """
@@ -30,6 +31,7 @@ REFUSED = {
 _FLOAT_STAGES = "statistics=f32,normalise=f32"
 _STASHED = {"policy": {"f32": "f32", "f16": f"f16-all,{_FLOAT_STAGES}", "f64": f"f64,{_FLOAT_STAGES}"},
             "norm_rounded": True}
+_WELFORD = {"variance": "welford", "merge": "delta", "merge_depth": 64}
 _OWN_SUM = {"policy": {"f32": "f32", "f16": "f16-all,sum=f32"}, "sum_of": "unrounded"}
 
 
@@ -74,7 +76,7 @@ class Normalization:
 class LayerNormalization(Normalization):
     op = "LayerNormalization"
     supports = {"norms": ["layer"], "beta": True}
-    contract = {**_STASHED, "variance": "two_pass"}
+    contract = {**_STASHED, **_WELFORD}
 
 
 class RMSNormalization(Normalization):
@@ -96,7 +98,7 @@ class SkipLayerNormalization(Normalization):
     attributes = {}
     skips = True
     supports = {"norms": ["layer"], "beta": True}
-    contract = {**_OWN_SUM, "variance": "one_pass"}
+    contract = {**_OWN_SUM, **_WELFORD}
 
     def inputs(self, call):
         if call.residual is None:

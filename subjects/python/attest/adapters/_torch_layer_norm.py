@@ -9,8 +9,9 @@ details. How they are read:
   computation (opmath) type" stands in for an eps that is not given promises no computation in that type;
 - types: nothing says that weight and bias may have another type than the input: they are not asked with one.
 Which way to a variance is taken is no document's word either. The bound is that of the way the library goes, with room: "Compute
-rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the headers
-that torch 2.15 installs), parts joined by the difference of their means; and the normalised value may be made as x * scale + shift.
+rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the
+headers that torch 2.15 installs), parts joined by the difference of their means; and the normalised value may be made as
+x * scale + shift.
 Nothing is claimed on batches, on equal bits of a repeated call, on NaN. Results of bfloat16 may lose subnormals, as in _torch_call.
 """
 
