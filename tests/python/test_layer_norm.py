@@ -1,0 +1,141 @@
+"""layer_norm through the Python worker: by its pipe, by @attest.subject, and in campaigns of attest.
+
+Usage: test_layer_norm.py ATTEST. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where numpy is not installed
+there.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from need_package import need
+
+ATTEST = os.path.abspath(sys.argv[1])
+need("numpy", "./run installs it")
+
+import numpy as np  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "subjects" / "python"
+SCRIPT = ROOT / "tests" / "subjects" / "scripts" / "layer_norms.py"
+EXAMPLE = ROOT / "examples" / "layer_norm_subject.py"
+sys.path.insert(0, str(PYTHON))
+
+from attest import function  # noqa: E402
+
+
+class Worker:
+    """The worker, asked by its pipe alone."""
+
+    def __init__(self, folder):
+        self.arena = np.memmap(Path(folder) / "arena", np.float32, "w+", shape=4096)
+        self.arena[:] = np.nan
+        self.process = subprocess.Popen([sys.executable, "-m", "attest.worker", str(SCRIPT)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, cwd=PYTHON, text=True)
+        described = self.ask(message="describe", arena=str(Path(folder) / "arena"), subject="", timeout_ms=60000)
+        self.described = {subject["name"]: subject["describe"] for subject in described["subjects"]}
+
+    def ask(self, **message):
+        self.process.stdin.write(json.dumps({"protocol": 1, **message}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def run(self, subject, **call):
+        return self.ask(message="run", id=1, subject=subject, timeout_ms=60000, arena_bytes=self.arena.nbytes, calls=[call])
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(30)
+
+
+def tensor(first, *shape, strides=None):
+    return {"offset": 4 * first, "dtype": "f32", "shape": list(shape), "strides": strides or [*shape[1:], 1]}
+
+
+class Protocol(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.worker = Worker(self.folder.name)
+        self.arena = self.worker.arena
+        self.arena[:64] = np.arange(64)
+        self.call = {"op": "layer_norm", "x": tensor(0, 2, 8, strides=[16, 2]), "out": tensor(100, 2, 8), "epsilon": 0.25,
+                     "rms": True, "threads": 3}
+
+    def tearDown(self):
+        self.worker.end()
+        self.folder.cleanup()
+
+    def test_a_call_has_all_that_the_page_says(self):
+        given = {"residual": tensor(32, 2, 8), "gamma": tensor(8, 8), "sum_out": tensor(200, 2, 8)}
+        answer = self.worker.run("facts", **self.call, **given)
+        self.assertEqual(answer["status"], "ok", answer)
+        self.assertEqual(self.arena[100:108].tolist(), [0.25, 1, 1, 3, 0, 9, 1, 2])
+        x, residual = self.arena[:32].reshape(2, 16)[:, ::2], self.arena[32:48].reshape(2, 8)
+        self.assertEqual(self.arena[200:216].tolist(), (x + residual).ravel().tolist())
+
+    def test_out_may_be_written(self):
+        self.assertEqual(self.worker.run("writes_out", **self.call)["status"], "ok")
+        self.assertTrue((self.arena[100:116] == 2).all())
+
+    def test_what_a_subject_does_not_do_is_unsupported(self):
+        for subject, op in (("attention", "layer_norm"), ("facts", "convolution")):
+            answer = self.worker.run(subject, **{**self.call, "op": op})
+            self.assertEqual((answer["status"], answer["text"]), ("unsupported", f"operation {op}"))
+
+    def test_a_sum_that_was_asked_for_is_missed(self):
+        answer = self.worker.run("forgets_the_sum", **self.call, residual=tensor(32, 2, 8), sum_out=tensor(200, 2, 8))
+        self.assertEqual((answer["status"], answer["text"]), (
+            "error", "TypeError: forgets_the_sum was asked for sum_out and did not return (out, sum_out)"))
+
+    def test_supports_are_read_off_the_signature(self):
+        told = self.worker.described
+        self.assertEqual(told["facts"]["ops"], ["layer_norm"])
+        self.assertEqual(told["facts"]["supports"], {"norms": ["layer", "rms"], "residual": True, "sum_out": True, "gamma": True,
+                                                     "beta": True})
+        self.assertEqual(told["writes_out"]["supports"], {"norms": ["layer"], "residual": False, "sum_out": False,
+                                                          "gamma": False, "beta": False})
+        self.assertEqual(told["root_mean_square"]["supports"]["norms"], ["rms"])
+        self.assertEqual(told["attention"]["ops"], ["attention"])
+
+
+class Signatures(unittest.TestCase):
+    def refused(self, error, words, f, op="layer_norm"):
+        with self.assertRaisesRegex(error, words):
+            function.subject(f, op=op)
+
+    def test_functions_that_no_call_could_satisfy(self):
+        self.refused(TypeError, "must take x first, and takes q", lambda q, *, epsilon: q)
+        self.refused(TypeError, "must take epsilon: every call has its own", lambda x, *, gamma: x)
+        self.refused(TypeError, "takes sum_out without a residual", lambda x, *, epsilon, sum_out: x)
+        self.refused(TypeError, "takes 'gama', which no call has: did you mean 'gamma'", lambda x, *, epsilon, gama: x)
+        self.refused(TypeError, "takes 'causal', which no call has; calls have residual, gamma", lambda x, *, epsilon, causal: x)
+        self.refused(ValueError, "no operation 'softmax': op is one of attention, layer_norm", lambda x, *, epsilon: x, "softmax")
+
+
+class Campaigns(unittest.TestCase):
+    def ends(self, status, subject, cases, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([ATTEST, "check", subject, "--python", sys.executable, "--cases", str(cases), "--jobs", "1",
+                                   "--corpus", folder, *words], capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, status, done.stdout[-4000:] + done.stderr)
+        return done.stdout
+
+    def test_a_right_one_holds(self):
+        self.assertIn("500 problems", self.ends(0, f"{EXAMPLE}:plain", 500))
+
+    def test_the_types_and_norms_of_another(self):
+        self.ends(0, f"{SCRIPT}:root_mean_square", 200)
+
+    def test_epsilon_outside_the_root_is_found_and_shrunk(self):
+        text = self.ends(1, f"{EXAMPLE}:epsilon_outside", 100)
+        self.assertIn("1-minimal", text)
+        self.assertRegex(text, r"problem +op=layer_norm rows=1 hidden=[1-4] ")
+
+
+if __name__ == "__main__":
+    del sys.argv[1]
+    unittest.main()
