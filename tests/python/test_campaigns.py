@@ -34,6 +34,19 @@ class Torch(Campaigns):
                 self.ends(0, subject, rows, "--property", law)
 
 
+    def test_layer_norm(self):
+        self.ends(0, "layer_norm", "values!=huge && values!=roots_large", cases=300)  # torch-layer-norm-1
+        self.ends(0, "rms_norm", "rows<4096", cases=300)
+
+
+class Onnxruntime(Campaigns):
+    def test_normalisations(self):
+        for name in ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization",
+                     "SkipSimplifiedLayerNormalization"):
+            with self.subTest(name):
+                self.ends(0, name, "residual!=none" if name.startswith("Skip") else "rows<4096", cases=300)
+
+
 class Openvino(Campaigns):
     def test_under_the_hint_every_type_may_be_bfloat16_in_every_step(self):
         self.ends(0, "sdpa-bf16", "dtype==f16", "--property", "single-key")

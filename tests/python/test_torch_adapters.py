@@ -29,6 +29,7 @@ SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
 OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
+NORMS = ("layer_norm", "rms_norm")  # whose results test_campaigns.py holds
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
 
@@ -213,13 +214,14 @@ class Scripts(unittest.TestCase):
 
 class Declarations(unittest.TestCase):
     def test_names_versions_and_descriptions(self):
-        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA, *OTHER, *COMPILED})
+        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA, *OTHER, *COMPILED, *NORMS})
         for name, make in SUBJECTS.items():
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
             types = ["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64", "bf16", "f16"]
             self.assertEqual(subject.describe()["dtypes"], types)
+            self.assertEqual(subject.describe()["ops"], ["layer_norm" if name in NORMS else "attention"])
 
     def test_only_the_math_backend_promises_a_policy_for_16_bits(self):
         for name, make in SUBJECTS.items():
@@ -227,6 +229,7 @@ class Declarations(unittest.TestCase):
 
     def test_the_sentences_relied_on_are_still_there(self):
         sdpa = " ".join(torch.nn.functional.scaled_dot_product_attention.__doc__.split())
+        norms = " ".join((torch.nn.LayerNorm.__doc__ + torch.nn.RMSNorm.__doc__).split())
         layer = " ".join((torch.nn.MultiheadAttention.__doc__ + torch.nn.MultiheadAttention.forward.__doc__).split())
         for text, sentences in (
             (sdpa, ("A boolean mask where a value of True indicates that the element *should* take part in attention",
@@ -236,6 +239,10 @@ class Declarations(unittest.TestCase):
                     "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or "
                     "torch.bfloat16",
                     "Scaling factor applied prior to softmax. If None, the default value is set")),
+            (norms, ("The variance is calculated via the biased estimator, equivalent to `torch.var(input, correction=0)`.",
+                     "a value added to the denominator for numerical stability",
+                     r"\text{RMS}(x) = \sqrt{\epsilon + \frac{1}{n} \sum_{i=1}^{n} x_i^2}",
+                     "the computation (opmath) type")),
             (layer, ("For a binary mask, a ``True`` value indicates that the corresponding position is not allowed",
                      "a ``True`` value indicates that the corresponding ``key`` value will be ignored",
                      "``kdim`` and ``vdim`` are equal to ``embed_dim``"))):
