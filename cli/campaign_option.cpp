@@ -216,7 +216,10 @@ ops::Problem problem_of(const std::string& text, const ops::Op& op) {
 
 int run_problem(const std::string& text, const engine::CampaignOptions& options, const SubjectFactory& subject,
                 const SubjectFactory& peer, const Outputs& outputs) {
-  const engine::Summary summary = engine::run_problem(problem_of(text, *options.op), subject, peer, options);
+  const ops::Problem problem = problem_of(text, *options.op);
+  engine::CampaignOptions its = options;
+  its.op = &problem.op();
+  const engine::Summary summary = engine::run_problem(problem, subject, peer, its);
   if (!outputs.stdout_taken())
     std::cout << (summary.policy_declared ? ""
                   : options.subject_b     ? report::undeclared_policies

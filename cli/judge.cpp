@@ -26,7 +26,7 @@ std::vector<Option> judge_options() {
   for (const Option& option : std::vector<Option>{
            {"inputs", "FILE", "q, k, v and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
            {"outputs", "FILE", "out and perhaps lse: .npz, .npy, or Polygraphy's --save-outputs JSON"},
-           {"op", "OP", "attention (the only one in this version)"},
+           {"op", "OP", "attention: saved calls of other operations are not judged yet"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"json", "FILE", "one JSON object; - is stdout"},

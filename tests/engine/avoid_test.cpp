@@ -6,7 +6,7 @@
 
 #include "engine/campaign.hpp"
 #include "fake_subject.hpp"
-#include "generators/draw.hpp"
+#include "ops/attention.hpp"
 #include "subjects/builtin.hpp"
 
 namespace attest::engine {
@@ -119,11 +119,11 @@ TEST(Avoid, DeathsTakeATenthOfTheTime) {
   // At one in 20 they take 10 s beside 1.14 s; a tenth of that are 0.114 s.
   EXPECT_NEAR(static_cast<double>(avoidance.rules[0].one_in), 20 * 10 / 0.114, 5);
   EXPECT_EQ(avoidance.rules[1].one_in, inside_one_in);
-  const Domain domain(supports, {Format::f32});
+  const auto domain = ops::attention_op().domain(supports, {Format::f32});
   std::uint64_t inside = 0, asked = 0;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
-    inside += draw_problem(domain, 1, i, 1).causal;
-    asked += avoidance.draw(domain, i, 1).problem.causal;
+    inside += domain->draw(1, i, 1).problem.as<Problem>().causal;
+    asked += avoidance.draw(*domain, i, 1).problem.as<Problem>().causal;
   }
   EXPECT_LT(asked * 500, inside);
   EXPECT_GT(asked, 0u);
@@ -168,7 +168,7 @@ TEST(Avoid, ALawWhoseOwnCallsDieNowAndThenIsAskedSeldom) {
   EXPECT_EQ(avoidance.explanation(of_law, passed.traits), nullptr);
   EXPECT_EQ(avoidance.understood(of_law), 0u);
   // It is stored.
-  const AvoidRule again = rule_from_json(to_json(avoidance.rules[0]));
+  const AvoidRule again = rule_from_json(to_json(avoidance.rules[0]), ops::attention_op());
   EXPECT_TRUE(again.costly);
   EXPECT_EQ(again.one_in, avoidance.rules[0].one_in);
 }
