@@ -23,6 +23,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::require(contract_from_json(written, contract.policy) == contract,
                   "the contract does not come back: " + written.dump());
   }
+  if (info.layer_norm)
+    for (const Format dtype : info.layer_norm->dtypes) {
+      const layer_norm::Contract contract = info.layer_norm->contract(dtype, info.name);
+      const nlohmann::json written = nlohmann::json::parse(layer_norm::to_json(contract).dump());
+      fuzz::require(layer_norm::contract_from_json(written, contract.policy) == contract,
+                    "the contract of layer_norm does not come back: " + written.dump());
+    }
   fuzz::accepts([&] {
     const Domain domain(info.supports, info.dtypes);
     const Problem problem = draw_problem(domain, 1, 0, 1);

@@ -33,7 +33,7 @@ struct OfOwn {
 void read_dims(const json& object, const std::string& at, Supports& supports) {
   if (!object.is_object()) reject(at, "an object");
   for (const auto& [name, value] : object.items()) {
-    const std::string key = at + "." + name;
+    const std::string key = fmt::format("{}.{}", at, name);
     const Field* const field = find_field(name);
     if (field == nullptr || field->extent == nullptr)
       throw usage_error(fmt::format("there is no '{}': dims are {}", one_line(key), extents(fields())));
@@ -73,7 +73,7 @@ Supports read_supports(const json& object, const std::string& at) {
   if (!object.is_object()) reject(at, "an object");
   Supports supports;
   for (const auto& [name, value] : object.items()) {
-    const std::string key = at + "." + name;
+    const std::string key = fmt::format("{}.{}", at, name);
     if (bool Supports::*const known = flag_named(name))
       supports.*known = flag(value, key);
     else if (name == "align")

@@ -47,7 +47,7 @@ std::vector<std::optional<PolicyText>> policy_texts(const json& contract, const 
     if (!declared->is_object())
       texts[n] = policy_text(*declared, key, dtypes[n], false);
     else if (declared->contains(dtype))
-      texts[n] = policy_text(declared->at(dtype), key + "." + dtype, dtypes[n], true);
+      texts[n] = policy_text(declared->at(dtype), fmt::format("{}.{}", key, dtype), dtypes[n], true);
   }
   return texts;
 }
@@ -56,7 +56,7 @@ void require_dtypes(const json& contract, const std::string& at, std::span<const
   if (!contract.is_object()) return;
   for (const auto& [key, value] : contract.items()) {
     if (key == "policy" || !is_by_dtype(key, value)) continue;
-    for (const auto& [dtype, number] : value.items()) require_dtype(dtype, dtypes, at + "." + key);
+    for (const auto& [dtype, number] : value.items()) require_dtype(dtype, dtypes, fmt::format("{}.{}", at, key));
   }
 }
 

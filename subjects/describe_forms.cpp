@@ -43,7 +43,7 @@ std::vector<FormOffer> read_forms(const json& forms, const std::string& key) {
     throw usage_error(fmt::format("'{}' has {} forms: {} at most", key, forms.size(), most_forms));
   std::vector<FormOffer> offers;
   for (const auto& [name, values] : forms.items()) {
-    const std::string at = key + "." + name;
+    const std::string at = fmt::format("{}.{}", key, name);
     if (!is_form_name(name)) reject_form(at, "named by small letters, digits and '_'");
     if (!values.is_array() || values.empty() || values.size() > most_form_values)
       reject_form(at, fmt::format("a list of 1 to {} values", most_form_values));

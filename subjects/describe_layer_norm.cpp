@@ -52,7 +52,7 @@ void read_weights(const json& value, const std::string& key, bool& there, bool& 
 void read_dims(const json& object, const std::string& at, Supports& supports) {
   if (!object.is_object()) reject(at, "an object");
   for (const auto& [name, value] : object.items()) {
-    const std::string key = at + "." + name;
+    const std::string key = fmt::format("{}.{}", at, name);
     const layer_norm::Field* const field = layer_norm::find_field(name);
     if (field == nullptr || field->extent == nullptr)
       throw usage_error(
@@ -65,7 +65,7 @@ Supports read_supports(const json& object, const std::string& at) {
   if (!object.is_object()) reject(at, "an object");
   Supports supports;
   for (const auto& [name, value] : object.items()) {
-    const std::string key = at + "." + name;
+    const std::string key = fmt::format("{}.{}", at, name);
     if (name == "norms")
       read_norms(value, key, supports);
     else if (name == "residual")
