@@ -47,6 +47,19 @@ class Onnxruntime(Campaigns):
                 self.ends(0, name, "residual!=none" if name.startswith("Skip") else "rows<4096", cases=300)
 
 
+class Jax(Campaigns):
+    def test_standardize(self):
+        for name in ("standardize", "standardize-stable"):
+            self.ends(0, name, "rows<4096", cases=150)
+
+    def test_the_ways_to_the_variance_are_those_of_the_document(self):
+        import jax
+        document = " ".join(jax.nn.standardize.__doc__.split()).replace("``", "")
+        self.assertIn('"fast" uses mean(x^2) - mean(x)^2 which may be faster but can suffer from catastrophic cancellation', document)
+        self.assertIn('"stable" uses the two-pass formula mean((x - mean(x))^2) which is numerically stable', document)
+        self.assertIn("correction factor added to variance to avoid division by zero", document)
+
+
 class Openvino(Campaigns):
     def test_under_the_hint_every_type_may_be_bfloat16_in_every_step(self):
         self.ends(0, "sdpa-bf16", "dtype==f16", "--property", "single-key")
