@@ -10,7 +10,7 @@ import numpy as np
 
 from .arrays import TorchArrays
 from .nursery import fork
-from .protocol import Broken
+from .protocol import TENSORS, Broken
 
 GUARD = 256  # bytes that surely lie around each tensor; addresses are kept modulo it
 _PATIENCE = 120  # s, until a device has said what it is
@@ -119,7 +119,7 @@ class MovedCall:
 
     def __init__(self, arrays, call):
         self.arrays, self.torch, self.device = arrays, arrays.torch, arrays.device
-        spans = [span(tensor) for tensor in call.tensors()]
+        spans = [span(tensor) for tensor in tensors_of(call)]
         self.first = (min(first for first, _ in spans) - GUARD) // GUARD * GUARD
         size = max(last for _, last in spans) + GUARD - self.first
         self.here = np.frombuffer((ctypes.c_ubyte * size).from_address(self.first), np.uint8)
@@ -195,6 +195,11 @@ class MovedCall:
 def breaks_the_device(error):
     """Whether an error leaves the device unusable to this process."""
     return type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error)
+
+
+def tensors_of(call):
+    tensors = [getattr(call, name, None) for name in TENSORS]
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def span(view):

@@ -89,11 +89,6 @@ class Call:
         self.threads = message["threads"]
         self.form = message.get("form", {})
 
-    def tensors(self):
-        """Those that there are."""
-        every = (self.q, self.k, self.v, self.bias, self.keep, self.kv_lengths, self.out, self.lse)
-        return [tensor for tensor in every if tensor is not None]
-
 
 class LayerNormCall:
     """One layer_norm call. Tensors are numpy views into the arena, None if absent:
@@ -121,10 +116,7 @@ class LayerNormCall:
         self.rms = message["rms"]
         self.threads = message["threads"]
 
-    def tensors(self):
-        """Those that there are."""
-        every = (self.x, self.residual, self.gamma, self.beta, self.out, self.sum_out)
-        return [tensor for tensor in every if tensor is not None]
 
-
+# Of a call of any operation.
+TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "lse", "x", "residual", "gamma", "beta", "sum_out", "out")
 CALLS = {kind.op: kind for kind in (Call, LayerNormCall)}  # by the operation

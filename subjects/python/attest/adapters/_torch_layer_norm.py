@@ -12,7 +12,8 @@ Which way to a variance is taken is no document's word either. The bound is that
 rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the
 headers that torch 2.15 installs), parts joined by the difference of their means; and the normalised value may be made as
 x * scale + shift.
-Nothing is claimed on batches, on equal bits of a repeated call, on NaN. Results of bfloat16 may lose subnormals, as in _torch_call.
+Nothing is claimed on batches, on equal bits of a repeated call, on NaN. Results of bfloat16 may lose subnormals, as in
+_torch_call.
 """
 
 from torch.nn.functional import layer_norm, rms_norm
