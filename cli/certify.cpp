@@ -176,6 +176,9 @@ int certify_file(const Settings& settings, const std::string& path) {
   if (const auto file = settings.text("json")) json = std::make_unique<OutputFile>(*file, "--json");
   const bool quiet = json && json->is_stdout();
   const engine::Entry entry = engine::read_entry(path);
+  if (!entry.problem.is<Problem>())
+    throw usage_error(fmt::format("{} is of {}, and this version certifies numbers of attention alone: replay shows it",
+                                  path, entry.problem.op().name()));
   const LawClaim law = claim_of(entry);
   ordered_json object = head_json(entry, path);
   Exit exit = Exit::cannot_test;

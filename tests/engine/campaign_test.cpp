@@ -292,7 +292,7 @@ TEST(Campaign, ASubjectThatDiesOnSomeCallsEndsWithItsSummary) {
 
 // Deaths that cost: the campaign ends near its time, and tells of each kind all the same.
 TEST(Campaign, ASubjectThatIsLongInDyingEndsInTime) {
-  const auto fused = builtin_subject("builtin:fused", std::nullopt);
+  const auto fused = builtin_subject("builtin:fused", {});
   const auto slow = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
     if (call.causal == 0) return result;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -359,9 +359,9 @@ TEST(Grade, ACaseThatAConformingKernelReturnsIsOwedAndNotBeyond) {
 
 // What a kernel by that name returns, and whether one that keeps the promise of builtin:fused was found to return it.
 bool is_owed(const std::string& kernel, const std::string& text) {
-  const Problem problem = problem_from_text(text);
-  const auto factory = builtin_subject(kernel, std::nullopt), parent = builtin_subject("builtin:fused", std::nullopt);
-  const Contract promise = contract_for_problem(parent->info(), std::nullopt, problem);
+  const Problem problem = attest::problem_from_text(text);
+  const auto factory = builtin_subject(kernel, {}), parent = builtin_subject("builtin:fused", {});
+  const Contract promise = contract_for_problem(parent->info(), std::nullopt, problem).as<Contract>();
   const Inputs inputs = materialise(problem);
   Tensor out = make_out(problem), lse;
   EXPECT_EQ(factory->open()->run_one(inputs.call(out, lse)).status, CallStatus::done);
