@@ -86,7 +86,8 @@ std::optional<Index> count_of(const Settings& settings, std::string_view key, st
 
 engine::SavedCallOptions read_saved_call(const Settings& settings, const Policy& policy) {
   if (const auto op = settings.text("op"); op && *op != "attention")
-    throw usage_error(fmt::format("{} {}: saved calls are judged of attention alone in this version", settings.origin("op"), *op));
+    throw usage_error(
+        fmt::format("{} {}: saved calls are judged of attention alone in this version", settings.origin("op"), *op));
   engine::SavedCallOptions call;
   call.policy = policy;
   for (const std::string_view role : roles)

@@ -144,10 +144,9 @@ std::string summary_text(const Summary& summary) {
                       s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
                       s.interrupted ? ", interrupted" : "");
   text += earlier_runs(s);
-  text +=
-      fmt::format("  the bound judged {} of them ({}): {} output elements, {} {}", grouped(s.judged),
-                  share(static_cast<double>(s.judged), drawn), grouped(static_cast<std::uint64_t>(s.elements)),
-                  grouped(static_cast<std::uint64_t>(s.elements_long)), s.op->long_in_words());
+  text += fmt::format("  the bound judged {} of them ({}): {} output elements, {} {}", grouped(s.judged),
+                      share(static_cast<double>(s.judged), drawn), grouped(static_cast<std::uint64_t>(s.elements)),
+                      grouped(static_cast<std::uint64_t>(s.elements_long)), s.op->long_in_words());
   if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";

@@ -16,10 +16,10 @@ struct ListedSubject {
   std::string report{};  // of a fault: the public report behind it
 };
 
-// Of an operation: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
+// Of an operation, the first where none is named: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
 // layer_norm begin with ln-: builtin:ln-fused, fault:ln-tail.
-std::vector<ListedSubject> builtin_subjects(std::string_view op = "attention");
-std::vector<ListedSubject> fault_subjects(std::string_view op = "attention");
+std::vector<ListedSubject> builtin_subjects(std::string_view op = {});
+std::vector<ListedSubject> fault_subjects(std::string_view op = {});
 // The operation of a kernel that such a name stands for; empty if there is none.
 std::string builtin_op(std::string_view name);
 

@@ -285,7 +285,8 @@ class PairedRun {
     return unusual;
   }
 
-  static void set_widens_for(Shot& shot, const attest::Contract& contract, const std::map<std::size_t, attest::Contract>& unusual) {
+  static void set_widens_for(Shot& shot, const attest::Contract& contract,
+                             const std::map<std::size_t, attest::Contract>& unusual) {
     if (shot.widens) return;
     for (const auto& [parent, promise] : unusual)
       if (no_wider(contract, contract_for(contract.policy), promise)) shot.widens_for.push_back(parent);
@@ -398,7 +399,8 @@ class PairedRun {
   }
 
   // Emulated kernels with the sums of a promise.
-  [[nodiscard]] std::function<EmulatedKernel(const attest::Policy&, std::uint64_t)> drawn_for(const attest::Contract& promise) const {
+  [[nodiscard]] std::function<EmulatedKernel(const attest::Policy&, std::uint64_t)> drawn_for(
+      const attest::Contract& promise) const {
     if (const std::optional<Mma>& mma = promise.arithmetic.mma; mma && options_.draw_emulated_with)
       return [this, mma](const attest::Policy& p, std::uint64_t n) { return options_.draw_emulated_with(*mma, p, n); };
     return options_.draw_emulated;
@@ -441,4 +443,4 @@ attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t numbe
 
 RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }
 
-}  // namespace engine
+}  // namespace attest::engine
