@@ -45,7 +45,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
   const double sum =
       std::max((m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3), square(m.u_acc * key.prefixes));
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
-                    (square(m.u_score * s) + m.scalings * square(m.u_scale * s)) / 3 + square(m.eta_score);
+                    (square(m.u_score * s) + m.scalings * square(m.u_scale * s)) / 3;
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
   if (m.scaled_keys)
     variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_) +
@@ -60,8 +60,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
         m.tanh_absolute > 0 ? m.tanh_absolute * m.softcap : m.tanh_relative * std::min(m.softcap, argument);
     variance += (square(capped) + square(m.tanh_underflow * m.softcap)) / 3 + square(m.eta_cap * (1 + m.softcap));
   }
-  if (call.has_bias || m.softcap > 0)
-    variance += 2 * square(m.u_score * z) / 3 + 2 * square(m.eta_score) + m.of_bias() * square(key.bias);
+  if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score * z) / 3 + m.of_bias() * square(key.bias);
   variance += (1 + m.a1) * square(m.u_softmax * z) / 3 + m.of_below * square(m.u_softmax * below) +
               square(m.c_exp) / 3 * (1 + rescales_);
   // The reference's own error.

@@ -314,7 +314,8 @@ class Plugin {
       row.version = subject.version.c_str();
       row.describe = subject.describe.c_str();
       row.open = open;
-      if (subject.attention)
+      // One that has no callable at all is asked attention, and says what it lacks.
+      if (subject.attention || !subject.layer_norm)
         row.attention = [](void* self, const attest_attention* call, char* message, std::size_t size) {
           return run(self, &Subject::attention, *call, message, size);
         };

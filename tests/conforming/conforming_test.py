@@ -17,6 +17,8 @@ from pathlib import Path
 LEAST_JUDGED = {"f32": 0.9, "f64": 0.9, "f16": 0.9, "bf16": 0.9}
 LEAST_JUDGED_NARROW = 0.6
 # Stages of different families meet: tf32 operands, exponents that do not fit, one stage wider or narrower than its neighbours.
+# Policies of layer_norm: those with names, and stages that differ.
+LAYER_NORM = ["f32", "f64", "f16", "bf16", "f16-all", "bf16-all", "f16,statistics=f16", "bf16,affine=bf16"]
 MIXTURES = ["f32,operand=tf32", "*=bf16,storage=f16", "f16,partial=bf16", "f16,qk=f64", "f32,weights=f16"]
 
 
@@ -71,7 +73,8 @@ def main():
     parser.add_argument("--json", type=Path, help="write the sums there")
     arguments = parser.parse_args()
     policies, variants = names(arguments.attest, "policies"), names(arguments.attest, "subjects")
-    variants = [name for name in variants if name.startswith("builtin:")]
+    of_layer_norm = [name for name in variants if name.startswith("builtin:ln-")]
+    variants = [name for name in variants if name.startswith("builtin:") and name not in of_layer_norm]
     everything = Total()
 
     def sweep(title, subjects, policies, cases):
@@ -90,6 +93,7 @@ def main():
     sweep("builtin:fused", ["builtin:fused"], policies, arguments.cases)
     sweep(f"each of {len(variants)} variants", variants, policies, arguments.variant_cases)
     sweep("the variants under mixtures", variants, MIXTURES, arguments.variant_cases // 5)
+    sweep("each kernel of layer_norm", of_layer_norm, LAYER_NORM, arguments.variant_cases)
     everything.line("all")
     if arguments.json:
         arguments.json.write_text(json.dumps(dict(everything.sums), indent=1) + "\n")

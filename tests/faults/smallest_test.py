@@ -10,9 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-WORK = "b*hq*lq*lk*(d+dv)"
-NOT_EMPTY = "b>=1 && hq>=1 && lq>=1 && lk>=1 && d>=1 && dv>=1"
-LEAST = 2  # W where every dimension is 1
+# Of an operation's faults: W, what is not empty, and W where every dimension is 1.
+ATTENTION = "b*hq*lq*lk*(d+dv)", "b>=1 && hq>=1 && lq>=1 && lk>=1 && d>=1 && dv>=1", 2
+LAYER_NORM = "rows*hidden", "rows>=1 && hidden>=1", 1
+
+
+def operation_of(fault):
+    return LAYER_NORM if fault.startswith("ln-") else ATTENTION
+
+
 # Larger ones are rare among those drawn; faults_test.py shrinks to them.
 MOST = 1000
 
@@ -34,7 +40,8 @@ def records_by_law():
 
 
 def check(attest, fault, predicate, cases):
-    words = [attest, "check", f"fault:{fault}", "--assume", f"{predicate} && {NOT_EMPTY}", "--laws", "all", "--cases",
+    work, not_empty, _ = operation_of(fault)
+    words = [attest, "check", f"fault:{fault}", "--assume", f"{work} {predicate} && {not_empty}", "--laws", "all", "--cases",
              str(cases), "--jobs", "1", "--shrink-budget", "1", "--json", "-"]
     done = subprocess.run(words, capture_output=True, text=True)
     if not done.stdout:
@@ -53,11 +60,11 @@ def main():
     for fault, size, reason in records():
         if size > MOST or arguments.faults and fault not in arguments.faults.split(","):
             continue
-        at = check(arguments.attest, fault, f"{WORK} == {size}", arguments.cases)
+        at = check(arguments.attest, fault, f"== {size}", arguments.cases)
         first = at["findings"][0]["cases_to_first"] if at["findings"] else None
         if first is None:
             failures.append(f"{fault}: no problem of W = {size} fails, of {at['cases']}")
-        below = check(arguments.attest, fault, f"{WORK} < {size}", arguments.cases) if size > LEAST else None
+        below = check(arguments.attest, fault, f"< {size}", arguments.cases) if size > operation_of(fault)[2] else None
         if below and below["findings"]:
             failures.append(f"{fault}: W is less than {size} in {below['findings'][0]['problem']}")
         print(f"{fault:<22}{size:>6}{first or '-':>10}{below['cases'] if below else '-':>9}", flush=True)
