@@ -20,6 +20,9 @@ from .protocol import CALLS, VERSION, Arena, Broken, Call, Refused, Unsupported
 LONGEST_TRACEBACK = 1 << 16
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
 
+# Adapters that a message names, which is cut where it is too long.
+MOST_NAMED = 12
+
 
 class LoadError(Exception):
     """One sentence about a target that cannot be served. `logged`: stderr says more."""
@@ -71,7 +74,9 @@ def load_adapter(prefix, name):
     try:
         table = importlib.import_module(f"attest.adapters.{module}").SUBJECTS
         if name not in table:
-            raise LoadError(f"the adapter {prefix} has no {name!r}; it has {', '.join(table)}")
+            others = len(table) - MOST_NAMED
+            more = f" and {others} more (attest list subjects)" if others > 0 else ""
+            raise LoadError(f"the adapter {prefix} has no {name!r}; it has {', '.join(list(table)[:MOST_NAMED])}{more}")
         return {name: table[name]()}
     except ImportError as error:
         traceback.print_exc()
