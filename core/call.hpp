@@ -27,7 +27,7 @@ struct TensorSlot {
   };
   std::string_view name;
   Role role;
-  std::size_t at;                                  // of its attest_tensor in the operation's struct of attest/plugin.h
+  std::size_t at;  // of its attest_tensor in the operation's struct of attest/plugin.h
   // Of attention: its extents, and whether a call of a problem has it; nullptr: every one does.
   std::span<Index (*const)(const Problem&)> axes;
   bool (*used)(const Problem&) = nullptr;

@@ -72,7 +72,7 @@ struct Summary {
   std::string shard;         // "i/n", empty if whole
   std::uint64_t cases = 0, executed = 0, judged = 0, judged_long = 0;
   std::map<std::string, PropertyCounts> verdicts;  // by property
-  const Op* op = ops::all_ops().front();  // under test
+  const Op* op = ops::all_ops().front();           // under test
   std::int64_t elements = 0, elements_long = 0, undetermined = 0, wide = 0;
   std::map<std::string, std::uint64_t> skipped, vacuous;  // by reason: problems whose policy bound ended so
   std::string assume;                                     // the predicate; empty: none

@@ -44,7 +44,8 @@ struct GradeOptions {
   // The same with the sums of tensor cores, for faults whose parent promises them: emulated_kernel_with(); empty: none.
   std::function<EmulatedKernel(const Mma&, const attest::Policy&, std::uint64_t number)> draw_emulated_with;
   // Whether a kernel that keeps the contract could have returned a result, to the bit: emulated_kernel_returns(); empty: no.
-  std::function<bool(const attest::Contract&, const attest::Problem&, const Inputs&, const Tensor& out)> conforming_returns;
+  std::function<bool(const attest::Contract&, const attest::Problem&, const Inputs&, const Tensor& out)>
+      conforming_returns;
   std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none
   int jobs = 1;
   ShrinkBudget shrink;
