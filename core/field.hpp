@@ -108,13 +108,9 @@ void copy_field(const FieldRow<P, S>& field, const P& from, P& to) {
 
 // ---- rows by member ----------------------------------------------------------------------------------------------------
 
-template <auto Member>
-Index get_member(const Problem& problem) {
+template <auto Member, class P = Problem>
+Index get_member(const P& problem) {
   return static_cast<Index>(problem.*Member);
-}
-template <auto Member>
-std::optional<double> get_real_member(const Problem& problem) {
-  return problem.*Member;
 }
 
 const Field& row_with(Index (*get)(const Problem&)) noexcept;

@@ -112,4 +112,9 @@ std::vector<Candidate> seed_at_zero(const Problem& problem) {
   return {{std::move(changed), "seed -> 0"}};
 }
 
+char size_class(Index n) noexcept {
+  if (n <= 1) return n == 0 ? '0' : '1';
+  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
+}
+
 }  // namespace attest::ops

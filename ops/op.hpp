@@ -263,6 +263,9 @@ inline constexpr std::array reset_groups{FieldGroup::masks,   FieldGroup::layout
                                          FieldGroup::scaling, FieldGroup::forms,   FieldGroup::values};
 Problem reset(Problem problem, FieldGroup group);
 
+// A letter for the size of a dimension in shape_class(): 0, 1, small, medium, large; enough to tell decode from prefill.
+char size_class(Index n) noexcept;
+
 // Neighbours for further_neighbours().
 std::vector<Candidate> origin_at_zero(const Problem& problem);
 std::vector<Candidate> seed_at_zero(const Problem& problem);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/lanes.hpp"
+#include "oracle/least.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -351,21 +352,10 @@ RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, do
 
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,
                                double got) {
-  const auto holds = [&](double lambda) {
+  return oracle::least_lambda([&](double lambda) {
     const Interval at = interval(row, column, y, spread, lambda);
     return round(at.lo) <= got && got <= round(at.hi);
-  };
-  if (holds(0)) return 0;
-  double lo = 0, hi = 1;
-  for (; !holds(hi); hi *= 2) {
-    if (hi >= 0x1p20) return infinity;
-    lo = hi;
-  }
-  for (int step = 0; step < 30; ++step) {
-    const double middle = 0.5 * (lo + hi);
-    (holds(middle) ? hi : lo) = middle;
-  }
-  return hi;
+  });
 }
 
 }  // namespace attest::oracle

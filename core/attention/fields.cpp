@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "core/field_rows.hpp"
 #include "core/subject.hpp"
 
 // A namespace of its own, since the names of groups and of columns are those of much else.
@@ -107,7 +108,6 @@ bool masked(const Problem& p) { return kept(p) || biased(p); }
 constexpr unsigned bits(bool first, bool second = false, bool third = false) {
   return unsigned{first} | unsigned{second} << 1 | unsigned{third} << 2;
 }
-unsigned given(const Field& field, const Problem& p) { return bits(!is_default(field, p)); }
 unsigned shared_axes(const Field& field, const Problem& p) {
   return field.used(p) ? ~static_cast<unsigned>(field.get(p)) & 15u : 0;
 }
@@ -161,106 +161,15 @@ std::string layout_word(const Field& field, const Problem& p) {
 
 // ---- rows --------------------------------------------------------------------------------------------------------------
 
-Index no_get(const Problem&) { return 0; }
-void no_set(Problem&, Index) {}
-std::optional<double> no_get_real(const Problem&) { return std::nullopt; }
-void no_set_real(Problem&, std::optional<double>) {}
-template <auto Member>
-void set_member(Problem& problem, Index value) {
-  problem.*Member = static_cast<std::remove_reference_t<decltype(problem.*Member)>>(value);
-}
-template <auto Member>
-void set_real_member(Problem& problem, std::optional<double> value) {
-  if constexpr (std::is_same_v<std::remove_reference_t<decltype(problem.*Member)>, double>)
-    problem.*Member = value.value_or(0.0);
-  else
-    problem.*Member = value;
-}
-Index get_seed(const Problem& problem) { return std::bit_cast<Index>(problem.seed); }
-void set_seed(Problem& problem, Index value) { problem.seed = std::bit_cast<std::uint64_t>(value); }
-
-// A row in the making; every part says one thing of it.
-struct Row : Field {
-  constexpr Row with(auto column, auto value) const {
-    Row row = *this;
-    row.*column = value;
-    return row;
-  }
-  constexpr Row printed() const { return with(&Field::always_printed, true); }
-  constexpr Row undrawn() const { return with(&Field::drawn, false); }
-  constexpr Row where(bool (*used)(const Problem&)) const { return with(&Field::used, used); }
-  constexpr Row breaks_at(std::span<const Index> edges) const { return with(&Field::edges, edges); }
-  // Every label has a weight but the last `unweighted`, which are never drawn.
-  constexpr Row weighs(std::span<const Weight> weights, std::size_t unweighted = 0) const {
-    if (!labels.empty() && weights.size() + unweighted != labels.size()) throw "a label has no weight";
-    return with(&Field::weights, weights);
-  }
-  constexpr Row supported(Label key, bool Supports::*offered) const {
-    return with(&Field::supports_key, key).with(&Field::offered, offered);
-  }
-  constexpr Row simplifies(std::span<const Index> ladder) const { return with(&Field::ladder, ladder); }
-  constexpr Row option(unsigned (*options)(const Field&, const Problem&) = given) const {
-    return with(&Field::options, options);
-  }
-  constexpr Row told(int trait) const { return with(&Field::trait, trait); }
-  constexpr Row worded(int place, std::string (*word)(const Field&, const Problem&)) const {
-    return with(&Field::word_place, place).with(&Field::word, word);
-  }
-};
-
-constexpr Row row(Label name, FieldKind kind, FieldGroup group, Label doc) {
-  Row row;
-  row.name = name;
-  row.kind = kind;
-  row.group = group;
-  row.doc = doc;
-  row.get = no_get;
-  row.set = no_set;
-  row.get_real = no_get_real;
-  row.set_real = no_set_real;
-  return row;
-}
-template <auto Member>
-constexpr Row integer(Label name, FieldGroup group, Index lo, Index hi, Index simplest, Label doc) {
-  return row(name, FieldKind::integer, group, doc)
-      .with(&Field::lo, lo)
-      .with(&Field::hi, hi)
-      .with(&Field::simplest, simplest)
-      .with(&Field::get, get_member<Member>)
-      .with(&Field::set, set_member<Member>);
-}
-template <auto Member>
-constexpr Row label(Label name, FieldGroup group, std::span<const Label> labels, auto simplest, Label doc) {
-  return row(name, FieldKind::label, group, doc)
-      .with(&Field::hi, static_cast<Index>(labels.size()) - 1)
-      .with(&Field::labels, labels)
-      .with(&Field::simplest, static_cast<Index>(simplest))
-      .with(&Field::get, get_member<Member>)
-      .with(&Field::set, set_member<Member>);
-}
-template <auto Member>
-constexpr Row flag(Label name, FieldGroup group, Label doc) {
-  return row(name, FieldKind::flag, group, doc)
-      .with(&Field::hi, Index{1})
-      .with(&Field::get, get_member<Member>)
-      .with(&Field::set, set_member<Member>);
-}
-template <auto Member>
-constexpr Row real(Label name, FieldGroup group, Index simplest, Label doc) {
-  return row(name, FieldKind::real, group, doc)
-      .with(&Field::simplest, simplest)
-      .with(&Field::get_real, get_real_member<Member>)
-      .with(&Field::set_real, set_real_member<Member>)
-      .undrawn();
-}
+using Rows = FieldRows<Problem, Supports>;
 
 constexpr Index most_batch = 65537, most_length = Index{1} << 20, most_width = 1024;
 constexpr Index most_origin = Index{1} << 40, most_window = std::numeric_limits<Index>::max();
 
 template <auto Member>
-constexpr Row extent(Label name, Index most, std::span<const Index> edges, DimRange Supports::*extent, int share,
-                     Label origin, Label doc) {
-  return integer<Member>(name, shape, 0, most, 1, doc)
+constexpr Rows::Row extent(Label name, Index most, std::span<const Index> edges, DimRange Supports::*extent, int share,
+                           Label origin, Label doc) {
+  return Rows::integer<Member>(name, shape, 0, most, 1, doc)
       .printed()
       .breaks_at(edges)
       .with(&Field::extent, extent)
@@ -268,15 +177,15 @@ constexpr Row extent(Label name, Index most, std::span<const Index> edges, DimRa
       .with(&Field::origin, origin);
 }
 template <auto Member>
-constexpr Row window(Label name, Label doc) {
-  return integer<Member>(name, masks, -1, most_window, -1, doc)
+constexpr Rows::Row window(Label name, Label doc) {
+  return Rows::integer<Member>(name, masks, -1, most_window, -1, doc)
       .breaks_at(window_edges)
       .supported("window", &Supports::window)
       .option();
 }
 template <auto Member>
-constexpr Row axes(Label name, bool (*used)(const Problem&), Label doc) {
-  return integer<Member>(name, masks, 0, 15, 15, doc)
+constexpr Rows::Row axes(Label name, bool (*used)(const Problem&), Label doc) {
+  return Rows::integer<Member>(name, masks, 0, 15, 15, doc)
       .where(used)
       .breaks_at(axes_edges)
       .simplifies(axes_ladder)
@@ -284,23 +193,23 @@ constexpr Row axes(Label name, bool (*used)(const Problem&), Label doc) {
 }
 // `broadcasting`: how many labels are not for this tensor: those that repeat elements.
 template <auto Member>
-constexpr Row layout(Label name, std::size_t broadcasting, Label doc) {
+constexpr Rows::Row layout(Label name, std::size_t broadcasting, Label doc) {
   const std::span<const Weight> weights(layout_weights);
-  return label<Member>(name, layouts, layout_labels, Layout::bhsd, doc)
+  return Rows::label<Member>(name, layouts, layout_labels, Layout::bhsd, doc)
       .weighs(weights.first(weights.size() - broadcasting), broadcasting)
       .simplifies(layout_ladder)
       .option(of_layout);
 }
 template <auto Member>
-constexpr Row form(Label name, Label doc) {
-  return label<Member>(name, values, form_labels, Form::zero, doc)
+constexpr Rows::Row form(Label name, Label doc) {
+  return Rows::label<Member>(name, values, form_labels, Form::zero, doc)
       .weighs(form_weights)
       .simplifies(form_ladder)
       .with(&Field::idle, keeps_plain_values);
 }
 template <auto Member>
-constexpr Row origin_of(Label name, Label doc) {
-  return integer<Member>(name, FieldGroup::origin, 0, most_origin, 0, doc).undrawn();
+constexpr Rows::Row origin_of(Label name, Label doc) {
+  return Rows::integer<Member>(name, FieldGroup::origin, 0, most_origin, 0, doc).undrawn();
 }
 
 using P = Problem;
@@ -322,30 +231,30 @@ constexpr auto table = std::to_array<Field>({
     extent<&P::lk>("lk", most_length, length_edges, &S::lk, 2, "lk0", "keys per head").told(12).worded(5, long_word),
     extent<&P::d>("d", most_width, width_edges, &S::d, 3, "d0", "width of a query and of a key").told(14),
     extent<&P::dv>("dv", most_width, width_edges, &S::dv, 1, "dv0", "width of a value and of an output row").told(15),
-    label<&P::dtype>("dtype", format, format_names, Format::f32, "storage format of q, k, v and out")
+    Rows::label<&P::dtype>("dtype", format, format_names, Format::f32, "storage format of q, k, v and out")
         .printed()
         .undrawn()
         .simplifies(dtype_ladder)
         .told(3),
-    real<&P::scale>("scale", scaling, 1, "factor on q.k; left out: the default 1/sqrt(d), and the call says so")
+    Rows::real<&P::scale>("scale", scaling, 1, "factor on q.k; left out: the default 1/sqrt(d), and the call says so")
         .with(&Field::in_effect, scale_in_effect)
         .option(of_scale)
         .told(2)
         .worded(6, scale_word),
-    real<&P::softcap>("softcap", scaling, 0, "c in s = c tanh(s/c); 0 = none")
+    Rows::real<&P::softcap>("softcap", scaling, 0, "c in s = c tanh(s/c); 0 = none")
         .supported("softcap", &S::softcap)
         .option()
         .told(4)
         .worded(7, own_word),
-    flag<&P::causal>("causal", masks, "key j takes part in row i only if j <= g(i)")
+    Rows::flag<&P::causal>("causal", masks, "key j takes part in row i only if j <= g(i)")
         .weighs(causal_weights)
         .supported("causal", &S::causal)
         .simplifies(flag_ladder)
         .option()
         .told(1)
         .worded(15, causal_word),
-    label<&P::align>("align", masks, align_labels, Align::top_left,
-                     "the diagonal g(i): i, or i + keys - lq; causal and windows are measured from it")
+    Rows::label<&P::align>("align", masks, align_labels, Align::top_left,
+                           "the diagonal g(i): i, or i + keys - lq; causal and windows are measured from it")
         .where(has_diagonal)
         .weighs(align_weights)
         .simplifies(align_ladder)
@@ -354,7 +263,7 @@ constexpr auto table = std::to_array<Field>({
         .told(8)
         .worded(16, window_word),
     window<&P::window_right>("window_right", "keys after the diagonal that take part; -1 = all").told(9),
-    label<&P::keep>("keep", masks, keep_labels, Keep::none, "boolean mask, true = attend")
+    Rows::label<&P::keep>("keep", masks, keep_labels, Keep::none, "boolean mask, true = attend")
         .weighs(keep_weights)
         .supported("keep", &S::keep)
         .simplifies(keep_ladder)
@@ -363,7 +272,7 @@ constexpr auto table = std::to_array<Field>({
         .worded(17, own_word),
     axes<&P::keep_axes>("keep_axes", kept,
                         "axes along which keep varies: 1 batch + 2 head + 4 query + 8 key; else stride 0"),
-    label<&P::bias>("bias", masks, bias_labels, Bias::none, "additive mask or position bias")
+    Rows::label<&P::bias>("bias", masks, bias_labels, Bias::none, "additive mask or position bias")
         .weighs(bias_weights)
         .supported("bias", &S::bias)
         .simplifies(bias_ladder)
@@ -371,8 +280,8 @@ constexpr auto table = std::to_array<Field>({
         .told(6)
         .worded(18, bias_word),
     axes<&P::bias_axes>("bias_axes", biased, "axes along which bias varies, as keep_axes"),
-    label<&P::bias_type>("bias_type", masks, bias_type_labels, BiasType::same,
-                         "bias in q's dtype, or in one of its own")
+    Rows::label<&P::bias_type>("bias_type", masks, bias_type_labels, BiasType::same,
+                               "bias in q's dtype, or in one of its own")
         .where(biased)
         .weighs(bias_type_weights)
         .simplifies(bias_type_ladder)
@@ -382,7 +291,7 @@ constexpr auto table = std::to_array<Field>({
         .where(masked)
         .told(24)
         .worded(14, layout_word),
-    label<&P::lengths>("lengths", masks, lengths_labels, Lengths::none, "kv_lengths: keys that exist per sample")
+    Rows::label<&P::lengths>("lengths", masks, lengths_labels, Lengths::none, "kv_lengths: keys that exist per sample")
         .weighs(lengths_weights)
         .supported("kv_lengths", &S::kv_lengths)
         .simplifies(lengths_ladder)
@@ -395,35 +304,33 @@ constexpr auto table = std::to_array<Field>({
     layout<&P::out_layout>("out_layout", broadcast_layouts, "how out lies in memory; never a broadcast")
         .told(23)
         .worded(13, layout_word),
-    label<&P::lse>("lse", outputs, lse_labels, LseOutput::none, "log-sum-exp output: none, f32 or f64")
+    Rows::label<&P::lse>("lse", outputs, lse_labels, LseOutput::none, "log-sum-exp output: none, f32 or f64")
         .weighs(lse_weights)
         .supported("lse", &S::lse)
         .simplifies(lse_ladder)
         .option()
         .told(10)
         .worded(8, own_word),
-    integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
+    Rows::integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
         .breaks_at(thread_edges)
         .weighs(thread_weights)
         .option()
         .told(11)
         .worded(9, threads_word),
-    label<&P::values>("values", values, values_labels, Values::constant,
-                      "joint distribution of q, k and v; file:PATH takes captured activations from an .npz")
+    Rows::label<&P::values>("values", values, values_labels, Values::constant,
+                            "joint distribution of q, k and v; file:PATH takes captured activations from an .npz")
         .printed()
         .weighs(values_weights, 1)
         .simplifies(values_ladder)
         .with(&Field::reset_to, static_cast<Index>(Values::integers))  // the plainest under which rows still differ
         .told(26),
-    real<&P::amplitude>("amplitude", values, 1, "scales the distribution").with(&Field::joined_to, "values").told(27),
+    Rows::real<&P::amplitude>("amplitude", values, 1, "scales the distribution")
+        .with(&Field::joined_to, "values")
+        .told(27),
     form<&P::q_form>("q_form", "what happens to q after the distribution").told(28),
     form<&P::k_form>("k_form", "what happens to k after the distribution").told(29),
     form<&P::v_form>("v_form", "what happens to v after the distribution").told(30),
-    row("seed", FieldKind::seed, values, "key of every random value")
-        .with(&Field::get, get_seed)
-        .with(&Field::set, set_seed)
-        .printed()
-        .undrawn(),
+    Rows::seed<&P::seed>("seed", values, "key of every random value"),
     origin_of<&P::b0>("b0", "first sample, in the problem this one was cut from"),
     origin_of<&P::hq0>("hq0", "first query head there"),
     origin_of<&P::hkv0>("hkv0", "first key/value head there"),
@@ -431,7 +338,7 @@ constexpr auto table = std::to_array<Field>({
     origin_of<&P::lk0>("lk0", "first key there"),
     origin_of<&P::d0>("d0", "first coordinate of q and k there"),
     origin_of<&P::dv0>("dv0", "first coordinate of v there"),
-    integer<&P::rows>("rows", outputs, 0, Index{1} << 40, 0, "output rows that are judged; 0 = all").undrawn(),
+    Rows::integer<&P::rows>("rows", outputs, 0, Index{1} << 40, 0, "output rows that are judged; 0 = all").undrawn(),
 });
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 
+#include "core/field_rows.hpp"
 #include "core/layer_norm/offer.hpp"
 
 namespace attest::layer_norm {
@@ -42,29 +43,6 @@ constexpr Weight layout_weights[] = {56, 10, 10, 6, 6, 6, 2, 4}, out_weights[] =
 constexpr Weight thread_weights[] = {70, 20, 4, 2, 2, 0, 0, 0, 2};
 constexpr Weight values_weights[] = {3, 4, 6, 10, 12, 25, 4, 3, 4, 3, 6, 6, 4, 5, 5, 2, 2, 2, 2};
 
-template <auto Member>
-Index get_of(const Problem& problem) {
-  return static_cast<Index>(problem.*Member);
-}
-template <auto Member>
-void set_of(Problem& problem, Index value) {
-  problem.*Member = static_cast<std::remove_reference_t<decltype(problem.*Member)>>(value);
-}
-template <auto Member>
-std::optional<double> get_real_of(const Problem& problem) {
-  return problem.*Member;
-}
-template <auto Member>
-void set_real_of(Problem& problem, std::optional<double> value) {
-  problem.*Member = value.value_or(0.0);
-}
-Index seed_of(const Problem& problem) { return std::bit_cast<Index>(problem.seed); }
-void set_seed_of(Problem& problem, Index value) { problem.seed = std::bit_cast<std::uint64_t>(value); }
-Index get_nothing(const Problem&) { return 0; }
-void set_nothing(Problem&, Index) {}
-std::optional<double> get_no_real(const Problem&) { return std::nullopt; }
-void set_no_real(Problem&, std::optional<double>) {}
-
 // ---- what a reproducer may have only if the failing problem has it, and what buckets say -----------------------------------
 
 unsigned given(const Field& field, const Problem& p) { return field.get(p) != field.simplest ? 1u : 0u; }
@@ -88,88 +66,36 @@ std::string layout_word(const Field& field, const Problem& p) {
 
 // ---- rows --------------------------------------------------------------------------------------------------------------
 
-struct Row : Field {
-  constexpr Row with(auto column, auto value) const {
-    Row row = *this;
-    row.*column = value;
-    return row;
-  }
-  constexpr Row printed() const { return with(&Field::always_printed, true); }
-  constexpr Row undrawn() const { return with(&Field::drawn, false); }
-  constexpr Row breaks_at(std::span<const Index> edges) const { return with(&Field::edges, edges); }
-  constexpr Row weighs(std::span<const Weight> weights) const { return with(&Field::weights, weights); }
-  constexpr Row simplifies(std::span<const Index> ladder) const { return with(&Field::ladder, ladder); }
-  constexpr Row supported(Text key, bool Supports::*offered) const {
-    return with(&Field::supports_key, key).with(&Field::offered, offered);
-  }
-  constexpr Row option(unsigned (*options)(const Field&, const Problem&)) const {
-    return with(&Field::options, options);
-  }
-  constexpr Row told(int trait) const { return with(&Field::trait, trait); }
-  constexpr Row worded(int place, std::string (*word)(const Field&, const Problem&)) const {
-    return with(&Field::word_place, place).with(&Field::word, word);
-  }
-};
+using Rows = FieldRows<Problem, Supports>;
 
-constexpr Row row(Text name, FieldKind kind, FieldGroup group, Text doc) {
-  Row row;
-  row.name = name;
-  row.kind = kind;
-  row.group = group;
-  row.doc = doc;
-  row.get = get_nothing;
-  row.set = set_nothing;
-  row.get_real = get_no_real;
-  row.set_real = set_no_real;
-  return row;
-}
+// A label that shrinks to the first of `ladder`.
 template <auto Member>
-constexpr Row integer(Text name, FieldGroup group, Index lo, Index hi, Index simplest, Text doc) {
-  return row(name, FieldKind::integer, group, doc)
-      .with(&Field::lo, lo)
-      .with(&Field::hi, hi)
-      .with(&Field::simplest, simplest)
-      .with(&Field::get, get_of<Member>)
-      .with(&Field::set, set_of<Member>);
+constexpr Rows::Row label(Text name, FieldGroup group, std::span<const Text> labels, std::span<const Index> ladder,
+                          Text doc) {
+  return Rows::label<Member>(name, group, labels, ladder.front(), doc).simplifies(ladder);
 }
+// `broadcasting`: how many labels are not for this tensor: those that repeat elements.
 template <auto Member>
-constexpr Row label(Text name, FieldGroup group, std::span<const Text> labels, std::span<const Index> ladder,
-                    Text doc) {
-  return row(name, FieldKind::label, group, doc)
-      .with(&Field::hi, static_cast<Index>(labels.size()) - 1)
-      .with(&Field::labels, labels)
-      .with(&Field::simplest, ladder.front())
-      .with(&Field::get, get_of<Member>)
-      .with(&Field::set, set_of<Member>)
-      .simplifies(ladder);
-}
-template <auto Member>
-constexpr Row real(Text name, FieldGroup group, Index simplest, Text doc) {
-  return row(name, FieldKind::real, group, doc)
-      .with(&Field::simplest, simplest)
-      .with(&Field::get_real, get_real_of<Member>)
-      .with(&Field::set_real, set_real_of<Member>)
-      .undrawn();
-}
-template <auto Member>
-constexpr Row layout(Text name, std::span<const Weight> weights, Text doc) {
-  return label<Member>(name, FieldGroup::layouts, layout_names, layout_steps, doc).weighs(weights).option(given);
+constexpr Rows::Row layout(Text name, std::size_t broadcasting, std::span<const Weight> weights, Text doc) {
+  return label<Member>(name, FieldGroup::layouts, layout_names, layout_steps, doc)
+      .weighs(weights, broadcasting)
+      .option(given);
 }
 
-constexpr Index most_origin_of = Index{1} << 40;
+constexpr Index most_origin = Index{1} << 40;
 
 using enum FieldGroup;
 using P = Problem;
 using S = Supports;
 constexpr auto field_table = std::to_array<Field>({
-    integer<&P::rows>("rows", shape, 0, Index{1} << 31, 1, "rows, each normalised by itself")
+    Rows::integer<&P::rows>("rows", shape, 0, Index{1} << 31, 1, "rows, each normalised by itself")
         .printed()
         .breaks_at(row_edges)
         .with(&Field::extent, &S::rows)
         .with(&Field::origin, "rows0")
         .told(9)
         .worded(1, rows_word),
-    integer<&P::hidden>("hidden", shape, 1, 65536, 1, "elements of a row")
+    Rows::integer<&P::hidden>("hidden", shape, 1, 65536, 1, "elements of a row")
         .printed()
         .breaks_at(hidden_edges)
         .with(&Field::extent, &S::hidden)
@@ -185,7 +111,7 @@ constexpr auto field_table = std::to_array<Field>({
         .option(given)
         .told(1)
         .worded(3, norm_word),
-    real<&P::epsilon>("epsilon", scaling, 0, "added to the variance, inside the root")
+    Rows::real<&P::epsilon>("epsilon", scaling, 0, "added to the variance, inside the root")
         .option(of_epsilon)
         .told(3)
         .worded(4, epsilon_word),
@@ -195,10 +121,7 @@ constexpr auto field_table = std::to_array<Field>({
         .option(of_residual)
         .told(4)
         .worded(10, own_word),
-    row("sum_out", FieldKind::flag, outputs, "whether x + residual is an output, too")
-        .with(&Field::hi, Index{1})
-        .with(&Field::get, get_of<&P::sum_out>)
-        .with(&Field::set, set_of<&P::sum_out>)
+    Rows::flag<&P::sum_out>("sum_out", outputs, "whether x + residual is an output, too")
         .weighs(sum_weights)
         .simplifies(none_steps)
         .supported("sum_out", &S::sum_out)
@@ -222,17 +145,17 @@ constexpr auto field_table = std::to_array<Field>({
         .option(given)
         .told(10)
         .worded(13, own_word),
-    layout<&P::x_layout>("x_layout", layout_weights, "how x lies in memory").told(11).worded(20, layout_word),
-    layout<&P::residual_layout>("residual_layout", layout_weights, "how residual lies in memory")
+    layout<&P::x_layout>("x_layout", 0, layout_weights, "how x lies in memory").told(11).worded(20, layout_word),
+    layout<&P::residual_layout>("residual_layout", 0, layout_weights, "how residual lies in memory")
         .told(12)
         .worded(21, layout_word),
-    layout<&P::param_layout>("param_layout", layout_weights, "how gamma and beta lie in memory")
+    layout<&P::param_layout>("param_layout", 0, layout_weights, "how gamma and beta lie in memory")
         .told(13)
         .worded(22, layout_word),
-    layout<&P::out_layout>("out_layout", out_weights, "how out and sum_out lie in memory; never a broadcast")
+    layout<&P::out_layout>("out_layout", 1, out_weights, "how out and sum_out lie in memory; never a broadcast")
         .told(14)
         .worded(23, layout_word),
-    integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
+    Rows::integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
         .breaks_at(few_threads)
         .weighs(thread_weights)
         .option(given)
@@ -243,17 +166,13 @@ constexpr auto field_table = std::to_array<Field>({
         .weighs(values_weights)
         .with(&Field::reset_to, Index{3})  // integers: the plainest under which elements still differ
         .told(16),
-    real<&P::amplitude>("amplitude", values, 1, "scales the distribution").told(17),
-    real<&P::offset>("offset", values, 0, "added to every element of x, in amplitudes").told(18),
-    row("seed", FieldKind::seed, values, "key of every random value")
-        .with(&Field::get, seed_of)
-        .with(&Field::set, set_seed_of)
-        .printed()
+    Rows::real<&P::amplitude>("amplitude", values, 1, "scales the distribution").told(17),
+    Rows::real<&P::offset>("offset", values, 0, "added to every element of x, in amplitudes").told(18),
+    Rows::seed<&P::seed>("seed", values, "key of every random value"),
+    Rows::integer<&P::rows0>("rows0", origin, 0, most_origin, 0, "first row, in the problem this one was cut from")
         .undrawn(),
-    integer<&P::rows0>("rows0", origin, 0, most_origin_of, 0, "first row, in the problem this one was cut from")
-        .undrawn(),
-    integer<&P::hidden0>("hidden0", origin, 0, most_origin_of, 0, "first column there").undrawn(),
-    integer<&P::judged>("judged", outputs, 0, most_origin_of, 0, "rows that are judged; 0 = all").undrawn(),
+    Rows::integer<&P::hidden0>("hidden0", origin, 0, most_origin, 0, "first column there").undrawn(),
+    Rows::integer<&P::judged>("judged", outputs, 0, most_origin, 0, "rows that are judged; 0 = all").undrawn(),
 });
 
 static_assert(values_names.size() == values_count && weights_names.size() == weights_count &&

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "core/supports.hpp"
+#include "generators/accepted.hpp"
 #include "generators/edges.hpp"
 #include "generators/layer_norm/domain.hpp"
 #include "generators/source.hpp"
@@ -19,7 +20,6 @@ namespace {
 enum : std::uint64_t { shape_stream = 11, rest_stream = 12, rows_stream = 13 };
 
 constexpr std::uint64_t shapes_per_many_rows = 500;
-constexpr std::uint64_t most_attempts = 10'000, most_redraws = 100;
 constexpr Index many_rows = 65'536;
 constexpr Index most_judged_elements = Index{1} << 18;
 
@@ -113,21 +113,6 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   return problem;
 }
 
-Drawing draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, bool many) {
-  for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
-    Problem problem = draw_once(domain, shape_key, rest_key, many && attempt == 0);
-    if (domain.accepts(problem)) {
-      if (const auto why = declined(problem, domain.supports(), domain.dtypes()))
-        throw internal_error("a problem was drawn that is not to be asked, " + *why + ": " + to_text(problem));
-      return {std::move(problem), attempt};
-    }
-    shape_key = mix(shape_key);
-    rest_key = mix(rest_key);
-  }
-  throw usage_error("none of " + std::to_string(most_attempts) +
-                    " problems drawn satisfies the assumption: widen --assume");
-}
-
 }  // namespace
 
 Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) {
@@ -137,16 +122,17 @@ Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t cas
   };
   const bool many =
       plan % shapes_per_many_rows == below(key(rows_stream, plan / shapes_per_many_rows), shapes_per_many_rows);
-  Drawing planned = draw_until_accepted(domain, key(shape_stream, plan), key(rest_stream, first), many);
+  auto planned =
+      draw_until_accepted<Drawing>(domain, key(shape_stream, plan), key(rest_stream, first),
+                                   [&](std::uint64_t shape_key, std::uint64_t rest_key, std::uint64_t attempt) {
+                                     return draw_once(domain, shape_key, rest_key, many && attempt == 0);
+                                   });
   if (case_number == first) return planned;
-  std::uint64_t rest_key = key(rest_stream, case_number);
-  for (std::uint64_t attempt = 0; attempt < most_redraws; ++attempt, rest_key = mix(rest_key)) {
-    Problem problem = planned.problem;
-    Source rest(rest_key);
-    draw_values(problem, domain, rest);
-    if (domain.accepts(problem)) return {std::move(problem), attempt};
-  }
-  return {std::move(planned.problem), most_redraws};
+  return redraw_until_accepted(domain, std::move(planned), key(rest_stream, case_number),
+                               [&](Problem& problem, std::uint64_t rest_key) {
+                                 Source rest(rest_key);
+                                 draw_values(problem, domain, rest);
+                               });
 }
 
 }  // namespace attest::layer_norm

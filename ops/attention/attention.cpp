@@ -81,12 +81,6 @@ std::string tensor_cores(const SubjectInfo& info) {
   return dtypes.empty() ? "" : fmt::format("sums are judged as those of tensor cores (contract: mma): {}\n", dtypes);
 }
 
-// One of 0, 1, small, tile, long: enough to tell decode from prefill.
-char size_class(Index n) {
-  if (n <= 1) return n == 0 ? '0' : '1';
-  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
-}
-
 class Attention final : public Op {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "attention"; }

@@ -82,19 +82,18 @@ Problem last_coordinates(Problem p, Index n) {
 
 // ---- what a dimension may be on its way down ---------------------------------------------------------------------------
 
-Index step(const DimRange& range) { return std::max<Index>(range.multiple, 1); }
 Index up(Index n, Index by) { return (n + by - 1) / by; }
 Index query_heads_per_key_head(const Problem& p) { return p.hkv > 0 ? p.group() : 1; }
 
 template <auto Extent, auto Range>
 Rungs alone(const Problem& p, const Supports& s) {
-  return down_to(p.*Extent, (s.*Range).min, step(s.*Range));
+  return down_to(p.*Extent, (s.*Range).min, (s.*Range).step());
 }
 
 // Of two that give way by the same amount, `n` of which are left.
 Rungs together(Index n, const DimRange& one, Index first, const DimRange& other, Index second, Index unit) {
   const Index least = std::max(one.min - (first - n), other.min - (second - n));
-  return down_to(n, least, std::lcm(std::lcm(step(one), step(other)), unit));
+  return down_to(n, least, std::lcm(std::lcm(one.step(), other.step()), unit));
 }
 
 Rungs rungs_of_rows_and_keys(const Problem& p, const Supports& s) {
@@ -105,16 +104,16 @@ Rungs rungs_of_both_widths(const Problem& p, const Supports& s) {
 }
 Rungs rungs_of_width(const Problem& p, const Supports& s) {
   const Index row = row_step(s.alignment, p.dtype);
-  return s.dv_equals_d ? together(p.d, s.d, p.d, s.dv, p.dv, row) : down_to(p.d, s.d.min, std::lcm(step(s.d), row));
+  return s.dv_equals_d ? together(p.d, s.d, p.d, s.dv, p.dv, row) : down_to(p.d, s.d.min, std::lcm(s.d.step(), row));
 }
 Rungs rungs_of_columns(const Problem& p, const Supports& s) {
   if (s.dv_equals_d) return {p.dv, 1};
-  return down_to(p.dv, s.dv.min, std::lcm(step(s.dv), row_step(s.alignment, p.dtype)));
+  return down_to(p.dv, s.dv.min, std::lcm(s.dv.step(), row_step(s.alignment, p.dtype)));
 }
 // Each of the two numbers of heads stands for as many query heads as the other says.
 Rungs rungs_of_heads(Index n, Index other, const DimRange& own, const Supports& s) {
-  const Index of_queries = step(s.hq) / std::gcd(step(s.hq), other);
-  return down_to(n, std::max(own.min, up(s.hq.min, other)), std::lcm(step(own), of_queries));
+  const Index of_queries = s.hq.step() / std::gcd(s.hq.step(), other);
+  return down_to(n, std::max(own.min, up(s.hq.min, other)), std::lcm(own.step(), of_queries));
 }
 Rungs rungs_of_groups(const Problem& p, const Supports& s) {
   return rungs_of_heads(p.hkv, std::max<Index>(query_heads_per_key_head(p), 1), s.hkv, s);

@@ -16,13 +16,6 @@ void drop_dependents(const Problem& from, Problem& to) {
     if (field.used && field.used(from) && !field.used(to)) copy_field(field, defaults, to);
 }
 
-// Rounds up to what the subject takes.
-Index within(Index n, const DimRange& range) {
-  n = std::clamp(n, range.min, range.max);
-  const Index up = (n + range.multiple - 1) / range.multiple * range.multiple;
-  return up <= range.max ? up : n / range.multiple * range.multiple;
-}
-
 void drop_lost_edits(Problem& p) {
   std::erase_if(p.edits, [&](const Edit& edit) {
     const auto shape = edit_extent(p, edit.tensor);
@@ -48,7 +41,7 @@ void plain_words(Problem& p) {
 
 void fit(const Problem& from, Problem& to, const Supports& s) {
   for (const Field& field : fields())
-    if (field.extent) field.set(to, within(field.get(to), s.*field.extent));
+    if (field.extent) field.set(to, (s.*field.extent).nearest(field.get(to)));
   if (s.dv_equals_d) to.dv = to.d;
   if (!s.gqa) to.hkv = to.hq;
   if (to.rows >= to.b * to.hq * to.lq) to.rows = 0;

@@ -66,12 +66,6 @@ std::vector<Trait> make_traits(const Op& op) {
   return all;
 }
 
-// One of 0, 1, small, tile, long.
-char size_class(Index n) {
-  if (n <= 1) return n == 0 ? '0' : '1';
-  return n <= 16 ? 's' : n <= 256 ? 'm' : 'l';
-}
-
 constexpr Op::Neighbours neighbours[] = {without_edits, origin_at_zero, seed_at_zero, with_zeroed_elements};
 
 class LayerNorm final : public Op {

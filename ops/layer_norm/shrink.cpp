@@ -39,16 +39,9 @@ void cut_columns(Problem& p, Index count, Index at) {
   p.hidden = count;
 }
 
-Index step(const DimRange& range) { return std::max<Index>(range.multiple, 1); }
-Rungs rungs_of_rows(const Problem& p, const Supports& s) { return down_to(p.rows, s.rows.min, step(s.rows)); }
+Rungs rungs_of_rows(const Problem& p, const Supports& s) { return down_to(p.rows, s.rows.min, s.rows.step()); }
 Rungs rungs_of_columns(const Problem& p, const Supports& s) {
-  return down_to(p.hidden, s.hidden.min, std::lcm(step(s.hidden), row_step(s.alignment, p.dtype)));
-}
-
-Index within(Index n, const DimRange& range) {
-  n = std::clamp(n, range.min, range.max);
-  const Index up = (n + range.multiple - 1) / range.multiple * range.multiple;
-  return up <= range.max ? up : n / range.multiple * range.multiple;
+  return down_to(p.hidden, s.hidden.min, std::lcm(s.hidden.step(), row_step(s.alignment, p.dtype)));
 }
 
 }  // namespace
@@ -88,8 +81,8 @@ Problem sliced(Problem p, Index samples, const Witness& witness, const Supports&
 }
 
 void fit(Problem& p, const Supports& s) {
-  p.rows = within(p.rows, s.rows);
-  p.hidden = within(p.hidden, s.hidden);
+  p.rows = s.rows.nearest(p.rows);
+  p.hidden = s.hidden.nearest(p.hidden);
   if (p.residual == Residual::none) p.sum_out = false, p.residual_layout = Layout::contiguous;
   if (p.gamma == Weights::none && p.beta == Weights::none)
     p.param_layout = Layout::contiguous, p.param_type = attest::layer_norm::ParamType::same;

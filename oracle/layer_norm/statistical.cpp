@@ -4,6 +4,7 @@
 
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/spread.hpp"
+#include "oracle/least.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
@@ -88,22 +89,11 @@ StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index col
 
 double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
   if (!std::isfinite(got)) return std::numeric_limits<double>::quiet_NaN();
-  const auto holds = [&](double lambda) {
+  if (!statistical_enclosure(row, column, 0).applies) return std::numeric_limits<double>::quiet_NaN();
+  return oracle::least_lambda([&](double lambda) {
     const StatisticalEnclosure at = statistical_enclosure(row, column, lambda);
     return !at.applies || (round_(at.lo) <= got && got <= round_(at.hi));
-  };
-  if (!statistical_enclosure(row, column, 0).applies) return std::numeric_limits<double>::quiet_NaN();
-  if (holds(0)) return 0;
-  double lo = 0, hi = 1;
-  for (; !holds(hi); hi *= 2) {
-    if (hi >= 0x1p20) return infinity;
-    lo = hi;
-  }
-  for (int step = 0; step < 30; ++step) {
-    const double middle = 0.5 * (lo + hi);
-    (holds(middle) ? hi : lo) = middle;
-  }
-  return hi;
+  });
 }
 
 oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {

@@ -24,7 +24,9 @@
 #include "kernels/emulated/contracts.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/outcome.hpp"
+#include "tests/certify/values.hpp"
 #include "tests/oracle/draw.hpp"
+#include "tests/setting.hpp"
 
 namespace attest {
 namespace {
@@ -32,22 +34,6 @@ namespace {
 using certify::Answer;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-double number(const certify::Ball& x) { return arf_get_d(arb_midref(x.get()), ARF_RND_NEAR); }
-
-// The neighbour of x in `format`.
-double step(Format format, double x, bool up) {
-  if (!std::isfinite(x)) return x;
-  if (format == Format::f64) return std::nextafter(x, up ? infinity : -infinity);
-  const double least = 2 * half_smallest_subnormal(format);
-  for (double move = std::max(std::fabs(x) * unit_roundoff(format), least);; move *= 1.5)
-    if (const double y = round_to(format, up ? x + move : x - move); y != x) return y;
-}
 
 struct Totals {
   std::int64_t problems = 0, elements = 0, values = 0;

@@ -19,17 +19,13 @@
 #include "oracle/mha/mha.hpp"
 #include "oracle/outcome.hpp"
 #include "tests/oracle/mha_draw.hpp"
+#include "tests/setting.hpp"
 
 namespace attest {
 namespace {
 
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // Arithmetic in a format, to nearest, or toward zero where accumulators truncate; what is subnormal may be flushed.
 struct Unit {

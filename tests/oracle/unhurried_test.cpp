@@ -22,16 +22,12 @@
 #include "oracle/statistical.hpp"
 #include "tests/oracle/draw.hpp"
 #include "tests/oracle/same_verdict.hpp"
+#include "tests/setting.hpp"
 
 namespace attest {
 namespace {
 
 using oracle::Statistics;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 double square(double x) { return x * x; }
 

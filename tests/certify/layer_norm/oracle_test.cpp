@@ -26,6 +26,7 @@
 #include "core/rng.hpp"
 #include "kernels/layer_norm/emulated/draw.hpp"
 #include "oracle/layer_norm/oracle.hpp"
+#include "tests/setting.hpp"
 
 namespace attest::certify::layer_norm {
 namespace {
@@ -35,10 +36,6 @@ using attest::layer_norm::Problem;
 using oracle::Outcome;
 using oracle::layer_norm::LayerNormOracle;
 
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 double middle(const Ball& x) { return arf_get_d(arb_midref(x.get()), ARF_RND_NEAR); }
 
 double step(Format format, double x, bool up) {

@@ -25,7 +25,9 @@
 #include "core/rng.hpp"
 #include "oracle/mha/mha.hpp"
 #include "oracle/outcome.hpp"
+#include "tests/certify/values.hpp"
 #include "tests/oracle/mha_draw.hpp"
+#include "tests/setting.hpp"
 
 namespace attest {
 namespace {
@@ -33,22 +35,6 @@ namespace {
 using certify::Answer;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double many = 5;  // times that the oracle's own errors are counted
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-double number(const certify::Ball& x) { return arf_get_d(arb_midref(x.get()), ARF_RND_NEAR); }
-
-// The neighbour of x in `format`.
-double step(Format format, double x, bool up) {
-  if (!std::isfinite(x)) return x;
-  if (format == Format::f64) return std::nextafter(x, up ? infinity : -infinity);
-  const double least = 2 * half_smallest_subnormal(format);
-  for (double move = std::max(std::fabs(x) * unit_roundoff(format), least);; move *= 1.5)
-    if (const double y = round_to(format, up ? x + move : x - move); y != x) return y;
-}
 
 struct Totals {
   std::int64_t problems = 0, elements = 0, undetermined = 0, points = 0, values = 0, inside = 0, outside = 0,

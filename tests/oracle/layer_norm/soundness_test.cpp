@@ -14,16 +14,12 @@
 #include "core/rng.hpp"
 #include "kernels/layer_norm/emulated/draw.hpp"
 #include "oracle/layer_norm/oracle.hpp"
+#include "tests/setting.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
 
 namespace emulated = attest::emulator::layer_norm;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 struct Tally {
   std::int64_t judged = 0, undetermined = 0, wide = 0, rows_wide = 0, findings = 0;

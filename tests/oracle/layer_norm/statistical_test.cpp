@@ -14,6 +14,7 @@
 #include "kernels/layer_norm/emulated/draw.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
+#include "tests/setting.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
@@ -25,11 +26,6 @@ using attest::layer_norm::policy_from_text;
 using attest::layer_norm::problem_from_text;
 using attest::layer_norm::Values;
 using emulated::Defect;
-
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 struct Answer {
   bool rigorous, spread, fit;  // whether each objects
