@@ -1,11 +1,12 @@
 // What a subject does not take is never asked: not by the generator, the laws or the shrinker, and not where somebody gives the
-// problem. Counted at the subject's side. ATTEST_SUPPORTS and ATTEST_PROBLEMS make it longer.
+// problem. Counted at the subject's side. ATTEST_SUPPORTS and ATTEST_PROBLEMS make it longer; ATTEST_SUPPORTS_BEFORE leaves out so many
+// supports, so that several processes share them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
@@ -14,6 +15,7 @@
 #include "generators/draw.hpp"
 #include "properties/property.hpp"
 #include "subjects/builtin.hpp"
+#include "tests/setting.hpp"
 
 namespace attest::engine {
 namespace {
@@ -25,11 +27,6 @@ using attest::Supports;
 
 using test::Asked;
 using test::Demands;
-
-std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // Demands under which there is some problem.
 std::vector<Demands> drawn(std::size_t count) {
@@ -50,7 +47,7 @@ TEST(Supports, TheDecisionIsThatOfTheSubject) {
   const Domain everything(Supports::everything(), {Format::f16, Format::bf16, Format::f32, Format::f64});
   std::map<std::string, int> reasons;
   std::uint64_t asked = 0, seed = 0;
-  for (const Demands& demands : drawn(number("ATTEST_SUPPORTS", 100))) {
+  for (const Demands& demands : drawn(setting("ATTEST_SUPPORTS", 100))) {
     const SubjectInfo info = subject_info({"demanding", "1", demands.describe(), {}}, "demanding");
     const Domain own(info.supports, info.dtypes);
     ++seed;
@@ -88,16 +85,17 @@ std::set<std::string> options(const std::string& problem) {
 }
 
 TEST(Supports, NothingThatIsAskedLeavesThem) {
-  const std::uint64_t problems = number("ATTEST_PROBLEMS", 12);
+  const std::uint64_t problems = setting("ATTEST_PROBLEMS", 12), before = setting("ATTEST_SUPPORTS_BEFORE", 0);
   const auto peer = builtin_subject("builtin:explicit", {});
   std::vector<std::string> faults;
   for (const ListedSubject& fault : fault_subjects())  // one of these depends on threads, the other on 65,504 keys
     if (fault.name != "fault:race" && fault.name != "fault:sum-overflow-f16") faults.push_back(fault.name);
   Asked asked;
-  std::uint64_t drawn_problems = 0, findings = 0, minimal = 0, shrinking = 0, unsupported = 0, verdicts = 0, n = 0;
+  std::uint64_t drawn_problems = 0, findings = 0, minimal = 0, shrinking = 0, unsupported = 0, verdicts = 0, n = before;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>
       laws;  // derived calls that were declined, and verdicts
-  for (const Demands& demands : drawn(number("ATTEST_SUPPORTS", 60))) {
+  const std::vector<Demands> all = drawn(before + setting("ATTEST_SUPPORTS", 60));
+  for (const Demands& demands : std::span(all).subspan(before)) {
     const auto inner = builtin_subject(faults[n % faults.size()], {});
     const auto subject = test::demanding(*inner, demands, asked);
     CampaignOptions options_of_campaign;
@@ -129,14 +127,14 @@ TEST(Supports, NothingThatIsAskedLeavesThem) {
       std::fprintf(stderr, "%llu supports, %lld calls, none outside\n", static_cast<unsigned long long>(n),
                    static_cast<long long>(asked.calls));
   }
-  EXPECT_GT(findings, n / 2);
+  EXPECT_GT(findings, (n - before) / 2);
   EXPECT_GT(shrinking, findings);
   // The laws know beforehand what they can ask: the decision on each call is the last line of defence.
   EXPECT_LT(unsupported, verdicts / 50);
   std::printf(
       "%llu supports, %llu problems, %lld calls, %lld outside; %llu findings, %llu of them 1-minimal, %llu calls of "
       "shrinking\n",
-      static_cast<unsigned long long>(n), static_cast<unsigned long long>(drawn_problems),
+      static_cast<unsigned long long>(n - before), static_cast<unsigned long long>(drawn_problems),
       static_cast<long long>(asked.calls), static_cast<long long>(asked.outside),
       static_cast<unsigned long long>(findings), static_cast<unsigned long long>(minimal),
       static_cast<unsigned long long>(shrinking));
@@ -186,7 +184,7 @@ TEST(Supports, WidthsGoDownInMultiples) {
       return [subject](const attest_attention& call) { return subject->run_one(call); };
     });
     CampaignOptions options_of_campaign;
-    options_of_campaign.cases = number("ATTEST_PROBLEMS", 0) > 0 ? 20'000 : 100;
+    options_of_campaign.cases = setting("ATTEST_PROBLEMS", 0) > 0 ? 20'000 : 100;
     options_of_campaign.jobs = 1;
     Observer silent;
     const Summary summary = run_campaign(factory, peer.get(), options_of_campaign, silent);
