@@ -36,7 +36,7 @@ Problem scrambled(std::uint64_t seed) {
     else if (field.kind == FieldKind::seed)
       problem.seed = next();
     else {
-      const auto span = static_cast<std::uint64_t>(std::min<Index>(field.hi - field.lo, 7) + 1);
+      const auto span = static_cast<std::uint64_t>(std::min(field.hi, field.lo + 7) - field.lo + 1);
       field.set(problem, field.lo + static_cast<Index>(below(next(), span)));
     }
   }
