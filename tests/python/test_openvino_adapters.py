@@ -126,6 +126,18 @@ class Agreement(unittest.TestCase):
                 self.assertFalse(far(c))
             self.assertEqual(len(sdpa._models), models, name)
 
+    def test_a_kept_model_keeps_its_constants(self):
+        sdpa._models.clear()
+        bias = np.linspace(-3, 3, 15, dtype=np.float32).reshape(1, 1, 3, 5)
+        first = call(lq=3, lk=5, bias=bias, form={"constants": "mask"})
+        first.bias = bias.copy()  # to be written to, as that of a worker
+        SUBJECTS["sdpa"]().attention(first)
+        first.bias[...] = 7  # the next call's
+        again = call(lq=3, lk=5, bias=bias, form={"constants": "mask"})
+        SUBJECTS["sdpa"]().attention(again)
+        self.assertEqual(len(sdpa._models), 1)
+        self.assertFalse(far(again))
+
     def test_kept_models_are_bounded(self):
         sdpa._models.clear()
         most, sdpa._KEPT_MODELS = sdpa._KEPT_MODELS, 2

@@ -30,7 +30,7 @@ from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
 _KEPT_MODELS = 64
-_models = OrderedDict()  # least recently used first
+_models = OrderedDict()  # requests and their constants, least recently used first
 _core = ov.Core()
 
 
@@ -179,14 +179,17 @@ def run(node):
     try:
         if key not in _models:
             inputs = {n: opset13.parameter(node.shape_of(a), node.type_of(a)) for n, a in node.fed().items()}
-            nodes = [inputs[n] if n in inputs else ov.op.Constant(given(a, node.type_of(a))) for n, a in node.inputs.items()]
+            # A constant is read where it lies, and by every run of the model: it has memory of its own, as long as the model.
+            held = {n: node.inputs[n].copy() for n in node.constants if n in node.inputs}
+            nodes = [inputs[n] if n in inputs else ov.op.Constant(given(held[n], node.type_of(a)))
+                     for n, a in node.inputs.items()]
             attention = opset13.scaled_dot_product_attention(*nodes, causal=node.causal)
             model = _core.compile_model(ov.Model([attention], list(inputs.values())), "CPU", node.config())
-            _models[key] = model.create_infer_request()
+            _models[key] = model.create_infer_request(), held
             if len(_models) > _KEPT_MODELS:
                 _models.popitem(last=False)
         _models.move_to_end(key)
-        request = _models[key]
+        request, _ = _models[key]
         for index, array in enumerate(node.fed().values()):
             request.set_input_tensor(index, given(array, node.type_of(array)))
         request.infer()
