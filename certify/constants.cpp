@@ -98,7 +98,9 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   scaled_queries = how.fold_q || roots;
   scaled_keys = how.fold_k || roots;
   folds = scaled_queries || scaled_keys;
-  u_bias_unit = exp2 && folds ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
+  // A scale below zero has no root: who may fold by roots alone multiplies the score by it, and by log2 e with it.
+  with_log2_e = exp2 && (how.fold_q || how.fold_k || how.fold_sqrt);
+  u_bias_unit = with_log2_e ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
   brought = loses(scale.format, storage);
   folded_eta = folds ? scale.eta * (max(1, sqrt(magnitude)) + (brought ? mu : Ball(0))) : Ball(0);
   if (folds && !operand_narrower && loses(operand.format, scale.format)) {
@@ -117,7 +119,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
   smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;
 
-  unit = exp2 && folds ? folded_log2_e : 1;
+  unit = with_log2_e ? folded_log2_e : 1;
   overflow_mu = max(1, magnitude * unit);
   e_acc_overflow = (1 + e_acc) * (1 + e_scale) * (1 + compounded(2, u_operand)) * (1 + e_entering) - 1;
   raw_overflow = min(score.overflow, scale.overflow);

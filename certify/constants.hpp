@@ -70,6 +70,7 @@ struct Constants {
   bool exact_scores;     // of the whole call: nothing is rounded up to the score, softmax's format included
   // Section 5, per key. log2 e may be folded in with the scale under exp2: then all of these count times `unit`.
   Ball unit, overflow_mu, e_acc_overflow, raw_overflow, largest_factor, largest_entering, query_factor, key_factor;
+  bool with_log2_e;                         // whether the scale may bring log2 e along, be it folded or not
   bool scaled_queries, scaled_keys, folds;  // what the scale may be folded into, and whether into either
   // Section 2.
   Ball lazy, a1, a2, a3, c_exp;

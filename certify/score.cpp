@@ -68,7 +68,7 @@ void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
   if (may_reach((abs(s) + score.e + magnitude) * c.unit, c.score.overflow))
     (c.softcap_first ? score.late : score.early) = true;
   if (bias != 0 && c.bias_rounds) score.e += c.score.u * magnitude + c.score.eta;
-  if (bias != 0 && c.exp2 && c.folds) score.e += c.u_bias_unit * magnitude + c.score.eta;
+  if (bias != 0 && c.with_log2_e) score.e += c.u_bias_unit * magnitude + c.score.eta;
   if (std::fabs(bias) < c.smallest_bias) score.e += magnitude;
   score.z += bias;
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;

@@ -78,8 +78,9 @@ double Quick::largest_tau(const State& row, double variance) const {
   const Numbers& m = call_.numbers;
   const double k_norm = k_norm_ * m.scale_magnitude, k_top = (std::sqrt(k_top2_) + 1e-153) * m.scale_magnitude;
   const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
-  variance +=
-      square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) + square(m.c_exp) / 3 * row.n;
+  variance += square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) +
+              square(m.c_exp) / 3 * row.n + square(m.eta_score) +
+              square(std::max(m.tanh_absolute, m.tanh_relative) * m.softcap) * 2 / 3;
   if (m.scaled_keys)
     variance +=
         (2 * square(m.u_scale) + square(m.u_entered)) * square(products) / 3 + square(m.eta_entering * row.q_norm);

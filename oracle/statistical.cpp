@@ -47,6 +47,8 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
       std::max((m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3), square(m.u_acc * key.prefixes));
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
                     (square(m.u_score * s) + m.scalings * square(m.u_scale * s)) / 3;
+  // Among subnormals the stored score is off by up to eta, and by all of itself where it becomes 0: always the same way.
+  if (m.u_score * s < m.eta_score) variance += square(std::min(m.eta_score, s));
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
   if (m.scaled_keys)
     variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_) +
@@ -59,7 +61,8 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
         std::min(variance + square(m.u_cap * argument) + square(m.eta_cap * (1 + m.softcap)), square(0.5 * m.softcap));
     const double capped =
         m.tanh_absolute > 0 ? m.tanh_absolute * m.softcap : m.tanh_relative * std::min(m.softcap, argument);
-    variance += (square(capped) + square(m.tanh_underflow * m.softcap)) / 3 + square(m.eta_cap * (1 + m.softcap));
+    // Nothing makes noise of a function's error: two keys of one score may be off by all of it, to either side.
+    variance += square(capped) + square(m.tanh_underflow * m.softcap) + square(m.eta_cap * (1 + m.softcap));
   }
   if (call.has_bias || m.softcap > 0) variance += 2 * square(m.u_score * z) / 3 + m.of_bias() * square(key.bias);
   variance += (1 + m.a1) * square(m.u_softmax * z) / 3 + m.of_below * square(m.u_softmax * below) +

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "certify/certificate.hpp"
@@ -102,6 +103,36 @@ TEST(ConformingCorners, AScoreIsStoredAgainWithABiasOfZero) {
                       row.computed = round_to(Format::f16, round_to(Format::f32, stored * *row.problem.scale));
                       return row;
                     });
+}
+
+// A scale below zero has no root to fold: it meets the score, and log2 e with it, to which the biases are brought, rounded there and
+// rounded once more with the score.
+TEST(ConformingCorners, BiasesInUnitsOfLog2EUnderAScaleWithoutARoot) {
+  const auto off = [](const Row& row) { return std::fabs(row.computed - row.exact); };
+  const auto round = [](double x) { return round_to(Format::f16, x); };
+  const auto with_log2_e = [&](double x) { return round(x * round_to(Format::f32, std::numbers::log2e)); };
+  std::optional<Row> worst;
+  for (std::uint64_t seed = 0; seed < 40000; ++seed) {
+    const auto draw = [seed](std::uint64_t salt) { return symmetric_uniform(extend(seed, salt)); };
+    Row row(1, -0x1p-3, {1}, {round(4 + draw(1))});
+    row.problem.bias = Bias::zero;
+    row.problem.bias_type = BiasType::f16;
+    const double scores[] = {-0.125 * row.k[0], 0.125 * row.k[0]}, biases[] = {round(600 + 50 * draw(2)), 590};
+    double stored[2];
+    for (Index key = 0; key < 2; ++key) {
+      row.problem.edits.push_back({Edit::Tensor::bias, {0, 0, 0, key}, biases[key]});
+      stored[key] = round(with_log2_e(scores[key]) + with_log2_e(biases[key])) * std::numbers::ln2;
+    }
+    row.exact = scores[0] + biases[0] - scores[1] - biases[1];
+    row.computed = stored[0] - stored[1];
+    if (std::fabs(row.exact) < 2 && (!worst || off(row) > off(*worst))) worst = std::move(row);
+  }
+  const double value = round_to(Format::f32, 1 / (1 + std::exp(-worst->computed)));
+  EXPECT_GT(off(*worst), 2.1 * 600 * unit_roundoff(Format::f16));
+  const char* promises = R"({"fold":["sqrt"],"lse_merge":"none","lazy":0})";
+  EXPECT_FALSE(blamed("f32,score=f16", promises, worst->problem, value)) << to_text(worst->problem);
+  // Who scales scores alone has log2 e in the softmax format.
+  EXPECT_TRUE(blamed("f32,score=f16", R"({"fold":"none","lse_merge":"none","lazy":0})", worst->problem, value));
 }
 
 // Four products that are two steps among subnormals but for a little, and lose one of these.

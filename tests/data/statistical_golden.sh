@@ -24,6 +24,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # all keys share, and so is the log2 e that a bias is brought to. A score is brought to the scale's format before it is multiplied. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
 # Errors of keys whose scores are as good as equal are independent or alike: the larger of the two variances, not both.
+# A stored score is off by up to eta among subnormals, and by all of itself where it becomes 0.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
 'const bool enters=P.scale_pre\&\&asc>0\&\&U(P.store)>U(P.sct); const double Ru=enters\&\&(P.exp2||!two)?U(P.store):0, '\
@@ -60,6 +61,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/idx\.clear(); for/$entering &/" \
   -e 's/double er=E(C(D),ua)\*S1\[t\]/const double Sc=E(root?2:1,Ru)*S1[t]+Re*(K1[t]+Qs1+D*ETA(P.store)); double er=Sc+E(C(D),ua)*(S1[t]+Sc)/' \
   -e 's/va += us\*us\/3\*s\[t\]\*s\[t\] + usc\*usc/va += us*us\/3*s[t]*s[t] + (usc>U(P.acc)?2:1)*usc*usc/' \
+  -e 's/va += us\*us\/3/{ double a=std::fabs(s[t]); if(us*a<ETA(P.score)) va+=std::pow(std::min(ETA(P.score),a),2); } &/' \
   -e 's/E(P.nsc,usc)/E(std::max(4,(P.scale_pre\&\&sc>0?5+2*(usc>U(P.store)):2+(usc>U(P.store)))+(P.exp2\&\&usc>um?2:0)),usc)/' \
   -e 's/if(P.scale_pre) va+=/&Ru*Ru*Q2[t]\/3+Re*Re*q2s+/' \
   -e 's/tau1\[t\]=(P.scale_pre? /&Ru*std::sqrt(Q2[t]\/3)+Re*std::sqrt(K2[t]\/3)+/' \
@@ -82,7 +84,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

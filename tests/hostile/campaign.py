@@ -1,6 +1,6 @@
 """A campaign against the oracle and the laws: contracts at random, a kernel that takes each to its edge, no finding allowed.
 
-    campaign.py ATTEST HOSTILE.SO [--seed N] [--trials N] [--elements N] [--cases N] [--laws K|all|some] [--mixed SHARE]
+    campaign.py ATTEST HOSTILE.SO [--seed N] [--trials N | --trial N] [--elements N] [--cases N] [--laws K|all|some] [--mixed SHARE]
 
 Prints how many elements were judged by policy, how many verdicts each law gave, and each finding with the smallest scheme
 that still shows it. Status 1: a conforming kernel was blamed.
@@ -83,6 +83,7 @@ def main():
     parser.add_argument("plugin")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trials", type=int, default=1 << 30)
+    parser.add_argument("--trial", type=int, default=None, help="this one alone")
     parser.add_argument("--elements", type=float, default=float("inf"), help="ends once so many were judged")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--cases", type=int, default=40,
@@ -107,7 +108,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.append(True))  # ends after the contract in hand, with its tables
     print(f"seed {options.seed}", flush=True)
-    for number in range(options.trials):
+    for number in range(options.trials) if options.trial is None else [options.trial]:
         if stopped or sum(elements.values()) >= options.elements or time.monotonic() - started > options.seconds:
             break
         source = random.Random(f"{options.seed}:{number}")

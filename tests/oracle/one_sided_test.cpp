@@ -174,6 +174,27 @@ TEST(OneSided, TanhIsOffOutwards) {
   }
 }
 
+// Of two keys with the same score the first is off by all that tanh may be, and the other by as much to the other side.
+TEST(OneSided, TanhIsOffEitherWayOfEqualScores) {
+  const Contract contract =
+      contract_from_text(R"({"tanh_ulp":1000,"softcap_before_bias":false})", policy_from_text("f64"));
+  const Problem problem = problem_from_text(
+      "b=2 lq=16 lk=2 d=1 dv=4 dtype=f64 softcap=0x1.618p+4 values=duplicated:1 q_form=one k_form=one seed=3195964563");
+  const Inputs inputs = materialise(problem);
+  const double cap = problem.softcap, capped = std::tanh(1 / cap);
+  const double off = 999 * std::ldexp(1.0, std::ilogb(capped) - 52) * cap;
+  Tensor out = make_out(problem);
+  for (Index b = 0; b < 2; ++b)
+    for (Index i = 0; i < 16; ++i)
+      for (Index c = 0; c < 4; ++c) {
+        const double first = inputs.v.at(b, 0, 0, c), second = inputs.v.at(b, 0, 1, c);
+        out.set(b, 0, i, c, (first + second) / 2 + off * (first - second) / 2);
+      }
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  EXPECT_EQ(oracle.judge(out, {}).kind, VerdictKind::pass);
+  EXPECT_LE(oracle.slow_t(out), oracle::shipped_calibration().thresholds(contract.policy, problem).t.value());
+}
+
 // Of the results of such a kernel most lie above the 99 % quantile of their class, which takes the errors of functions for
 // noise. Drift takes a second look.
 TEST(OneSided, TanhIsNoDrift) {

@@ -121,6 +121,26 @@ TEST(Statistical, ErrorsThatPointOneWayAreLeftToTheRigorousTier) {
   }
 }
 
+// A score below half the smallest subnormal of its format is stored as 0, be everything else exact.
+TEST(Statistical, AScoreMayBeStoredAsZero) {
+  Problem problem;
+  problem.b = problem.hq = problem.hkv = problem.lq = problem.d = problem.dv = 1;
+  problem.lk = 2;
+  problem.dtype = Format::f64;
+  problem.scale = 1;
+  problem.values = Values::constant;
+  Inputs inputs = materialise(problem);
+  fill(inputs.q, {1}, 1);
+  fill(inputs.k, {0x1.fp-26, 0}, 1);
+  fill(inputs.v, {1, 0}, 1);
+  oracle::AttentionOracle oracle(contract_for(policy_from_text("f64,score=f16")), problem, inputs);
+  const double stored_as_zero = 0.5;
+  const oracle::StatisticalEnclosure e = oracle.statistical_enclosure(0, 0, 0, 0, 3);
+  ASSERT_TRUE(e.applies);
+  EXPECT_GT(e.hi, stored_as_zero);
+  EXPECT_LT(e.lo, stored_as_zero);
+}
+
 // The lambda that a value needs is the least whose rounded interval holds it.
 TEST(Statistical, LambdaNeededIsWhereTheRoundedIntervalEnds) {
   Problem problem = short_rows();
