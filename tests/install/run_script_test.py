@@ -2,6 +2,7 @@
 """Tests of ./run in a small house of its own, with stand-ins for cmake, ninja, apt-get and sudo that
 record how they were called. Usage: run_script_test.py PATH_OF_RUN [unittest argument...]"""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -169,6 +170,22 @@ class RunScript(unittest.TestCase):
         self.assertIn("apt-get install --no-install-recommends cmake ninja-build\n", err)
         self.assertEqual(len(err.splitlines()), 1)
 
+    def test_every_verb_installs_and_watches_what_the_build_needs(self):
+        # A machine that has run the tests once has everything: only the lists tell what a new one lacks.
+        source = self.run_path.parent
+        packages = {"Threads": "g++", "OpenMP": "g++", "fmt": "libfmt-dev", "CLI11": "libcli11-dev",
+                    "nlohmann_json": "nlohmann-json3-dev", "tomlplusplus": "libtomlplusplus-dev",
+                    "ZLIB": "zlib1g-dev", "Eigen3": "libeigen3-dev", "rapidcheck": "librapidcheck-dev",
+                    "Arb": "libflint-arb-dev"}
+        asked = (source / "cmake/AttestDependencies.cmake").read_text().split("if(ATTEST_BUILD_TESTS)")[0]
+        listed = re.search(r"build_packages=\((.*?)\)", self.run_path.read_text(), re.S)[1]
+        installed = {entry.split(":")[0] for entry in listed.split()}
+        for name in re.findall(r"^find_package\((\w+)", asked, re.M):
+            self.assertIn(packages.get(name, f"the package of {name}"), installed)
+        rooms = re.search(r"set\(ATTEST_ROOMS(.*?)CACHE", (source / "CMakeLists.txt").read_text(), re.S)[1].split()
+        watched = re.search(r"rooms=\((.*?)\)", self.run_path.read_text())[1].split()
+        self.assertEqual(set(rooms) - set(watched), set())
+
     # The script says every 0.5 s what it else says every 10 s.
     def hurry(self):
         run = self.house / "run"
@@ -285,5 +302,5 @@ class RunScript(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    RunScript.run_path = sys.argv.pop(1)
+    RunScript.run_path = Path(sys.argv.pop(1))
     unittest.main()
