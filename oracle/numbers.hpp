@@ -135,6 +135,9 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
   // What a weight that is divided first may be off by among subnormals.
   [[nodiscard]] double eta_quotient() const { return (1 + division_excess()) * eta_softmax; }
+  // By what the square of a division's largest error is divided to make its variance: a rounding's is a third. A poor division
+  // may err by all that it may, this way for one key and that way for the next, and makes no noise.
+  [[nodiscard]] double division_noise() const { return c_div > 1 ? 1 : 3; }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
   // How far off 0, per unit of the score, ln of the largest weight may be: as far as an argument of 2^x, or of exp(lse_i - lse),

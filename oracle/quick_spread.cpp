@@ -55,8 +55,8 @@ void Quick::prepare_spreads(ForCount& f) const {
   // The reference's own error grows with the sum of |p v|, whose square is at least that of y and the sum of squares.
   const double own = square(unit64) * (f.n + 8) / 2;
   f.every = m.of_pv * ((f.n + 1) * (1.0 / 6) + (m.inexact_pv ? 1 : 0)) + own;
-  if (before_) f.every += square(m.c_div * m.u_softmax) / 3;
-  if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / 3;
+  if (before_) f.every += square(m.c_div * m.u_softmax) / m.division_noise();
+  if (m.merges) f.every += square(m.u_partial + 2 * m.c_div * m.u_final) / m.division_noise();
   f.rounded = f.every + (m.weights_round ? square(m.u_weights) / 3 : 0);
   f.per_mean2 = (m.of_pv + m.of_sum) * ((f.n + 1) * (1.0 / 3) + 3) + m.of_final + own;
 }

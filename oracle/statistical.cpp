@@ -112,14 +112,14 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   by_box = !(largest_tau <= linear_limit);
   undivided_ = undivided_error(m, row);
   const double roundings = static_cast<double>(row.n) + rescales_;
-  relative_rounding_ =
-      m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final + m.u_partial;
+  normalises_first_ = m.arithmetic.divides_first();
+  relative_rounding_ = m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final +
+                       m.u_partial + (normalises_first_ ? m.c_div * m.u_softmax : 0);
   applies = undivided_ <= largest_undivided;
   sort_into_bins(m, row);
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
   const Prefixes weights = prefixes({row.p.data(), n});
-  normalises_first_ = m.arithmetic.divides_first();
   weight_unit_ = normalises_first_ ? 1 : row.mass;
   // The largest weight is 1 but for a rounded shift, where underflows then count for more.
   const double shift_error = 2 * m.u_softmax * row.z_top;
@@ -190,7 +190,7 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
     });
   // Quotients round one by one, those of equal weights alike.
   if (normalises_first_)
-    variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(3.0); });
+    variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = m.eps_lazy * shortfall_;
@@ -198,7 +198,8 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
     if (row.p[t] * row.mass >= least_weight) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
-    if (normalises_first_ && row.p[t] >= least_share) variance += square(m.eta_quotient() * e.v[t]) / 3;
+    if (normalises_first_ && row.p[t] >= least_share)
+      variance += square(m.eta_quotient() * e.v[t]) / m.division_noise();
   }
   return variance;
 }
@@ -330,7 +331,7 @@ Spread RowSpread::of(const Call& call, const Row& row, const Column& column, dou
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
   s += 3 * m.u_softmax * std::fabs(covariance) + undivided_ * absolute / std::sqrt(3.0);
   if (m.merges)
-    s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / 3) +
+    s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
          m.c_div * m.u_final * std::fabs(e.y);
   const double bias = stagnation(m, row, e, values) + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
   return {s / e.unit, bias / e.unit};

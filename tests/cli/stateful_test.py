@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Kernels that keep state, as a user meets them: who is blamed, what is stored, and what replays in a new process.
 
-Usage: stateful_test.py ATTEST PLUGIN SCRIPT --seeds N --cases M. PLUGIN and SCRIPT hold kernels that a call in a hundred poisons:
+Usage: stateful_test.py ATTEST PLUGIN SCRIPT --seeds N --cases M [--before SEEDS]. Several processes may share the seeds: --before leaves
+out so many. PLUGIN and SCRIPT hold kernels that a call in a hundred poisons:
 all calls after it fail, each kernel in its way. Findings may be such calls alone.
 """
 import argparse
@@ -52,7 +53,7 @@ def poisons(line):
 def poisoned_alone(attest, subject, seeds, cases):
     """Each finding is of a call that poisons; each reproducer brings it back in a new process."""
     told = blamed = 0
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         with tempfile.TemporaryDirectory() as corpus:
             summary = campaign(attest, subject, seed, cases, corpus)
             for finding in summary["findings"]:
@@ -70,7 +71,7 @@ def poisoned_alone(attest, subject, seeds, cases):
             if summary["findings"]:
                 done = run(attest, "replay", "--subject", subject, corpus)
                 expect(done.returncode == 0, f"{subject}, seed {seed}: replay says {done.stdout}{done.stderr}")
-    print(f"{subject}: {told} findings over {seeds} seeds, {blamed} of them calls that poison by themselves")
+    print(f"{subject}: {told} findings over {len(seeds)} seeds, {blamed} of them calls that poison by themselves")
     return blamed
 
 
@@ -130,6 +131,7 @@ def main():
     parser.add_argument("plugin")
     parser.add_argument("script")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--before", type=int, default=0)
     parser.add_argument("--cases", type=int, default=150)
     parser.add_argument("--times", type=int, default=2)
     options = parser.parse_args()
@@ -140,7 +142,8 @@ def main():
         subjects += [(f"{options.script}:{way}", options.cases) for way in WAYS]
     else:
         print("no numpy: the script is left out")
-    blamed = sum(poisoned_alone(options.attest, subject, options.seeds, cases) for subject, cases in subjects)
+    seeds = range(options.before + 1, options.before + options.seeds + 1)
+    blamed = sum(poisoned_alone(options.attest, subject, seeds, cases) for subject, cases in subjects)
     expect(blamed > 0, "no call was blamed for what it poisoned: the test saw nothing")
     keeps_scale(options.attest, options.plugin)
     races(options.attest, options.plugin)

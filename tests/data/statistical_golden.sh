@@ -24,6 +24,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # all keys share, and so is the log2 e that a bias is brought to. A score is brought to the scale's format before it is multiplied. An exp may be off one way. One that is off by a whole ulp makes a subnormal of nothing.
 # s itself is printed, and the interval before it is cut to the rigorous one.
 # Errors of keys whose scores are as good as equal are independent or alike: the larger of the two variances, not both.
+# A division that may be off by more than half an ulp errs by all of it, and so do those that underflow and those of merges.
 # A stored score is off by up to eta among subnormals, and by all of itself where it becomes 0.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
@@ -31,7 +32,7 @@ entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||s
 'Re=enters?ETA(P.store)*std::max(1.0,std::sqrt(asc))*(1+U(P.store)):0;'
 underflow='{double w=p[j],e0=1.01*std::exp(P.lazy)*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
 'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
-'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=std::pow(e1*std::max(1.0,2*P.div_ulp)*v[j],2)\/3; if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
+'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=std::pow(e1*std::max(1.0,2*P.div_ulp)*v[j],2)\/(P.div_ulp>.5?1:3); if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
 rescaled='{double most=0; for(int way=0;way<2;way++){ double top=-1e300,before=0,sum=0; for(int k=0;k<n;k++){ int t=way?n-1-k:k; '\
 'if(z[t]>top){ top=z[t]; sum+=std::fabs(before); } before+=p[t]\/L*(v[t]-y); } most=std::max(most,sum); } s2+=ce*ce*most*most\/3; }'
 blocks='double parts=0; for(int bs: {1,4,16,32,64,128,256,512}){ double q=0,b=0; for(int t=0;t<n;t++){ b+=p[t]\/L*v[t]; '\
@@ -48,9 +49,9 @@ one_way='{ double all=0,low=0,most=0; for(int t=0;t<n;t++) all+=p[t]\/L*(v[t]-y)
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
 'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
 quotients='if(P.norm_before){ double sum=0,squares=0; int b=bin[0]; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ s2+=std::max(squares,sum*sum); '\
-'sum=0; squares=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*u3; squares+=x*x; sum+=x; } }'
+'sum=0; squares=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*(cd>1?1:u3); squares+=x*x; sum+=x; } }'
 brought='if(P.exp2\&\&P.scale_pre\&\&!pb.mask.empty()){ double m=pb.mask[(size_t)i*Lk+idx[t]]; va+=(us*us+usc*usc)*m*m\/3; }'
-far='r+=std::min(lam,1.0)*((prnd?up:0)+(n+Rs+2)*uv+(n+Rs)*um+3*cd*uf+(P.lse?U(P.partial):0))*std::max(std::fabs(yl),std::fabs(yh));'
+far='r+=std::min(lam,1.0)*((prnd?up:0)+(n+Rs+2)*uv+(n+Rs)*um+3*cd*uf+(P.lse?U(P.partial):0)+(P.norm_before?cd*um:0))*std::max(std::fabs(yl),std::fabs(yh));'
 sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/uint64_t h=[^;]*; uint32_t&q=hb\[[^;]*;/uint32_t\&q=exact[std::floor(x\/w)];/' \
   -e 's/inexact_prod = !((P.store!=F32)&&P.acc==F32);/inexact_prod = P.store==F32||P.acc!=F32||(P.scale_pre\&\&P.sct==F32);/' \
@@ -71,7 +72,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/,2\*uv\*mx\*L);/,2*std::max(uv*mx,ETA(P.pv))*L);/' \
   -e 's/n\*ETA(P.pv)\*ETA(P.pv);/n*ETA(P.pv)*ETA(P.pv)*cohV;/' \
   -e "s/s2+=(3\*cd\*cd\*uf\*uf)\/3\*y\*y;/& s2+=cd*cd*ETA(P.pv)*ETA(P.pv)+(P.lse?ETA(P.partial)*ETA(P.partial):0); $rescaled/" \
-  -e "s/l1+= (P.lse? (U(P.partial)+2\*uf)\*u3\*std::sqrt(Q)/$blocks l1+= (P.lse? (U(P.partial)+2*uf)*u3*std::sqrt(parts)/" \
+  -e "s/l1+= (P.lse? (U(P.partial)+2\*uf)\*u3\*std::sqrt(Q)/$blocks l1+= (P.lse? (U(P.partial)+2*cd*uf)*(cd>1?1:u3)*std::sqrt(parts)/" \
   -e 's/z\[ord\[n-1\]\]-z\[ord\[0\]\]==0)/z[ord[n-1]]==z[ord[0]]\&\&P.lazy==0\&\&!(P.exp2\&\&z[ord[0]]!=0)\&\&n*um<=1)/' \
   -e 's/if(m!=0){ zz/{ zz/' \
   -e 's/zz+=m;/& if(m!=0\&\&P.exp2\&\&P.scale_pre) er+=(us+(usc>um?1:3)*usc)*std::fabs(m)+ETA(P.score);/' \
@@ -84,7 +85,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/a=yl-r; b=yh+r;/$far &/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*u3' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*(cd>1' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

@@ -187,8 +187,9 @@ class PlainRow {
           4 * m_.c_exp;
     double every = square(m_.u_pv) / 3 * ((keys + 1) / 6 + (m_.inexact_pv ? 1 : 0)) + reference;
     const bool before = m_.arithmetic.divides_first();
-    if (before) every += square(m_.c_div * m_.u_softmax) / 3;
-    if (m_.merges) every += square(m_.u_partial + 2 * m_.c_div * m_.u_final) / 3;
+    const double of_division = m_.c_div > 1 ? 1 : 3;
+    if (before) every += square(m_.c_div * m_.u_softmax) / of_division;
+    if (m_.merges) every += square(m_.u_partial + 2 * m_.c_div * m_.u_final) / of_division;
     const double shift = 2 * m_.u_softmax * (2 * std::fabs(top_) + 1);
     const double rounded = every + (m_.weights_round && shift < 0.01 ? square(m_.u_weights) / 3 : 0);
     double first = 0, second = 0, weights = 0, p2 = 0;
