@@ -37,6 +37,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
+// Where a plan or a death takes long, threads wait at the end of a block for the last of them: so many plans each keep them busy for as
+// long as the block takes no more than this.
+constexpr std::size_t plans_a_thread = 4;
+constexpr double longest_block_seconds = 4;
 constexpr std::size_t largest_block = 8192;
 constexpr double shrink_grace_seconds = 3;  // what --time may be passed by to finish a shrink
 constexpr double death_share = 1.0 / 6,
@@ -209,6 +213,9 @@ class Campaign {
     return {to_text(key), false};
   }
   static bool costs_much(VerdictKind kind) noexcept { return ends_instance(kind) || kind == VerdictKind::error; }
+  static bool cost_much(const CaseOutcome& outcome) noexcept {
+    return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) { return costs_much(law.verdict.kind); });
+  }
 
   // Half of the jobs go on when nothing else is left, for as long as a time limit permits.
   void end_shrinking() {
@@ -345,28 +352,47 @@ class Campaign {
   }
 
   // Every case by itself, on whichever thread is free; nothing here depends on which. The cases of one plan meet one instance,
-  // which has it. Returns the seconds that it took.
+  // which has it, until that ends: a plan whose every call ends one would keep a single thread for all of these deaths. Returns the
+  // seconds that it took.
   double run_block(std::vector<Record>& block) {
     const auto begin = Clock::now();
     const std::vector<std::size_t> begins = plans(block);
     const auto count = static_cast<std::int64_t>(begins.size()) - 1;
     const bool nothing_yet = drawn_ == 0;
     const int drawing = options_.jobs > 1 && shrinker_.busy() ? options_.jobs - 1 : options_.jobs;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(drawing)
-    for (std::int64_t plan = 0; plan < count; ++plan)
-      for (std::size_t i = begins[static_cast<std::size_t>(plan)]; i < begins[static_cast<std::size_t>(plan) + 1];
-           ++i) {
-        if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) continue;
-        try {
-          run_case(block[i]);
-          block[i].done = true;
-        } catch (...) {
-          block[i].error = std::current_exception();
-        }
+    const auto run = [&](std::size_t i) {
+      if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) return;
+      try {
+        run_case(block[i]);
+        block[i].done = true;
+      } catch (...) {
+        block[i].error = std::current_exception();
       }
+    };
+    std::vector<std::size_t> orphans(static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
+#pragma omp parallel num_threads(drawing)
+    {
+#pragma omp for schedule(dynamic, 1)
+      for (std::int64_t plan = 0; plan < count; ++plan) {
+        const auto p = static_cast<std::size_t>(plan);
+        std::size_t i = begins[p];
+        for (bool ended = false; i < begins[p + 1] && !ended; ++i) {
+          run(i);
+          ended = drawing > 1 && cost_much(block[i].outcome);
+        }
+        orphans[p] = i;
+      }
+#pragma omp single
+      for (std::size_t p = 0; p < orphans.size(); ++p)
+        for (std::size_t i = orphans[p]; i < begins[p + 1]; ++i)
+#pragma omp task firstprivate(i)
+          run(i);
+    }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
-    if (seconds > block_seconds * 2) block_size_ = std::max(block_size_ / 2, stations_.size() * options_.repeat);
+    const std::size_t plan_each = stations_.size() * options_.repeat;
+    if (seconds > block_seconds * 2)
+      block_size_ = std::max(block_size_ / 2, seconds > longest_block_seconds ? plan_each : plans_a_thread * plan_each);
     return seconds;
   }
 
@@ -618,7 +644,7 @@ class Campaign {
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
-  std::size_t block_size_ = 4 * static_cast<std::size_t>(options_.jobs) * options_.repeat;
+  std::size_t block_size_ = plans_a_thread * static_cast<std::size_t>(options_.jobs) * options_.repeat;
   std::uint64_t drawn_ = 0;  // in this run
   Clock::time_point start_;
   double seconds_before_ = 0, committed_ = 0;
