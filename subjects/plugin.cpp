@@ -187,7 +187,7 @@ struct InProcessPlugin::Shared {
 
 InProcessPlugin::InProcessPlugin(const PluginEntry& entry, const std::string& file, const std::string& display_name)
     : info_(subject_info(offer_of(entry), display_name)), shared_(std::make_shared<Shared>(entry)) {
-  origin_ = {std::filesystem::absolute(file), entry.name};
+  if (!file.empty()) origin_ = {std::filesystem::absolute(file), entry.name};
 }
 
 std::unique_ptr<Subject> InProcessPlugin::open() const {

@@ -44,7 +44,7 @@ class PluginKernel {
 // The subjects of a plug-in in this process, for debugging: what it does to memory, it does to attest.
 class InProcessPlugin : public FromFile {
  public:
-  // `entry` has been chosen among load_plugin's of `file`. Throws Error(no_subject) if it does not open or describe itself.
+  // `entry` has been chosen among load_plugin's of `file`, which is empty for a shipped adapter. Throws Error(no_subject) if it does not open or describe itself.
   InProcessPlugin(const PluginEntry& entry, const std::string& file, const std::string& display_name);
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override;

@@ -89,10 +89,12 @@ std::string python_of(const ResolveOptions& options) {
   return variable != nullptr && *variable != '\0' ? variable : "python3";
 }
 
-std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& target,
-                                       const std::string& name, std::string_view text, const ResolveOptions& options) {
+// `file`: that the worker serves; empty for an adapter.
+std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& file,
+                                       const std::string& target, const std::string& name, std::string_view text,
+                                       const ResolveOptions& options) {
   WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder),
-                        options.limits,  target, {options.ways.mailbox, false}};
+                        options.limits,  file,   {options.ways.mailbox, false}};
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
@@ -100,17 +102,18 @@ std::vector<std::string> python_worker(const std::string& target, const ResolveO
   return {python_of(options), (python_folder() / "attest_worker.py").string(), target};
 }
 
-std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options) {
+// `file`: as for worker().
+std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options,
+                                       const std::string& file) {
   if (!options.in_process) {
     ResolveOptions loading = options;
     loading.limits.start = options.plugin_start.value_or(options.limits.start);
-    return worker({plugin_host().string(), target.path}, target.path, target.name, text, loading);
+    return worker({plugin_host().string(), target.path}, file, target.path, target.name, text, loading);
   }
   const std::vector<PluginEntry> entries = load_plugin(target.path);
   std::vector<std::string> names;
   for (const PluginEntry& entry : entries) names.push_back(entry.name);
-  return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], target.path,
-                                           std::string(text));
+  return std::make_unique<InProcessPlugin>(entries[choose(names, target.name, target.path)], file, std::string(text));
 }
 
 std::unique_ptr<SubjectFactory> python_subject(std::string_view text, const ResolveOptions& options) {
@@ -134,18 +137,16 @@ std::unique_ptr<SubjectFactory> from_path(std::string_view text, Trust trust, co
   const std::string& path = (library ? library : script ? script : program)->path;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) throw Error(Exit::no_subject, "there is no file " + one_line(path));
-  if (library) return plugin(*library, text, options);
+  if (library) return plugin(*library, text, options, library->path);
   refuse_in_process(text, options);
   if (script) return python_subject(text, options);
-  return worker({program->path}, program->path, program->name, text, options);
+  return worker({program->path}, program->path, program->path, program->name, text, options);
 }
 
-}  // namespace
-
-// adapters/subjects.txt: "PREFIX:NAME  what it is" a line.
-std::vector<ListedSubject> adapter_subjects() {
+// subjects.txt: "PREFIX:NAME  what it is" a line.
+std::vector<ListedSubject> listed(const fs::path& path) {
   std::vector<ListedSubject> subjects;
-  std::ifstream file(python_folder() / "attest" / "adapters" / "subjects.txt");
+  std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const std::size_t end = line.find(' ');
     if (line.empty() || line.front() == '#' || end == std::string::npos) continue;
@@ -154,10 +155,46 @@ std::vector<ListedSubject> adapter_subjects() {
   return subjects;
 }
 
+std::vector<ListedSubject> python_adapters() {
+  return listed(python_folder() / "attest" / "adapters" / "subjects.txt");
+}
+std::vector<ListedSubject> plugin_adapters() { return listed(adapter_folder() / "subjects.txt"); }
+
+bool is_among(const std::vector<ListedSubject>& subjects, std::string_view text) {
+  return std::any_of(subjects.begin(), subjects.end(),
+                     [&](const ListedSubject& subject) { return subject.name == text; });
+}
+
+// An adapter in C++: a plug-in like another, which may not have been built yet.
+std::unique_ptr<SubjectFactory> plugin_adapter(std::string_view text, const ResolveOptions& options) {
+  const std::size_t colon = text.find(':');
+  const std::string prefix(text.substr(0, colon)), name(text.substr(colon + 1));
+  const fs::path path = adapter_plugin(prefix);
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored))
+    throw Error(Exit::no_subject, one_line(text) +
+                                      " is asked by a plug-in that is built with its library when it is first " +
+                                      "wanted, and " + path.string() + " is not there: ./run builds it, or " +
+                                      (adapter_folder() / prefix / "CMakeLists.txt").string() + " says how");
+  return plugin({path.string(), name}, text, options, {});
+}
+
+}  // namespace
+
+std::vector<ListedSubject> adapter_subjects() {
+  std::vector<ListedSubject> subjects = python_adapters();
+  for (ListedSubject& subject : plugin_adapters()) subjects.push_back(std::move(subject));
+  return subjects;
+}
+
+std::optional<fs::path> plugin_adapter_script(std::string_view text) {
+  if (!is_among(plugin_adapters(), text)) return std::nullopt;
+  const std::size_t colon = text.find(':');
+  return adapter_folder() / text.substr(0, colon) / (std::string(text.substr(colon + 1)) + ".py");
+}
+
 std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options) {
-  const std::vector<ListedSubject> adapters = adapter_subjects();
-  const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
-  const bool adapter = std::any_of(adapters.begin(), adapters.end(), named);
+  const bool adapter = is_among(python_adapters(), text);
   const std::optional<Target> script = adapter ? std::nullopt : split(text, ".py");
   if (!adapter && !script) return std::nullopt;
   const std::string target = adapter ? std::string(text) : script->path;
@@ -170,16 +207,15 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
 
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {
   if (std::unique_ptr<SubjectFactory> builtin = builtin_subject(text, options.policy)) return builtin;
-  const std::vector<ListedSubject> adapters = adapter_subjects();
-  const auto named = [&](const ListedSubject& subject) { return subject.name == text; };
-  if (std::any_of(adapters.begin(), adapters.end(), named)) {
+  if (is_among(plugin_adapters(), text)) return plugin_adapter(text, options);
+  if (is_among(python_adapters(), text)) {
     refuse_in_process(text, options);
     return python_subject(text, options);
   }
   if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
   std::vector<std::string> names;
-  for (const auto& list :
-       {builtin_subjects(), fault_subjects(), builtin_subjects("layer_norm"), fault_subjects("layer_norm"), adapters})
+  for (const auto& list : {builtin_subjects(), fault_subjects(), builtin_subjects("layer_norm"),
+                           fault_subjects("layer_norm"), adapter_subjects()})
     for (const ListedSubject& subject : list)
       // Of "builtin:nope", the built-in ones are of interest.
       if (text.find(':') == std::string_view::npos || subject.name.starts_with(text.substr(0, text.find(':') + 1)))

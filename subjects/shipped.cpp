@@ -1,5 +1,8 @@
 #include "subjects/shipped.hpp"
 
+#include <cstdlib>
+#include <string>
+
 namespace attest {
 namespace {
 
@@ -18,5 +21,13 @@ fs::path find(const char* installed, const char* built) {
 
 fs::path plugin_host() { return find(ATTEST_INSTALLED_HOST, ATTEST_BUILT_HOST); }
 fs::path python_folder() { return find(ATTEST_INSTALLED_PYTHON, ATTEST_BUILT_PYTHON); }
+fs::path adapter_folder() { return find(ATTEST_INSTALLED_ADAPTERS, ATTEST_SOURCE_ADAPTERS); }
+
+fs::path adapter_plugin(std::string_view prefix) {
+  const char* named = std::getenv("ATTEST_ADAPTERS");
+  const fs::path folder =
+      named != nullptr && *named != '\0' ? fs::path(named) : find(ATTEST_INSTALLED_PLUGINS, ATTEST_BUILT_PLUGINS);
+  return folder / (std::string(prefix) + ".so");
+}
 
 }  // namespace attest

@@ -17,13 +17,16 @@ TOOLS = ("bash cat cmp cp cut dirname env find flock grep head mkdir mv nproc re
 STAND_INS = {
     "g++": "exit 0",
     "ccache": "exit 0",
+    "tar": "exit 0",
     "cmake": r'''
 if [[ -e $HOUSE/cmake-fails ]]; then echo "CMake Error: planted"; exit 1; fi
+if [[ $2 == */adapters/* ]]; then exit 0; fi
 mkdir -p build/release && echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt
 touch build/release/build.ninja; echo chatter of cmake''',
     "ninja": r'''
 if [[ -e $HOUSE/ninja-fails ]]; then echo "a.cpp:1:1: error: planted"; exit 1; fi
 if [[ -e $HOUSE/ninja-slow ]]; then sleep 1; fi
+if [[ $2 == */adapters/* ]]; then touch "$2.so"; exit 0; fi
 mkdir -p "$2/bin"; echo chatter of ninja
 if [[ -e $HOUSE/ninja-tells ]]; then
   echo "[3/9] Building CXX object core/CMakeFiles/attest_core.dir/sub/a.cpp.o"; sleep 1.7
@@ -58,6 +61,8 @@ class RunScript(unittest.TestCase):
         for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in (
                 "onnxruntime", "torch", "openvino", "jax", "keras", "keras-tensorflow", "keras-torch", "paddle", "mlx"))):
             (self.house / "subjects/python" / name).write_text(f"numpy==1\n{name[13:-4]}==1\n")
+        (self.house / "subjects/adapters/ggml").mkdir(parents=True)
+        (self.house / "subjects/adapters/ggml/requirements.txt").write_text("llama-cpp-python==1\n")
         shutil.copy(self.run_path, self.house / "run")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
@@ -299,6 +304,50 @@ class RunScript(unittest.TestCase):
         status, out, err, _ = self.call("fuzz", "onnxruntime:Attention")
         self.assertEqual((status, out), (4, ""))
         self.assertIn("onnxruntime could not be installed", err)
+
+    def test_an_adapter_in_cpp_is_built_where_it_is_named(self):
+        status, out, err, calls = self.call("fuzz", "ggml:flash_attn_ext")
+        self.assertEqual((status, out), (7, "attest fuzz ggml:flash_attn_ext\npython none\n"), err)
+        self.assertEqual([c for c in calls if c != "python3"], ["cmake", "ninja", "tar", "cmake", "ninja"])
+        self.assertIn("77 MB to download", err)
+        self.assertRegex(self.pip_calls(), r"pip -m pip download .*--no-binary llama-cpp-python .*adapters/ggml/requirements.txt\n")
+        self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[2:], ("", []))
+        self.assertEqual(self.call("fuzz", "builtin:fused")[2:], ("", []))
+
+    def test_it_is_built_again_from_another_source_and_fetched_again_at_another_version(self):
+        self.call("fuzz", "ggml:flash_attn_ext")
+        time.sleep(0.02)
+        (self.house / "subjects/adapters/ggml/a.cpp").touch()
+        self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], ["cmake", "ninja"])
+        (self.house / "subjects/adapters/ggml/requirements.txt").write_text("llama-cpp-python==2\n")
+        self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], ["tar", "cmake", "ninja"])
+        self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], [])
+
+    def test_of_files_it_is_built_for_those_that_ask_it(self):
+        self.call("fuzz")
+        entry = self.house / "corpus/entry.json"
+        entry.write_text('{"subject": "ggml:flash_attn_ext"}')
+        self.assertEqual(self.call("replay", str(entry.parent))[3], [])  # of a folder nothing is fetched
+        self.assertEqual(self.call("check", str(entry))[3], [])
+        self.assertIn("tar", self.call("replay", str(entry))[3])
+
+    def test_a_folder_of_ones_own_plugins_is_taken(self):
+        self.call("fuzz")
+        self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext", ATTEST_ADAPTERS="/mine")[2:], ("", []))
+
+    def test_an_adapter_that_cannot_be_built(self):
+        self.call("fuzz")
+        for failing in ("pip-fails", "cmake-fails", "ninja-fails"):
+            (self.house / failing).touch()
+            status, out, err, _ = self.call("fuzz", "ggml:flash_attn_ext")
+            self.assertEqual((status, out), (4, ""), err)
+            self.assertRegex(err, r"run: the adapter of ggml could not be built, see .*setup.log; or let ATTEST_ADAPTERS name")
+            entry = self.house / "corpus/entry.json"
+            entry.write_text('{"subject": "ggml:flash_attn_ext"}')
+            status, out, err, _ = self.call("replay", str(entry))
+            self.assertEqual(status, 7, err)
+            self.assertIn("its entries will not run", err)
+            (self.house / failing).unlink()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ROOMS = {
     "properties": ["core", "oracle", "generators"],
     "ops":        ["core", "oracle", "generators", "properties"],
     "subjects":   ["core"],
+    "adapters":   ["public"],  # subjects/adapters: plug-ins, built apart
     "engine":     ["core", "oracle", "generators", "properties", "ops", "subjects"],
     "report":     ["core", "oracle", "generators", "properties", "ops", "subjects", "engine"],
     "cli":        ["core", "oracle", "certify", "generators", "properties", "ops", "subjects", "engine", "report"],
@@ -77,6 +78,7 @@ NAMES_NO_OPERATION = {
     "subjects": {
         "subjects/builtin.cpp": "the registry of kernels",
         "subjects/resolve.cpp": "a sentence for users",
+        "subjects/adapters/": "what a library offers",
     },
     "engine": {
         "engine/grade/emulated.cpp": "answers its call", "engine/grade/paired.cpp": "makes its call",
@@ -104,6 +106,8 @@ def room_of(path):
     parts = path.parts
     if parts[:2] == ("include", "attest"):
         return "public"
+    if parts[:2] == ("subjects", "adapters"):
+        return "adapters"
     return parts[0] if parts[0] in ROOMS or parts[0] in OUTSIDE else None
 
 

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <regex>
 #include <set>
 
 #include "core/error.hpp"
+#include "subjects/shipped.hpp"
 #include "tests/subjects/small_call.hpp"
 
 namespace attest {
@@ -89,6 +92,19 @@ TEST(Resolve, AdaptersAreListedWithoutTheirPackages) {
     EXPECT_TRUE(names.insert(adapter.name).second) << adapter.name;
   }
   EXPECT_TRUE(names.contains("onnxruntime:MultiHeadAttention") && names.contains("onnxruntime:Attention"));
+  EXPECT_TRUE(names.contains("ggml:flash_attn_ext"));
+}
+
+TEST(Resolve, AnAdapterInCppIsThePluginOfItsPrefix) {
+  ASSERT_EQ(::setenv("ATTEST_ADAPTERS", "/nowhere", 1), 0);
+  EXPECT_EQ(adapter_plugin("ggml"), "/nowhere/ggml.so");
+  const auto [exit, sentence] = refusal("ggml:flash_attn_ext", Trust::file);
+  EXPECT_EQ(exit, Exit::no_subject);
+  EXPECT_NE(sentence.find("/nowhere/ggml.so is not there: ./run builds it"), std::string::npos) << sentence;
+  ASSERT_EQ(::unsetenv("ATTEST_ADAPTERS"), 0);
+  EXPECT_EQ(adapter_plugin("ggml"), ATTEST_SOURCE_DIR "/build/adapters/ggml.so");
+  EXPECT_TRUE(std::filesystem::is_regular_file(plugin_adapter_script("ggml:flash_attn_ext").value()));
+  EXPECT_FALSE(plugin_adapter_script("ggml:none"));
 }
 
 struct Refused {
