@@ -177,7 +177,7 @@ void attention(const Attention& call) {
   set_precision(node, call.form("prec", "default"));
   if (added != nullptr && call.form("n_kv_max", "none") == "bound")
     ggml_flash_attn_ext_set_n_kv_max(node, static_cast<std::int32_t>(mask.most_finite));
-  if (!ggml_backend_supports_op(backend(), node)) throw attest::Unsupported("ggml_backend_supports_op says no");
+  if (!ggml_backend_supports_op(backend(), node)) throw std::runtime_error("ggml_backend_supports_op returned false");
   Result result(call.out);
   node->data = result.data();
 
