@@ -190,7 +190,9 @@ std::vector<ListedSubject> adapter_subjects() {
 std::optional<fs::path> plugin_adapter_script(std::string_view text) {
   if (!is_among(plugin_adapters(), text)) return std::nullopt;
   const std::size_t colon = text.find(':');
-  return adapter_folder() / text.substr(0, colon) / (std::string(text.substr(colon + 1)) + ".py");
+  fs::path script = adapter_folder() / text.substr(0, colon) / (std::string(text.substr(colon + 1)) + ".py");
+  std::error_code ignored;
+  return fs::is_regular_file(script, ignored) ? std::optional(script) : std::nullopt;
 }
 
 std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options) {

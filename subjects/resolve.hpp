@@ -39,7 +39,7 @@ struct PythonTarget {
 };
 std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options);
 
-// The Python that asks what a shipped adapter in C++ asks, in the end of an exported script; nullopt for any other text.
+// The Python that asks what a shipped adapter in C++ asks, in the end of an exported script; nullopt where there is none.
 std::optional<std::filesystem::path> plugin_adapter_script(std::string_view text);
 
 // The shipped adapters, with or without the packages they need.

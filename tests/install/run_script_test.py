@@ -61,8 +61,9 @@ class RunScript(unittest.TestCase):
         for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in (
                 "onnxruntime", "torch", "openvino", "jax", "keras", "keras-tensorflow", "keras-torch", "paddle", "mlx"))):
             (self.house / "subjects/python" / name).write_text(f"numpy==1\n{name[13:-4]}==1\n")
-        (self.house / "subjects/adapters/ggml").mkdir(parents=True)
-        (self.house / "subjects/adapters/ggml/requirements.txt").write_text("llama-cpp-python==1\n")
+        for name in ("ggml", "onednn"):
+            (self.house / "subjects/adapters" / name).mkdir(parents=True)
+            (self.house / "subjects/adapters" / name / "requirements.txt").write_text(f"{name}==1\n")
         shutil.copy(self.run_path, self.house / "run")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
@@ -319,7 +320,7 @@ class RunScript(unittest.TestCase):
         time.sleep(0.02)
         (self.house / "subjects/adapters/ggml/a.cpp").touch()
         self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], ["cmake", "ninja"])
-        (self.house / "subjects/adapters/ggml/requirements.txt").write_text("llama-cpp-python==2\n")
+        (self.house / "subjects/adapters/ggml/requirements.txt").write_text("ggml==2\n")
         self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], ["tar", "cmake", "ninja"])
         self.assertEqual(self.call("fuzz", "ggml:flash_attn_ext")[3], [])
 
@@ -330,6 +331,13 @@ class RunScript(unittest.TestCase):
         self.assertEqual(self.call("replay", str(entry.parent))[3], [])  # of a folder nothing is fetched
         self.assertEqual(self.call("check", str(entry))[3], [])
         self.assertIn("tar", self.call("replay", str(entry))[3])
+
+    def test_a_library_that_comes_built_is_installed_beside_the_plugin(self):
+        err, calls = self.call("fuzz", "onednn:sdpa")[2:]
+        self.assertIn("2 GB installed", err)
+        self.assertNotIn("tar", calls)
+        self.assertRegex(self.pip_calls(), r"pip -m pip install .*--prefix .*/adapters/onednn/source -r .*adapters/onednn/requirements.txt\n")
+        self.assertEqual(self.call("compare", "onednn:sdpa", "builtin:fused")[2:], ("", []))
 
     def test_a_folder_of_ones_own_plugins_is_taken(self):
         self.call("fuzz")
