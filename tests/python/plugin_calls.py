@@ -57,6 +57,7 @@ def _run(row, c):
         if array is None:
             continue
         dtype = {"bias": c.bias_dtype, "keep": "bool", "kv_lengths": "i32"}.get(name, c.dtype)
+        dtype = f"f{8 * array.itemsize}" if name == "lse" else dtype
         numbers = [(ctypes.c_int64 * array.ndim)(*values) for values in (array.shape, [s // array.itemsize for s in array.strides])]
         kept += numbers
         code, bits = _CODES[dtype]

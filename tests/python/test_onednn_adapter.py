@@ -99,6 +99,18 @@ class Agreement(unittest.TestCase):
                     out[...] = 0
                     np.testing.assert_array_equal(memory, before)
 
+    def test_the_log_sum_exp(self):
+        for form in {}, {"softmax": "inf_as_zero", "mask": "select"}:
+            for kind, hkv in (np.float32, 2), (np.float64, 1):
+                keep = np.array([[1, 0, 1], [0, 0, 0]], bool)
+                c = call(b=2, hq=2, hkv=hkv, lq=2, lk=3, keep=keep, form=form, lse=np.zeros((2, 2, 2), kind))
+                self.assertEqual(ONEDNN.attention(c), (DONE, ""))
+                scores = c.scale * (c.q.astype(float) @ np.repeat(c.k, 2 // hkv, 1).astype(float).swapaxes(2, 3))
+                expected = np.log(np.exp(scores[..., [0, 2]]).sum(-1))
+                expected[..., 1] = -np.inf
+                with self.subTest(form=form, kind=kind):
+                    np.testing.assert_allclose(c.lse, expected, rtol=0, atol=1e-5)  # its logarithm is off by 3.5e-6
+
     def test_what_is_kept_is_of_its_own_call(self):
         """Further ways to differ than plans are kept for, and the first of them again."""
         for width in [*range(1, 80), 1, 2]:

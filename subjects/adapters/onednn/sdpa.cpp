@@ -29,7 +29,13 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // What goes in or comes out: its shape, its strides in elements, where it lies, and a copy of it where it had to be packed.
 struct Array {
-  Type type;
+  Array() = default;
+  Array(Type its_type, Dims its_shape, Dims its_strides, void* its_data = nullptr)
+      : type(its_type), shape(std::move(its_shape)), strides(std::move(its_strides)), data(its_data) {}
+  Array(Array&&) = default;  // `data` may lie in `copy`, which a copy would leave behind
+  Array& operator=(Array&&) = default;
+
+  Type type = Type::undef;
   Dims shape, strides;
   void* data = nullptr;
   std::vector<char> copy{};
@@ -44,9 +50,17 @@ Dims packed(const Dims& shape) {
 Type type_of(const TensorView& tensor) { return tensor.holds<const float>() ? Type::f32 : Type::bf16; }
 std::size_t size_of(Type type) { return type == Type::f32 ? 4 : type == Type::bf16 ? 2 : 1; }
 
+// [B,H,L,D] as [B,Hkv,H/Hkv,L,D].
+Array grouped(Array array, std::int64_t kv_heads) {
+  const std::int64_t group = array.shape[1] / kv_heads;
+  array.shape = {array.shape[0], kv_heads, group, array.shape[2], array.shape[3]};
+  array.strides = {array.strides[0], array.strides[1] * group, array.strides[1], array.strides[2], array.strides[3]};
+  return array;
+}
+
 // [B,H,L,D] of the call; under groups [B,Hkv,H/Hkv,L,D], as the native pattern of grouped heads has it.
 // `units_are_one`: axes of one element have the stride 1, and that of the call else.
-Array array_of(const TensorView& t, std::int64_t kv_heads, bool grouped, bool units_are_one) {
+Array array_of(const TensorView& t, std::int64_t kv_heads, bool in_groups, bool units_are_one) {
   Array array{type_of(t), {t.size(0), t.size(1), t.size(2), t.size(3)}, {}, attest_at(&t.raw(), 0, 0, 0, 0)};
   bool broadcast = false;
   for (int axis = 0; axis < 4; ++axis) {
@@ -72,11 +86,7 @@ Array array_of(const TensorView& t, std::int64_t kv_heads, bool grouped, bool un
     array.strides = plain;
     array.data = array.copy.data();
   }
-  if (grouped) {
-    const std::int64_t group = t.size(1) / kv_heads;
-    array.shape = {t.size(0), kv_heads, group, t.size(2), t.size(3)};
-    array.strides = {array.strides[0], array.strides[1] * group, array.strides[1], array.strides[2], array.strides[3]};
-  }
+  if (in_groups) return grouped(std::move(array), kv_heads);  // a move keeps `data` in `copy`
   return array;
 }
 
@@ -124,7 +134,7 @@ Array mask_of(const Attention& call, bool boolean, bool grouped) {
 
 struct Plan {
   graph::compiled_partition compiled{};
-  std::vector<logical_tensor> inputs{};  // in the order in which they are given
+  std::vector<logical_tensor> inputs{}, outputs{};  // in the order in which they are given
 };
 
 // The graph of one call: arrays by name, and how it is said.
@@ -133,6 +143,13 @@ class Pattern {
   Pattern(const Attention& call) : call_(call), grouped_(call.heads() != call.kv_heads()) {
     for (const auto& [name, tensor] : {std::pair{"q", &call.q}, {"k", &call.k}, {"v", &call.v}, {"out", &call.out}})
       add(name, array_of(*tensor, call.kv_heads(), grouped_, call.form("unit_axes", "kept") == "one"));
+    if (call.lse) {
+      Array stats{Type::f32, {call.batch(), call.heads(), call.queries(), 1}, {}};
+      stats.strides = packed(stats.shape);
+      stats.copy.assign(static_cast<std::size_t>(stats.shape[0] * stats.strides[0]) * sizeof(float), '\xff');  // NaN
+      add("lse", grouped_ ? grouped(std::move(stats), call.kv_heads()) : std::move(stats));
+      arrays_["lse"].data = arrays_["lse"].copy.data();
+    }
     const bool divided = call.form("scaling", "multiply") == "divide" && call.scale != 0;
     scaling_ = divided ? op::kind::Divide : op::kind::Multiply;
     add("scale", scalar(static_cast<float>(divided ? 1 / call.scale : call.scale)));
@@ -156,8 +173,8 @@ class Pattern {
   Plan compile(const dnnl::engine& engine) {
     graph::graph made(dnnl::engine::kind::cpu);
     const auto node = [&](op::kind kind, const char* name, const std::vector<logical_tensor>& in,
-                          const logical_tensor& out) {
-      op operation(next_++, kind, in, {out}, name);
+                          const std::vector<logical_tensor>& out) {
+      op operation(next_++, kind, in, out, name);
       if (kind == op::kind::MatMul && std::strcmp(name, "qk") == 0)
         operation.set_attr<bool>(op::attr::transpose_b, true);
       if (kind == op::kind::SoftMax)
@@ -165,10 +182,10 @@ class Pattern {
       made.add_op(operation);
     };
     logical_tensor last = between(Type::f32);
-    node(op::kind::MatMul, "qk", {tensor("q"), tensor("k")}, last);
+    node(op::kind::MatMul, "qk", {tensor("q"), tensor("k")}, {last});
     const auto then = [&](op::kind kind, const char* name, std::vector<logical_tensor> in, Type type) {
       const logical_tensor made_here = between(type);
-      node(kind, name, in, made_here);
+      node(kind, name, in, {made_here});
       last = made_here;
     };
     then(scaling_, "scale", {last, tensor("scale")}, Type::f32);
@@ -178,28 +195,29 @@ class Pattern {
       else
         then(op::kind::Add, "mask", {last, tensor("mask")}, Type::f32);
     }
-    then(op::kind::SoftMax, "softmax", {last}, arrays_.at("v").type);
-    node(op::kind::MatMul, "pv", {last, tensor("v")}, tensor("out"));
+    std::vector<logical_tensor> weights{between(arrays_.at("v").type)};
+    if (arrays_.count("lse") != 0) weights.push_back(tensor("lse"));
+    node(op::kind::SoftMax, "softmax", {last}, weights);
+    node(op::kind::MatMul, "pv", {weights[0], tensor("v")}, {tensor("out")});
     made.finalize();
     const std::vector<graph::partition> partitions = made.get_partitions();
     if (partitions.size() != 1 || !partitions[0].is_supported())
       throw std::runtime_error("get_partitions gave " + std::to_string(partitions.size()) +
                                " partitions in place of one that is supported");
-    Plan plan{{}, partitions[0].get_input_ports()};
-    for (logical_tensor& input : plan.inputs) input = tensor(names_.at(input.get_id()));
-    plan.compiled = partitions[0].compile(plan.inputs, {tensor("out")}, engine);
+    Plan plan{{}, partitions[0].get_input_ports(), partitions[0].get_output_ports()};
+    for (std::vector<logical_tensor>* ports : {&plan.inputs, &plan.outputs})
+      for (logical_tensor& port : *ports) port = tensor(names_.at(port.get_id()));
+    plan.compiled = partitions[0].compile(plan.inputs, plan.outputs, engine);
     return plan;
   }
 
   void run(Plan& plan, const dnnl::engine& engine, dnnl::stream& stream) {
-    std::vector<graph::tensor> inputs;
-    for (const logical_tensor& input : plan.inputs)
-      inputs.emplace_back(input, engine, arrays_.at(names_.at(input.get_id())).data);
-    const std::vector<graph::tensor> outputs{graph::tensor(tensor("out"), engine, arrays_.at("out").data)};
+    std::vector<graph::tensor> inputs, outputs;
+    for (const logical_tensor& port : plan.inputs) inputs.emplace_back(port, engine, data_of(port));
+    for (const logical_tensor& port : plan.outputs) outputs.emplace_back(port, engine, data_of(port));
     plan.compiled.execute(stream, inputs, outputs);
     stream.wait();
-    if (arrays_.at("out").copy.empty()) return;
-    throw std::logic_error("out was broadcast");
+    if (call_.lse) leave_lse(static_cast<const float*>(arrays_.at("lse").data));
   }
 
  private:
@@ -212,6 +230,19 @@ class Pattern {
     const Array& array = arrays_.at(name);
     return {ids_.at(name), array.type, array.shape, array.strides};
   }
+  // By the formula of the document the log-sum-exp of a row without keys is NaN; attest has it as -inf.
+  void leave_lse(const float* numbers) const {
+    for (std::int64_t b = 0; b < call_.batch(); ++b)
+      for (std::int64_t h = 0; h < call_.heads(); ++h)
+        for (std::int64_t i = 0; i < call_.queries(); ++i) {
+          bool empty = true;
+          for (std::int64_t j = 0; j < call_.keys() && empty; ++j)
+            empty = !call_.takes_part(b, h, i, j) || (call_.bias && call_.bias.load(b, h, i, j) == -infinity);
+          const float number = *numbers++;
+          call_.lse.store(empty ? -infinity : static_cast<double>(number), b, h, i);
+        }
+  }
+  void* data_of(const logical_tensor& port) const { return arrays_.at(names_.at(port.get_id())).data; }
   // The scores, in each of their states.
   logical_tensor between(Type type) {
     Dims shape = arrays_.at("q").shape;

@@ -10,6 +10,7 @@
 // - scale is an input of one element, by Multiply or Divide; there is no softcap;
 // - a mask is Add, of -inf where a key is closed, or Select, a boolean that forces a score to -inf;
 // - an empty row is NaN in the softmax of mode none, and zeros in that of mode inf_as_zero.
+// - the log-sum-exp is the output `stats` of the softmax, max + log of the sum; for a row without keys, where that is NaN, it goes out as -inf.
 // float16 on a CPU takes instructions that few have. Nothing is said on determinism, batches, NaN: nothing is claimed.
 #pragma once
 
@@ -18,7 +19,7 @@ inline constexpr const char* sdpa_refused_bias = "a boolean mask says no bias";
 inline constexpr const char* describe_sdpa = R"json({
   "ops": ["attention"], "dtypes": ["f32", "bf16"], "concurrent": false, "warm_up_ms": 700,
   "supports": {
-    "bias_dtypes": ["same", "f32"], "softcap": false, "lse": false,
+    "bias_dtypes": ["same", "f32"], "softcap": false,
     "forms": {
       "mask": ["add", {"value": "select", "contract": {"mask_added": false}}],
       "mask_shape": ["narrowed", "full"],
@@ -41,6 +42,7 @@ inline constexpr const char* describe_sdpa = R"json({
     "keep": "oneDNN, dev_guide_graph_sdpa: \"The `-inf` entries will become zero probability after Softmax is applied in the next step.\"",
     "scale": "oneDNN, dev_guide_graph_sdpa: \"The scaling factor is given by users as an input of SDPA.\"",
     "softcap": "oneDNN, dev_guide_graph_sdpa: \"The Mask node is optional and is used to apply an attention mask to the output of the previous Scale node.\"",
+    "lse": "oneDNN, dev_guide_op_softmax: \"If the optional `stats` output is requested, it is defined as:\"",
     "empty_row": [
       "oneDNN, dev_guide_op_softmax: \"the operation will generate `NaN` if all the input elements are `-infinity` along the `axis` dimension.\"",
       "oneDNN, dev_guide_op_softmax: \"To prevent this, you can set the attribute to `inf_as_zero` so that the operation generates zeros for `-infinity` inputs.\""],
