@@ -5,6 +5,7 @@
 // packed copy goes in. A graph is compiled once for each way in which calls differ, and kept.
 #include "sdpa.hpp"
 
+#include <oneapi/dnnl/dnnl.h>
 #include <attest/attest.hpp>
 #include <cstring>
 #include <limits>
@@ -260,6 +261,23 @@ class Pattern {
   std::size_t next_ = 0;
 };
 
+// What is compiled under `unit_axes` one is not found in oneDNN's cache by calls with other strides, nor finds theirs there
+// (onednn-sdpa-1): each call fails for itself.
+template <class Compile>
+Plan apart(const Attention& call, Compile compile) {
+  if (call.form("unit_axes", "kept") != "one") return compile();
+  struct Off {
+    int capacity = 0;
+    Off() {
+      if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success ||
+          dnnl_set_primitive_cache_capacity(0) != dnnl_success)
+        throw std::runtime_error("the primitive cache could not be switched off");
+    }
+    ~Off() { dnnl_set_primitive_cache_capacity(capacity); }
+  } off;
+  return compile();
+}
+
 void attention(const Attention& call) {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   static dnnl::stream stream(engine);
@@ -272,7 +290,7 @@ void attention(const Attention& call) {
   if (found != plans.end())
     plans.splice(plans.begin(), plans, found);
   else
-    plans.emplace_front(pattern.key(), pattern.compile(engine));
+    plans.emplace_front(pattern.key(), apart(call, [&] { return pattern.compile(engine); }));
   if (plans.size() > most) plans.pop_back();
   pattern.run(plans.front().second, engine, stream);
 }
