@@ -66,6 +66,7 @@ NAMES_NO_OPERATION = {
         "core/supports.hpp": "its supports", "core/supports.cpp": "its supports",
         "core/documents.cpp": "its options",
         "core/mha/": "a block is made of it",
+        "core/policy.cpp": "its policies", "core/policy_stages.cpp": "the list of operations",
     },
     "generators": {},
     "properties": {"properties/mha/": "a block is made of it"},
