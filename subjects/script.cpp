@@ -5,8 +5,8 @@
 
 namespace attest {
 
-std::string subject_code(std::string_view subject, const Problem& problem, const Inputs& inputs,
-                         const ResolveOptions& options, const std::filesystem::path& beside) {
+std::string subject_code(std::string_view subject, const Call& call, const ResolveOptions& options,
+                         const std::filesystem::path& beside) {
   const std::optional<PythonTarget> target = python_target(subject, options);
   if (!target) return {};
   WorkerConnection worker(target->command, target->name);
@@ -14,8 +14,7 @@ std::string subject_code(std::string_view subject, const Problem& problem, const
   std::vector<std::string> names;
   for (const Offer& offer : worker.offers()) names.push_back(offer.name);
   const std::string& name = names[choose(names, target->name, target->command.target)];
-  const Tensor out = make_out(problem), lse = make_lse(problem);
-  return worker.script(name, inputs.call(out, lse), beside.string());
+  return worker.script(name, call, beside.string());
 }
 
 }  // namespace attest
