@@ -41,7 +41,7 @@ class Norm:
     def describe(self):
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
                 "contract": {**_SUBNORMALS, **self.contract},
-                "documents": {about: citing(RELEASE)(*pair) for about, pair in self.documents.items()}}
+                "documents": {about: [citing(RELEASE)(*pair)] for about, pair in self.documents.items()}}
 
     def layer_norm(self, call):
         use_threads(call)
