@@ -26,16 +26,16 @@ std::optional<double> read_rtol(const Settings& settings) {
 }
 
 int bound_problem(const Settings& settings, const std::string& text) {
-  const Contract contract = read_contract(settings);
+  const ops::Problem problem = ops::problem_from_text(text);
+  const ops::Contract contract = read_contract(settings, problem.op());
   const std::optional<double> rtol = read_rtol(settings);
   std::unique_ptr<OutputFile> json;
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
-  const Problem problem = problem_from_text(text);
-  if (problem.dtype != contract.policy[Stage::storage])
+  if (storage_of(problem) != storage_of(policy_of(contract)))
     throw usage_error(fmt::format("the problem says dtype={} and the policy storage={}: they must be the same",
-                                  name(problem.dtype), name(contract.policy[Stage::storage])));
-  if (problem.b * problem.hq * problem.lq * problem.dv == 0)
-    throw usage_error("out has no elements: give b, hq, lq and dv of the problem a size of 1 or more");
+                                  name(storage_of(problem)), name(storage_of(policy_of(contract)))));
+  if (const auto why = problem.op().without_elements(problem))
+    throw usage_error(fmt::format("out has no elements: {}", *why));
   const report::BoundReport bound = report::bound_report(engine::spread_of(problem, contract), rtol);
   const Exit exit = bound.spread.ranges.empty() ? Exit::internal : Exit::held;
   if (!json || !json->is_stdout()) std::cout << "attest bound\n" << report::bound_text(bound, problem, contract);

@@ -7,6 +7,7 @@
 
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
@@ -32,8 +33,8 @@ const std::vector<Option>& calibrate_options() {
 engine::CalibrateOptions read_calibrate_options(const Settings& settings) {
   engine::CalibrateOptions calibrate;
   calibrate.kernel = emulated_kernel;
-  if (const auto policy = settings.text("policy"))
-    calibrate.policies = {policy_from_text(*policy)};
+  if (const auto policy = read_policy(settings, *ops::all_ops().front()))
+    calibrate.policies = {policy->as<Policy>()};
   else
     for (const NamedPolicy& named : named_policies()) calibrate.policies.push_back(named.policy);
   calibrate.kernels = settings.integer("kernels", 1, 100'000).value_or(calibrate.kernels);

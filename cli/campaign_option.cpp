@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/policy_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
 #include "engine/known.hpp"
@@ -60,22 +61,13 @@ engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed)
 // What is said in words of the operation.
 void read_in_words_of(const ops::Op& op, const Settings& settings, engine::CampaignOptions& options) {
   options.op = &op;
-  if (const auto policy = settings.text("policy")) {
-    options.policy = op.policy_from_text(*policy);
-    options.policy_text = *policy;
-  }
+  options.policy = read_policy(settings, op);
+  options.policy_text = settings.text("policy").value_or("");
   if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate, op);
 }
 
 void read_domain(const Settings& settings, engine::CampaignOptions& options) {
-  if (const auto name = settings.text("op")) {
-    const ops::Op* op = ops::find_op(*name);
-    if (op == nullptr) {
-      std::vector<std::string_view> names;
-      for (const ops::Op* each : ops::all_ops()) names.push_back(each->name());
-      throw usage_error(fmt::format("{} {}: there is no such operation: this version tests {}", settings.origin("op"),
-                                    *name, fmt::join(names, " and ")));
-    }
+  if (const ops::Op* op = asked_op(settings)) {
     read_in_words_of(*op, settings, options);
   } else if (const ops::Op* op = ops::find_op(builtin_op(options.subject))) {
     read_in_words_of(*op, settings, options);
@@ -102,9 +94,19 @@ std::string utc_stamp() {
 
 }  // namespace
 
+const ops::Op* asked_op(const Settings& settings) {
+  const auto name = settings.text("op");
+  if (!name) return nullptr;
+  if (const ops::Op* op = ops::find_op(*name)) return op;
+  std::vector<std::string_view> names;
+  for (const ops::Op* each : ops::all_ops()) names.push_back(each->name());
+  throw usage_error(fmt::format("{} {}: there is no such operation: this version tests {}", settings.origin("op"),
+                                *name, fmt::join(names, " and ")));
+}
+
 std::vector<Option> campaign_options() {
   return {
-      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
+      policy_option(),
       {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
       {"seed", "N", "0..2^64-1"},
       {"cases", "N", "problems to draw"},

@@ -12,6 +12,9 @@
 
 namespace attest::cli {
 
+// --op; nullptr without it. Throws Error(usage) for an operation that there is not.
+const ops::Op* asked_op(const Settings& settings);
+
 // What every verb that draws problems takes; its laws and its subjects are its own.
 std::vector<Option> campaign_options();
 

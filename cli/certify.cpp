@@ -1,4 +1,5 @@
 #include "certify/certificate.hpp"
+#include "certify/layer_norm/certificate.hpp"
 
 #include <fmt/format.h>
 
@@ -32,8 +33,8 @@ using LawClaim = properties::Claim;
 LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
-  if (witness->tensor != "out" && witness->tensor != "lse") return LawClaim::none;
-  const ops::Law* law = ops::find_law(entry.property);
+  if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
+  const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
   return law ? law->claim : LawClaim::none;
 }
 
@@ -46,7 +47,7 @@ std::string why_not_covered(const engine::Entry& entry) {
     return fmt::format(
         "the finding is of kind '{}' and names no wrong number: there is nothing that an interval could prove",
         name(entry.seen));
-  const ops::Law* law = ops::find_law(entry.property);
+  const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
   if (!entry.evidence || entry.evidence->wrong == Wrong::memory || (law && law->kind == properties::Kind::guard))
     return "the finding is about memory, and no claim about a number: replay shows it";
   if (law && law->kind == properties::Kind::exact)
@@ -62,15 +63,53 @@ struct Result {
   double value;
 };
 
-Result certify_entry(const engine::Entry& entry, LawClaim law, const std::string& path) {
+// ---- one function for each operation ---------------------------------------------------------------------------------
+
+Certificate certify_value(const Contract& contract, const Problem& problem, const Evidence& witness, LawClaim law,
+                          double value) {
   Claim claim;
-  claim.tensor = entry.evidence->tensor == "lse" ? Claim::Tensor::lse : Claim::Tensor::out;
-  claim.index = entry.evidence->index;
+  claim.tensor = witness.tensor == "lse" ? Claim::Tensor::lse : Claim::Tensor::out;
+  claim.index = witness.index;
   claim.hull = law == LawClaim::hull;
-  const auto judge = [&](double value) {
-    claim.value = value;
-    return Result{certify::certify(entry.contract.as<Contract>(), entry.problem.as<Problem>(), claim), value};
+  claim.value = value;
+  return certify::certify(contract, problem, claim);
+}
+
+Certificate certify_value(const layer_norm::Contract& contract, const layer_norm::Problem& problem,
+                          const Evidence& witness, LawClaim, double value) {
+  using OfNorm = certify::layer_norm::Claim;
+  const bool sum = witness.tensor == "sum_out";
+  certify::layer_norm::Certificate made = certify::layer_norm::certify(
+      contract, problem,
+      {sum ? OfNorm::Tensor::sum_out : OfNorm::Tensor::out, witness.index[0], witness.index[1], value});
+  Certificate certificate;
+  certificate.answer = made.answer;
+  certificate.why = std::move(made.why);
+  certificate.exact = std::move(made.exact);
+  certificate.lo = std::move(made.lo);
+  certificate.hi = std::move(made.hi);
+  certificate.rounded_lo = made.rounded_lo;
+  certificate.rounded_hi = made.rounded_hi;
+  certificate.stage = contract.policy[sum ? layer_norm::Stage::sum : layer_norm::Stage::output];
+  certificate.tensor = problem.dtype;
+  certificate.bits = made.bits;
+  certificate.arithmetic = std::move(made.arithmetic);
+  certificate.row = std::move(made.figures);
+  return certificate;
+}
+
+Certificate certify_value(const engine::Entry& entry, LawClaim law, double value) {
+  const auto of = [&]<class OwnProblem, class OwnContract>() {
+    return certify_value(entry.contract.as<OwnContract>(), entry.problem.as<OwnProblem>(), *entry.evidence, law, value);
   };
+  if (entry.problem.is<Problem>()) return of.operator()<Problem, Contract>();
+  if (entry.problem.is<layer_norm::Problem>()) return of.operator()<layer_norm::Problem, layer_norm::Contract>();
+  throw usage_error(fmt::format("it is of {}, whose numbers this version does not certify: replay shows it",
+                                entry.problem.op().name()));
+}
+
+Result certify_entry(const engine::Entry& entry, LawClaim law, const std::string& path) {
+  const auto judge = [&](double value) { return Result{certify_value(entry, law, value), value}; };
   try {
     Result got = judge(entry.evidence->got);
     if (law != LawClaim::pair || got.certificate.answer == Answer::stands) return got;
@@ -176,9 +215,6 @@ int certify_file(const Settings& settings, const std::string& path) {
   if (const auto file = settings.text("json")) json = std::make_unique<OutputFile>(*file, "--json");
   const bool quiet = json && json->is_stdout();
   const engine::Entry entry = engine::read_entry(path);
-  if (!entry.problem.is<Problem>())
-    throw usage_error(fmt::format("{} is of {}, and this version certifies numbers of attention alone: replay shows it",
-                                  path, entry.problem.op().name()));
   const LawClaim law = claim_of(entry);
   ordered_json object = head_json(entry, path);
   Exit exit = Exit::cannot_test;

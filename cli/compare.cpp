@@ -61,10 +61,7 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
   options.subject_name = of_a.function;
   options.subject_b = {b, of_b.file, of_b.function};
   read_operation(settings, first->info(), options);
-  if (options.op != ops::all_ops().front())
-    throw usage_error(fmt::format("compare: this version compares {} alone, not {}", ops::all_ops().front()->name(),
-                                  options.op->name()));
-  const engine::Compared both = engine::compared(std::move(first), std::move(second), options.policy);
+  const engine::Compared both = engine::compared(*options.op, std::move(first), std::move(second), options.policy);
   if (problem) return run_problem(*problem, options, *both.a, *both.b, outputs);
   read_repeat(settings, both.a->info(), &both.b->info(), options);
   options.interrupt = end_on_interrupt();

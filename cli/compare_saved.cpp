@@ -81,8 +81,8 @@ int compare_with_saved(const Settings& settings, const std::string& folder, cons
   std::unique_ptr<OutputFile> json;
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
   const bool quiet = json && json->is_stdout(), bits = settings.flag("bits");
-  const Contract saved = read_contract(settings);
-  const engine::SavedCallOptions options = read_saved_call(settings, saved.policy);
+  const ops::Op& op = saved_op(settings);
+  const ops::Contract saved = read_contract(settings, op);
   const std::vector<engine::SavedFiles> files = engine::saved_calls_in(folder);
   const auto factory = saved_first ? open_second(settings, subject, {}) : open_subject(settings, subject);
   const auto instance = factory->open();
@@ -97,10 +97,12 @@ int compare_with_saved(const Settings& settings, const std::string& folder, cons
     }
     try {
       const auto in = engine::read_saved_tensors(one.inputs, {});
-      engine::SavedCall call =
-          engine::saved_call(in, one.outputs == one.inputs ? in : engine::read_saved_tensors(one.outputs, {}), options);
-      const Contract its = engine::contract_for_problem(factory->info(), saved.policy, call.problem).as<Contract>();
-      const Verdict verdict = engine::compare_saved(std::move(call), saved, *instance, its, saved_first, bits);
+      const ops::SavedCall call =
+          op.saved_call(in, one.outputs == one.inputs ? in : engine::read_saved_tensors(one.outputs, {}),
+                        policy_of(saved), saved_words(settings));
+      const ops::Contract its =
+          engine::contract_for_problem(factory->info(), policy_of(saved), call.exchange->problem());
+      const Verdict verdict = engine::compare_saved(*call.exchange, saved, *instance, its, saved_first, bits);
       ++tally.verdicts[verdict.kind];
       if (!quiet) std::cout << report::saved_comparison_text(one.inputs.string(), verdict) << std::flush;
       calls.push_back(report::saved_comparison_json(one.inputs.string(), verdict));
@@ -124,7 +126,7 @@ int compare_with_saved(const Settings& settings, const std::string& folder, cons
                        {"subject", saved_first ? folder : subject},
                        {"subject_b", saved_first ? subject : folder},
                        {"saved", saved_first ? "A" : "B"},
-                       {"policy", to_text(saved.policy)},
+                       {"policy", to_text(policy_of(saved))},
                        {"interrupted", tally.interrupted},
                        {"calls", calls},
                        {"damaged", tally.damaged},

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/policy_option.hpp"
+#include "core/contract.hpp"
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "engine/file.hpp"
@@ -41,23 +43,25 @@ json object_of_items(const std::string& text) {
   return object;
 }
 
-// A contract, or an object that holds one, as describe and manifest.json do.
-json object_of_file(const std::string& path) {
+// A contract, or an object that holds one, as describe and manifest.json do; of several operations, that of `op`.
+json object_of_file(const std::string& path, const ops::Op& op) {
   constexpr std::uintmax_t largest = 1 << 20;
   constexpr int deepest = 16;
   const json object = parse_json_or_discard(engine::read_file(path, largest), deepest);
   if (!object.is_object()) throw usage_error(fmt::format("--contract {}: it holds no JSON object", path));
-  return object.contains("contract") ? object["contract"] : object;
+  const json contract = object.contains("contract") ? object["contract"] : object;
+  const auto own = contract.find(op.name());
+  return own != contract.end() && own->is_object() ? *own : contract;
 }
 
 // A contract may state its policy, as text or as an object from dtype to text: not another one than --policy.
-void require_same_policy(const json& object, const Policy& policy) {
+void require_same_policy(const json& object, const ops::Policy& policy) {
   auto stated = object.find("policy");
   if (stated == object.end()) return;
-  const std::string dtype(name(policy[Stage::storage]));
+  const std::string dtype(name(storage_of(policy)));
   json text = *stated;
   if (text.is_object()) text = text.value(dtype, json());
-  if (!text.is_string() || policy_from_text(text.get<std::string>()) != policy)
+  if (!text.is_string() || policy.op().policy_from_text(text.get<std::string>()) != policy)
     throw usage_error(
         fmt::format("--contract: its policy {} is not --policy {}: leave it out, or give the same to both",
                     json_text(text), to_text(policy)));
@@ -70,16 +74,15 @@ std::vector<Option> contract_options() {
           {"contract", "FILE|KEY=VALUE,...", "further promises, as describe states them: exp_ulp=20,fold=q+k"}};
 }
 
-Contract read_contract(const Settings& settings) {
-  const auto policy = settings.text("policy");
+ops::Contract read_contract(const Settings& settings, const ops::Op& op) {
+  const auto policy = read_policy(settings, op);
   if (!policy) throw usage_error("--policy is needed: what the kernel promises to compute in; `attest list policies`");
-  const Policy formats = policy_from_text(*policy);
   const auto text = settings.text("contract");
-  if (!text) return contract_for(formats);
+  if (!text) return op.contract_from_json(json::object(), *policy);
   const bool file = text->find('=') == std::string::npos;
-  const json object = file ? object_of_file(*text) : object_of_items(*text);
-  if (object.is_object()) require_same_policy(object, formats);
-  return contract_from_json(contract_for_dtype(object, formats[Stage::storage]), formats);
+  const json object = file ? object_of_file(*text, op) : object_of_items(*text);
+  if (object.is_object()) require_same_policy(object, *policy);
+  return op.contract_from_json(contract_for_dtype(object, storage_of(*policy)), *policy);
 }
 
 }  // namespace attest::cli

@@ -19,38 +19,29 @@
 namespace attest::cli {
 namespace {
 
-struct Returned {
-  std::optional<Tensor> out;
-  Tensor lse;  // absent unless the problem asks for it
-};
-
-// The subject's answer to the reproducer, if it can be had here; an export does not fail for want of it.
-Returned run_subject(const Settings& settings, const engine::Entry& entry, const Inputs& inputs) {
+// Whether the subject answered the reproducer, into its outputs; an export does not fail for want of it.
+bool run_subject(const Settings& settings, const engine::Entry& entry, const ops::Exchange& call) {
   try {
     const auto factory = open_subject_of_entry(settings, entry);
     const auto subject = factory->open();
     for (const engine::EarlierCall& earlier : entry.after) {
-      const Inputs before = materialise(earlier.problem.as<Problem>());
-      Tensor out = make_out(earlier.problem.as<Problem>()), lse = make_lse(earlier.problem.as<Problem>());
-      subject->run_one(before.call(out, lse));
+      const auto before = earlier.problem.op().exchange(earlier.problem);
+      subject->run_one(before->call());
     }
-    Tensor out = make_out(entry.problem.as<Problem>());
-    Tensor lse = make_lse(entry.problem.as<Problem>());
-    const CallResult result = subject->run_one(inputs.call(out, lse));
-    if (result.status == CallStatus::done) return {std::move(out), std::move(lse)};
+    const CallResult result = subject->run_one(call.call());
+    if (result.status == CallStatus::done) return true;
     std::cerr << "attest: the subject gave no output (" << result.message << "); the export goes without it\n";
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject's output\n";
   }
-  return {};
+  return false;
 }
 
 // Python that runs the subject without attest, empty where there is none; nullopt if the subject cannot be asked here.
-std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const Problem& problem,
-                                     const Inputs& inputs) {
+std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const ops::Exchange& call) {
   try {
     const std::filesystem::path output = settings.text("output").value_or("script.py");
-    return subject_code(subject_text(settings, entry), problem, inputs, resolve_options(settings),
+    return subject_code(subject_text(settings, entry), call.call(), resolve_options(settings),
                         std::filesystem::absolute(output).parent_path());
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject\n";
@@ -95,29 +86,24 @@ int export_entry(const Settings& settings, const std::string& path) {
         fmt::format("{} is of two subjects, and an export holds one call: `attest check SUBJECT --problem TEXT "
                     "--corpus DIR` on the one that is outside its bound stores an entry of its own",
                     path));
-  if (!entry.problem.is<Problem>())
-    throw usage_error(fmt::format("{} is of {}, and this version exports calls of attention alone: replay shows it",
-                                  path, entry.problem.op().name()));
-  const Problem& problem = entry.problem.as<Problem>();
-  const Inputs inputs = materialise(problem);
+  const auto call = entry.problem.op().exchange(entry.problem);
   const auto output = settings.text("output");
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
-    Returned answer = run_subject(settings, entry, inputs);
-    report::write_npz({entry, inputs, std::move(answer.out), {}, std::move(answer.lse)}, *output);
+    const bool answered = run_subject(settings, entry, *call);
+    report::write_npz({entry, *call, answered, {}, {}}, *output);
     return 0;
   }
-  const std::optional<std::string> code = script_of(settings, entry, problem, inputs);
+  const std::optional<std::string> code = script_of(settings, entry, *call);
   std::vector<report::Exported::Earlier> earlier;
   if (code && !code->empty())
-    for (const engine::EarlierCall& call : entry.after) {
-      const Problem& earlier_problem = call.problem.as<Problem>();
-      Inputs its = materialise(earlier_problem);
-      std::string made = script_of(settings, entry, earlier_problem, its).value_or("");
-      earlier.push_back({call, std::move(its), std::move(made)});
+    for (const engine::EarlierCall& before : entry.after) {
+      auto its = before.problem.op().exchange(before.problem);
+      std::string made = script_of(settings, entry, *its).value_or("");
+      earlier.push_back({before, std::move(its), std::move(made)});
     }
-  auto out = code && code->empty() ? run_subject(settings, entry, inputs).out : std::nullopt;
-  const report::Exported exported{entry, inputs, std::move(out), code.value_or(""), {}, std::move(earlier)};
+  const bool answered = code && code->empty() && run_subject(settings, entry, *call);
+  const report::Exported exported{entry, *call, answered, code.value_or(""), std::move(earlier)};
   write_text(*format == "issue" ? report::issue_text(exported, documents_of(settings, entry), system_name())
                                 : report::python_script(exported),
              output);

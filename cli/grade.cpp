@@ -9,6 +9,7 @@
 
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
@@ -62,10 +63,8 @@ engine::GradeOptions read_grade_options(const Settings& settings) {
   grade.draw_emulated = emulated_kernel;
   grade.draw_emulated_with = emulated_kernel_with;
   grade.conforming_returns = emulated_kernel_returns;
-  if (const auto policy = settings.text("policy")) {
-    grade.policy = policy_from_text(*policy);
-    grade.policy_text = *policy;
-  }
+  if (const auto policy = read_policy(settings, *ops::all_ops().front())) grade.policy = policy->as<Policy>();
+  grade.policy_text = settings.text("policy").value_or("");
   grade.property_glob = settings.text("property").value_or("");
   grade.seeds = settings.integer("seeds", 1, 1000).value_or(grade.seeds);
   grade.cases = settings.integer("cases", 1, 1'000'000'000).value_or(grade.cases);

@@ -24,9 +24,9 @@ namespace {
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
   for (const Option& option : std::vector<Option>{
-           {"inputs", "FILE", "q, k, v and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
-           {"outputs", "FILE", "out and perhaps lse: .npz, .npy, or Polygraphy's --save-outputs JSON"},
-           {"op", "OP", "attention: saved calls of other operations are not judged yet"},
+           {"inputs", "FILE", "q, k, v (or x) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
+           {"outputs", "FILE", "out and perhaps lse (or sum_out): .npz, .npy, or Polygraphy's --save-outputs JSON"},
+           {"op", "OP", "what was called: attention or layer_norm (attention)"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"json", "FILE", "one JSON object; - is stdout"},
@@ -45,8 +45,8 @@ std::string needed(const Settings& settings, std::string_view key) {
 
 int judge_files(const Settings& settings) {
   std::unique_ptr<OutputFile> json;
-  const Contract contract = read_contract(settings);
-  const engine::SavedCallOptions options = read_saved_call(settings, contract.policy);
+  const ops::Op& op = saved_op(settings);
+  const ops::Contract contract = read_contract(settings, op);
   const auto calibration = read_calibration(settings);
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
   if (const auto path = settings.text("json")) {
@@ -61,9 +61,11 @@ int judge_files(const Settings& settings) {
   const auto in = engine::read_saved_tensors(inputs, run);
   run.runner = settings.text("runner");
   const auto out = engine::read_saved_tensors(outputs, run);
-  const engine::SavedCall call = engine::saved_call(in, out, options);
-  if (call.out.size() == 0) throw usage_error(outputs + ": out has no elements: there is nothing to judge");
-  const engine::Judgement judgement = engine::judge(call, contract, engine::most_survey_work, calibration.get());
+  const ops::SavedCall call = op.saved_call(in, out, policy_of(contract), saved_words(settings));
+  if (op.without_elements(call.exchange->problem()))
+    throw usage_error(outputs + ": out has no elements: there is nothing to judge");
+  const engine::Judgement judgement =
+      engine::judge(*call.exchange, contract, engine::most_survey_work, calibration.get());
   const Exit exit = judgement.exit();
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))

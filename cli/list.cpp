@@ -12,8 +12,7 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
-#include "core/field.hpp"
-#include "core/policy.hpp"
+#include "core/policy_stages.hpp"
 #include "engine/check.hpp"
 #include "ops/op.hpp"
 
@@ -22,12 +21,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json policies() {
+ordered_json policies_of(const ops::Op& op) {
   ordered_json rows = ordered_json::array();
-  for (const NamedPolicy& row : named_policies()) {
+  for (const ops::NamedPolicy& row : op.named_policies()) {
     ordered_json stages;
-    for (std::size_t i = 0; i < stage_count; ++i)
-      stages[std::string(name(static_cast<Stage>(i)))] = name(row.policy[static_cast<Stage>(i)]);
+    const auto& names = stages_of(op.name());
+    for (std::size_t i = 0; i < names.size(); ++i) stages[std::string(names[i])] = name(op.stage(row.policy, i));
     rows.push_back({{"name", row.name}, {"doc", row.doc}, {"stages", stages}});
   }
   return rows;
@@ -42,12 +41,10 @@ ordered_json laws_of(const ops::Op& op) {
   return rows;
 }
 
-ordered_json laws() { return laws_of(*ops::all_ops().front()); }
-
 // The dimensions of the domain: the field table.
-ordered_json generators() {
+ordered_json generators_of(const ops::Op& op) {
   ordered_json rows = ordered_json::array();
-  for (const Field& field : fields()) {
+  for (const ops::Field& field : op.fields()) {
     ordered_json row{{"name", field.name}, {"doc", field.doc}};
     if (field.kind == FieldKind::label)
       row["labels"] = field.labels;
@@ -64,23 +61,32 @@ ordered_json ops() {
        {{"name", "layer_norm"}, {"doc", "LayerNorm and RMSNorm over [rows,hidden], with residual, gamma and beta"}}});
 }
 
+// Lists of an operation, and those of all.
+constexpr std::pair<std::string_view, ordered_json (*)(const ops::Op&)> lists_of_one[] = {
+    {"properties", laws_of}, {"policies", policies_of}, {"generators", generators_of}};
 constexpr std::pair<std::string_view, ordered_json (*)()> lists[] = {
-    {"subjects", list_subjects}, {"properties", laws},       {"faults", list_faults},
-    {"policies", policies},      {"generators", generators}, {"ops", ops},
-};
+    {"subjects", list_subjects}, {"faults", list_faults}, {"ops", ops}};
+
+ordered_json rows_of(const std::string& what, const Settings& settings) {
+  const auto op_name = settings.text("op");
+  for (const auto& [name, list] : lists_of_one) {
+    if (name != what) continue;
+    const ops::Op* const op = op_name ? ops::find_op(*op_name) : ops::all_ops().front();
+    if (op == nullptr)
+      throw usage_error(fmt::format("--op {}: there is no such operation: `attest list ops` names them", *op_name));
+    return list(*op);
+  }
+  for (const auto& [name, list] : lists) {
+    if (name != what) continue;
+    if (op_name) throw usage_error("--op is of `attest list properties`, `policies` and `generators` alone");
+    return list();
+  }
+  throw usage_error(
+      fmt::format("there is no list '{}': subjects, properties, faults, policies, generators or ops", what));
+}
 
 int print(const std::string& what, const Settings& settings) {
-  const auto found =
-      std::find_if(std::begin(lists), std::end(lists), [&](const auto& row) { return row.first == what; });
-  if (found == std::end(lists))
-    throw usage_error(
-        fmt::format("there is no list '{}': subjects, properties, faults, policies, generators or ops", what));
-  const auto op_name = settings.text("op");
-  if (op_name && what != "properties") throw usage_error("--op is of `attest list properties` alone");
-  const ops::Op* const op = op_name ? ops::find_op(*op_name) : nullptr;
-  if (op_name && op == nullptr)
-    throw usage_error(fmt::format("--op {}: there is no such operation: `attest list ops` names them", *op_name));
-  const ordered_json rows = op != nullptr ? laws_of(*op) : found->second();
+  const ordered_json rows = rows_of(what, settings);
   if (const auto path = settings.text("json")) {
     OutputFile file(*path, "--json");
     write_json(file, rows);
@@ -102,7 +108,7 @@ void add_list(CLI::App& app, Run& run) {
   verb->add_option("WHAT", *what, "subjects, properties, faults, policies, generators or ops")
       ->type_name("")
       ->required();
-  settings->declare(*verb, {{"op", "OP", "whose properties: attention or layer_norm (attention)"},
+  settings->declare(*verb, {{"op", "OP", "whose properties, policies or fields: attention or layer_norm (attention)"},
                             {"json", "FILE", "an array of {name, doc, ...}; - is stdout"}});
   verb->callback([=, &run] {
     run = [=] {

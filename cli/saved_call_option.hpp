@@ -4,16 +4,19 @@
 #include <vector>
 
 #include "cli/settings.hpp"
-#include "core/policy.hpp"
-#include "engine/saved_call.hpp"
+#include "ops/op.hpp"
 
 namespace attest::cli {
 
-// What saved tensors do not say of their call, of verbs that read them: --q NAME, --layout, --scale, --causal, ...
+// What saved tensors do not say of their call, of verbs that read them: --q NAME, --layout, --scale, --causal, ..., of every
+// operation.
 std::vector<Option> saved_call_options();
 
-// What those say, under `policy`. Throws Error(usage).
-engine::SavedCallOptions read_saved_call(const Settings& settings, const Policy& policy);
+// --op; the first operation without it. Throws Error(usage) for one that there is not, and for an option of another operation.
+const ops::Op& saved_op(const Settings& settings);
+
+// What those options say. `settings` must outlive it.
+ops::SavedWords saved_words(const Settings& settings);
 
 // A number of at least `lo`.
 std::optional<Index> count_of(const Settings& settings, std::string_view key, std::uint64_t lo);

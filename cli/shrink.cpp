@@ -21,8 +21,9 @@ namespace attest::cli {
 namespace {
 
 void print(const engine::Entry& entry, std::int64_t before) {
-  std::cout << fmt::format("{} -> {} multiply-adds after {} subject calls ({})\n", before, work_of(entry.problem),
-                           entry.shrink_calls, entry.minimal ? "1-minimal" : "the budget ended");
+  std::cout << fmt::format("{} -> {} {} after {} subject calls ({})\n", before, work_of(entry.problem),
+                           entry.problem.op().unit_of_work(), entry.shrink_calls,
+                           entry.minimal ? "1-minimal" : "the budget ended");
   std::cout << fmt::format("  problem  {}\n", report::printable(to_text(entry.problem)));
   if (entry.evidence)
     std::cout << fmt::format("  witness  {}\n", report::printable(report::evidence_line(*entry.evidence)));
@@ -36,7 +37,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
   const Origin origin = origin_of(*factory), origin_b = origin_of(*peer_factory);
   const auto policy = old.policy_given ? std::optional(policy_of(old.contract)) : std::nullopt;
   if (old.subject_b) {
-    engine::Compared both = engine::compared(std::move(factory), std::move(peer_factory), policy);
+    engine::Compared both = engine::compared(old.problem.op(), std::move(factory), std::move(peer_factory), policy);
     factory = std::move(both.a);
     peer_factory = std::move(both.b);
   }

@@ -8,13 +8,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/campaign_option.hpp"
 #include "cli/outputs.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
+#include "engine/campaign.hpp"
 #include "engine/stream.hpp"
 #include "generators/coverage.hpp"
-#include "ops/attention.hpp"
 #include "report/coverage.hpp"
 #include "report/text.hpp"
 
@@ -22,12 +24,12 @@ namespace attest::cli {
 namespace {
 
 std::vector<Option> stats_options() {
-  std::vector<Option> all{
-      {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
-      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
-      {"seed", "N", "0..2^64-1 (1)"},
-      {"cases", "N", "problems to draw (100000)"},
-      {"json", "FILE", "one JSON object; - is stdout"}};
+  std::vector<Option> all{policy_option(),
+                          {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
+                          {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+                          {"seed", "N", "0..2^64-1 (1)"},
+                          {"cases", "N", "problems to draw (100000)"},
+                          {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) all.push_back(option);
   return all;
 }
@@ -35,16 +37,18 @@ std::vector<Option> stats_options() {
 int run_stats(const Settings& settings, const std::string& subject) {
   std::optional<OutputFile> json;
   if (const auto path = settings.text("json")) json.emplace(*path, "--json");
-  std::optional<engine::Policy> policy;
-  if (const auto text = settings.text("policy")) policy = policy_from_text(*text);
+  const auto factory = open_subject(settings, subject);
+  engine::CampaignOptions of_subject;
+  of_subject.op = asked_op(settings);
+  const ops::Op& op = engine::op_of(of_subject, factory->info());
+  const std::optional<engine::Policy> policy = read_policy(settings, op);
   std::optional<engine::Assumption> assume;
-  if (const auto text = settings.text("assume")) assume.emplace(*text);
+  if (const auto text = settings.text("assume")) assume.emplace(*text, op);
   const std::uint64_t seed = settings.integer("seed", 0, std::numeric_limits<std::uint64_t>::max()).value_or(1);
   const std::uint64_t cases = settings.integer("cases", 1, 1'000'000'000).value_or(100'000);
 
-  const auto factory = open_subject(settings, subject);
-  const auto domain = engine::domain_for(factory->info(), ops::attention_op(), policy, assume);
-  const Coverage coverage = cover(ops::attention_domain(*domain), seed, cases);
+  const auto domain = engine::domain_for(factory->info(), op, policy, assume);
+  const Coverage coverage = op.coverage(*domain, seed, cases);
   if (json) {
     nlohmann::ordered_json object{
         {"format", 1}, {"verb", "stats"}, {"subject", subject}, {"seed", seed}, {"cases", cases}};

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/glob.hpp"
+#include "core/policy_stages.hpp"
 #include "core/stage_policy.hpp"
 
 namespace attest {
@@ -29,9 +29,10 @@ class PolicyText {
   struct Refusals {
     std::string_view no_format, no_stage;
   };
-  PolicyText(const std::array<StageText, Count>& stages, std::span<const Named> named, bool takes_tf32,
-             Refusals refusals)
-      : stages_(stages), named_(named), takes_tf32_(takes_tf32), refusals_(refusals) {}
+  // `op`: whose stages these are; from outside they are named OP.STAGE.
+  PolicyText(std::string_view op, const std::array<StageText, Count>& stages, std::span<const Named> named,
+             bool takes_tf32, Refusals refusals)
+      : op_(op), stages_(stages), named_(named), takes_tf32_(takes_tf32), refusals_(refusals) {}
 
   // The policy named like a storage format. Throws Error(usage) where there is none.
   [[nodiscard]] Policy named_like(Format storage) const {
@@ -51,11 +52,11 @@ class PolicyText {
     Policy policy = base ? base->policy : Policy(Format::f32);
     if (!base)
       for (const Rule& rule : rules)
-        if (rule.matches(stages_[static_cast<std::size_t>(Stage::storage)]))
+        if (matches(rule, stages_[static_cast<std::size_t>(Stage::storage)]))
           if (const Named* named = find(name(rule.format))) policy = named->policy;
     for (const Rule& rule : rules)
       for (std::size_t i = 0; i < Count; ++i)
-        if (rule.matches(stages_[i])) policy.set(static_cast<Stage>(i), rule.format);
+        if (matches(rule, stages_[i])) policy.set(static_cast<Stage>(i), rule.format);
     return policy;
   }
 
@@ -80,8 +81,10 @@ class PolicyText {
   struct Rule {
     std::string_view pattern;
     Format format;
-    [[nodiscard]] bool matches(const StageText& stage) const { return glob_matches(pattern, stage.name); }
   };
+  [[nodiscard]] bool matches(const Rule& rule, const StageText& stage) const {
+    return names_stage(rule.pattern, op_, stage.name);
+  }
 
   template <class Rows>
   static std::string names_of(const Rows& rows) {
@@ -110,12 +113,13 @@ class PolicyText {
     if (!format || (*format == Format::tf32 && !takes_tf32_))
       throw usage_error(fmt::format("policy item '{}' {}", item, refusals_.no_format));
     const Rule rule{item.substr(0, equals), *format};
-    if (std::ranges::none_of(stages_, [&](const StageText& stage) { return rule.matches(stage); }))
-      throw usage_error(fmt::format("policy pattern '{}' {}: the stages are {}", rule.pattern, refusals_.no_stage,
-                                    names_of(stages_)));
+    if (std::ranges::none_of(stages_, [&](const StageText& stage) { return matches(rule, stage); }))
+      throw usage_error(
+          fmt::format("policy pattern '{}' {}: {}", rule.pattern, refusals_.no_stage, stages_in_words(op_)));
     return rule;
   }
 
+  std::string_view op_;
   const std::array<StageText, Count>& stages_;
   std::span<const Named> named_;
   bool takes_tf32_;

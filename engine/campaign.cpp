@@ -22,6 +22,7 @@
 #include "engine/case_table.hpp"
 #include "engine/closing.hpp"
 #include "engine/cluster.hpp"
+#include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
 #include "engine/instance.hpp"
@@ -296,6 +297,8 @@ class Campaign {
     const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
     summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
+    for (Defect& defect : summary_.defects)
+      if (!defect.known && !summary_.interrupted) defect.effective = effective_precision(subject_, summary_, defect);
     summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   Probed probed(const std::string& property, const Entry& at) {

@@ -106,7 +106,7 @@ CampaignOptions campaign_in(const fs::path& folder) {
     options.policy_text = object.at("policy").get<std::string>();
     if (object.contains("op")) options.op = ops::find_op(object.at("op").get<std::string>());
     const Op& op = options.op ? *options.op : *ops::all_ops().front();
-    if (!options.policy_text.empty()) options.policy = op.policy_from_text(options.policy_text);
+    if (!options.policy_text.empty()) options.policy = ops::policy_asked(op, options.policy_text);
     options.laws.further.reset();
     if (object.at("laws").is_number_unsigned()) options.laws.further = object.at("laws").get<std::size_t>();
     options.laws.property_glob = object.at("property").get<std::string>();

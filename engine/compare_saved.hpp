@@ -2,10 +2,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/contract.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
-#include "engine/saved_call.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 
@@ -21,7 +20,7 @@ std::vector<SavedFiles> saved_calls_in(const std::filesystem::path& folder);
 // Asks the subject a saved call, and holds what it gives against what was saved: the law compare-bound and, where `bits`, behind
 // it compare-bits. `saved`: what is promised of the saved outputs; `its`: of the subject's. `saved_first`: A is what was saved.
 // A failure counts if a fresh instance shows it too, and is flaky otherwise. What the subject does not take is a skip.
-Verdict compare_saved(SavedCall call, const attest::Contract& saved, Subject& subject, const attest::Contract& its,
+Verdict compare_saved(ops::Exchange& call, const Contract& saved, Subject& subject, const Contract& its,
                       bool saved_first, bool bits);
 
 }  // namespace attest::engine

@@ -1,10 +1,9 @@
 #pragma once
 #include <optional>
 
-#include "core/contract.hpp"
 #include "core/error.hpp"
 #include "core/verdict.hpp"
-#include "engine/saved_call.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::oracle {
 class Calibration;
@@ -12,7 +11,7 @@ class Calibration;
 
 namespace attest::engine {
 
-// How the elements of a failed judgement came out, over `rows` rows of out and lse spread evenly over all.
+// How the elements of a failed judgement came out, over `rows` rows of the outputs spread evenly over all.
 struct Survey {
   Index rows = 0, all_rows = 0;
   std::int64_t inside = 0, outside = 0, undetermined = 0;
@@ -20,7 +19,7 @@ struct Survey {
 };
 
 struct Judgement {
-  Verdict verdict;               // of oracle::Oracle::judge, which ends at the first element outside
+  Verdict verdict;               // of ops::Exchange::judge, which ends at the first element outside
   std::optional<Survey> survey;  // of a failure
   // Of the law statistical-bound, with the largest thresholds of the policy's classes: saved tensors have no class of values.
   // Where `verdict` fails, the same.
@@ -33,12 +32,12 @@ struct Judgement {
   [[nodiscard]] Exit exit() const noexcept;
 };
 
-// Elements times keys that the survey of a failure may cost, though 64 rows at least: some seconds.
+// The work (Op::work) that the survey of a failure may cost, though 64 rows at least: some seconds.
 inline constexpr Index most_survey_work = Index{1} << 29;
 
 // Whether a kernel that keeps `contract` could have returned the outputs of `call`. A null `calibration` is the one shipped
 // with attest.
-Judgement judge(const SavedCall& call, const attest::Contract& contract, Index survey_work = most_survey_work,
+Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work,
                 const oracle::Calibration* calibration = nullptr);
 
 }  // namespace attest::engine

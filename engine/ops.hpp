@@ -19,6 +19,7 @@ using ops::Law;
 using ops::law_named;
 using ops::Looked;
 using ops::Op;
+using ops::output_of;
 using ops::Policy;
 using ops::policy_of;
 using ops::Problem;

@@ -53,7 +53,7 @@ class Subjects {
   void put_beside(const Entry& entry, Slot& slot) const {
     if (!resolve_b_) throw Error(Exit::no_subject, "the entry is of two subjects, and one alone can be started here");
     const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
-    Compared both = compared(std::move(slot.factory), resolve_b_(entry), policy);
+    Compared both = compared(entry.problem.op(), std::move(slot.factory), resolve_b_(entry), policy);
     slot.factory = std::move(both.a);
     slot.factory_b = std::move(both.b);
   }

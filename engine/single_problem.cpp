@@ -5,6 +5,7 @@
 #include "engine/campaign.hpp"
 #include "engine/cluster.hpp"
 #include "engine/corpus.hpp"
+#include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
 #include "engine/instance.hpp"
@@ -59,6 +60,7 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   summary.findings.push_back(std::move(finding));
   const Supports supports = info;
   summary.defects = cluster(summary.findings, {CaseTable(supports), {}, {}});
+  for (Defect& defect : summary.defects) defect.effective = effective_precision(subject, summary, defect);
   return summary;
 }
 

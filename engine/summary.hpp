@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,14 @@ struct Finding {
   std::string reproducer;            // file; empty if none was written
 };
 
+// What precision a kernel computes in after all, whose numbers the policy that was asked for excludes (effective.hpp).
+struct Effective {
+  Policy requested;
+  std::vector<Policy>
+      fits;  // the widest narrower policies that permit all of them; empty: none of those that were tried
+  std::vector<std::string> otherwise{};  // what else permits them under `requested` itself: "variance=one_pass"
+};
+
 // What one defect explains: the buckets that belong to it, and where it shows.
 struct Defect {
   std::vector<std::size_t> findings;  // positions in Summary::findings, first the smallest that the predicate holds of
@@ -39,6 +48,7 @@ struct Defect {
   Separation counts;                  // of the campaign's problems that the law gave a verdict on
   std::uint64_t failures = 0;         // cases that fell into its buckets
   bool known = false;                 // all of its buckets are
+  std::optional<Effective> effective{};
 };
 
 // What a campaign no longer drew, or no longer asked, but for one case in twenty.

@@ -107,6 +107,12 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   return object;
 }
 
+ordered_json effective_to_json(const Effective& effective) {
+  ordered_json fits = ordered_json::array();
+  for (const Policy& policy : effective.fits) fits.push_back(to_text(policy));
+  return {{"requested", to_text(effective.requested)}, {"fits", std::move(fits)}, {"otherwise", effective.otherwise}};
+}
+
 ordered_json defect_to_json(const Summary& s, const Defect& defect,
                             const std::function<std::string(const Finding&)>& rerun) {
   const Finding& finding = s.findings[defect.findings.front()];
@@ -120,6 +126,7 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   for (const std::size_t i : defect.findings) object["buckets"].push_back(s.findings[i].entry.bucket);
   object["failures"] = defect.failures;
   object["known"] = defect.known;
+  if (defect.effective) object["effective"] = effective_to_json(*defect.effective);
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
   return object;
 }

@@ -6,29 +6,22 @@
 #include <cmath>
 #include <limits>
 
-#include "core/inputs.hpp"
-#include "oracle/oracle.hpp"
-#include "oracle/outcome.hpp"
+#include "core/number_text.hpp"
 
 namespace attest::engine {
 namespace {
 
-void add(Spread& spread, const oracle::Enclosure& e, const oracle::Rounding& round) {
+void add(Spread& spread, const ops::Permitted& e) {
   ++spread.elements;
-  const bool nonfinite = e.nonfinite_ok || e.expect != oracle::Expect::number;
-  if (nonfinite) ++spread.nonfinite, ++spread.unsafe;
-  if (e.expect != oracle::Expect::number) return;
-  OutputRange range{e.y, round(e.lo), round(e.hi)};
+  if (e.nonfinite) ++spread.nonfinite, ++spread.unsafe;
+  if (!e.number) return;
+  const OutputRange range{e.y, e.lo, e.hi};
   if (e.undetermined || !std::isfinite(range.y) || !std::isfinite(range.lo) || !std::isfinite(range.hi)) {
     ++spread.undetermined;
-    if (!nonfinite) ++spread.unsafe;
+    if (!e.nonfinite) ++spread.unsafe;
     return;
   }
-  if (oracle::is_wide(e)) ++spread.wide;
-  if (e.zero_ok) range = {range.y, std::min(range.lo, 0.0), std::max(range.hi, 0.0)};
-  const double tiny = round.flush_to_zero ? smallest_normal(round.stage) : 0;
-  if (range.lo > 0 && range.lo <= tiny) range.lo = 0;
-  if (range.hi < 0 && range.hi >= -tiny) range.hi = 0;
+  if (e.wide) ++spread.wide;
   spread.ranges.push_back(range);
 }
 
@@ -45,17 +38,16 @@ Pair worst_pair(const OutputRange& range, Reference reference) {
 
 double OutputRange::radius() const noexcept { return std::max(hi - y, y - lo); }
 
-Spread spread_of(const attest::Problem& problem, const attest::Contract& contract) {
-  const Inputs inputs = materialise(problem);
-  const auto oracle = oracle::make_oracle(contract, problem, inputs);
+Spread spread_of(const Problem& problem, const Contract& contract) {
+  const auto exchange = problem.op().exchange(problem);
+  const ops::NamedTensor out = exchange->outputs().front();
+  const Format stage = output_of(policy_of(contract)), tensor = format_of(out.tensor->dtype());
   Spread spread;
-  spread.output =
-      narrower(contract.policy[Stage::output], problem.dtype) ? contract.policy[Stage::output] : problem.dtype;
-  const oracle::Rounding round{contract.policy[Stage::output], problem.dtype, contract.arithmetic.flush_to_zero};
-  for (const Index row : judged_rows(problem)) {
-    const auto [b, h, i] = row_index(problem, row);
-    for (Index c = 0; c < problem.dv; ++c) add(spread, oracle->out_enclosure(b, h, i, c), round);
-  }
+  spread.output = narrower(stage, tensor) ? stage : tensor;
+  const auto walked = exchange->walk(contract, std::numeric_limits<Index>::max(), [&](const ops::Permitted& element) {
+    if (element.tensor == out.name) add(spread, element);
+  });
+  spread.all = walked.rows == walked.all_rows;
   return spread;
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "core/contract.hpp"
-#include "core/problem.hpp"
+#include "engine/ops.hpp"
 
 namespace attest::engine {
 
@@ -13,7 +12,7 @@ struct OutputRange {
   [[nodiscard]] double radius() const noexcept;  // largest distance from y
 };
 
-// The elements of out of a problem's judged rows.
+// The elements of the first output of a problem's judged rows.
 struct Spread {
   std::vector<OutputRange> ranges;  // of the elements below that are neither undetermined nor without a finite value
   std::int64_t elements = 0;
@@ -22,10 +21,11 @@ struct Spread {
   std::int64_t unsafe = 0;        // either of the two: no tolerance holds all that is correct
   std::int64_t wide = 0;          // the range holds every mean of the values
   Format output = Format::f32;
+  bool all = true;  // every row is judged
 };
 
-// Throws what materialise() throws.
-Spread spread_of(const attest::Problem& problem, const attest::Contract& contract);
+// Throws what ops::Op::exchange() throws.
+Spread spread_of(const Problem& problem, const Contract& contract);
 
 // What a result is compared with: the exact result, or that of another kernel that rounds as well.
 enum class Reference : std::uint8_t { exact, kernel };

@@ -44,12 +44,17 @@ const Law* find_law(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-std::size_t law_named(std::string_view name, const Op& op) {
+const Law* find_law(std::string_view name, const Op& op) {
   const auto all = all_laws();
   const auto found = std::ranges::find_if(all, [&](const Law& law) { return law.op == &op && law.name == name; });
-  if (found == all.end())
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::size_t law_named(std::string_view name, const Op& op) {
+  const Law* found = find_law(name, op);
+  if (found == nullptr)
     throw usage_error("there is no property '" + std::string(name) + "': `attest list properties` names them");
-  return static_cast<std::size_t>(found - all.begin());
+  return static_cast<std::size_t>(found - all_laws().data());
 }
 
 }  // namespace attest::ops

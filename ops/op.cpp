@@ -1,9 +1,14 @@
 #include "ops/op.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/error.hpp"
+#include "core/policy_stages.hpp"
+#include "generators/coverage.hpp"
 
 namespace attest::ops {
 
@@ -21,6 +26,48 @@ const std::vector<FormChoice>& Op::forms(const Problem&) const {
 std::optional<std::string> Law::not_applicable(const Problem& problem, const Contract& contract,
                                                const SubjectInfo& info) const {
   return op->not_applicable(*this, problem, contract, info);
+}
+
+// ---- one call apart from a trial --------------------------------------------------------------------------------------
+
+namespace {
+
+Error lacks(const Op& op, std::string_view what) {
+  return usage_error(fmt::format("{} is not there for {} in this version", what, op.name()));
+}
+
+}  // namespace
+
+std::pair<SubjectInfo, SubjectInfo> Op::narrowed_to_both(const SubjectInfo&, const SubjectInfo&,
+                                                         const std::vector<Format>&,
+                                                         const std::optional<Policy>&) const {
+  throw lacks(*this, "a comparison of two subjects");
+}
+std::unique_ptr<Exchange> Op::exchange(const Problem&) const { throw lacks(*this, "a call apart from a campaign"); }
+SavedCall Op::saved_call(const std::vector<NamedArray>&, const std::vector<NamedArray>&, const Policy&,
+                         const SavedWords&) const {
+  throw lacks(*this, "a judgement of saved tensors");
+}
+const std::vector<SavedWord>& Op::saved_words() const {
+  static const std::vector<SavedWord> none;
+  return none;
+}
+std::string Op::options_in_words(const Exchange&) const { return {}; }
+PythonReference Op::python(const Exchange&, const Contract&) const { throw lacks(*this, "an export to Python"); }
+std::vector<Quote> Op::quotes_on(std::span<const Quote>, const Problem&, std::span<const std::string_view>) const {
+  return {};
+}
+Coverage Op::coverage(const Domain&, std::uint64_t, std::uint64_t) const {
+  throw lacks(*this, "a table of what is drawn");
+}
+std::optional<std::string> Op::without_elements(const Problem&) const { return std::nullopt; }
+
+// ------------------------------------------------------------------------------------------------------------------------
+
+Policy policy_asked(const Op& op, std::string_view text, std::vector<std::string>* elsewhere) {
+  PolicyShare share = policy_share(op.name(), text);
+  if (elsewhere != nullptr) *elsewhere = std::move(share.elsewhere);
+  return op.policy_from_text(share.text);
 }
 
 Trait trait_of(const Field& field) {
@@ -80,6 +127,12 @@ const std::vector<FormChoice>& forms_of(const Problem& problem) { return problem
 
 std::string to_text(const Policy& policy) { return policy.op().to_text(policy); }
 Format storage_of(const Policy& policy) { return policy.op().storage(policy); }
+Format output_of(const Policy& policy) {
+  const auto& stages = stages_of(policy.op().name());
+  const auto output = std::ranges::find(stages, "output");
+  if (output == stages.end()) throw internal_error(fmt::format("{} has no stage output", policy.op().name()));
+  return policy.op().stage(policy, static_cast<std::size_t>(output - stages.begin()));
+}
 Policy policy_of(const Contract& contract) { return contract.op().policy(contract); }
 nlohmann::ordered_json to_json(const Contract& contract) { return contract.op().to_json(contract); }
 

@@ -8,13 +8,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/call.hpp"
+#include "core/documents.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "ops/exchange.hpp"
 #include "ops/field.hpp"
 #include "ops/problem.hpp"
 #include "ops/shrink.hpp"
@@ -22,6 +25,10 @@
 #include "oracle/calibration.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
+
+namespace attest {
+struct Coverage;
+}
 
 namespace attest::ops {
 
@@ -128,6 +135,12 @@ Trait trait_of(const Field& field);
 // The fields that are traits, in the order of Field::trait.
 std::vector<const Field*> fields_by_merit(const Op& op);
 
+// A policy that has a name.
+struct NamedPolicy {
+  std::string_view name, doc;
+  Policy policy;
+};
+
 // ---- an operation ------------------------------------------------------------------------------------------------------
 
 // All that rooms above ask of an operation. There is one object of each, for ever.
@@ -158,10 +171,21 @@ class Op {
   [[nodiscard]] virtual nlohmann::ordered_json to_json(const Contract& contract) const = 0;
   [[nodiscard]] virtual Contract contract_from_json(const nlohmann::json& object, const Policy& policy) const = 0;
 
+  // ---- stages of its policies, in the order of stages_of(name()) (core/policy_stages.hpp)
+  [[nodiscard]] virtual std::vector<NamedPolicy> named_policies() const = 0;
+  [[nodiscard]] virtual Format stage(const Policy& policy, std::size_t n) const = 0;
+  virtual void set_stage(Policy& policy, std::size_t n, Format format) const = 0;
+  // Those that a kernel may compute in less than was asked for, of which a report says what fits (engine/effective.hpp).
+  [[nodiscard]] virtual std::vector<std::size_t> narrowable() const { return {}; }
+  // The contract with a number that costs as much as a narrower stage, in words: numbers that fit it tell of no precision.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, Contract>> relaxed(const Contract&) const { return {}; }
+
   // ---- what a problem is
   [[nodiscard]] virtual Format dtype(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::uint64_t seed(const Problem& problem) const = 0;
   [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
+  // What that counts, in the plural.
+  [[nodiscard]] virtual std::string_view unit_of_work() const noexcept { return "multiply-adds"; }
   // In what kernels go over bit by bit, and how that is said: "with 256 keys or more".
   [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::string_view long_in_words() const noexcept = 0;
@@ -209,6 +233,34 @@ class Op {
                                                                   const Contract& contract,
                                                                   const SubjectInfo& info) const = 0;
 
+  // ---- two subjects
+  // Both with what both take alone, of `dtypes`, which both offer, and under `policy` if one is given: it takes the place of those
+  // that each promises of its storage. Their contracts stay their own. Throws Error(usage) if they take no problem in common.
+  [[nodiscard]] virtual std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
+                                                                             const std::vector<Format>& dtypes,
+                                                                             const std::optional<Policy>& policy) const;
+
+  // ---- one call apart from a trial (ops/exchange.hpp). What an operation does not have it refuses: Error(usage), one sentence
+  // The call of a problem, its outputs poisoned. Throws what materialising throws.
+  [[nodiscard]] virtual std::unique_ptr<Exchange> exchange(const Problem& problem) const;
+  // A call that was saved elsewhere, from arrays of its inputs and outputs. Throws Error(usage): one sentence for a name that is
+  // missing, an input that nothing asks for, a shape that does not fit or a value that the policy's format does not have.
+  [[nodiscard]] virtual SavedCall saved_call(const std::vector<NamedArray>& inputs,
+                                             const std::vector<NamedArray>& outputs, const Policy& policy,
+                                             const SavedWords& words) const;
+  // What saved_call() reads of `words`.
+  [[nodiscard]] virtual const std::vector<SavedWord>& saved_words() const;
+  // What a call says besides its tensors' shapes: "scale 0.5, causal".
+  [[nodiscard]] virtual std::string options_in_words(const Exchange& exchange) const;
+  [[nodiscard]] virtual PythonReference python(const Exchange& exchange, const Contract& contract) const;
+  // The sentences of a subject's documents that bear on a problem and on `promises`, keys of the contract.
+  [[nodiscard]] virtual std::vector<Quote> quotes_on(std::span<const Quote> documents, const Problem& problem,
+                                                     std::span<const std::string_view> promises) const;
+  // How often each region of each field is drawn, over problems 0..count-1 of `seed` (generators/coverage.hpp).
+  [[nodiscard]] virtual Coverage coverage(const Domain& domain, std::uint64_t seed, std::uint64_t count) const;
+  // Why a problem is none whose output can be bounded, "give rows a size of 1 or more"; nullopt if it is.
+  [[nodiscard]] virtual std::optional<std::string> without_elements(const Problem& problem) const;
+
   // ---- shrinking
   [[nodiscard]] virtual const std::vector<Dimension>& dimensions() const = 0;
   // What an evidence's index runs over.
@@ -244,6 +296,10 @@ class Op {
   [[nodiscard]] virtual std::vector<Trait> traits() const = 0;
 };
 
+// What a policy of several operations says of one (core/policy_stages.hpp); what it says of others alone is told in `elsewhere`, a
+// sentence each. Throws what Op::policy_from_text() throws.
+Policy policy_asked(const Op& op, std::string_view text, std::vector<std::string>* elsewhere = nullptr);
+
 // nullptr if there is none of that name.
 const Op* find_op(std::string_view name) noexcept;
 // The first that the subject offers. Throws Error(usage) where it offers none.
@@ -255,6 +311,8 @@ std::span<const Law> all_laws();
 std::size_t law_named(std::string_view name, const Op& op = *all_ops().front());
 // The first of any operation; laws of one name are of one kind. nullptr if there is none.
 const Law* find_law(std::string_view name);
+// That of an operation. nullptr if there is none.
+const Law* find_law(std::string_view name, const Op& op);
 
 // ---- what the field table says of any operation ------------------------------------------------------------------------
 

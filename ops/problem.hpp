@@ -77,6 +77,8 @@ const std::vector<FormChoice>& forms_of(const Problem& problem);
 
 std::string to_text(const Policy& policy);
 Format storage_of(const Policy& policy);
+// Of the stage `output`, which every operation has.
+Format output_of(const Policy& policy);
 Policy policy_of(const Contract& contract);
 // What is read back with the operation's name and the policy's text.
 nlohmann::ordered_json to_json(const Contract& contract);

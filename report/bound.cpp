@@ -79,11 +79,11 @@ BoundReport bound_report(Spread spread, std::optional<double> asked) {
   return report;
 }
 
-std::string bound_text(const BoundReport& r, const Problem& problem, const Contract& contract) {
+std::string bound_text(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
   const Spread& s = r.spread;
-  std::string text = fmt::format("  problem    {}\n  policy     {}\n", to_text(problem), to_text(contract.policy));
+  std::string text = fmt::format("  problem    {}\n  policy     {}\n", to_text(problem), to_text(policy_of(contract)));
   text += fmt::format("  elements   {} of out{}: {} undetermined, {} wide, {} may be NaN or infinite\n",
-                      grouped(static_cast<std::uint64_t>(s.elements)), problem.rows == 0 ? "" : " (of the judged rows)",
+                      grouped(static_cast<std::uint64_t>(s.elements)), s.all ? "" : " (of the judged rows)",
                       share_of(s.undetermined, s.elements), share_of(s.wide, s.elements),
                       share_of(s.nonfinite, s.elements));
   if (s.ranges.empty()) return text + "  nothing is bounded here: no tolerance is safe, and any is blind\n";
@@ -108,7 +108,7 @@ std::string bound_text(const BoundReport& r, const Problem& problem, const Contr
   return text;
 }
 
-nlohmann::ordered_json bound_json(const BoundReport& r, const Problem& problem, const Contract& contract) {
+nlohmann::ordered_json bound_json(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
   const auto named = [](const std::vector<double>& q) {
     return nlohmann::ordered_json{{"median", q[0]}, {"p90", q[1]}, {"p99", q[2]}, {"largest", q[3]}};
   };
@@ -116,8 +116,8 @@ nlohmann::ordered_json bound_json(const BoundReport& r, const Problem& problem, 
   object["format"] = 1;
   object["verb"] = "bound";
   object["problem"] = to_text(problem);
-  object["policy"] = to_text(contract.policy);
-  object["contract"] = attest::to_json(contract);
+  object["policy"] = to_text(policy_of(contract));
+  object["contract"] = ops::to_json(contract);
   object["elements"] = r.spread.elements;
   object["undetermined"] = r.spread.undetermined;
   object["wide"] = r.spread.wide;

@@ -25,8 +25,9 @@ struct BoundReport {
 // rtol: what the user asked for; absent, the median of what two kernels may differ by, relative to the smaller.
 BoundReport bound_report(engine::Spread spread, std::optional<double> rtol);
 
-std::string bound_text(const BoundReport& report, const Problem& problem, const Contract& contract);
+std::string bound_text(const BoundReport& report, const ops::Problem& problem, const ops::Contract& contract);
 // The object that --json writes, but for `exit`.
-nlohmann::ordered_json bound_json(const BoundReport& report, const Problem& problem, const Contract& contract);
+nlohmann::ordered_json bound_json(const BoundReport& report, const ops::Problem& problem,
+                                  const ops::Contract& contract);
 
 }  // namespace attest::report

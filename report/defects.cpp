@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/field.hpp"
+#include "engine/effective.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -51,10 +52,10 @@ std::string also(const Summary& summary, const Defect& defect) {
 }
 
 std::string size_of(const Entry& entry) {
-  std::string text = fmt::format("{} multiply-adds, {} after {} subject calls",
-                                 grouped(static_cast<std::uint64_t>(work_of(entry.problem))),
-                                 entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
-                                 grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
+  std::string text = fmt::format(
+      "{} {}, {} after {} subject calls", grouped(static_cast<std::uint64_t>(work_of(entry.problem))),
+      entry.problem.op().unit_of_work(), entry.minimal ? "1-minimal" : "not minimal yet (`attest shrink` goes on)",
+      grouped(static_cast<std::uint64_t>(entry.shrink_calls)));
   if (const std::string told = neighbours_that_pass(entry); !told.empty()) text += "; passes at " + told;
   return text;
 }
@@ -68,6 +69,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
         fmt::format(", first in case {} after {}", grouped(finding.case_number), duration(finding.seconds_to_first));
   if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
   text += "\n" + finding_lines(finding);
+  if (defect.effective) text += line("precision", to_text(*defect.effective));
   text += line("where", where(defect));
   text += line("also fails", also(summary, defect));
   return text + line("rerun", rerun_line(summary, finding));

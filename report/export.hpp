@@ -1,13 +1,12 @@
 #pragma once
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/documents.hpp"
-#include "core/inputs.hpp"
 #include "engine/corpus.hpp"
 
 namespace attest::report {
@@ -15,20 +14,19 @@ namespace attest::report {
 // A reproducer with its tensors, ready to be written for somebody who does not have attest.
 struct Exported {
   const engine::Entry& entry;
-  const Inputs& inputs;
-  std::optional<Tensor> out;  // what the subject returned just now, if it could be run
-  std::string subject_code;   // Python that leaves the subject's answer in `got`; empty: the recorded output is printed
-  Tensor lse{};               // beside out; absent unless the problem asks for it
+  const ops::Exchange& call;
+  bool answered = false;     // the outputs of `call` are what the subject returned just now
+  std::string subject_code;  // Python that leaves the subject's answer in `got`; empty: the recorded output is printed
   // The calls of entry.after, with code like subject_code; empty where the subject has none.
   struct Earlier {
     const engine::EarlierCall& call;
-    Inputs inputs;
+    std::unique_ptr<ops::Exchange> exchange;
     std::string code;
   };
   std::vector<Earlier> earlier{};
 };
 
-// A self-contained script: literal tensors, the attention that this problem asks for in float64, the subject's answer, and
+// A self-contained script: literal tensors, what this problem asks for in float64, the subject's answer, and
 // both at the witness. Needs NumPy, and what subject_code needs.
 std::string python_script(const Exported& exported);
 
@@ -37,7 +35,7 @@ std::string python_script(const Exported& exported);
 // on which the subject was asked.
 std::string issue_text(const Exported& exported, std::span<const Quote> documents, std::string_view system);
 
-// Tensors as an uncompressed .npz: q, k, v, and bias, keep, kv_lengths, out, lse where present; bf16 as uint16. A member
+// Tensors as an uncompressed .npz: inputs, and outputs where the subject was asked, by their names; bf16 as uint16. A member
 // manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be written.
 void write_npz(const Exported& exported, const std::filesystem::path& file);
 

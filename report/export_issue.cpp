@@ -73,7 +73,7 @@ std::string happens(const Entry& entry) {
 std::string expected(const Entry& entry) {
   if (entry.seen == VerdictKind::error || entry.seen == VerdictKind::crash || entry.seen == VerdictKind::timeout)
     return "An answer: the script below computes it in float64.";
-  const ops::Law* law = ops::find_law(entry.property);
+  const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
   std::string text = law ? fmt::format("The law `{}`: {}.", law->name, law->doc) : std::string();
   if (entry.evidence && entry.evidence->lo <= entry.evidence->hi)
     text += fmt::format(" Whatever the order of the sums, arithmetic of the precision `{}` stays within {} .. {} here.",
@@ -83,7 +83,7 @@ std::string expected(const Entry& entry) {
 
 std::string said_by(std::span<const Quote> documents, const Entry& entry) {
   std::vector<std::string> lines;
-  for (const Quote& quote : quotes_on(documents, entry.problem.as<Problem>(), promises(entry)))
+  for (const Quote& quote : entry.problem.op().quotes_on(documents, entry.problem, promises(entry)))
     lines.push_back("> " + printable(quote.text));
   if (lines.empty())
     return "(Quote here the sentence that this contradicts: the subject declares none that bears on the call.)";
@@ -93,9 +93,8 @@ std::string said_by(std::span<const Quote> documents, const Entry& entry) {
 std::string tried(const Entry& entry) {
   std::string text;
   if (entry.minimal)
-    text +=
-        fmt::format("- The problem is as small as it gets: {} multiply-adds. Every smaller or plainer one is right.\n",
-                    grouped(static_cast<std::uint64_t>(work_of(entry.problem))));
+    text += fmt::format("- The problem is as small as it gets: {} {}. Every smaller or plainer one is right.\n",
+                        grouped(static_cast<std::uint64_t>(work_of(entry.problem))), entry.problem.op().unit_of_work());
   if (const std::string passes = neighbours_that_pass(entry); !passes.empty())
     text += fmt::format("- It is right with {}.\n", passes);
   if (entry.explained && !entry.explained->predicate.empty()) {

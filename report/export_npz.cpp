@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -7,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/contract.hpp"
 #include "core/error.hpp"
 #include "core/json_text.hpp"
+#include "core/number_text.hpp"
 #include "report/export.hpp"
 
 namespace attest::report {
@@ -110,24 +111,20 @@ std::string npy(const Tensor& tensor) {
 }  // namespace
 
 void write_npz(const Exported& exported, const std::filesystem::path& file) {
-  const Inputs& inputs = exported.inputs;
   Archive archive;
   nlohmann::ordered_json dtypes;
-  const auto add = [&](std::string_view name, const Tensor& tensor) {
-    if (!tensor.present()) return;
-    archive.add(std::string(name) + ".npy", npy(tensor));
+  const auto add = [&](const ops::NamedTensor& named) {
+    archive.add(std::string(named.name) + ".npy", npy(*named.tensor));
     constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64", "i32", "bool"};
-    dtypes[std::string(name)] = names[static_cast<int>(tensor.dtype())];
+    dtypes[std::string(named.name)] = names[static_cast<int>(named.tensor->dtype())];
   };
-  for (const auto& [name, tensor] : inputs.named()) add(name, tensor);
-  if (exported.out) add("out", *exported.out);
-  add("lse", exported.lse);
-  const nlohmann::ordered_json manifest{{"format", 1},
-                                        {"subject", exported.entry.subject},
-                                        {"problem", to_json(exported.entry.problem)},
-                                        {"scale", hex_float(inputs.scale)},
-                                        {"contract", to_json(exported.entry.contract)},
-                                        {"dtypes", dtypes}};
+  std::ranges::for_each(exported.call.inputs(), add);
+  if (exported.answered) std::ranges::for_each(exported.call.outputs(), add);
+  nlohmann::ordered_json manifest{
+      {"format", 1}, {"subject", exported.entry.subject}, {"problem", to_json(exported.entry.problem)}};
+  for (const auto& [name, value] : exported.call.numbers()) manifest[std::string(name)] = hex_float(value);
+  manifest["contract"] = to_json(exported.entry.contract);
+  manifest["dtypes"] = dtypes;
   archive.add("manifest.json", json_text(manifest, 2));
   std::ofstream out(file, std::ios::binary);
   out << archive.finish() << std::flush;

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
-#include "core/policy.hpp"
-#include "core/problem.hpp"
 #include "properties/property.hpp"
 #include "report/export.hpp"
 #include "report/text.hpp"
@@ -44,16 +43,6 @@ std::string_view numpy_type(DType type) {
   }
 }
 
-bool finite(const Tensor& tensor) {
-  const auto n = tensor.shape();
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d)
-          if (!std::isfinite(tensor.at(a, b, c, d))) return false;
-  return true;
-}
-
 // Nested lists along the axes that vary; stride-0 axes are written once and broadcast.
 std::string nested(const Tensor& tensor, std::array<Index, 4> index, std::size_t axis) {
   const auto shape = tensor.shape();
@@ -66,6 +55,8 @@ std::string nested(const Tensor& tensor, std::array<Index, 4> index, std::size_t
 }
 
 std::string array(std::string_view name, const Tensor& tensor) {
+  if (tensor.size() == 0)  // lists without elements do not tell the extents behind
+    return fmt::format("{} = np.zeros(({},), {})\n", name, fmt::join(tensor.shape(), ", "), numpy_type(tensor.dtype()));
   std::string code = fmt::format("{} = np.array({}, {})", name, nested(tensor, {}, 0), numpy_type(tensor.dtype()));
   const bool broadcast = std::any_of(tensor.strides().begin(), tensor.strides().end(), [](Index s) { return s == 0; });
   if (broadcast) {
@@ -77,52 +68,10 @@ std::string array(std::string_view name, const Tensor& tensor) {
   return code + "\n";
 }
 
-std::string tensors(const Inputs& inputs) {
+std::string tensors(const ops::Exchange& call) {
   std::string code;
-  for (const auto& [name, tensor] : inputs.named()) code += array(name, tensor);
-  return code + fmt::format("scale = {}\n", number(inputs.scale));
-}
-
-// Explicit attention in float64, only the lines this problem needs.
-std::string reference(const Problem& p, const Contract& contract, const Inputs& inputs) {
-  std::string code =
-      "\n# what attention means, in float64\n"
-      "group = q.shape[1] // k.shape[1]\n"
-      "K, V = (np.repeat(t.astype(np.float64), group, axis=1) for t in (k, v))\n"
-      "s = scale * (q.astype(np.float64) @ K.transpose(0, 1, 3, 2))\n";
-  const std::string cap = p.softcap > 0 ? fmt::format("s = {0} * np.tanh(s / {0})\n", number(p.softcap)) : "";
-  const std::string add = inputs.bias.present() ? "s = s + bias.astype(np.float64)\n" : "";
-  code += contract.softcap_before_bias ? cap + add : add + cap;
-  const bool lengths = inputs.kv_lengths.present();
-  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
-  if (diagonal || lengths) code += "i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]\n";
-  const std::string keys = lengths ? "kv_lengths[:, None, None, None]" : "k.shape[2]";
-  if (diagonal)
-    code += p.align == Align::bottom_right ? fmt::format("g = i + {} - q.shape[2]\n", keys) : std::string("g = i\n");
-  const auto mask = [&](const std::string& open) { code += fmt::format("s = np.where({}, s, -np.inf)\n", open); };
-  if (lengths) mask("j < " + keys);
-  if (inputs.keep.present()) mask("keep");
-  if (p.causal) mask("j <= g");
-  if (p.window_left >= 0) mask(fmt::format("g - j <= {}", p.window_left));
-  if (p.window_right >= 0) mask(fmt::format("j - g <= {}", p.window_right));
-  code +=
-      "with np.errstate(invalid='ignore'):  # a row with every score at -inf has no defined mean\n"
-      "    w = np.exp(s - s.max(-1, keepdims=True))\n"
-      "    w = w / w.sum(-1, keepdims=True)\n";
-  code += finite(inputs.v) ? "    expected = w @ V\n"
-                           : "    expected = np.where(s[..., None] == -np.inf, 0, w[..., None] * V[:, :, None]).sum(-2)"
-                             "  # a masked NaN does not count\n";
-  const auto empty_rows = [&](std::string_view value, std::string_view why) {
-    code += fmt::format(
-        "expected = np.where((s == -np.inf).all(-1, keepdims=True), {}, expected)  # its contract: {}\n", value, why);
-  };
-  if (contract.empty_row == EmptyRow::zero) empty_rows("0.0", "zeros");
-  if (contract.empty_row == EmptyRow::nan) empty_rows("np.nan", "NaN");
-  if (contract.empty_row == EmptyRow::mean_v) {
-    const std::string real = fmt::format("np.broadcast_to({}, s.shape)", lengths ? "j < " + keys : "True");
-    code += fmt::format("real = {}\n", real);
-    empty_rows("real / np.maximum(real.sum(-1, keepdims=True), 1) @ V", "the mean of the values");
-  }
+  for (const auto& [name, tensor] : call.inputs()) code += array(name, *tensor);
+  for (const auto& [name, value] : call.numbers()) code += fmt::format("{} = {}\n", name, number(value));
   return code;
 }
 
@@ -138,22 +87,30 @@ std::string print_range(const engine::Entry& entry) {
                      comment(to_text(policy_of(entry.contract))), number(seen.lo), number(seen.hi));
 }
 
-std::string print_expected(const engine::Entry& entry) {
-  const std::string at = place(entry);
-  if (at.empty()) return "print('expected\\n', expected)\n";
-  return fmt::format("at = ({})\nprint('expected', expected[at])\n", fmt::join(entry.evidence->index, ", ")) +
-         print_range(entry);
+// The indices of the witness, as many as its tensor has axes.
+std::string witness_index(const Exported& exported) {
+  const Evidence& seen = *exported.entry.evidence;
+  std::size_t axes = seen.index.size();
+  for (const ops::NamedTensor& output : exported.call.outputs())
+    if (output.name == seen.tensor) axes = output.tensor->shape().size();
+  return fmt::format("{}", fmt::join(std::span(seen.index).first(axes), ", "));
 }
 
-// A log-sum-exp is no output of the script's subject: what attest saw stands for it.
-std::string print_lse(const engine::Entry& entry) {
-  if (!entry.evidence || entry.evidence->tensor != "lse") return {};
-  const auto& i = entry.evidence->index;
-  return "\nwith np.errstate(invalid='ignore'):\n"
-         "    top = s.max(-1)\n"
-         "    lse = np.where(top == -np.inf, top, top + np.log(np.exp(s - top[..., None]).sum(-1)))\n" +
-         fmt::format("print('expected lse', lse[{}, {}, {}])\n", i[0], i[1], i[2]) + print_range(entry) +
-         fmt::format("print('got lse      {}')\n", number(entry.evidence->got));
+std::string print_expected(const Exported& exported) {
+  const std::string at = place(exported.entry);
+  if (at.empty()) return "print('expected\\n', expected)\n";
+  return fmt::format("at = ({})\nprint('expected', expected[at])\n", witness_index(exported)) +
+         print_range(exported.entry);
+}
+
+// Another output than the first is none of the script's subject: what attest saw stands for it.
+std::string print_further(const Exported& exported, const ops::PythonReference& reference) {
+  const auto& seen = exported.entry.evidence;
+  const std::string code = seen ? reference.further(seen->tensor) : std::string();
+  if (code.empty()) return {};
+  return "\n" + code + fmt::format("print('expected {0}', {0}[{1}])\n", seen->tensor, witness_index(exported)) +
+         print_range(exported.entry) +
+         fmt::format("print('got {}{}')\n", fmt::format("{:<9}", seen->tensor), number(seen->got));
 }
 
 std::string print_got(const engine::Entry& entry) {
@@ -176,7 +133,7 @@ std::string earlier_calls(const Exported& exported) {
     if (!earlier.call.laws.empty())
       code += fmt::format("# the further calls that {} made of it are left out: `attest replay` makes them\n",
                           comment(fmt::format("{}", fmt::join(earlier.call.laws, ", "))));
-    code += tensors(earlier.inputs) + earlier.code;
+    code += tensors(*earlier.exchange) + earlier.code;
   }
   return code + "# and now the call itself\n";
 }
@@ -188,7 +145,8 @@ std::string python_script(const Exported& exported) {
   std::string code = fmt::format("# {} fails {}", comment(entry.subject), comment(entry.property));
   if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
   code += "\n";
-  if (const auto* law = ops::find_law(entry.property)) code += fmt::format("# law: {}\n", law->statement);
+  if (const auto* law = ops::find_law(entry.property, entry.problem.op()))
+    code += fmt::format("# law: {}\n", law->statement);
   constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound", "hull",
                                                         "fused-equals-explicit"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
@@ -203,15 +161,17 @@ std::string python_script(const Exported& exported) {
                         entry.shown->runs);
   code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
   code += "import numpy as np\n";
+  const bool recorded = exported.subject_code.empty() && exported.answered;
   const std::string data =
-      tensors(exported.inputs) + (exported.subject_code.empty() && exported.out ? array("got", *exported.out) : "");
+      tensors(exported.call) + (recorded ? array("got", *exported.call.outputs().front().tensor) : "");
   const std::string made = earlier_calls(exported) + "\n" + data;
   if (made.find("nan") != std::string::npos || made.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  code += made + reference(entry.problem.as<Problem>(), entry.contract.as<Contract>(), exported.inputs) + "\n" +
-          print_expected(entry);
+  const ops::PythonReference reference = entry.problem.op().python(exported.call, entry.contract);
+  code += made + reference.code + "\n" + print_expected(exported);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
-  return code + (exported.subject_code.empty() && !exported.out ? "" : print_got(entry)) + print_lse(entry);
+  return code + (exported.subject_code.empty() && !recorded ? "" : print_got(entry)) +
+         print_further(exported, reference);
 }
 
 }  // namespace attest::report

@@ -10,25 +10,25 @@ namespace attest::report {
 namespace {
 
 using engine::Judgement;
-using engine::SavedCall;
+using ops::SavedCall;
 
 std::string elements(std::int64_t n) {
   return fmt::format("{} {}", grouped(static_cast<std::uint64_t>(n)), n == 1 ? "element" : "elements");
 }
 
-std::string options_text(const SavedCall& call) {
-  const Problem& p = call.problem;
-  std::string text = fmt::format("scale {}{}", number(p.effective_scale()), p.scale ? "" : " (1/sqrt(d))");
-  if (p.softcap != 0) text += fmt::format(", softcap {}", number(p.softcap));
-  const bool diagonal = p.causal || p.window_left >= 0 || p.window_right >= 0;
-  if (p.causal) text += ", causal";
-  if (p.window_left >= 0) text += fmt::format(", window_left {}", p.window_left);
-  if (p.window_right >= 0) text += fmt::format(", window_right {}", p.window_right);
-  if (diagonal) text += p.align == Align::top_left ? " (top_left)" : " (bottom_right)";
-  if (call.inputs.bias.present()) text += ", bias";
-  if (call.inputs.keep.present()) text += ", keep";
-  if (call.inputs.kv_lengths.present()) text += ", kv_lengths";
+// "b=1 hq=2 ... ", and the same as JSON: the extents of a call.
+std::string shape_text(const ops::Problem& problem) {
+  std::string text;
+  for (const ops::Field& field : problem.op().fields())
+    if (field.group == FieldGroup::shape) text += fmt::format("{}={} ", field.name, field.get(problem));
   return text;
+}
+nlohmann::ordered_json shape_json(const ops::Problem& problem) {
+  nlohmann::ordered_json object;
+  for (const ops::Field& field : problem.op().fields())
+    if (field.group == FieldGroup::shape) object[std::string(field.name)] = field.get(problem);
+  object["dtype"] = name(storage_of(problem));
+  return object;
 }
 
 std::string verdict_text(const Judgement& judgement) {
@@ -94,14 +94,15 @@ nlohmann::ordered_json statistical_json(const Judgement& judgement) {
 
 }  // namespace
 
-std::string judgement_text(const SavedCall& call, const Contract& contract, const Judgement& judgement) {
-  const Problem& p = call.problem;
+std::string judgement_text(const SavedCall& call, const ops::Contract& contract, const Judgement& judgement) {
+  const ops::Problem& p = call.exchange->problem();
   std::string text =
-      fmt::format("  call       b={} hq={} hkv={} lq={} lk={} d={} dv={} {}, {}\n  policy     {}\n", p.b, p.hq, p.hkv,
-                  p.lq, p.lk, p.d, p.dv, name(p.dtype), options_text(call), to_text(contract.policy));
-  if (p.rows > 0)
-    text += fmt::format("  rows       {} of {}, spread evenly\n", grouped(judged_rows(p).size()),
-                        grouped(static_cast<std::uint64_t>(p.b * p.hq * p.lq)));
+      fmt::format("  call       {}{}{}, {}\n  policy     {}\n",
+                  &p.op() == ops::all_ops().front() ? "" : fmt::format("{} ", p.op().name()), shape_text(p),
+                  name(storage_of(p)), p.op().options_in_words(*call.exchange), to_text(policy_of(contract)));
+  if (const auto judged = call.exchange->judged(); judged.rows < judged.all_rows)
+    text += fmt::format("  rows       {} of {}, spread evenly\n", grouped(static_cast<std::uint64_t>(judged.rows)),
+                        grouped(static_cast<std::uint64_t>(judged.all_rows)));
   for (const std::string& note : call.notes) text += "  note       " + printable(note) + "\n";
   text += verdict_text(judgement);
   if (judgement.verdict.evidence) text += "  first      " + evidence_line(*judgement.verdict.evidence) + "\n";
@@ -119,19 +120,20 @@ std::string judgement_text(const SavedCall& call, const Contract& contract, cons
   return text + statistical_text(judgement);
 }
 
-nlohmann::ordered_json judgement_json(const SavedCall& call, const Contract& contract, const Judgement& judgement) {
-  const Problem& p = call.problem;
+nlohmann::ordered_json judgement_json(const SavedCall& call, const ops::Contract& contract,
+                                      const Judgement& judgement) {
+  const ops::Problem& p = call.exchange->problem();
   const Verdict& v = judgement.verdict;
   nlohmann::ordered_json object;
   object["format"] = 1;
   object["verb"] = "judge";
-  object["shape"] = {{"b", p.b},   {"hq", p.hq}, {"hkv", p.hkv}, {"lq", p.lq},
-                     {"lk", p.lk}, {"d", p.d},   {"dv", p.dv},   {"dtype", name(p.dtype)}};
-  object["options"] = options_text(call);
-  object["policy"] = to_text(contract.policy);
+  if (&p.op() != ops::all_ops().front()) object["op"] = p.op().name();
+  object["shape"] = shape_json(p);
+  object["options"] = p.op().options_in_words(*call.exchange);
+  object["policy"] = to_text(policy_of(contract));
   object["contract"] = to_json(contract);
-  object["rows"] = judged_rows(p).size();
-  object["all_rows"] = p.b * p.hq * p.lq;
+  object["rows"] = call.exchange->judged().rows;
+  object["all_rows"] = call.exchange->judged().all_rows;
   object["verdict"] = name(v.kind);
   if (!v.reason.empty()) object["reason"] = v.reason;
   object["judged"] = v.counts.judged;

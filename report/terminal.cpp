@@ -63,8 +63,8 @@ class Terminal : public engine::Observer {
 
   void on_shrink_step(const engine::ShrinkStep& step) override {
     if (options_.live)
-      show(fmt::format("shrinking: {} multiply-adds after {} calls",
-                       grouped(static_cast<std::uint64_t>(work_of(step.best))), step.calls));
+      show(fmt::format("shrinking: {} {} after {} calls", grouped(static_cast<std::uint64_t>(work_of(step.best))),
+                       step.best.op().unit_of_work(), step.calls));
   }
 
   // The first reproducer of each kind; all of them are told in full at the end.

@@ -8,6 +8,7 @@
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
 #include "core/layer_norm/call.hpp"
+#include "core/policy_stages.hpp"
 #include "core/tensor.hpp"
 #include "kernels/forget.hpp"
 #include "kernels/layer_norm/registry.hpp"
@@ -164,7 +165,7 @@ std::unique_ptr<SubjectFactory> made(std::string_view name, const std::string& p
   const typename Op::Entry* kernel = kernel_named<Op>(name);
   if (kernel == nullptr) return nullptr;
   std::optional<typename Op::Policy> policy;
-  if (!policy_text.empty()) policy = Op::read(policy_text);
+  if (!policy_text.empty()) policy = Op::read(policy_share(Op::op, policy_text).text);
   return std::make_unique<BuiltinFactory<Op>>(name, *kernel, policy);
 }
 

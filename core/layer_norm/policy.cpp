@@ -32,7 +32,7 @@ const std::array<NamedPolicy, 6>& policy_table() {
 
 const PolicyText<Stage, stage_count>& policies() {
   static const PolicyText<Stage, stage_count> text(
-      stage_texts, policy_table(), false,
+      "layer_norm", stage_texts, policy_table(), false,
       {"names no format of a layer_norm stage: use f16, bf16, f32 or f64", "matches no stage of layer_norm"});
   return text;
 }

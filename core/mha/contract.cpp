@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "core/glob.hpp"
+#include "core/policy_stages.hpp"
 
 namespace attest::mha {
 namespace {
@@ -17,10 +17,18 @@ using nlohmann::ordered_json;
 constexpr auto projected_names = std::to_array<std::string_view>({"unrounded", "rounded", "separate"});
 constexpr Index most_terms = 1 << 20;
 
-bool names_a_stage(std::string_view pattern) {
-  for (std::size_t n = 0; n < stage_count; ++n)
-    if (glob_matches(pattern, name(static_cast<Stage>(n)))) return true;
-  return false;
+// The items of a policy of attention that an item stands for: itself, or, said from outside, one for each stage that it names.
+std::vector<std::string> items_of_attention(std::string_view item) {
+  const std::string_view pattern = item.substr(0, item.find('='));
+  bool as_it_is = pattern.size() == item.size();
+  std::vector<std::string> items;
+  for (std::size_t n = 0; n < stage_count; ++n) {
+    const std::string_view stage = name(static_cast<Stage>(n));
+    if (names_stage(pattern, "attention", stage)) as_it_is = true;
+    if (names_stage(pattern, "mha", stage)) items.push_back(fmt::format("{}{}", stage, item.substr(pattern.size())));
+  }
+  if (as_it_is) items = {std::string(item)};
+  return items;
 }
 
 [[noreturn]] void reject(std::string_view key, std::string_view allowed) {
@@ -72,13 +80,17 @@ Policy policy_from_text(std::string_view text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view item = text.substr(begin, end - begin), pattern = item.substr(0, item.find('='));
     begin = end + 1;
-    const bool names_gemm = pattern.size() < item.size() && glob_matches(pattern, "gemm");
+    const bool names_gemm = pattern.size() < item.size() && names_stage(pattern, "mha", "gemm");
     if (names_gemm) {
       gemm = format_from_name(item.substr(pattern.size() + 1));
       if (!gemm) throw usage_error(fmt::format("policy item '{}' names no format: use f16, bf16, f32 or f64", item));
       if (*gemm == Format::tf32) throw usage_error("policy: gemm accumulates, which tf32 does not: use f32");
     }
-    if (!names_gemm || names_a_stage(pattern)) of_attention += (of_attention.empty() ? "" : ",") + std::string(item);
+    std::vector<std::string> rest = items_of_attention(item);
+    if (rest.empty() && !names_gemm)
+      throw usage_error(
+          fmt::format("policy pattern '{}' matches no stage of mha: {}", pattern, stages_in_words("mha")));
+    for (const std::string& one : rest) of_attention += (of_attention.empty() ? "" : ",") + one;
   }
   Policy policy{of_attention.empty() && gemm ? attest::Policy(Format::f32) : attest::policy_from_text(of_attention)};
   policy.gemm = gemm ? *gemm : policy.attention[Stage::qk];

@@ -8,7 +8,9 @@
 #include "core/contract_numbers.hpp"
 #include "core/field.hpp"
 #include "core/supports.hpp"
+#include "generators/coverage.hpp"
 #include "ops/attention/parts.hpp"
+#include "ops/attention/saved_call.hpp"
 #include "properties/property.hpp"
 
 namespace attest::ops {
@@ -121,6 +123,19 @@ class Attention final : public Op {
     return attest::contract_from_json(object, policy.as<Policy>());
   }
 
+  // ---- stages
+  [[nodiscard]] std::vector<ops::NamedPolicy> named_policies() const override {
+    std::vector<ops::NamedPolicy> all;
+    for (const attest::NamedPolicy& row : attest::named_policies()) all.push_back({row.name, row.doc, row.policy});
+    return all;
+  }
+  [[nodiscard]] Format stage(const ops::Policy& policy, std::size_t n) const override {
+    return policy.as<Policy>()[static_cast<Stage>(n)];
+  }
+  void set_stage(ops::Policy& policy, std::size_t n, Format format) const override {
+    policy.as<Policy>().set(static_cast<Stage>(n), format);
+  }
+
   // ---- what a problem is
   [[nodiscard]] Format dtype(const ops::Problem& p) const override { return own(p).dtype; }
   [[nodiscard]] std::uint64_t seed(const ops::Problem& p) const override { return own(p).seed; }
@@ -215,6 +230,41 @@ class Attention final : public Op {
                                                           const ops::Contract& contract,
                                                           const SubjectInfo& info) const override {
     return properties::all_laws()[law.own].not_applicable(own(p), contract.as<Contract>(), info);
+  }
+
+  // ---- two subjects
+  [[nodiscard]] std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(
+      const SubjectInfo& a, const SubjectInfo& b, const std::vector<Format>& dtypes,
+      const std::optional<ops::Policy>& policy) const override {
+    return of_attention::narrowed_to_both(a, b, dtypes, policy ? std::optional(policy->as<Policy>()) : std::nullopt);
+  }
+
+  // ---- one call apart from a trial
+  [[nodiscard]] std::unique_ptr<Exchange> exchange(const ops::Problem& p) const override {
+    return of_attention::exchange(own(p));
+  }
+  [[nodiscard]] SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                                     const ops::Policy& policy, const SavedWords& words) const override {
+    return of_attention::saved_call(inputs, outputs, saved_call_options(words, policy.as<Policy>()));
+  }
+  [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_attention::saved_words(); }
+  [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
+    return of_attention::options_in_words(exchange);
+  }
+  [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
+    return of_attention::python(exchange, contract.as<Contract>());
+  }
+  [[nodiscard]] std::vector<Quote> quotes_on(std::span<const Quote> documents, const ops::Problem& p,
+                                             std::span<const std::string_view> promises) const override {
+    return attest::quotes_on(documents, own(p), promises);
+  }
+  [[nodiscard]] Coverage coverage(const Domain& domain, std::uint64_t seed, std::uint64_t count) const override {
+    return cover(attention_domain(domain), seed, count);
+  }
+  [[nodiscard]] std::optional<std::string> without_elements(const ops::Problem& problem) const override {
+    const Problem& p = own(problem);
+    if (p.b * p.hq * p.lq * p.dv > 0) return std::nullopt;
+    return "give b, hq, lq and dv of the problem a size of 1 or more";
   }
 
   // ---- shrinking

@@ -62,6 +62,20 @@ std::vector<Problem> canaries(const Supports& supports, Format dtype);
 // ---- domain.cpp
 std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
 
+// ---- compare.cpp
+// What both of two subjects take. A form counts where both offer it with the same values in the same order; of others each says
+// its own first one.
+Supports common(const Supports& a, const Supports& b);
+// As Op::narrowed_to_both() says.
+std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
+                                                     const std::vector<Format>& dtypes,
+                                                     const std::optional<Policy>& policy);
+
+// ---- exchange.cpp, python.cpp
+std::unique_ptr<Exchange> exchange(const Problem& problem);
+std::string options_in_words(const Exchange& exchange);
+PythonReference python(const Exchange& exchange, const Contract& contract);
+
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
                              attest::Subject* peer);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/layer_norm/documents.hpp"
+#include "generators/layer_norm/coverage.hpp"
 #include "generators/layer_norm/domain.hpp"
 #include "ops/layer_norm/parts.hpp"
 
@@ -35,6 +37,7 @@ class LayerNormDomain final : public Domain {
     own_.assume([predicate = std::move(predicate)](const Problem& problem) { return predicate(problem); });
   }
   [[nodiscard]] bool accepts(const ops::Problem& problem) const override { return own_.accepts(problem.as<Problem>()); }
+  [[nodiscard]] const attest::layer_norm::Domain& own() const noexcept { return own_; }
 
  private:
   attest::layer_norm::Domain own_;
@@ -112,10 +115,40 @@ class LayerNorm final : public Op {
     return attest::layer_norm::contract_from_json(object, policy.as<Policy>());
   }
 
+  // ---- stages
+  [[nodiscard]] std::vector<ops::NamedPolicy> named_policies() const override {
+    std::vector<ops::NamedPolicy> all;
+    for (const attest::layer_norm::NamedPolicy& row : attest::layer_norm::named_policies())
+      all.push_back({row.name, row.doc, row.policy});
+    return all;
+  }
+  [[nodiscard]] Format stage(const ops::Policy& policy, std::size_t n) const override {
+    return policy.as<Policy>()[static_cast<Stage>(n)];
+  }
+  void set_stage(ops::Policy& policy, std::size_t n, Format format) const override {
+    policy.as<Policy>().set(static_cast<Stage>(n), format);
+  }
+  [[nodiscard]] std::vector<std::size_t> narrowable() const override {
+    std::vector<std::size_t> all;
+    for (const Stage stage : {Stage::sum, Stage::statistics, Stage::normalise, Stage::affine, Stage::output})
+      all.push_back(static_cast<std::size_t>(stage));
+    return all;
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, ops::Contract>> relaxed(
+      const ops::Contract& contract) const override {
+    Contract other = contract.as<Contract>();
+    if (other.arithmetic.variance == attest::layer_norm::Variance::one_pass) return {};
+    other.arithmetic.variance = attest::layer_norm::Variance::one_pass;
+    other.arithmetic.merge = attest::layer_norm::Merge::none;
+    other.arithmetic.merge_depth = 0;
+    return {{"variance=one_pass", other}};
+  }
+
   // ---- what a problem is
   [[nodiscard]] Format dtype(const ops::Problem& p) const override { return own(p).dtype; }
   [[nodiscard]] std::uint64_t seed(const ops::Problem& p) const override { return own(p).seed; }
   [[nodiscard]] Index work(const ops::Problem& p) const override { return own(p).elements(); }
+  [[nodiscard]] std::string_view unit_of_work() const noexcept override { return "elements"; }
   [[nodiscard]] bool is_long(const ops::Problem& p) const override {
     constexpr Index long_rows = 1024;
     return own(p).hidden >= long_rows;
@@ -176,14 +209,48 @@ class LayerNorm final : public Op {
     return taken;
   }
   [[nodiscard]] std::unique_ptr<Trial> trial(const ops::Problem& p, const ops::Contract& contract, Subject& subject,
-                                             Subject*) const override {
-    return of_layer_norm::trial(own(p), contract.as<Contract>(), subject);
+                                             Subject* peer) const override {
+    return of_layer_norm::trial(own(p), contract.as<Contract>(), subject, peer);
   }
   [[nodiscard]] std::vector<Law> laws() const override { return of_layer_norm::laws(*this); }
   [[nodiscard]] std::optional<std::string> not_applicable(const Law& law, const ops::Problem& p,
                                                           const ops::Contract& contract,
                                                           const SubjectInfo&) const override {
     return of_layer_norm::not_applicable(law, own(p), contract.as<Contract>());
+  }
+
+  // ---- two subjects
+  [[nodiscard]] std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(
+      const SubjectInfo& a, const SubjectInfo& b, const std::vector<Format>& dtypes,
+      const std::optional<ops::Policy>& policy) const override {
+    return of_layer_norm::narrowed_to_both(a, b, dtypes, policy ? std::optional(policy->as<Policy>()) : std::nullopt);
+  }
+
+  // ---- one call apart from a trial
+  [[nodiscard]] std::unique_ptr<Exchange> exchange(const ops::Problem& p) const override {
+    return of_layer_norm::exchange(own(p));
+  }
+  [[nodiscard]] SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                                     const ops::Policy& policy, const SavedWords& words) const override {
+    return of_layer_norm::saved_call(inputs, outputs, policy.as<Policy>(), words);
+  }
+  [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_layer_norm::saved_words(); }
+  [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
+    return of_layer_norm::options_in_words(exchange);
+  }
+  [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
+    return of_layer_norm::python(exchange, contract.as<Contract>());
+  }
+  [[nodiscard]] std::vector<Quote> quotes_on(std::span<const Quote> documents, const ops::Problem& p,
+                                             std::span<const std::string_view> promises) const override {
+    return attest::layer_norm::quotes_on(documents, own(p), promises);
+  }
+  [[nodiscard]] Coverage coverage(const Domain& domain, std::uint64_t seed, std::uint64_t count) const override {
+    return cover(dynamic_cast<const LayerNormDomain&>(domain).own(), seed, count);
+  }
+  [[nodiscard]] std::optional<std::string> without_elements(const ops::Problem& p) const override {
+    if (own(p).elements() > 0) return std::nullopt;
+    return "give rows of the problem a size of 1 or more";
   }
 
   // ---- shrinking

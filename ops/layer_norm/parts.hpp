@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/layer_norm/inputs.hpp"
 #include "core/layer_norm/offer.hpp"
 #include "ops/op.hpp"
 
@@ -29,9 +30,28 @@ std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 std::vector<Candidate> without_edits(const ops::Problem& problem);
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
+// ---- compare.cpp
+// What both of two subjects take.
+Supports common(const Supports& a, const Supports& b);
+// As Op::narrowed_to_both() says.
+std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
+                                                     const std::vector<Format>& dtypes,
+                                                     const std::optional<Policy>& policy);
+
+// ---- exchange.cpp, python.cpp, saved_call.cpp
+std::unique_ptr<Exchange> exchange(const Problem& problem);
+// Of tensors that come from elsewhere: a call of the shape and options of `problem`.
+std::unique_ptr<Exchange> exchange(const Problem& problem, attest::layer_norm::Inputs inputs, Tensor out,
+                                   Tensor sum_out);
+std::string options_in_words(const Exchange& exchange);
+PythonReference python(const Exchange& exchange, const Contract& contract);
+const std::vector<SavedWord>& saved_words();
+SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                     const Policy& policy, const SavedWords& words);
+
 // ---- trial.cpp: guards and the policy bound, and behind them the laws of properties/layer_norm
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract);
-std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject);
+std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer);
 
 }  // namespace attest::ops::of_layer_norm

@@ -82,6 +82,18 @@ bool Params::finite() const {
   return std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
 }
 
+Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected) {
+  Evidence evidence;
+  evidence.tensor = "sum_out";
+  evidence.index = index;
+  evidence.got = got;
+  evidence.expected = evidence.lo = evidence.hi = expected;
+  evidence.ratio = infinity;
+  evidence.wrong = std::isnan(got) ? Wrong::nan : std::isinf(got) ? Wrong::infinity : Wrong::finite;
+  evidence.note = "x + residual, rounded to storage, is exact";
+  return evidence;
+}
+
 LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs)
     : contract_(contract),
       problem_(problem),
@@ -188,15 +200,7 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
   ++verdict.counts.judged;
   if (std::ranges::any_of(permitted, [&](double s) { return s == got || (std::isnan(s) && std::isnan(got)); }))
     return true;
-  Evidence evidence;
-  evidence.tensor = "sum_out";
-  evidence.index = {row, column, 0, 0};
-  evidence.got = got;
-  evidence.expected = evidence.lo = evidence.hi = permitted.front();
-  evidence.ratio = infinity;
-  evidence.wrong = std::isnan(got) ? Wrong::nan : std::isinf(got) ? Wrong::infinity : Wrong::finite;
-  evidence.note = "x + residual, rounded to storage, is exact";
-  verdict = Verdict::fail(std::move(evidence), verdict.counts);
+  verdict = Verdict::fail(sum_evidence({row, column, 0, 0}, got, permitted.front()), verdict.counts);
   return false;
 }
 

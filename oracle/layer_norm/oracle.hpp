@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,9 @@ struct Params {
 
 // Why the statistical tier does not speak of a contract, as one clause; empty if it does.
 std::string_view statistical_refusal(const Contract& contract);
+
+// That an element of sum_out is not what it must be.
+Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected);
 
 // The reference and the proven bounds of docs/layer-norm.md for one problem. Judges what a kernel returned.
 class LayerNormOracle {

@@ -4,6 +4,9 @@
 
 #include "core/error.hpp"
 #include "core/glob.hpp"
+#include "core/layer_norm/policy.hpp"
+#include "core/mha/contract.hpp"
+#include "core/policy_stages.hpp"
 
 namespace attest {
 namespace {
@@ -54,6 +57,69 @@ TEST(Policy, APatternThatMatchesNoStageIsAnErrorThatListsThem) {
   const std::string message = message_of("f16,layernorm*=f32");
   EXPECT_NE(message.find("'layernorm*' matches no stage"), std::string::npos) << message;
   EXPECT_NE(message.find("softmax"), std::string::npos);
+}
+
+// Other operations are named, so that whoever meant one of theirs sees how it is said.
+TEST(Policy, AnErrorListsTheStagesOfAllOperations) {
+  const std::string message = message_of("f16,layernorm*=f32");
+  for (const char* stage : {"softmax", "layer_norm.storage", "statistics", "mha.storage", "gemm"})
+    EXPECT_NE(message.find(stage), std::string::npos) << stage << " in " << message;
+}
+
+TEST(Policy, StagesMayBeSaidFromOutside) {
+  EXPECT_EQ(policy_from_text("f16,attention.softmax=f16"), policy_from_text("f16-softmax16,softcap=f32"));
+  EXPECT_EQ(policy_from_text("f16,attention*=f32"), policy_from_text("f32"));
+  EXPECT_EQ(policy_from_text("f16,attention.s*=bf16,attention.storage=f16"),
+            policy_from_text("f16,s*=bf16,storage=f16"));
+  EXPECT_EQ(layer_norm::policy_from_text("f16-all,layer_norm.statistics=f32"),
+            layer_norm::policy_from_text("f16-all,statistics=f32"));
+  EXPECT_EQ(layer_norm::policy_from_text("f16,*.n*=bf16"), layer_norm::policy_from_text("f16,normalise=bf16"));
+}
+
+// The name of an operation plays no part in patterns that do not name one: these matched before there was a second.
+TEST(Policy, APatternWithoutAnOperationIsOfStagesAlone) {
+  EXPECT_EQ(policy_from_text("f32,*o*=f16"), policy_from_text("f32,storage=f16,operand=f16,score=f16,softcap=f16,"
+                                                              "softmax=f16,output=f16"));
+  EXPECT_EQ(policy_from_text("f32,*n*=f16"), policy_from_text("f32,operand=f16"));
+  EXPECT_NE(message_of("f32,att*=f16").find("matches no stage"), std::string::npos);
+  EXPECT_THROW(layer_norm::policy_from_text("f32,l*=f16"), Error);
+}
+
+TEST(PolicyShare, EachOperationTakesItsOwn) {
+  const char* text = "f16,softmax=f16,layer_norm*=f32,gemm=f16";
+  const PolicyShare attention = policy_share("attention", text), norm = policy_share("layer_norm", text),
+                    block = policy_share("mha", text);
+  EXPECT_EQ(attention.text, "f16,softmax=f16");
+  EXPECT_EQ(norm.text, "f16,layer_norm*=f32");
+  EXPECT_EQ(block.text, "f16,softmax=f16,gemm=f16");
+  ASSERT_EQ(attention.elsewhere.size(), 2u);
+  EXPECT_EQ(attention.elsewhere[0],
+            "policy pattern 'layer_norm*' matches stages of layer_norm alone, and says nothing of attention");
+  EXPECT_EQ(norm.elsewhere.size(), 2u);
+  EXPECT_EQ(norm.elsewhere[0],
+            "policy pattern 'softmax' matches stages of attention and mha alone, and says nothing of layer_norm");
+  EXPECT_EQ(block.elsewhere.size(), 1u);
+  EXPECT_EQ(layer_norm::policy_from_text(norm.text), layer_norm::policy_from_text("f32"));
+}
+
+// The block is made of attention, whose stages it says by that name too.
+TEST(PolicyShare, ABlockHasTheStagesOfAttention) {
+  EXPECT_TRUE(policy_share("mha", "f16,attention.softmax=f16").elsewhere.empty());
+  EXPECT_EQ(mha::policy_from_text("f16,attention.softmax=f16"), mha::policy_from_text("f16,softmax=f16"));
+  EXPECT_EQ(mha::policy_from_text("f16,mha.softmax=f16,mha.gemm=f16"),
+            mha::policy_from_text("f16,softmax=f16,gemm=f16"));
+  EXPECT_EQ(mha::policy_from_text("f16,mha*=f32"), mha::policy_from_text("f16,*=f32"));
+  EXPECT_EQ(policy_share("attention", "f16,mha.softmax=f16").elsewhere.size(), 1u);
+}
+
+TEST(PolicyShare, LeavesWhatMatchesNothingToBeRefused) {
+  const PolicyShare share = policy_share("layer_norm", "f16,layernorm*=f32");
+  EXPECT_TRUE(share.elsewhere.empty());
+  EXPECT_THROW(layer_norm::policy_from_text(share.text), Error);
+  // Nothing names a stage of the operation: every stage follows f32.
+  EXPECT_EQ(policy_share("attention", "layer_norm*=f16").text, "f32");
+  EXPECT_EQ(policy_share("attention", "").text, "");
+  EXPECT_EQ(policy_share("attention", "f16,").text, "f16,");
 }
 
 TEST(Policy, RefusesNonsense) {

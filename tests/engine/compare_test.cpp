@@ -47,7 +47,7 @@ CampaignOptions options(std::uint64_t cases, const std::string& a = "builtin:fus
 }
 
 Summary run(Owned a, Owned b, const CampaignOptions& options) {
-  const Compared both = compared(std::move(a), std::move(b), options.policy);
+  const Compared both = compared(*ops::all_ops().front(), std::move(a), std::move(b), options.policy);
   Observer silent;
   return run_campaign(*both.a, both.b.get(), options, silent);
 }
@@ -127,7 +127,8 @@ TEST(Compare, WhatIsWrongAlikeIsNoDifference) {
 TEST(Compare, TheReproducerIsMinimal) {
   const Summary summary = run("builtin:fused", "fault:scale-twice", options(60));
   ASSERT_FALSE(summary.findings.empty());
-  const Compared both = compared(builtin("builtin:fused"), builtin("fault:scale-twice"), std::nullopt);
+  const Compared both =
+      compared(*ops::all_ops().front(), builtin("builtin:fused"), builtin("fault:scale-twice"), std::nullopt);
   Station station(*both.a, both.b.get(), nullptr, true);
   const std::size_t law = law_named(compare_bound_name);
   const auto differs = [&](const Problem& problem) {
@@ -325,14 +326,16 @@ TEST(Compare, SubjectsWithoutADtypeInCommonAreRefused) {
     };
   };
   try {
-    compared(changed(*fused, only(Format::f16), as_it_is), changed(*fused, only(Format::f32), as_it_is), std::nullopt);
+    compared(*ops::all_ops().front(), changed(*fused, only(Format::f16), as_it_is),
+             changed(*fused, only(Format::f32), as_it_is), std::nullopt);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::usage);
     EXPECT_NE(std::string(error.what()).find("no dtype in common"), std::string::npos) << error.what();
   }
   try {
-    compared(builtin("builtin:fused"), changed(*fused, only(Format::f32), as_it_is), policy_from_text("f16"));
+    compared(*ops::all_ops().front(), builtin("builtin:fused"), changed(*fused, only(Format::f32), as_it_is),
+             policy_from_text("f16"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("do not both offer"), std::string::npos) << error.what();

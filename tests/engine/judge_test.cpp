@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "engine/saved_tensors.hpp"
 #include "engine/tolerance.hpp"
+#include "ops/attention/saved_call.hpp"
 #include "subjects/builtin.hpp"
 
 namespace attest::engine {
@@ -17,6 +18,11 @@ namespace {
 
 using attest::Policy;
 using attest::Problem;
+using ops::SavedCall;
+using ops::of_attention::saved_call;
+using ops::of_attention::saved_tensors;
+using ops::of_attention::SavedCallOptions;
+using ops::of_attention::SavedTensors;
 
 NamedArray array_of(std::string name, const Tensor& tensor, NamedArray::Type type) {
   NamedArray array;
@@ -49,7 +55,7 @@ struct Saved {
   SavedCallOptions options;
 };
 Saved saved(const std::string& text, const std::string& subject) {
-  const Problem problem = problem_from_text(text);
+  const Problem problem = attest::problem_from_text(text);
   const Policy policy = policy_for(problem.dtype);
   const Inputs inputs = materialise(problem);
   const Tensor out = make_out(problem), lse = make_lse(problem);
@@ -71,7 +77,7 @@ Saved saved(const std::string& text, const std::string& subject) {
 
 Judgement judged(const Saved& s) {
   const SavedCall call = saved_call(s.inputs, s.outputs, s.options);
-  return judge(call, contract_for(s.options.policy));
+  return judge(*call.exchange, contract_for(s.options.policy));
 }
 
 constexpr const char* texts[] = {
@@ -104,7 +110,7 @@ TEST(Judge, TellsTheFirstElementOutsideThoughTheRowsSurveyedLackIt) {
     const float wrong = 1000;
     std::memcpy(s.outputs[0].bytes.data() + row * sizeof wrong, &wrong, sizeof wrong);
     const Judgement j =
-        judge(saved_call(s.inputs, s.outputs, s.options), contract_for(s.options.policy), /*survey_work=*/1);
+        judge(*saved_call(s.inputs, s.outputs, s.options).exchange, contract_for(s.options.policy), /*survey_work=*/1);
     ASSERT_EQ(j.verdict.kind, VerdictKind::fail);
     EXPECT_EQ(j.survey->rows, 64);
     EXPECT_EQ(j.survey->worst.index[2], static_cast<Index>(row));
@@ -189,9 +195,9 @@ TEST(SavedCall, NamesWhatDoesNotFit) {
 
 TEST(SavedCall, TakesAHalfThatWasSavedAsFloat) {
   Saved s = saved(texts[0], "builtin:fused");
-  const SavedCall half = saved_call(s.inputs, s.outputs, s.options);
+  const SavedTensors half = saved_tensors(s.inputs, s.outputs, s.options);
   s.inputs[0] = array_of("q", half.inputs.q, NamedArray::Type::f32);
-  const SavedCall call = saved_call(s.inputs, s.outputs, s.options);
+  const SavedTensors call = saved_tensors(s.inputs, s.outputs, s.options);
   EXPECT_EQ(call.notes.size(), 1u);
   EXPECT_TRUE(std::ranges::equal(call.inputs.q.span_bytes(), half.inputs.q.span_bytes()));
 }
@@ -215,7 +221,7 @@ TEST(Polygraphy, DamageIsOneSentence) {
 // ---- tolerances --------------------------------------------------------------------------------------------------------
 
 Spread spread_of(const char* text) {
-  const Problem problem = problem_from_text(text);
+  const Problem problem = attest::problem_from_text(text);
   return engine::spread_of(problem, contract_for(policy_for(problem.dtype)));
 }
 

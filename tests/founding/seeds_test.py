@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 from faults_test import first_finding
 
 FAULTS = {
+    "S2": ["ln-policy-ignored"],
     "S3": ["batch-leak", "batch-path", "batch-split"],
     "S4": ["scale-on-value", "scale-missing", "scale-twice", "scale-sqrt-once", "scale-default-kept", "scale-embed-dim",
            "scale-after-mask"],

@@ -67,6 +67,7 @@ NAMES_NO_OPERATION = {
         "core/supports.hpp": "its supports", "core/supports.cpp": "its supports",
         "core/documents.cpp": "its options",
         "core/mha/": "a block is made of it",
+        "core/policy.cpp": "its policies", "core/policy_stages.cpp": "the list of operations",
     },
     "generators": {},
     "properties": {"properties/mha/": "a block is made of it"},
@@ -84,7 +85,7 @@ NAMES_NO_OPERATION = {
         "engine/grade/emulated.cpp": "answers its call", "engine/grade/paired.cpp": "makes its call",
         "engine/grade/rules.cpp": "quotes rules of others",
     },
-    "report": {"report/export_python.cpp": "a sentence for users"},
+    "report": {},
 }
 
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)

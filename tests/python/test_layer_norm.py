@@ -127,6 +127,26 @@ class Campaigns(unittest.TestCase):
     def test_a_right_one_holds(self):
         self.assertIn("500 problems", self.ends(0, f"{EXAMPLE}:plain", 500))
 
+    # The script of a reproducer shows the number that was seen, and what it should have been, without attest.
+    def test_an_export_shows_it(self):
+        for norm in ("layer", "rms"):
+            with self.subTest(norm), tempfile.TemporaryDirectory() as folder:
+                attest = lambda *words: subprocess.run([ATTEST, *words, "--python", sys.executable], capture_output=True, text=True,
+                                                       timeout=240, cwd=folder)
+                subject = f"{EXAMPLE}:epsilon_outside"
+                found = attest("check", subject, "--cases", "200", "--jobs", "1", "--corpus", "c", "--property", "policy-bound",
+                               "--assume", f"norm=={norm} && param_type==same && dtype==f32")
+                self.assertEqual(found.returncode, 1, found.stdout + found.stderr)
+                file = next(Path(folder).glob("c/*/*.json"))
+                seen = json.loads(file.read_text())["seen"]["witness"]
+                done = attest("export", str(file), "--to", "python", "--subject", subject, "-o", "script.py")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                shown = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=60).stdout
+                got = dict(line.split(" ", 1) for line in shown.splitlines() if line.startswith(("expected", "got")))
+                self.assertAlmostEqual(float(got["got"]), float(seen["got"]), delta=1e-6 * abs(float(seen["got"])))
+                self.assertFalse(seen["lo"] <= float(got["got"]) <= seen["hi"])
+                self.assertTrue(seen["lo"] <= float(got["expected"]) <= seen["hi"], shown)
+
     def test_the_types_and_norms_of_another(self):
         self.ends(0, f"{SCRIPT}:root_mean_square", 200)
 

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/layer_norm/policy.hpp"
 #include "core/policy.hpp"
 #include "oracle/attention.hpp"
 #include "report/export.hpp"
@@ -36,6 +38,15 @@ engine::Entry entry_of(const std::string& problem) {
   entry.contract = contract_for(policy_for(own.dtype));
   entry.property = "policy-bound";
   return entry;
+}
+
+std::unique_ptr<ops::Exchange> call_of(const engine::Entry& entry) {
+  return entry.problem.op().exchange(entry.problem);
+}
+
+// An element of the first output, as a subject would have written it.
+void answer(const ops::Exchange& call, Index i0, Index i1, Index i2, Index i3, double value) {
+  store(call.outputs().front().tensor->view(), i0, i1, i2, i3, value);
 }
 
 std::vector<double> numbers_in(const std::filesystem::path& file) {
@@ -102,7 +113,7 @@ void expect_faithful(const engine::Entry& entry, int at_least_judged = 1) {
   SCOPED_TRACE(to_text(entry.problem));
   const TemporaryFolder folder;
   const Inputs inputs = materialise(entry.problem.as<Problem>());
-  std::string script = report::python_script({entry, inputs, std::nullopt, {}}) + dump("expected", "expected");
+  std::string script = report::python_script({entry, *call_of(entry), false, {}}) + dump("expected", "expected");
   const std::vector<std::pair<std::string, const Tensor*>> tensors{
       {"q", &inputs.q},       {"k", &inputs.k},       {"v", &inputs.v},
       {"bias", &inputs.bias}, {"keep", &inputs.keep}, {"kv_lengths", &inputs.kv_lengths}};
@@ -133,9 +144,8 @@ TEST(Issue, SaysWhatTheEntryHolds) {
   entry.explained = engine::Explained{{"policy-bound", VerdictKind::fail, "finite"}, "scale==0", {41, 42, 0, 9800}};
   Evidence& seen = entry.evidence.emplace();
   seen = {.tensor = "out", .got = 3.5, .expected = 2, .lo = 1.75, .hi = 2.25, .wrong = Wrong::finite, .note = ""};
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const std::vector<Quote> documents{{"scale", "Manual: \"any scale\""}, {"causal", "Manual: \"the diagonal\""}};
-  const std::string text = report::issue_text({entry, inputs, std::nullopt, {}}, documents, "Linux x86_64");
+  const std::string text = report::issue_text({entry, *call_of(entry), false, {}}, documents, "Linux x86_64");
   for (const char* part :
        {"# builtin:fused, f32: wrong result with scale=0\n", "out[0,0,0,0] = 3.5, expected 2",
         "precision `f32` stays within 1.75 .. 2.25", "> Manual: \"any scale\"\n",
@@ -149,11 +159,12 @@ TEST(Issue, SaysWhatTheEntryHolds) {
   EXPECT_NE(printed.find("expected"), std::string::npos) << printed;
 
   entry.evidence->got = nan;
-  EXPECT_NE(report::issue_text({entry, inputs, std::nullopt, {}}, {}, "").find("the result is nan"), std::string::npos);
+  EXPECT_NE(report::issue_text({entry, *call_of(entry), false, {}}, {}, "").find("the result is nan"),
+            std::string::npos);
   entry.evidence.reset();
   entry.seen = VerdictKind::error;
   entry.reason = "no such scale";
-  const std::string refused = report::issue_text({entry, inputs, std::nullopt, {}}, {}, "Linux");
+  const std::string refused = report::issue_text({entry, *call_of(entry), false, {}}, {}, "Linux");
   EXPECT_NE(refused.find("a valid call is refused"), std::string::npos);
   EXPECT_NE(refused.find("`no such scale`"), std::string::npos);
   EXPECT_NE(refused.find("Quote here the sentence"), std::string::npos);
@@ -212,7 +223,7 @@ TEST(Script, OfAnotherProblemIsFarFromTheOracle) {
   engine::Entry other = entry;
   other.problem.as<Problem>().align = Align::top_left;
   const TemporaryFolder folder;
-  run_python(report::python_script({other, inputs, std::nullopt, {}}) + dump("expected", "expected"), folder.path());
+  run_python(report::python_script({other, *call_of(other), false, {}}) + dump("expected", "expected"), folder.path());
   EXPECT_NE(against_oracle(entry, inputs, numbers_in(folder.path() / "expected")).first, "");
 }
 
@@ -250,12 +261,11 @@ TEST(Script, LiteralsKeepTheSignOfZeroAndExtremes) {
 TEST(Script, PrintsWitnessAndRecordedOutput) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=2 dtype=f32 values=constant:1 seed=3");
   entry.evidence = Evidence{"out", {0, 0, 0, 1}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
-  Tensor out = make_out(entry.problem.as<Problem>());
-  out.set(0, 0, 0, 0, 1);
-  out.set(0, 0, 0, 1, 9);
+  const auto call = call_of(entry);
+  answer(*call, 0, 0, 0, 0, 1);
+  answer(*call, 0, 0, 0, 1, 9);
   const TemporaryFolder folder;
-  const std::string printed = run_python(report::python_script({entry, inputs, std::move(out), {}}), folder.path());
+  const std::string printed = run_python(report::python_script({entry, *call, true, {}}), folder.path());
   EXPECT_EQ(printed,
             "expected 1.0\na kernel that keeps the policy f32 returns something in [0.5, 1.5]\ngot      9.0\n");
 }
@@ -266,7 +276,7 @@ TEST(Script, AgreesWithTheOracleOnTheLogSumExp) {
   const Inputs inputs = materialise(entry.problem.as<Problem>());
   const TemporaryFolder folder;
   const std::string printed =
-      run_python(report::python_script({entry, inputs, std::nullopt, {}}) + dump("lse", "lse"), folder.path());
+      run_python(report::python_script({entry, *call_of(entry), false, {}}) + dump("lse", "lse"), folder.path());
   EXPECT_NE(printed.find("\nexpected lse "), std::string::npos) << printed;
   EXPECT_NE(printed.find("in [0.5, 1.5]\ngot lse      9\n"), std::string::npos) << printed;
   const std::vector<double> lse = numbers_in(folder.path() / "lse");
@@ -288,11 +298,10 @@ TEST(Script, AgreesWithTheOracleOnTheLogSumExp) {
 
 TEST(Script, RunsTheSubjectsOwnCode) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
   const TemporaryFolder folder;
-  EXPECT_EQ(run_python(report::python_script({entry, inputs, std::nullopt, "got = v * 4\n"}), folder.path()),
+  EXPECT_EQ(run_python(report::python_script({entry, *call_of(entry), false, "got = v * 4\n"}), folder.path()),
             "expected\n [[[[1.]]]]\ngot\n [[[[4.]]]]\n");
-  EXPECT_EQ(run_python(report::python_script({entry, inputs, std::nullopt, "raise SystemExit('refused: no')\n"}),
+  EXPECT_EQ(run_python(report::python_script({entry, *call_of(entry), false, "raise SystemExit('refused: no')\n"}),
                        folder.path()),
             "expected\n [[[[1.]]]]\nrefused: no\nstatus 1\n");
 }
@@ -305,12 +314,92 @@ TEST(Script, HostileTextsCannotEscape) {
   entry.subject = entry.subject_version = entry.property = entry.reason = entry.bucket = entry.reference = bad;
   entry.original = entry.attest_version = bad;
   entry.evidence = Evidence{bad, {0, 0, 0, 0}, 9, 1, 0, 2, 8, Wrong::memory, bad};
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
-  const std::string script = report::python_script({entry, inputs, std::nullopt, {}});
+  const std::string script = report::python_script({entry, *call_of(entry), false, {}});
   EXPECT_TRUE(std::all_of(script.begin(), script.end(), [](char c) { return c == '\n' || (c >= ' ' && c < 0x7f); }));
   const TemporaryFolder folder;
   EXPECT_EQ(run_python(script, folder.path()), "expected\n [[[[1.]]]]\n");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "owned"));
+}
+
+// ---- layer_norm ----------------------------------------------------------------------------------------------------------
+
+engine::Entry norm_entry(const std::string& line, const std::string& numbers = "{}") {
+  engine::Entry entry;
+  entry.subject = "builtin:ln-fused";
+  entry.problem = ops::problem_from_text("op=layer_norm " + line);
+  const ops::Op& op = entry.problem.op();
+  const auto& own = entry.problem.as<layer_norm::Problem>();
+  entry.contract = op.contract_from_json(nlohmann::json::parse(numbers), layer_norm::policy_for(own.dtype));
+  entry.property = "policy-bound";
+  return entry;
+}
+
+constexpr const char* norms[] = {
+    "rows=3 hidden=7 dtype=f32 values=normal seed=1",
+    "rows=3 hidden=7 dtype=f32 norm=rms beta=none values=uniform offset=0x1p+3 seed=2",
+    "rows=2 hidden=5 dtype=f16 residual=like_x sum_out=1 values=normal seed=3",
+    "rows=2 hidden=5 dtype=bf16 residual=large sum_out=1 param_type=f32 values=normal gamma=wide seed=4",
+    "rows=2 hidden=5 dtype=f64 values=normal gamma=none beta=normal epsilon=0x1p-40 seed=5",
+    "rows=2 hidden=5 dtype=bf16 values=normal gamma=none beta=none x_layout=transposed out_layout=spaced seed=6",
+    "rows=0 hidden=5 dtype=f32 values=normal seed=7",
+    "rows=1 hidden=1 dtype=f32 values=huge epsilon=0x1p+0 gamma=none beta=none seed=8"};
+
+// `expected` and `sum_out` of the script beside the oracle's reference, every literal beside the tensor it came from.
+TEST(NormScript, AgreesWithTheOracle) {
+  for (const char* line : norms)
+    for (const char* numbers : {"{}", R"({"gamma_offset":1})", R"({"sum_of":"unrounded"})"}) {
+      SCOPED_TRACE(std::string(line) + " " + numbers);
+      const engine::Entry entry = norm_entry(line, numbers);
+      const TemporaryFolder folder;
+      const auto call = call_of(entry);
+      const bool sums = call->outputs().size() > 1;
+      std::string script = report::python_script({entry, *call, false, {}}) + dump("expected", "expected");
+      if (sums) script += dump("total", "total");
+      for (const ops::NamedTensor& input : call->inputs())
+        script += dump(std::string(input.name), std::string(input.name));
+      const std::string printed = run_python(script, folder.path());
+      ASSERT_EQ(printed.find("status"), std::string::npos) << printed << script;
+      for (const ops::NamedTensor& input : call->inputs()) {
+        const std::vector<double> there = numbers_in(folder.path() / input.name), here = elements(*input.tensor);
+        EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin(), there.end(), same)) << input.name;
+      }
+      const std::vector<double> expected = numbers_in(folder.path() / "expected"),
+                                total = sums ? numbers_in(folder.path() / "total") : std::vector<double>();
+      std::size_t of_out = 0, of_sum = 0;
+      call->walk(entry.contract, 1 << 20, [&](const ops::Permitted& at) {
+        if (at.tensor == "sum_out")
+          EXPECT_EQ(total.at(of_sum++), at.y);
+        else
+          EXPECT_NEAR(expected.at(of_out++), at.y, 1e-9 * (1 + std::fabs(at.y)));
+      });
+      EXPECT_EQ(of_out, expected.size());
+      EXPECT_EQ(of_sum, total.size());
+    }
+}
+
+TEST(NormScript, PrintsAWitnessOfEitherOutput) {
+  engine::Entry entry = norm_entry("rows=1 hidden=2 dtype=f32 residual=zero sum_out=1 values=integers seed=3");
+  entry.evidence = Evidence{"sum_out", {0, 1, 0, 0}, 9, 1, 1, 1, 16, Wrong::finite, ""};
+  const TemporaryFolder folder;
+  std::string printed = run_python(report::python_script({entry, *call_of(entry), false, {}}), folder.path());
+  EXPECT_NE(printed.find("\nexpected sum_out "), std::string::npos) << printed;
+  EXPECT_NE(printed.find("\ngot sum_out  9\n"), std::string::npos) << printed;
+  entry.evidence = Evidence{"out", {0, 1, 0, 0}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
+  const auto call = call_of(entry);
+  answer(*call, 0, 1, 0, 0, 9);
+  printed = run_python(report::python_script({entry, *call, true, {}}), folder.path());
+  EXPECT_EQ(printed.find("expected ["), std::string::npos) << printed;  // one element of it
+  EXPECT_NE(printed.find("in [0.5, 1.5]\ngot      9.0\n"), std::string::npos) << printed;
+}
+
+TEST(NormIssue, SaysWhatTheEntryHolds) {
+  engine::Entry entry = norm_entry(norms[0]);
+  entry.minimal = true;
+  entry.evidence = Evidence{"out", {0, 1, 0, 0}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
+  const std::string text = report::issue_text({entry, *call_of(entry), false, {}}, {}, "Linux x86_64");
+  for (const char* part : {"# builtin:ln-fused, f32: wrong result", "what LayerNorm means",
+                           "as small as it gets: 21 elements", "docs/layer-norm.md", "- Linux x86_64\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }
 
 constexpr const char* read_npz = R"(
@@ -334,12 +423,12 @@ TEST(Npz, IsReadByNumpyWithEqualValues) {
                                    "q_layout=transposed v_layout=broadcast_heads out_layout=spaced scale=0x1p-1");
     entry.problem.as<Problem>().edits = {edit(Edit::Tensor::q, {0, 0, 0, 0}, nan),
                                          edit(Edit::Tensor::v, {1, 0, 0, 0}, -inf)};
+    const auto call = call_of(entry);
+    for (Index i = 0; i < 3; ++i) answer(*call, 1, 2, i, 3, static_cast<double>(i) - 0.5);
+    const Tensor copy = call->outputs().front().tensor->clone();
     const Inputs inputs = materialise(entry.problem.as<Problem>());
-    Tensor out = make_out(entry.problem.as<Problem>());
-    for (Index i = 0; i < 3; ++i) out.set(1, 2, i, 3, static_cast<double>(i) - 0.5);
-    const Tensor copy = out.clone();
     const TemporaryFolder folder;
-    report::write_npz({entry, inputs, std::move(out), {}}, folder.path() / "x.npz");
+    report::write_npz({entry, *call, true, {}}, folder.path() / "x.npz");
     const std::string seen = dtype == "bf16" ? "uint16" : "float" + dtype.substr(1);
     EXPECT_EQ(run_python(read_npz, folder.path()),
               "q " + dtype + " " + seen + " [2, 4, 3, 3]\nk " + dtype + " " + seen + " [2, 2, 5, 3]\nv " + dtype + " " +
@@ -359,9 +448,8 @@ TEST(Npz, IsReadByNumpyWithEqualValues) {
 
 TEST(Npz, AFileThatCannotBeWrittenIsNamed) {
   const engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 values=constant:1 seed=3");
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
   try {
-    report::write_npz({entry, inputs, std::nullopt, {}}, "/nowhere/x.npz");
+    report::write_npz({entry, *call_of(entry), false, {}}, "/nowhere/x.npz");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::usage);

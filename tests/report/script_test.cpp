@@ -30,11 +30,11 @@ engine::Entry entry_of(const std::string& subject, const std::string& problem) {
 }
 
 std::string printed_by_script(const engine::Entry& entry, const std::string& last_line = {}) {
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
-  const std::string code = subject_code(entry.subject, entry.problem.as<Problem>(), inputs, {}, ".");
+  const auto call = entry.problem.op().exchange(entry.problem);
+  const std::string code = subject_code(entry.subject, call->call(), {}, ".");
   EXPECT_NE(code, "");
   const TemporaryFolder folder;
-  return run_python(report::python_script({entry, inputs, std::nullopt, code}) + last_line, folder.path());
+  return run_python(report::python_script({entry, *call, false, code}) + last_line, folder.path());
 }
 
 TEST(SubjectCode, GivesTheBitsThatTheSubjectGives) {
@@ -80,20 +80,20 @@ TEST(SubjectCode, ShowsARefusal) {
 TEST(SubjectCode, IsEmptyWhereNoScriptCanRunTheCall) {
   const engine::Entry entry = entry_of("onnxruntime:Attention",
                                        "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=-1 values=constant:1 seed=1");
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
-  EXPECT_EQ(subject_code("onnxruntime:Attention", entry.problem.as<Problem>(), inputs, {}, "."), "");  // unsupported
+  const auto call = entry.problem.op().exchange(entry.problem);
+  EXPECT_EQ(subject_code("onnxruntime:Attention", call->call(), {}, "."), "");  // unsupported
   for (const char* subject : {"builtin:fused", "fault:scale-twice", "./kernel.so", "onnxruntime:nope"})
-    EXPECT_EQ(subject_code(subject, entry.problem.as<Problem>(), inputs, {}, "."), "") << subject;
+    EXPECT_EQ(subject_code(subject, call->call(), {}, "."), "") << subject;
 }
 
 TEST(SubjectCode, APythonWithoutThePackagesIsNamed) {
   const engine::Entry entry =
       entry_of("onnxruntime:Attention", "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 values=constant:1 seed=1");
-  const Inputs inputs = materialise(entry.problem.as<Problem>());
+  const auto call = entry.problem.op().exchange(entry.problem);
   try {
     ResolveOptions options;
     options.python = "/nowhere/python3";
-    subject_code(entry.subject, entry.problem.as<Problem>(), inputs, options, ".");
+    subject_code(entry.subject, call->call(), options, ".");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::no_subject);

@@ -1,7 +1,6 @@
 """A Python function as a subject of attention."""
 import numpy as np
 
-from . import function_script
 from .device import with_mma
 from .function_base import Function
 from .protocol import Unsupported
@@ -11,7 +10,7 @@ LSE = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # what a log-s
 
 class AttentionFunction(Function):
     op = "attention"
-    LEADING = ("q", "k", "v")
+    LEADING, SECOND, NUMBERS = ("q", "k", "v"), "lse", ("scale",)
     OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", "window_left", "window_right",
                "lse", "out", "threads", "form")
 
@@ -48,8 +47,8 @@ class AttentionFunction(Function):
         stored = None if call.lse is None else LSE[call.lse.dtype]
         return place.end(self.results(place, result, call, "lse", stored, ("f32", "f64")))
 
-    def script(self, call, beside):
-        return function_script.source(self, call, beside)
+    def tensor_types(self, call):
+        return {"q": call.dtype, "k": call.dtype, "v": call.dtype, "bias": call.bias_dtype, "keep": "bool", "kv_lengths": "i32"}
 
     # What each option is given as: None stands for an absent tensor and an unbounded window. `place`: where tensors are to be.
     def get_scale(self, call, _place): return call.scale

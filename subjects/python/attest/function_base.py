@@ -2,6 +2,7 @@
 import difflib
 import inspect
 
+from . import function_script
 from .arrays import NumpyArrays, TorchArrays
 from .device import DeviceArrays
 
@@ -14,8 +15,11 @@ class Function:
 
     op         the operation
     LEADING    the names of the tensors that the function takes first
+    SECOND     the name of the output beside `out`
+    NUMBERS    those of its options that a script has in scope by their names
     OPTIONS    everything that it may take besides; for each, get_OPTION(call, place) gives the value
     offers()   what the signature says of `supports`
+    tensor_types(call)  the type of each tensor that it may take
 
     and a method of the operation's name that answers a call.
     """
@@ -35,6 +39,9 @@ class Function:
     def describe(self):
         return {"ops": [self.op], "dtypes": self.dtypes, "supports": {**self.offers(), **self.declared},
                 "contract": self.promised(), "documents": self.documents, **self.times}
+
+    def script(self, call, beside):
+        return function_script.source(self, call, beside)
 
     def promised(self):
         return self.contract

@@ -4,7 +4,7 @@ from .function_base import Function
 
 class LayerNormFunction(Function):
     op = "layer_norm"
-    LEADING = ("x",)
+    LEADING, SECOND, NUMBERS = ("x",), "sum_out", ("epsilon",)
     OPTIONS = ("residual", "gamma", "beta", "epsilon", "rms", "sum_out", "out", "threads")
 
     def option_names(self):
@@ -24,7 +24,10 @@ class LayerNormFunction(Function):
         place = self.arrays.begin(call)
         options = {option: get(call, place) for option, get in self.bindings}
         result = place.run(self.function, place.enter(call.x, call.dtype), **options)
-        return place.end(self.results(place, result, call, "sum_out", call.dtype, (call.dtype,)))
+        return place.end(self.results(place, result, call, self.SECOND, call.dtype, (call.dtype,)))
+
+    def tensor_types(self, call):
+        return {"x": call.dtype, "residual": call.dtype, "gamma": call.param_dtype, "beta": call.param_dtype}
 
     # What each option is given as: None stands for an absent tensor. `place`: where tensors are to be.
     def get_epsilon(self, call, _place): return call.epsilon

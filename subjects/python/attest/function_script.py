@@ -60,22 +60,22 @@ def on_device(array):
 
 
 def source(subject, call, beside):
-    """Lines that expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`.
-    Empty if the function is no name of its module."""
+    """Lines that expect the call's arrays and numbers in scope by their names, bfloat16 ones as float32, and leave its output in
+    `got`. Empty if the function is no name of its module."""
     function = subject.function.__name__
     module = sys.modules.get(subject.function.__module__)
     file = getattr(module, "__file__", None)
     if file is None or not function.isidentifier() or not callable(getattr(module, function, None)):
         return ""
-    types = {"q": call.dtype, "k": call.dtype, "v": call.dtype, "bias": call.bias_dtype, "keep": "bool", "kv_lengths": "i32"}
+    types = subject.tensor_types(call)
     if "out" in subject.takes:
         types["out"] = call.dtype
     tensors = {name: getattr(call, name) for name in types if getattr(call, name) is not None}
     exactly = any(not view.flags.c_contiguous or view.ctypes.data % ALIGNMENT for view in tensors.values())
     given = {name: tensor(subject, name, view, types[name], exactly) for name, view in tensors.items()}
-    arguments = [given[name] for name in "qkv"]
+    arguments = [given[name] for name in subject.LEADING]
     for option, value in subject.bindings:
-        text = option if option in ("scale", "out") else given.get(option) or repr(value(call, subject.arrays))
+        text = option if option in (*subject.NUMBERS, "out") else given.get(option) or repr(value(call, subject.arrays))
         arguments.append(f"{option}={text}")
     lines = IMPORT.format(path=os.path.relpath(file, beside))
     if isinstance(subject.arrays, TorchArrays):
@@ -90,7 +90,7 @@ def source(subject, call, beside):
         lines += f"out = np.full({call.out.shape}, np.nan, np.{FLOATS[call.dtype]})\n"
         lines += f"out = {given['out']}\n"
     lines += f"got = script.{function}({', '.join(arguments)})\n"
-    if "lse" in subject.takes and call.lse is not None:
+    if subject.SECOND in subject.takes and getattr(call, subject.SECOND) is not None:
         lines += "got = got[0]\n"
     if "out" in subject.takes:
         lines += "got = out if got is None else got\n"

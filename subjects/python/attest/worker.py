@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from . import function, mailbox, nursery
-from .protocol import CALLS, VERSION, Arena, Broken, Call, Refused, Unsupported
+from .protocol import CALLS, VERSION, Arena, Broken, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
@@ -138,7 +138,7 @@ def script_of(subject, message, arena, beside):
     """Python that makes the call without attest, to be run from a file in the folder `beside`; nothing where the subject has
     none."""
     try:
-        return subject.script(Call(message, arena), beside) if hasattr(subject, "script") else ""
+        return subject.script(CALLS[message["op"]](message, arena), beside) if hasattr(subject, "script") else ""
     except Unsupported:
         return ""
 

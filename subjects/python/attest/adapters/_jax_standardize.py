@@ -48,6 +48,13 @@ class Standardize:
             raise TypeError(f"{self.name} gave {out.dtype.name} for {STORED[call.dtype]}")
         call.out[...] = out.view(np.uint16) if call.dtype == "bf16" else out
 
+    def script(self, call, beside=None):
+        given = "x.astype(jnp.bfloat16)" if call.dtype == "bf16" else "x"
+        wide = 'jax.config.update("jax_enable_x64", True)\n' if call.dtype == "f64" else ""
+        return (f"from functools import partial\nimport jax\nimport jax.numpy as jnp\n{wide}"
+                f"standardize = jax.jit(partial(jax.nn.standardize, algorithm={self.algorithm!r}))\n"
+                f"got = np.asarray(standardize(jnp.asarray({given}), epsilon=epsilon)).astype(np.float64)\n")
+
     def run(self, x, epsilon):
         try:
             return jax.block_until_ready(self.compiled(x, epsilon=epsilon))

@@ -7,6 +7,7 @@ _SOURCES = {
     "Q": ["q"], "query": ["q"], "K": ["k"], "key": ["k"], "past_key": ["k"], "V": ["v"], "value": ["v"],
     "past_value": ["v"], "attn_mask": ["keep", "bias"], "attention_bias": ["bias", "keep"],
     "key_padding_mask": ["kv_lengths", "keep"], "nonpad_kv_seqlen": ["kv_lengths"],
+    "X": ["x"], "input": ["x"], "skip": ["residual"], "Scale": ["gamma"], "gamma": ["gamma"], "B": ["beta"], "beta": ["beta"],
 }
 
 
@@ -22,11 +23,12 @@ def model(node, call):
         constants = ("from onnx import numpy_helper\n"
                      f"constants = [numpy_helper.from_array(np.asarray(feed.pop(n), order='C'), n) for n in {names}]\n")
     made = [_made(step) for step in node.steps]
+    first = "q" if call.op == "attention" else "x"
     if len(made) == 1:
-        nodes, named, outputs = f"node = {made[0]}", "[node]", "[info(n, q, None) for n in node.output if n]"
+        nodes, named, outputs = f"node = {made[0]}", "[node]", f"[info(n, {first}, None) for n in node.output if n]"
     else:
         nodes, named = "nodes = [" + ",\n         ".join(made) + "]", "nodes"
-        outputs = f"[info(n, q, None) for n in {[name for name in node.outputs if name]}]"
+        outputs = f"[info(n, {first}, None) for n in {[name for name in node.outputs if name]}]"
     return f"""\
 from onnx import helper as h
 feed = {{{feed}}}
@@ -46,6 +48,8 @@ def _made(step):
 
 def outside(node, call):
     """Python behind a result with the heads inside its rows that makes it [B, H, Lq, Dv]."""
+    if call.op != "attention":
+        return f".reshape{call.out.shape}"
     b, heads, lq, dv = call.out.shape
     return "" if node.heads_outside else f".reshape({b}, {lq}, {heads}, {dv}).transpose(0, 2, 1, 3)"
 
@@ -53,7 +57,7 @@ def outside(node, call):
 def _expression(name, array, call):
     """Python that gives `array` bit for bit: from an array of the call where one of the usual forms does, else literal."""
     for source_name in _SOURCES.get(name, []):
-        tensor = getattr(call, source_name)
+        tensor = getattr(call, source_name, None)
         for text, made in [] if tensor is None else _forms(tensor, array):
             if made.shape == array.shape and made.astype(array.dtype).tobytes() == array.tobytes():
                 cast = "" if tensor.dtype == array.dtype else f".astype(np.{array.dtype.name})"
@@ -67,6 +71,7 @@ def _forms(tensor, array):
     """(Python behind the tensor's name, what it gives) for the ways in which the adapters make an input."""
     if tensor.ndim < 4:
         yield "", tensor
+        yield "[None]", tensor[None]
         return
     length = array.shape[-2] if array.ndim > 1 else 0
     new = max(tensor.shape[2] - length, 0)

@@ -58,6 +58,9 @@ class Normalization:
         if call.sum_out is not None:
             call.sum_out[...] = results[1].reshape(call.sum_out.shape)
 
+    def script(self, call, beside=None):
+        return self.engine.source(self.node(call), call)
+
     def node(self, call):
         # One rounding to float32 is part of every policy here: that of double has float32 statistics.
         attributes = {"epsilon": attribute("epsilon", call.epsilon, "f32"), **self.attributes}

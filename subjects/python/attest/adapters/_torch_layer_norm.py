@@ -18,22 +18,30 @@ _torch_call.
 
 from torch.nn.functional import layer_norm, rms_norm
 
-from ._torch_call import HOST, TYPES, ask, use_threads, version
+from . import _torch_script as script
+from ._documents import citing
+from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
 
 _COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True, "param_dtypes": ["same"]}
 _SUBNORMALS = {"flush_to_zero": {"bf16": True}}
 # Joins that one part passes through: at most two for each level of a cascade over 2^24 elements, and one for each lane.
 _MERGES = 64
 
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_LAYER_NORM, _RMS_NORM = "docstring of torch.nn.LayerNorm", "docstring of torch.nn.RMSNorm"
+
 
 class Norm:
+    documents = {}
+
     def __init__(self, name):
         self.name = f"torch:{name}"
         self.version = version()
 
     def describe(self):
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
-                "contract": {**_SUBNORMALS, **self.contract}}
+                "contract": {**_SUBNORMALS, **self.contract},
+                "documents": {about: [citing(RELEASE)(*pair)] for about, pair in self.documents.items()}}
 
     def layer_norm(self, call):
         use_threads(call)
@@ -45,11 +53,19 @@ class Norm:
             raise TypeError(f"{self.name} gave {dtype} for {call.dtype}")
         return HOST.end([(out, call.out)])
 
+    def script(self, call, beside=None):
+        return script.norm(self.function.__name__, call)
+
 
 class LayerNorm(Norm):
     """torch.nn.functional.layer_norm over the last dimension."""
 
     function = staticmethod(layer_norm)
+    documents = {
+        "layer_norm": (_LAYER_NORM, "The variance is calculated via the biased estimator, equivalent to "
+                                    "`torch.var(input, correction=0)`."),
+        "epsilon": (_LAYER_NORM, "a value added to the denominator for numerical stability"),
+    }
     supports = {"norms": ["layer"], "beta": True}
     contract = {"variance": "welford", "merge": "delta", "merge_depth": _MERGES, "form": "scale_bias"}
 
@@ -58,5 +74,6 @@ class RmsNorm(Norm):
     """torch.nn.functional.rms_norm over the last dimension."""
 
     function = staticmethod(rms_norm)
+    documents = {"layer_norm": (_RMS_NORM, "\\text{RMS}(x) = \\sqrt{\\epsilon + \\frac{1}{n} \\sum_{i=1}^{n} x_i^2}")}
     supports = {"norms": ["rms"], "beta": False}
     contract = {}

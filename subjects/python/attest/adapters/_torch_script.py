@@ -1,6 +1,6 @@
 """A call of PyTorch as a few lines of Python that make it without attest: what `attest export --to python` pastes.
 
-The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave [B, H, Lq, Dv] in `got`. `device`:
+The lines expect the call's arrays in scope by their names, bfloat16 ones as float32, and leave the output in `got`. `device`:
 where the call is made, None for the host.
 """
 
@@ -47,6 +47,13 @@ def sdpa(inputs, call, backend, device, settings=""):
         body = f"    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend.name}):\n        {function}\n"
     shaped = "" if inputs["query"].dim() == 4 else f".reshape{tuple(call.out.shape)}"
     return _script(call, settings + "try:\n" + body + _awaited(device) + _CATCH + f"got = {_numbers(device)}{shaped}\n", device)
+
+
+def norm(function, call):
+    given = "".join(f", {name}={_argument_named(of, call, call.param_dtype)}" for name, of in (("weight", "gamma"), ("bias", "beta"))
+                    if getattr(call, of) is not None)
+    return _script(call, f"try:\n    got = torch.nn.functional.{function}({_argument_named('x', call)}, {call.x.shape[1:]}{given}, "
+                   f"eps=epsilon)\n" + _CATCH + f"got = {_numbers(None)}\n")
 
 
 def flash_lse(inputs, call, operator, device):
@@ -164,10 +171,10 @@ def _argument(value, call):
     return _literal(value)
 
 
-def _argument_named(name, call):
-    """The call's array as a tensor with the strides and the misalignment it has in the call."""
+def _argument_named(name, call, dtype=None):
+    """The call's array as a tensor with the strides and the misalignment it has in the call. `dtype`: its own, if it has one."""
     view = getattr(call, name)
-    dtype = torch.bool if name == "keep" else TYPES[call.dtype]
+    dtype = torch.bool if name == "keep" else TYPES[dtype or call.dtype]
     strides = tuple(s // view.itemsize for s in view.strides)
     offset = view.ctypes.data % 64 // view.itemsize  # torch allocates at multiples of 64, and more on devices
     packed = strides == tuple(s // view.itemsize for s in np.empty(view.shape, view.dtype).strides)

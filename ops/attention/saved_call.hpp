@@ -8,8 +8,9 @@
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
 #include "core/npz.hpp"
+#include "ops/exchange.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 
 // What saved tensors do not say of the call they belong to.
 struct SavedCallOptions {
@@ -29,7 +30,7 @@ struct SavedCallOptions {
 };
 
 // A call made elsewhere, as the oracle takes it.
-struct SavedCall {
+struct SavedTensors {
   attest::Problem problem;  // dims, dtype and options; its values are those of `inputs`, not drawn
   Inputs inputs;
   Tensor out, lse;                 // lse absent if none was saved
@@ -40,7 +41,15 @@ struct SavedCall {
 // of another type must hold values of that format alone (a half saved as float32 is one), uint16 is bf16 under a bf16
 // policy. bias and keep may have fewer axes and axes of 1, as NumPy broadcasts. Throws Error(usage): one sentence for a name
 // that is missing, an input that nothing asks for, a shape that does not fit or a value that the format does not have.
+SavedTensors saved_tensors(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                           const SavedCallOptions& options);
+
+// The same as a call to judge.
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const SavedCallOptions& options);
 
-}  // namespace attest::engine
+// The options as a command line says them: --q NAME, --layout, --scale, --causal, ... Throws Error(usage).
+SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy);
+const std::vector<SavedWord>& saved_words();
+
+}  // namespace attest::ops::of_attention

@@ -1,4 +1,4 @@
-#include "engine/saved_call.hpp"
+#include "ops/attention/saved_call.hpp"
 
 #include <fmt/format.h>
 
@@ -9,52 +9,14 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "ops/saved_arrays.hpp"
 
-namespace attest::engine {
+namespace attest::ops::of_attention {
 namespace {
 
 using Shape = std::array<Index, 4>;
 
 std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
-// The arrays of one file, found by role.
-class Arrays {
- public:
-  Arrays(const std::vector<NamedArray>& arrays, const SavedCallOptions& options, std::string_view what)
-      : arrays_(arrays), options_(options), what_(what) {}
-
-  // nullptr if the role is optional, nobody named its array and none has its name.
-  const NamedArray* find(const std::string& role, bool needed) {
-    const auto given = options_.names.find(role);
-    const std::string& name = given == options_.names.end() ? role : given->second;
-    const auto found = std::ranges::find(arrays_, name, &NamedArray::name);
-    if (found != arrays_.end()) {
-      used_.insert(name);
-      return &*found;
-    }
-    if (!needed && given == options_.names.end()) return nullptr;
-    throw usage_error(fmt::format("the {} hold no array {}: they hold {}; say which it is with --{} NAME", what_, name,
-                                  names(), role));
-  }
-  [[nodiscard]] std::vector<std::string> unused() const {
-    std::vector<std::string> rest;
-    for (const NamedArray& array : arrays_)
-      if (!used_.contains(array.name) && std::ranges::find(options_.ignored, array.name) == options_.ignored.end())
-        rest.push_back(array.name);
-    return rest;
-  }
-
- private:
-  [[nodiscard]] std::string names() const {
-    std::string list;
-    for (const NamedArray& array : arrays_) list += (list.empty() ? "" : ", ") + array.name;
-    return list.empty() ? "none" : list;
-  }
-  const std::vector<NamedArray>& arrays_;
-  const SavedCallOptions& options_;
-  std::string_view what_;
-  std::set<std::string> used_;
-};
 
 // An array as [B,H,L,D], whatever the order of its axes.
 struct Operand {
@@ -89,19 +51,6 @@ void require_heads(const Operand& operand, const std::optional<Index>& given, st
                                   operand.array.described(), operand.shape[1], option, *given));
 }
 
-// Whether a value of the array is one of `format` too.
-bool belongs(Format format, double x) { return std::isnan(x) || round_to(format, x) == x; }
-
-// What the bits of an array mean under the policy: uint16 is bf16 where bf16 is meant.
-NamedArray meant(const NamedArray& array, Format format) {
-  NamedArray copy = array;
-  if (copy.type == NamedArray::Type::u16 && format == Format::bf16) copy.type = NamedArray::Type::bf16;
-  if (!is_floating(copy.type))
-    throw usage_error(fmt::format("{} is {}: it must be f16, bf16, f32 or f64{}", array.name, array.described(),
-                                  array.type == NamedArray::Type::u16 ? " (uint16 is bf16 under a bf16 policy)" : ""));
-  return copy;
-}
-
 // A tensor of `type` from `source`; every value must be one of `format`, which `stage` of the policy asks for.
 Tensor exact_tensor(const Operand& source, DType type, Format format, std::string_view stage) {
   Tensor tensor(type, source.shape);
@@ -111,11 +60,7 @@ Tensor exact_tensor(const Operand& source, DType type, Format format, std::strin
       for (Index i = 0; i < n[2]; ++i)
         for (Index c = 0; c < n[3]; ++c) {
           const double x = source.array.at(b * s[0] + h * s[1] + i * s[2] + c * s[3]);
-          if (!belongs(format, x))
-            throw usage_error(
-                fmt::format("{}[{},{},{},{}] is {}, which is no {}: the policy says {}={}; give the policy "
-                            "the run was made in",
-                            source.array.name, b, h, i, c, x, name(format), stage, name(format)));
+          require_number_of(format, stage, x, source.array, std::array{b, h, i, c});
           tensor.set(b, h, i, c, x);
         }
   return tensor;
@@ -150,7 +95,7 @@ Tensor bias_tensor(const NamedArray& array, Format storage, const Shape& scores)
   if (array.type == NamedArray::Type::boolean)
     throw usage_error(fmt::format("{} is bool: a bias is added to the scores; a mask of keys to attend is --keep {}",
                                   array.name, array.name));
-  const NamedArray values = meant(array, storage);
+  const NamedArray values = meant_array(array, storage);
   return broadcast(values, dtype_of(format_of(values.type)), scores);
 }
 
@@ -223,24 +168,96 @@ attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v,
   return problem;
 }
 
+constexpr std::string_view roles[] = {"q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse"};
+
+// --layout bshd, or per tensor --layout q=bshd,out=bshd: the tensors that lie as [B,L,H,D].
+std::set<std::string, std::less<>> heads_inside(const SavedWords& words) {
+  constexpr std::string_view tensors[] = {"q", "k", "v", "out"};
+  std::set<std::string, std::less<>> inside;
+  const std::string text = words.text("layout").value_or("bhsd") + ",";
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find(',', begin);
+    const std::string_view item = std::string_view(text).substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string_view tensor = item.substr(0, equals == item.npos ? 0 : equals), axes = item.substr(equals + 1);
+    const bool whole = equals == item.npos && end + 1 == text.size() && begin == 0;
+    const bool known = std::ranges::find(tensors, tensor) != std::end(tensors);
+    if ((!whole && !known) || (axes != "bhsd" && axes != "bshd") || inside.contains(tensor))
+      throw usage_error(
+          fmt::format("{} {}: it must be bhsd or bshd, or one of them for each tensor whose axes are not "
+                      "bhsd, as in q=bshd,out=bshd (q, k, v, out)",
+                      words.origin("layout"), words.text("layout").value_or("")));
+    for (const std::string_view one : tensors)
+      if (axes == "bshd" && (whole || one == tensor)) inside.emplace(one);
+    begin = end + 1;
+  }
+  return inside;
+}
+
+// Whether `key` has the second of two words; the first if it is left out.
+bool second_word(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second) {
+  const auto text = words.text(key);
+  if (text && *text != first && *text != second)
+    throw usage_error(fmt::format("{} {}: it must be {} or {}", words.origin(key), *text, first, second));
+  return text == second;
+}
+
 }  // namespace
 
-SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedArray>& outputs,
+const std::vector<SavedWord>& saved_words() {
+  static const std::vector<SavedWord> all{
+      {"layout", "bhsd|bshd|TENSOR=...,...", "axes of q, k, v and out: [B,H,L,D] (the default) or [B,L,H,D]"},
+      {"heads", "N", "of arrays [B,L,H*D], under --layout bshd"},
+      {"kv-heads", "N", "the same of k and v (as --heads)"},
+      {"scale", "X", "factor on q.k (1/sqrt(D))"},
+      {"softcap", "C", "c tanh(s/c)"},
+      {"causal", "", "each query sees the keys up to its diagonal"},
+      {"align", "top_left|bottom_right", "where the diagonal begins (top_left)"},
+      {"window-left", "N", "keys before the diagonal that take part (all)"},
+      {"window-right", "N", "keys after the diagonal that take part (all)"},
+      {"q", "NAME", "array of the queries (q)"},
+      {"k", "NAME", "array of the keys (k)"},
+      {"v", "NAME", "array of the values (v)"},
+      {"bias", "NAME", "array added to the scores (bias, if there)"},
+      {"keep", "NAME", "bool array, true = attend (keep, if there)"},
+      {"kv_lengths", "NAME", "array of the keys per sample (kv_lengths, if there)"},
+      {"out", "NAME", "array of the output (out)"},
+      {"lse", "NAME", "array of the log-sum-exp (lse, if there)"},
+      {"ignore", "NAME,...", "arrays of the inputs that this call does not use"},
+      {"rows", "N", "judge so many rows of out, spread evenly (all)"},
+  };
+  return all;
+}
+
+SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy) {
+  SavedCallOptions call;
+  call.policy = policy;
+  call.names = saved_names(words, roles);
+  call.ignored = saved_ignored(words);
+  call.heads_inside = heads_inside(words);
+  call.heads = saved_count(words, "heads", 1);
+  call.kv_heads = saved_count(words, "kv-heads", 1);
+  call.scale = saved_real(words, "scale");
+  call.softcap = saved_real(words, "softcap").value_or(0);
+  call.causal = words.flag("causal");
+  call.align = second_word(words, "align", "top_left", "bottom_right") ? Align::bottom_right : Align::top_left;
+  call.window_left = saved_count(words, "window-left", 0).value_or(-1);
+  call.window_right = saved_count(words, "window-right", 0).value_or(-1);
+  call.rows = saved_count(words, "rows", 1).value_or(0);
+  return call;
+}
+
+SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<NamedArray>& outputs,
                      const SavedCallOptions& options) {
-  Arrays given(in, options, "inputs"), results(outputs, options, "outputs");
+  SavedArrays given(in, options.names, "inputs"), results(outputs, options.names, "outputs");
   const Format storage = options.policy[Stage::storage];
-  const NamedArray q = meant(*given.find("q", true), storage), k = meant(*given.find("k", true), storage),
-                   v = meant(*given.find("v", true), storage),
-                   out = meant(*results.find("out", true), options.policy[Stage::output]);
+  const NamedArray q = meant_array(*given.find("q", true), storage), k = meant_array(*given.find("k", true), storage),
+                   v = meant_array(*given.find("v", true), storage),
+                   out = meant_array(*results.find("out", true), options.policy[Stage::output]);
   const NamedArray *bias = given.find("bias", false), *keep = given.find("keep", false),
                    *lengths = given.find("kv_lengths", false), *lse = results.find("lse", false);
   // One file may hold both: what is a result is no input that was forgotten.
-  for (const std::string& name : given.unused())
-    if (name != out.name && (lse == nullptr || name != lse->name))
-      throw usage_error(
-          fmt::format("the inputs hold an array {} that nothing asks for: say what it is (--bias, --keep, "
-                      "--kv_lengths {}), or --ignore {} if this call does not use it",
-                      name, name, name));
+  refuse_unused(given.unused(options.ignored), {&out, lse}, "--bias, --keep, --kv_lengths");
   const auto kv_heads = options.kv_heads ? options.kv_heads : options.heads;
   const auto inside = [&](std::string_view role) { return options.heads_inside.contains(role); };
   const Operand q_operand = operand(q, inside("q"), options.heads, "--heads"),
@@ -249,7 +266,7 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
                 out_operand = operand(out, inside("out"), options.heads, "--heads");
   for (const Operand* of_queries : {&q_operand, &out_operand}) require_heads(*of_queries, options.heads, "--heads");
   for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
-  SavedCall call;
+  SavedTensors call;
   call.problem = problem_of(q_operand, k_operand, v_operand, out_operand, options);
   const attest::Problem& p = call.problem;
   const Shape scores{p.b, p.hq, p.lq, p.lk};
@@ -268,18 +285,10 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   call.inputs.align = p.align;
   call.inputs.window_left = p.window_left;
   call.inputs.window_right = p.window_right;
-  for (const NamedArray* array : {&q, &k, &v})
-    if (format_of(array->type) != storage)
-      call.notes.push_back(fmt::format("{} is saved as {}; every value of it is {}, so it is taken as that",
-                                       array->name, name(array->type), name(storage)));
-  if (const Format stage = options.policy[Stage::output]; narrower(format_of(out.type), stage))
-    call.notes.push_back(
-        fmt::format("{} is saved as {}, and the policy's output is {}: what that rounded away is not judged", out.name,
-                    name(out.type), name(stage)));
-  for (const std::string& name : results.unused())
-    if (std::ranges::find(in, name, &NamedArray::name) == in.end())
-      call.notes.push_back(fmt::format("the outputs hold an array {} that is not judged", name));
+  note_widened({&q, &k, &v}, storage, call.notes);
+  note_narrowed(out, options.policy[Stage::output], call.notes);
+  note_unjudged(results.unused(options.ignored), in, call.notes);
   return call;
 }
 
-}  // namespace attest::engine
+}  // namespace attest::ops::of_attention

@@ -1,0 +1,19 @@
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/documents.hpp"
+#include "core/layer_norm/problem.hpp"
+
+namespace attest::layer_norm {
+
+// Whether a sentence of a subject's documents can be about this: "layer_norm", an option ("rms", "residual"), a key of the
+// contract ("variance").
+bool is_quotable(std::string_view about) noexcept;
+
+// Those that bear on a problem, as core/documents.hpp has it.
+std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
+                             std::span<const std::string_view> promises);
+
+}  // namespace attest::layer_norm

@@ -1,0 +1,113 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/call.hpp"
+#include "core/npz.hpp"
+#include "core/subject.hpp"
+#include "core/tensor.hpp"
+#include "core/verdict.hpp"
+#include "ops/problem.hpp"
+#include "oracle/calibration.hpp"
+#include "oracle/oracle.hpp"
+#include "oracle/outcome.hpp"
+
+// One call of an operation with its tensors, and what came back: what is exported, judged, bounded.
+namespace attest::ops {
+
+struct NamedTensor {
+  std::string_view name;
+  const Tensor* tensor;
+};
+
+// What a kernel that keeps its contract may return for one element of an output, and what stands there.
+struct Permitted {
+  std::string_view tensor;
+  std::array<Index, 4> index{};
+  double y = 0;            // the float64 reference
+  double lo = 0, hi = 0;   // of finite values, rounded to the tensor's type; what else is permitted lies between, too
+  bool number = true;      // false: nothing but NaN, or nothing finite, is right
+  bool nonfinite = false;  // NaN and infinities are permitted
+  bool undetermined = false;                                // any finite value is
+  bool wide = false;                                        // all that the operation can give lies between
+  oracle::Outcome outcome = oracle::Outcome::undetermined;  // of what stands there
+  std::optional<Evidence> evidence{};                       // where that is outside
+};
+
+class Exchange {
+ public:
+  Exchange() = default;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  virtual ~Exchange() = default;
+
+  // Of a call that was saved elsewhere: its shape, dtype and options; its values are those of inputs(), not drawn.
+  [[nodiscard]] virtual const Problem& problem() const noexcept = 0;
+  // Those that are there, in the order of the call. Outputs are poisoned until something is written there.
+  [[nodiscard]] virtual std::vector<NamedTensor> inputs() const = 0;
+  [[nodiscard]] virtual std::vector<NamedTensor> outputs() const = 0;
+  // The numbers that the call says besides, by name.
+  [[nodiscard]] virtual std::vector<std::pair<std::string_view, double>> numbers() const = 0;
+  // What it points to is this object's.
+  [[nodiscard]] virtual Call call() const = 0;
+
+  // Whether a kernel that keeps the contract could have returned the outputs as they are: the law policy-bound.
+  [[nodiscard]] virtual Verdict judge(const Contract& contract, oracle::Statistics* statistics = nullptr) = 0;
+  // The law statistical-bound of outputs that judge() gave `proven` and `statistics`, by the largest thresholds of the policy's
+  // classes. A null `calibration` is the one shipped with attest.
+  [[nodiscard]] virtual Verdict statistical(const Contract& contract, const Verdict& proven,
+                                            const oracle::Statistics& statistics,
+                                            const oracle::Calibration* calibration) = 0;
+  // One element of an output. Throws Error(internal) for an output that is not there.
+  [[nodiscard]] virtual Permitted element(const Contract& contract, std::string_view output,
+                                          const std::array<Index, 4>& index) = 0;
+  // The rows that are judged, and all that there are.
+  struct Walked {
+    Index rows = 0, all_rows = 0;
+  };
+  [[nodiscard]] virtual Walked judged() const = 0;
+  // Goes over the elements of all outputs, row by row: the judged rows, or as many of them, spread evenly, as cost no more than
+  // `work`, though 64 at least. Work is as Op::work has it.
+  using Visit = std::function<void(const Permitted&)>;
+  virtual Walked walk(const Contract& contract, Index work, const Visit& visit) = 0;
+
+  // Asks the subject the same call, and holds what it gives against the outputs that are here, of a kernel that promises `saved`,
+  // as the law compare-bound does and, where `bits`, behind it compare-bits; `its`: what the subject promises. `saved_first`: A is
+  // what is here. Throws properties::CallFailed, what materialising throws, and Error(usage) where the operation has none.
+  virtual Verdict against(const Contract& saved, Subject& subject, const Contract& its, bool saved_first,
+                          bool bits) = 0;
+};
+
+// What saved tensors do not say of their call, as a command line says it.
+struct SavedWords {
+  std::function<std::optional<std::string>(std::string_view key)> text;
+  std::function<bool(std::string_view key)> flag;
+  std::function<std::string(std::string_view key)> origin;  // "--scale"
+  // Throws Error(usage) for what is no integer between the two.
+  std::function<std::optional<std::uint64_t>(std::string_view key, std::uint64_t lo, std::uint64_t hi)> integer;
+};
+struct SavedWord {
+  std::string_view key, value, help;  // no value: a flag
+};
+
+// A call made elsewhere, and what was read otherwise than it stands there: one sentence each.
+struct SavedCall {
+  std::unique_ptr<Exchange> exchange;
+  std::vector<std::string> notes;
+};
+
+// Python that computes what the call should have given, in float64, from its inputs and numbers by name; NumPy is `np`.
+struct PythonReference {
+  std::string code;  // leaves the first output in `expected`
+  // Of another output, by its name: leaves it in a variable of that name. Empty where there is none.
+  std::function<std::string(std::string_view output)> further;
+};
+
+}  // namespace attest::ops

@@ -1,0 +1,124 @@
+#include "ops/saved_arrays.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "core/field.hpp"
+
+namespace attest::ops {
+
+const NamedArray* SavedArrays::find(const std::string& role, bool needed) {
+  const auto given = names_.find(role);
+  const std::string& name = given == names_.end() ? role : given->second;
+  const auto found = std::ranges::find(arrays_, name, &NamedArray::name);
+  if (found != arrays_.end()) {
+    used_.insert(name);
+    return &*found;
+  }
+  if (!needed && given == names_.end()) return nullptr;
+  throw usage_error(fmt::format("the {} hold no array {}: they hold {}; say which it is with --{} NAME", what_, name,
+                                all_names(), role));
+}
+
+std::vector<std::string> SavedArrays::unused(const std::vector<std::string>& ignored) const {
+  std::vector<std::string> rest;
+  for (const NamedArray& array : arrays_)
+    if (!used_.contains(array.name) && std::ranges::find(ignored, array.name) == ignored.end())
+      rest.push_back(array.name);
+  return rest;
+}
+
+std::string SavedArrays::all_names() const {
+  std::string list;
+  for (const NamedArray& array : arrays_) list += (list.empty() ? "" : ", ") + array.name;
+  return list.empty() ? "none" : list;
+}
+
+NamedArray meant_array(const NamedArray& array, Format format) {
+  NamedArray copy = array;
+  if (copy.type == NamedArray::Type::u16 && format == Format::bf16) copy.type = NamedArray::Type::bf16;
+  if (!is_floating(copy.type))
+    throw usage_error(fmt::format("{} is {}: it must be f16, bf16, f32 or f64{}", array.name, array.described(),
+                                  array.type == NamedArray::Type::u16 ? " (uint16 is bf16 under a bf16 policy)" : ""));
+  return copy;
+}
+
+void require_number_of(Format format, std::string_view stage, double x, const NamedArray& array,
+                       std::span<const Index> index) {
+  if (std::isnan(x) || round_to(format, x) == x) return;
+  throw usage_error(
+      fmt::format("{}[{}] is {}, which is no {}: the policy says {}={}; give the policy "
+                  "the run was made in",
+                  array.name, fmt::join(index, ","), x, name(format), stage, name(format)));
+}
+
+void note_widened(const std::vector<const NamedArray*>& inputs, Format storage, std::vector<std::string>& notes) {
+  for (const NamedArray* array : inputs)
+    if (format_of(array->type) != storage)
+      notes.push_back(fmt::format("{} is saved as {}; every value of it is {}, so it is taken as that", array->name,
+                                  name(array->type), name(storage)));
+}
+
+void note_narrowed(const NamedArray& out, Format stage, std::vector<std::string>& notes) {
+  if (narrower(format_of(out.type), stage))
+    notes.push_back(
+        fmt::format("{} is saved as {}, and the policy's output is {}: what that rounded away is not judged", out.name,
+                    name(out.type), name(stage)));
+}
+
+void note_unjudged(const std::vector<std::string>& unused, const std::vector<NamedArray>& inputs,
+                   std::vector<std::string>& notes) {
+  for (const std::string& name : unused)
+    if (std::ranges::find(inputs, name, &NamedArray::name) == inputs.end())
+      notes.push_back(fmt::format("the outputs hold an array {} that is not judged", name));
+}
+
+void refuse_unused(const std::vector<std::string>& unused, const std::vector<const NamedArray*>& results,
+                   std::string_view roles) {
+  for (const std::string& name : unused) {
+    const auto is_result = [&](const NamedArray* array) { return array != nullptr && array->name == name; };
+    if (std::ranges::any_of(results, is_result)) continue;
+    throw usage_error(
+        fmt::format("the inputs hold an array {} that nothing asks for: say what it is ({} {}), or --ignore {} if this "
+                    "call does not use it",
+                    name, roles, name, name));
+  }
+}
+
+std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
+                                                            std::span<const std::string_view> roles) {
+  std::map<std::string, std::string, std::less<>> names;
+  for (const std::string_view role : roles)
+    if (const auto name = words.text(role)) names[std::string(role)] = *name;
+  return names;
+}
+
+std::vector<std::string> saved_ignored(const SavedWords& words) {
+  std::vector<std::string> ignored;
+  const std::string text = words.text("ignore").value_or("");
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    ignored.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return ignored;
+}
+
+std::optional<double> saved_real(const SavedWords& words, std::string_view key) {
+  const auto text = words.text(key);
+  if (!text) return std::nullopt;
+  const auto value = parse_double(*text);
+  if (!value) throw usage_error(fmt::format("{} {}: it must be a number", words.origin(key), *text));
+  return value;
+}
+
+std::optional<Index> saved_count(const SavedWords& words, std::string_view key, std::uint64_t lo) {
+  const auto n = words.integer(key, lo, std::uint64_t{1} << 30);
+  return n ? std::optional(static_cast<Index>(*n)) : std::nullopt;
+}
+
+}  // namespace attest::ops

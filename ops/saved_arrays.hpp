@@ -1,0 +1,66 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/npz.hpp"
+#include "ops/exchange.hpp"
+
+// Arrays of a run made elsewhere, as the tensors of a call.
+namespace attest::ops {
+
+// The arrays of one file, found by role.
+class SavedArrays {
+ public:
+  // `names`: the array of each role; a role that is left out is the array of its own name. `what`: "inputs" or "outputs".
+  SavedArrays(const std::vector<NamedArray>& arrays, const std::map<std::string, std::string, std::less<>>& names,
+              std::string_view what)
+      : arrays_(arrays), names_(names), what_(what) {}
+
+  // nullptr if the role is optional, nobody named its array and none has its name. Throws Error(usage) for one that is missing.
+  const NamedArray* find(const std::string& role, bool needed);
+  // Those that no role has, but for `ignored`.
+  [[nodiscard]] std::vector<std::string> unused(const std::vector<std::string>& ignored) const;
+
+ private:
+  [[nodiscard]] std::string all_names() const;
+  const std::vector<NamedArray>& arrays_;
+  const std::map<std::string, std::string, std::less<>>& names_;
+  std::string_view what_;
+  std::set<std::string> used_;
+};
+
+// What the bits of an array mean under a policy that has `format` there: uint16 is bf16 where bf16 is meant. Throws Error(usage)
+// for what is no floating-point type.
+NamedArray meant_array(const NamedArray& array, Format format);
+
+// Throws Error(usage) unless the element at `index` ("0,0,3,1") is a number of `format`, which `stage` of the policy asks for.
+void require_number_of(Format format, std::string_view stage, double x, const NamedArray& array,
+                       std::span<const Index> index);
+
+// "x is saved as f32; every value of it is f16, so it is taken as that", of each input that is.
+void note_widened(const std::vector<const NamedArray*>& inputs, Format storage, std::vector<std::string>& notes);
+// That an output is saved in less than the policy's output stage; that arrays of the outputs are judged by nobody.
+void note_narrowed(const NamedArray& out, Format stage, std::vector<std::string>& notes);
+void note_unjudged(const std::vector<std::string>& unused, const std::vector<NamedArray>& inputs,
+                   std::vector<std::string>& notes);
+
+// Throws Error(usage) for an array of the inputs that nothing asks for and that is no result. `roles`: "--bias, --keep".
+void refuse_unused(const std::vector<std::string>& unused, const std::vector<const NamedArray*>& results,
+                   std::string_view roles);
+
+// ---- words of the command line ----------------------------------------------------------------------------------------
+
+std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
+                                                            std::span<const std::string_view> roles);
+std::vector<std::string> saved_ignored(const SavedWords& words);
+std::optional<double> saved_real(const SavedWords& words, std::string_view key);
+// A number of at least `lo`.
+std::optional<Index> saved_count(const SavedWords& words, std::string_view key, std::uint64_t lo);
+
+}  // namespace attest::ops
