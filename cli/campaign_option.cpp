@@ -105,7 +105,7 @@ std::string utc_stamp() {
 std::vector<Option> campaign_options() {
   return {
       {"policy", "NAME|STAGE=FORMAT,...", "precision policy; fixes the dtype to its storage format"},
-      {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
+      {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
       {"seed", "N", "0..2^64-1"},
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},
