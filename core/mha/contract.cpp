@@ -78,6 +78,12 @@ Policy policy_from_text(std::string_view text) {
       if (!gemm) throw usage_error(fmt::format("policy item '{}' names no format: use f16, bf16, f32 or f64", item));
       if (*gemm == Format::tf32) throw usage_error("policy: gemm accumulates, which tf32 does not: use f32");
     }
+    if (pattern.size() < item.size() && !names_gemm && !names_a_stage(pattern)) {
+      std::string stages;
+      for (std::size_t n = 0; n < stage_count; ++n) stages += std::string(name(static_cast<Stage>(n))) + ", ";
+      throw usage_error(
+          fmt::format("policy pattern '{}' matches no stage of mha: the stages are {}gemm", pattern, stages));
+    }
     if (!names_gemm || names_a_stage(pattern)) of_attention += (of_attention.empty() ? "" : ",") + std::string(item);
   }
   Policy policy{of_attention.empty() && gemm ? attest::Policy(Format::f32) : attest::policy_from_text(of_attention)};
