@@ -246,7 +246,7 @@ std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original) 
 }
 
 Problem sampled(Problem p) {
-  constexpr Index most_samples = 64, most_work = Index{1} << 17;
+  constexpr Index most_samples = 16, most_work = Index{1} << 14;
   p.b *= std::clamp<Index>(most_work / std::max<Index>(p.multiply_adds(), 1), 1, most_samples);
   return p;
 }
