@@ -14,9 +14,9 @@ namespace attest::mha {
 // answer "unsupported".
 struct Supports {
   enum class Scale : std::uint8_t { any, positive, only_default };
-  bool self = true, cross = true;                 // whether memory may be x, and whether it may be another tensor
-  bool in_biases = true, no_in_biases = true;     // whether b_q, b_k and b_v may be there, and whether they may be absent
-  bool out_bias = true, no_out_bias = true;       // the same of b_out
+  bool self = true, cross = true;              // whether memory may be x, and whether it may be another tensor
+  bool in_biases = true, no_in_biases = true;  // whether b_q, b_k and b_v may be there, and whether they may be absent
+  bool out_bias = true, no_out_bias = true;    // the same of b_out
   bool causal = true, top_left = true, bottom_right = true, gqa = true;
   bool bias = true, keep = true, kv_lengths = true;
   Scale scale = Scale::any;
@@ -24,7 +24,7 @@ struct Supports {
   bool far = false;     // offsets may take more than 32 bits, and the memory between parts of a tensor is not there
   Index alignment = 1;  // bytes to which bases and rows must be aligned
   DimRange b, l, m, e, heads, kv_heads, head_dim;
-  bool heads_fill_e = false;                   // heads * head_dim = e
+  bool heads_fill_e = false;                                                    // heads * head_dim = e
   bool stage_q = false, stage_k = false, stage_v = false, stage_heads = false;  // which stages it gives
 
   [[nodiscard]] bool gives_stages() const noexcept { return stage_q || stage_k || stage_v || stage_heads; }
