@@ -133,6 +133,10 @@ class Campaigns(unittest.TestCase):
     def test_a_right_one_holds(self):
         self.assertIn("500 problems", self.ends(0, f"{EXAMPLE}:plain", 500))
 
+    def test_a_packed_projection_is_three_views_of_one_buffer(self):
+        self.ends(0, f"{SCRIPT}:one_buffer", 100, "--property", "guards", "--assume", "packed==1")
+        self.assertIn("is not behind", self.ends(1, f"{SCRIPT}:one_buffer", 100, "--property", "guards", "--assume", "packed==0"))
+
     def test_heads_that_are_not_transposed_are_found_and_told(self):
         text = self.ends(1, f"{EXAMPLE}:heads_transposed", 100)
         self.assertIn("1-minimal", text)

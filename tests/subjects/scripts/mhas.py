@@ -20,6 +20,15 @@ def writes_out(x, w_q, w_k, w_v, w_out, *, heads, out):
 
 
 @attest.subject(op="mha")
+def one_buffer(x, w_q, w_k, w_v, w_out, *, heads, kv_heads):
+    """Raises unless the three projections lie one behind the other."""
+    address = [w.__array_interface__["data"][0] for w in (w_q, w_k, w_v)]
+    assert address[1] - address[0] == w_q.shape[0] * w_q.strides[0], "w_k is not behind w_q"
+    assert address[2] - address[1] == w_k.shape[0] * w_k.strides[0], "w_v is not behind w_k"
+    return np.zeros_like(x)
+
+
+@attest.subject(op="mha")
 def forgets_a_stage(x, w_q, w_k, w_v, w_out, *, heads, stages):
     return x, {}
 
