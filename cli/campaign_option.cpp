@@ -107,7 +107,7 @@ const ops::Op* asked_op(const Settings& settings) {
 std::vector<Option> campaign_options() {
   return {
       policy_option(),
-      {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
+      {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
       {"seed", "N", "0..2^64-1"},
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},

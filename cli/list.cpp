@@ -58,7 +58,8 @@ ordered_json generators_of(const ops::Op& op) {
 ordered_json ops() {
   return ordered_json::array(
       {{{"name", "attention"}, {"doc", "scaled-dot-product attention over [B,H,L,D], as attest/plugin.h defines it"}},
-       {{"name", "layer_norm"}, {"doc", "LayerNorm and RMSNorm over [rows,hidden], with residual, gamma and beta"}}});
+       {{"name", "layer_norm"}, {"doc", "LayerNorm and RMSNorm over [rows,hidden], with residual, gamma and beta"}},
+       {{"name", "mha"}, {"doc", "attention blocks over [B,L,E]: projections, attention and the output projection"}}});
 }
 
 // Lists of an operation, and those of all.
@@ -108,7 +109,7 @@ void add_list(CLI::App& app, Run& run) {
   verb->add_option("WHAT", *what, "subjects, properties, faults, policies, generators or ops")
       ->type_name("")
       ->required();
-  settings->declare(*verb, {{"op", "OP", "whose properties, policies or fields: attention or layer_norm (attention)"},
+  settings->declare(*verb, {{"op", "OP", "whose properties, policies or fields: attention, layer_norm or mha (attention)"},
                             {"json", "FILE", "an array of {name, doc, ...}; - is stdout"}});
   verb->callback([=, &run] {
     run = [=] {

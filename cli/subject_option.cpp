@@ -150,8 +150,9 @@ Option second_python() { return {"python-b", "EXE", "the interpreter of B, where
 std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:explicit", {}); }
 
 nlohmann::ordered_json list_subjects() {
-  nlohmann::ordered_json rows = rows_of(builtin_subjects());
-  for (const auto& row : rows_of(builtin_subjects("layer_norm"))) rows.push_back(row);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const std::string_view op : builtin_ops())
+    for (const auto& row : rows_of(builtin_subjects(op))) rows.push_back(row);
   for (const auto& row : rows_of(adapter_subjects())) rows.push_back(row);
   return rows;
 }
@@ -159,8 +160,9 @@ nlohmann::ordered_json list_subjects() {
 // A fault's name is its id; the command line takes fault:ID.
 nlohmann::ordered_json list_faults() {
   constexpr std::size_t prefix = std::string_view("fault:").size();
-  nlohmann::ordered_json rows = rows_of(fault_subjects(), prefix);
-  for (const auto& row : rows_of(fault_subjects("layer_norm"), prefix)) rows.push_back(row);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const std::string_view op : builtin_ops())
+    for (const auto& row : rows_of(fault_subjects(op), prefix)) rows.push_back(row);
   return rows;
 }
 

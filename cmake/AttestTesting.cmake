@@ -8,7 +8,7 @@
 #              that speaks docs/worker.md; the path of a plug-in or a script (relative to the source folder, else to the
 #              binary folder); or a subject that attest has itself, such as onnxruntime:Attention
 # SUBJECT      which of the subjects in it, each with tests of its own; none: it has one, and NAME is the target's
-# OP           which operation of the subject is tested: attention (the default) or layer_norm
+# OP           which operation of the subject is tested: attention (the default), layer_norm or mha
 # PROPERTIES   names or globs of `attest list properties --op OP`; none: all. One that matches nothing makes a test that fails
 # CASES        problems that each test draws (1000)
 # CORPUS       a folder of reproducers of one SUBJECT (default: corpus/NAME in the source folder, if that is there)
@@ -41,8 +41,8 @@ function(attest_add_property_tests target)
   if(NOT DEFINED arg_OP)
     set(arg_OP attention)
   endif()
-  if(NOT arg_OP MATCHES "^(attention|layer_norm)$")
-    message(FATAL_ERROR "${call}: OP ${arg_OP}: it must be attention or layer_norm")
+  if(NOT arg_OP MATCHES "^(attention|layer_norm|mha)$")
+    message(FATAL_ERROR "${call}: OP ${arg_OP}: it must be attention, layer_norm or mha")
   endif()
   foreach(key CASES TIMEOUT)
     if(DEFINED arg_${key} AND NOT arg_${key} MATCHES "^[1-9][0-9]*$")

@@ -6,11 +6,13 @@
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
 #include "core/layer_norm/call.hpp"
+#include "core/mha/call.hpp"
 
 namespace attest {
 
 std::span<const CallShape* const> call_shapes() noexcept {
-  static const CallShape* const shapes[] = {&call_shape<attest_attention>(), &call_shape<attest_layer_norm>()};
+  static const CallShape* const shapes[] = {&call_shape<attest_attention>(), &call_shape<attest_layer_norm>(),
+                                            &call_shape<attest_mha>()};
   return shapes;
 }
 

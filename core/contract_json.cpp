@@ -222,7 +222,7 @@ Contract contract_from_text(std::string_view object, const Policy& policy) {
 
 bool is_by_dtype(std::string_view key, const json& value) {
   if (key == "policy" || !value.is_object() || value.empty() || (key == "mma" && is_mma_object(value))) return false;
-  return key != "depth" || format_from_name(value.begin().key());
+  return (key != "depth" && key != "gemm_chain") || format_from_name(value.begin().key());
 }
 
 json contract_for_dtype(const json& object, Format dtype) {

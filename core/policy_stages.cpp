@@ -20,7 +20,7 @@ struct Stages {
 };
 
 template <class Stage>
-Stages stages(std::string_view op, std::size_t count) {
+Stages of_op(std::string_view op, std::size_t count) {
   Stages all{op, {}};
   for (std::size_t i = 0; i < count; ++i) all.names.push_back(name(static_cast<Stage>(i)));
   return all;
@@ -28,9 +28,9 @@ Stages stages(std::string_view op, std::size_t count) {
 
 std::span<const Stages> all_stages() {
   static const std::vector<Stages> list = [] {
-    std::vector<Stages> all{stages<Stage>("attention", stage_count),
-                            stages<layer_norm::Stage>("layer_norm", layer_norm::stage_count)};
-    Stages block = stages<Stage>("mha", stage_count);
+    std::vector<Stages> all{of_op<Stage>("attention", stage_count),
+                            of_op<layer_norm::Stage>("layer_norm", layer_norm::stage_count)};
+    Stages block = of_op<Stage>("mha", stage_count);
     block.names.push_back("gemm");
     block.part = "attention";
     all.push_back(std::move(block));

@@ -11,6 +11,7 @@
 #include "core/contract.hpp"
 #include "core/documents.hpp"
 #include "core/layer_norm/offer.hpp"
+#include "core/mha/offer.hpp"
 #include "core/problem.hpp"
 #include "core/ranges.hpp"
 
@@ -61,6 +62,7 @@ struct SubjectInfo {
   std::vector<FormContract> form_contracts;
   std::vector<Quote> documents;
   std::optional<layer_norm::Offer> layer_norm;  // what it says of that operation, if it offers it
+  std::optional<mha::Offer> mha;                // likewise
 
   // The contract for a dtype, where `forms` are chosen: by the form_contracts that names most of them, all of its own among
   // them. Throws Error(usage) if the subject does not offer the dtype.

@@ -23,6 +23,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::require(contract_from_json(written, contract.policy) == contract,
                   "the contract does not come back: " + written.dump());
   }
+  if (info.mha)
+    for (const Format dtype : info.mha->dtypes) {
+      const mha::Contract contract = info.mha->contract(dtype, info.name);
+      const nlohmann::json written = nlohmann::json::parse(mha::to_json(contract).dump());
+      const mha::Policy policy{contract.attention.policy, contract.gemm};
+      fuzz::require(mha::contract_from_json(written, policy) == contract,
+                    "the contract of mha does not come back: " + written.dump());
+    }
   if (info.layer_norm)
     for (const Format dtype : info.layer_norm->dtypes) {
       const layer_norm::Contract contract = info.layer_norm->contract(dtype, info.name);

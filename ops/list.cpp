@@ -7,12 +7,13 @@
 #include "core/error.hpp"
 #include "ops/attention.hpp"
 #include "ops/layer_norm.hpp"
+#include "ops/mha.hpp"
 
 namespace attest::ops {
 
 // In the order of the alternatives of Problem.
 std::span<const Op* const> all_ops() noexcept {
-  static const std::array<const Op*, 2> ops{&attention_op(), &layer_norm_op()};
+  static const std::array<const Op*, 3> ops{&attention_op(), &layer_norm_op(), &mha_op()};
   return ops;
 }
 

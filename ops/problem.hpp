@@ -14,6 +14,8 @@
 #include "core/error.hpp"
 #include "core/layer_norm/contract.hpp"
 #include "core/layer_norm/problem.hpp"
+#include "core/mha/contract.hpp"
+#include "core/mha/problem.hpp"
 #include "core/problem.hpp"
 
 // What rooms that speak of any operation hold: values that are one operation's, and know which.
@@ -54,9 +56,9 @@ class AnyOf {
 };
 
 // Each in the order of all_ops().
-using Problem = AnyOf<attest::Problem, layer_norm::Problem>;
-using Policy = AnyOf<attest::Policy, layer_norm::Policy>;
-using Contract = AnyOf<attest::Contract, layer_norm::Contract>;
+using Problem = AnyOf<attest::Problem, layer_norm::Problem, mha::Problem>;
+using Policy = AnyOf<attest::Policy, layer_norm::Policy, mha::Policy>;
+using Contract = AnyOf<attest::Contract, layer_norm::Contract, mha::Contract>;
 
 // One line of key=value, which begins with op=NAME unless the operation is the first. Reading it back throws Error(usage) naming
 // the key, its value and what is allowed.

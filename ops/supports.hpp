@@ -3,6 +3,7 @@
 
 #include "core/forms.hpp"
 #include "core/layer_norm/offer.hpp"
+#include "core/mha/offer.hpp"
 #include "core/subject.hpp"
 
 namespace attest::ops {
@@ -11,11 +12,13 @@ namespace attest::ops {
 struct Supports {
   attest::Supports attention;
   layer_norm::Supports layer_norm;
+  mha::Supports mha;
 
   Supports() = default;
   Supports(attest::Supports of_attention) : attention(std::move(of_attention)) {}
   Supports(const SubjectInfo& info) : attention(info.supports) {
     if (info.layer_norm) layer_norm = info.layer_norm->supports;
+    if (info.mha) mha = info.mha->supports;
   }
 
   // How its calls may be said, in the order in which it declared them.

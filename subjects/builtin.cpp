@@ -8,10 +8,12 @@
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
 #include "core/layer_norm/call.hpp"
+#include "core/mha/call.hpp"
 #include "core/policy_stages.hpp"
 #include "core/tensor.hpp"
 #include "kernels/forget.hpp"
 #include "kernels/layer_norm/registry.hpp"
+#include "kernels/mha/registry.hpp"
 #include "kernels/registry.hpp"
 
 namespace attest {
@@ -32,6 +34,7 @@ struct OfAttention {
   static Policy stored_as(Format format) { return policy_for(format); }
   static Format storage(const Policy& policy) { return policy[Stage::storage]; }
   static const attest_tensor& first(const Abi& call) { return call.q; }
+  static void run(const Entry& kernel, const Abi& call, const Contract& contract) { kernel.run(call, contract); }
 
   static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
     info.dtypes.clear();
@@ -54,6 +57,9 @@ struct OfLayerNorm {
   static Policy stored_as(Format format) { return layer_norm::policy_for(format); }
   static Format storage(const Policy& policy) { return policy[layer_norm::Stage::storage]; }
   static const attest_tensor& first(const Abi& call) { return call.x; }
+  static void run(const Entry& kernel, const Abi& call, const layer_norm::Contract& contract) {
+    kernel.run(call, contract);
+  }
 
   static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
     info.ops = {std::string(op)};
@@ -64,6 +70,36 @@ struct OfLayerNorm {
     offer.policies = std::move(policies);
     info.dtypes = offer.dtypes;
     info.layer_norm = std::move(offer);
+  }
+};
+
+struct OfMha {
+  using Entry = kernels::BlockEntry;
+  using Policy = mha::Policy;
+  using Abi = attest_mha;
+  static constexpr std::string_view op = "mha", prefix = "mha-";
+  static std::span<const Entry> correct() { return kernels::builtin_blocks(); }
+  static std::span<const Entry> faults() { return kernels::fault_blocks(); }
+  static Policy read(const std::string& text) { return mha::policy_from_text(text); }
+  static Policy stored_as(Format format) { return mha::policy_from_text(name(format)); }
+  static Format storage(const Policy& policy) { return policy.attention[Stage::storage]; }
+  static const attest_tensor& first(const Abi& call) { return call.x; }
+  static void run(const Entry& kernel, const Abi& call, const mha::Contract& contract) {
+    kernel.run(mha::from_plugin(call), contract);
+  }
+
+  static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
+    info.ops = {std::string(op)};
+    mha::Offer offer;
+    for (const Policy& each : policies) {
+      offer.dtypes.push_back(storage(each));
+      offer.contracts.push_back(kernel.contract(each));
+    }
+    offer.supports = mha::Supports::everything();
+    offer.supports.stage_q = offer.supports.stage_k = offer.supports.stage_v = offer.supports.stage_heads =
+        kernel.gives_stages;
+    info.dtypes = offer.dtypes;
+    info.mha = std::move(offer);
   }
 };
 
@@ -92,7 +128,7 @@ class BuiltinSubject : public Subject {
     const auto start = std::chrono::steady_clock::now();
     try {
       const Format dtype = format_of(dtype_of(Op::first(call).dtype).value());
-      kernel_.run(call, kernel_.contract(policy_ ? *policy_ : Op::stored_as(dtype)));
+      Op::run(kernel_, call, kernel_.contract(policy_ ? *policy_ : Op::stored_as(dtype)));
     } catch (const std::exception& error) {
       result.status = CallStatus::error;
       result.message = error.what();
@@ -171,23 +207,29 @@ std::unique_ptr<SubjectFactory> made(std::string_view name, const std::string& p
 
 }  // namespace
 
+std::vector<std::string_view> builtin_ops() { return {OfAttention::op, OfLayerNorm::op, OfMha::op}; }
+
 std::vector<ListedSubject> builtin_subjects(std::string_view op) {
-  return op == OfLayerNorm::op ? listed<OfLayerNorm>(builtin_prefix, OfLayerNorm::correct())
-                               : listed<OfAttention>(builtin_prefix, OfAttention::correct());
+  if (op == OfLayerNorm::op) return listed<OfLayerNorm>(builtin_prefix, OfLayerNorm::correct());
+  if (op == OfMha::op) return listed<OfMha>(builtin_prefix, OfMha::correct());
+  return listed<OfAttention>(builtin_prefix, OfAttention::correct());
 }
 std::vector<ListedSubject> fault_subjects(std::string_view op) {
-  return op == OfLayerNorm::op ? listed<OfLayerNorm>(fault_prefix, OfLayerNorm::faults())
-                               : listed<OfAttention>(fault_prefix, OfAttention::faults());
+  if (op == OfLayerNorm::op) return listed<OfLayerNorm>(fault_prefix, OfLayerNorm::faults());
+  if (op == OfMha::op) return listed<OfMha>(fault_prefix, OfMha::faults());
+  return listed<OfAttention>(fault_prefix, OfAttention::faults());
 }
 
 std::string builtin_op(std::string_view name) {
   if (kernel_named<OfAttention>(name) != nullptr) return std::string(OfAttention::op);
-  return std::string(kernel_named<OfLayerNorm>(name) != nullptr ? OfLayerNorm::op : "");
+  if (kernel_named<OfLayerNorm>(name) != nullptr) return std::string(OfLayerNorm::op);
+  return std::string(kernel_named<OfMha>(name) != nullptr ? OfMha::op : "");
 }
 
 std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy) {
   if (auto subject = made<OfAttention>(name, policy)) return subject;
-  return made<OfLayerNorm>(name, policy);
+  if (auto subject = made<OfLayerNorm>(name, policy)) return subject;
+  return made<OfMha>(name, policy);
 }
 
 }  // namespace attest

@@ -16,8 +16,10 @@ struct ListedSubject {
   std::string report{};  // of a fault: the public report behind it
 };
 
+// The operations that kernels live here of.
+std::vector<std::string_view> builtin_ops();
 // Of an operation, the first where none is named: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
-// layer_norm begin with ln-: builtin:ln-fused, fault:ln-tail.
+// layer_norm begin with ln-, those of mha with mha-: builtin:ln-fused, fault:ln-tail.
 std::vector<ListedSubject> builtin_subjects(std::string_view op = {});
 std::vector<ListedSubject> fault_subjects(std::string_view op = {});
 // The operation of a kernel that such a name stands for; empty if there is none.

@@ -111,15 +111,31 @@ bool WorkerConnection::copy_in(std::span<const Call> calls) {
   offsets_.assign(calls.size(), {});
   bool far_apart = false;
   std::size_t end = 0;
+  // Inputs that follow each other as views of one buffer stay such: where the latest begins, here and there.
+  const std::byte* buffer = nullptr;
+  std::size_t buffer_begin = 0, buffer_size = 0;
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (std::size_t i = 0; i < calls[c].shape().tensors.size(); ++i) {
-      const attest_tensor& view = calls[c].tensor(calls[c].shape().tensors[i]);
+      const TensorSlot& slot = calls[c].shape().tensors[i];
+      const attest_tensor& view = calls[c].tensor(slot);
       if (!attest_present(&view)) continue;
       const MemoryParts parts = parts_of(view);
+      if (i == 0) buffer = nullptr;
+      if (buffer != nullptr && !slot.written() && parts.count == 1 && parts.first >= buffer &&
+          parts.first < buffer + buffer_size) {
+        const auto from_begin = static_cast<std::size_t>(parts.first - buffer);
+        offsets_[c][i] = buffer_begin + from_begin + guard_bytes(view);
+        buffer_size = std::max(buffer_size, from_begin + parts.size);
+        end = std::max(end, buffer_begin + buffer_size);
+        continue;
+      }
       const std::size_t phase = reinterpret_cast<std::uintptr_t>(parts.first) % kept_of_address;
       const std::size_t begin = end + (phase + kept_of_address - end % kept_of_address) % kept_of_address;
       offsets_[c][i] = begin + guard_bytes(view);
       end = begin + parts.span();
+      buffer = parts.count == 1 ? parts.first : nullptr;
+      buffer_begin = begin;
+      buffer_size = parts.size;
       far_apart = far_apart || parts.count > 1;
     }
   try {

@@ -13,6 +13,7 @@
 #include "subjects/describe_documents.hpp"
 #include "subjects/describe_forms.hpp"
 #include "subjects/describe_layer_norm.hpp"
+#include "subjects/describe_mha.hpp"
 #include "subjects/describe_values.hpp"
 #include "subjects/message.hpp"
 
@@ -205,6 +206,8 @@ SubjectInfo read(const json& object) {
   if (has(info.ops, own_op())) read_own(supports, contract, info);
   if (constexpr std::string_view op = "layer_norm"; has(info.ops, op))
     info.layer_norm = read_layer_norm(supports.of(op), supports.at(op), contract.of(op), contract.at(op), info.dtypes);
+  if (constexpr std::string_view op = "mha"; has(info.ops, op))
+    info.mha = read_mha(supports.of(op), supports.at(op), contract.of(op), contract.at(op), info.dtypes);
   info.documents = read_documents(object.value("documents", json::object()), info.supports.forms);
   return info;
 }

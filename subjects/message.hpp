@@ -16,7 +16,7 @@ namespace attest {
 inline constexpr int protocol_version = 1;
 
 // Where the tensors of a call begin in the arena, in the order of its slots.
-inline constexpr std::size_t most_tensors = 16;
+inline constexpr std::size_t most_tensors = 24;
 using TensorOffsets = std::array<std::size_t, most_tensors>;
 
 // The number. Throws Error(internal) if it is none: no message can hold it.

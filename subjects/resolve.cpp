@@ -216,8 +216,11 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
   }
   if (std::unique_ptr<SubjectFactory> found = from_path(text, trust, options)) return found;
   std::vector<std::string> names;
-  for (const auto& list : {builtin_subjects(), fault_subjects(), builtin_subjects("layer_norm"),
-                           fault_subjects("layer_norm"), adapter_subjects()})
+  std::vector<std::vector<ListedSubject>> lists;
+  for (const auto list : {builtin_subjects, fault_subjects})
+    for (const std::string_view op : builtin_ops()) lists.push_back(list(op));
+  lists.push_back(adapter_subjects());
+  for (const auto& list : lists)
     for (const ListedSubject& subject : list)
       // Of "builtin:nope", the built-in ones are of interest.
       if (text.find(':') == std::string_view::npos || subject.name.starts_with(text.substr(0, text.find(':') + 1)))

@@ -110,6 +110,7 @@ void Block::describe() {
   call_.k = points(operands_.k);
   scores_are_known_ = operands_.exact;
   call_.v = points(operands_.v);
+  if (inputs_.bias.present()) call_.bias = inputs_.bias.clone();
   if (inputs_.keep.present()) call_.keep = inputs_.keep.clone();
   if (inputs_.kv_lengths.present()) call_.kv_lengths = inputs_.kv_lengths.clone();
   call_.scale = p.effective_scale();

@@ -1,6 +1,8 @@
 #include "core/mha/inputs.hpp"
 
 #include <array>
+#include <limits>
+#include <span>
 
 #include "core/mha/weights.hpp"
 #include "core/rng.hpp"
@@ -8,20 +10,57 @@
 namespace attest::mha {
 namespace {
 
-// A contiguous tensor of up to three axes.
-Tensor tensor_of(DType type, std::initializer_list<Index> shape, const std::vector<double>& values) {
-  const std::vector<Index> extents(shape);
-  Tensor tensor(type, extents);
-  const Index rows = extents.size() == 3 ? extents[1] : 1, columns = extents.back();
-  for (std::size_t n = 0; n < values.size(); ++n) {
-    const auto at = static_cast<Index>(n);
-    if (extents.size() == 1)
-      tensor.set(at, 0, 0, 0, values[n]);
-    else if (extents.size() == 2)
-      tensor.set(at / columns, at % columns, 0, 0, values[n]);
-    else
-      tensor.set(at / (rows * columns), at / columns % rows, at % columns, 0, values[n]);
+attest::Layout as_attention(Layout layout) noexcept {
+  switch (layout) {
+    case Layout::contiguous:
+      return attest::Layout::bhsd;
+    case Layout::padded_rows:
+      return attest::Layout::padded_rows;
+    case Layout::odd_base:
+      return attest::Layout::odd_base;
+    case Layout::spaced:
+      return attest::Layout::spaced;
+    case Layout::transposed:
+      return attest::Layout::transposed;
+    case Layout::slice:
+      return attest::Layout::slice;
+    case Layout::tokens_first:
+      return attest::Layout::bshd;
+    case Layout::far:
+      return attest::Layout::far;
+    case Layout::broadcast:
+      return attest::Layout::broadcast_heads;
   }
+  return attest::Layout::bhsd;
+}
+
+// An unwritten tensor of samples, tokens and elements: samples lie as heads do.
+Tensor tokens_in(Layout layout, DType type, std::array<Index, 3> shape) {
+  const Placement placement = place(as_attention(layout), {1, shape[0], shape[1], shape[2]});
+  return {type, shape, std::span(placement.strides).last(3), placement.base_offset};
+}
+Tensor tokens_of(Layout layout, DType type, std::array<Index, 3> shape, const std::vector<double>& values) {
+  Tensor tensor = tokens_in(layout, type, shape);
+  const Index samples = layout == Layout::broadcast ? std::min<Index>(shape[0], 1) : shape[0];
+  std::size_t n = 0;
+  for (Index b = 0; b < samples; ++b)
+    for (Index i = 0; i < shape[1]; ++i)
+      for (Index c = 0; c < shape[2]; ++c) tensor.set(b, i, c, 0, values[n++]);
+  return tensor;
+}
+Tensor matrix_of(Layout layout, DType type, Index rows, Index columns, const std::vector<double>& values) {
+  const Placement placement = place(as_attention(layout), {1, 1, rows, columns});
+  Tensor tensor(type, std::array{rows, columns}, std::span(placement.strides).last(2), placement.base_offset);
+  std::size_t n = 0;
+  for (Index i = 0; i < rows; ++i)
+    for (Index c = 0; c < columns; ++c) tensor.set(i, c, 0, 0, values[n++]);
+  return tensor;
+}
+// What a layout of matrices means for one row.
+Tensor row_of(Layout layout, DType type, const std::vector<double>& values) {
+  const std::array shape{static_cast<Index>(values.size())}, strides{layout == Layout::spaced ? Index{2} : Index{1}};
+  Tensor tensor(type, shape, strides, layout == Layout::odd_base ? Index{1} : Index{0});
+  for (std::size_t n = 0; n < values.size(); ++n) tensor.set(static_cast<Index>(n), 0, 0, 0, values[n]);
   return tensor;
 }
 
@@ -46,15 +85,16 @@ void make_masks(const Problem& p, Inputs& inputs) {
     for (const Index n : {b, h, i, j}) key = extend(key, static_cast<std::uint64_t>(n));
     return key;
   };
-  if (p.padding == Padding::ragged || p.padding == Padding::some_zero) {
+  const Index b0 = p.b0, l0 = p.l0, m0 = p.self ? p.l0 : p.m0;
+  if (p.has_lengths()) {
     inputs.kv_lengths = Tensor(DType::i32, std::array{p.b});
     for (Index b = 0; b < p.b; ++b) {
-      const bool empty = p.padding == Padding::some_zero && (drawn(b, -1, 0, 0) & 1) != 0;
-      const auto length = 1 + static_cast<Index>(below(drawn(b, 0, 0, 0), static_cast<std::uint64_t>(p.m)));
+      const bool empty = p.padding == Padding::some_zero && (drawn(b0 + b, -1, 0, 0) & 1) != 0;
+      const auto length = 1 + static_cast<Index>(below(drawn(b0 + b, 0, 0, 0), static_cast<std::uint64_t>(p.m)));
       inputs.kv_lengths.set(b, 0, 0, 0, empty ? 0 : static_cast<double>(length));
     }
   }
-  if (p.padding == Padding::scattered || p.padding == Padding::rows) {
+  if (p.has_keep()) {
     const bool rows = p.padding == Padding::rows;
     const std::array<Index, 4> shape{p.b, p.heads, p.l, p.m};
     const std::array<Index, 4> strides{rows ? p.heads * p.l * p.m : p.m, rows ? p.l * p.m : 0, rows ? p.m : 0, 1};
@@ -63,8 +103,33 @@ void make_masks(const Problem& p, Inputs& inputs) {
       for (Index h = 0; h < (rows ? p.heads : 1); ++h)
         for (Index i = 0; i < (rows ? p.l : 1); ++i)
           for (Index j = 0; j < p.m; ++j)
-            inputs.keep.set(b, h, i, j, below(drawn(b, h, i, j), 4) < (rows ? 2 : 3) ? 1 : 0);
+            inputs.keep.set(b, h, i, j, below(drawn(b0 + b, h, l0 + i, m0 + j), 4) < (rows ? 2 : 3) ? 1 : 0);
   }
+  if (p.bias != Bias::none) {
+    const bool own = p.bias == Bias::normal;
+    const std::array<Index, 4> shape{p.b, p.heads, p.l, p.m};
+    const std::array<Index, 4> strides{own ? p.heads * p.l * p.m : 0, own ? p.l * p.m : 0, p.m, 1};
+    inputs.bias = Tensor(dtype_of(p.dtype), shape, strides);
+    for (Index b = 0; b < (own ? p.b : 1); ++b)
+      for (Index h = 0; h < (own ? p.heads : 1); ++h)
+        for (Index i = 0; i < p.l; ++i)
+          for (Index j = 0; j < p.m; ++j) {
+            const std::uint64_t bits = mix(drawn(own ? b0 + b : 0, h, l0 + i, m0 + j));
+            const bool closed = p.bias == Bias::minus_inf && below(bits, 4) == 0;
+            const double value = p.bias == Bias::minus_inf ? 0 : normal(bits);
+            inputs.bias.set(b, h, i, j, closed ? -std::numeric_limits<double>::infinity() : value);
+          }
+  }
+}
+
+void apply(const Edit& edit, const Inputs& inputs) {
+  const Tensor none;
+  const Call call = inputs.call(none);
+  const attest_tensor* const tensors[edit_tensor_count] = {
+      &call.x,   &call.memory, &call.w_q,   &call.w_k,  &call.w_v,  &call.w_out,     &call.b_q,
+      &call.b_k, &call.b_v,    &call.b_out, &call.bias, &call.keep, &call.kv_lengths};
+  store(*tensors[static_cast<std::size_t>(edit.tensor)], edit.index[0], edit.index[1], edit.index[2], edit.index[3],
+        edit.value);
 }
 
 }  // namespace
@@ -77,30 +142,54 @@ Inputs materialise(const Problem& p) {
   inputs.problem = p;
   inputs.q_shape_ = {p.q_width(), p.e};
   inputs.kv_shape_ = {p.kv_width(), p.e};
-  inputs.x = tensor_of(type, {p.b, p.l, p.e}, v.x);
-  if (!p.self) inputs.memory = tensor_of(type, {p.b, p.m, p.e}, v.memory);
+  inputs.x = tokens_of(p.x_layout, type, {p.b, p.l, p.e}, v.x);
+  if (!p.self) inputs.memory = tokens_of(p.memory_layout, type, {p.b, p.m, p.e}, v.memory);
   const Index q = p.q_width(), kv = p.kv_width();
+  const auto matrix = [&](Index rows, Index columns, const std::vector<double>& values) {
+    return matrix_of(p.weight_layout, type, rows, columns, values);
+  };
+  const auto row = [&](const std::vector<double>& values) { return row_of(p.weight_layout, type, values); };
   if (p.packed) {
-    inputs.w_q = tensor_of(type, {q + 2 * kv, p.e}, joined(v.w_q, v.w_k, v.w_v));
-    if (p.has_in_biases()) inputs.b_q = tensor_of(type, {q + 2 * kv}, joined(v.b_q, v.b_k, v.b_v));
+    inputs.w_q = matrix(q + 2 * kv, p.e, joined(v.w_q, v.w_k, v.w_v));
+    if (p.has_in_biases()) inputs.b_q = row(joined(v.b_q, v.b_k, v.b_v));
   } else {
-    inputs.w_q = tensor_of(type, {q, p.e}, v.w_q);
-    inputs.w_k = tensor_of(type, {kv, p.e}, v.w_k);
-    inputs.w_v = tensor_of(type, {kv, p.e}, v.w_v);
+    inputs.w_q = matrix(q, p.e, v.w_q);
+    inputs.w_k = matrix(kv, p.e, v.w_k);
+    inputs.w_v = matrix(kv, p.e, v.w_v);
     if (p.has_in_biases()) {
-      inputs.b_q = tensor_of(type, {q}, v.b_q);
-      inputs.b_k = tensor_of(type, {kv}, v.b_k);
-      inputs.b_v = tensor_of(type, {kv}, v.b_v);
+      inputs.b_q = row(v.b_q);
+      inputs.b_k = row(v.b_k);
+      inputs.b_v = row(v.b_v);
     }
   }
-  inputs.w_out = tensor_of(type, {p.e, q}, v.w_out);
-  if (p.has_out_bias()) inputs.b_out = tensor_of(type, {p.e}, v.b_out);
+  inputs.w_out = matrix(p.e, q, v.w_out);
+  if (p.has_out_bias()) inputs.b_out = row(v.b_out);
   make_masks(p, inputs);
+  for (const Edit& edit : p.edits) apply(edit, inputs);
   return inputs;
 }
 
+std::vector<attest::Inputs::Named> Inputs::named() const {
+  std::vector<attest::Inputs::Named> all;
+  for (const auto& [name, tensor] : {std::pair{"x", &x},
+                                     {"memory", &memory},
+                                     {"w_q", &w_q},
+                                     {"w_k", &w_k},
+                                     {"w_v", &w_v},
+                                     {"w_out", &w_out},
+                                     {"b_q", &b_q},
+                                     {"b_k", &b_k},
+                                     {"b_v", &b_v},
+                                     {"b_out", &b_out},
+                                     {"bias", &bias},
+                                     {"keep", &keep},
+                                     {"kv_lengths", &kv_lengths}})
+    if (tensor->present()) all.push_back({name, *tensor});
+  return all;
+}
+
 Tensor make_out(const Problem& p) {
-  Tensor out(dtype_of(p.dtype), std::array{p.b, p.l, p.e});
+  Tensor out = tokens_in(p.out_layout, dtype_of(p.dtype), {p.b, p.l, p.e});
   out.poison();
   return out;
 }
@@ -120,6 +209,7 @@ Call Inputs::call(const Tensor& out) const noexcept {
   call.memory = problem.self ? call.x : memory.view();
   call.w_out = w_out.view();
   call.b_out = b_out.view();
+  call.bias = bias.view();
   call.keep = keep.view();
   call.kv_lengths = kv_lengths.view();
   call.out = out.view();
@@ -129,6 +219,7 @@ Call Inputs::call(const Tensor& out) const noexcept {
   call.causal = problem.causal;
   call.align = problem.align;
   call.scale = problem.effective_scale();
+  call.scale_is_default = !problem.scale;
   call.threads = problem.threads;
   if (problem.packed) {
     const Index q = problem.q_width(), kv = problem.kv_width();
@@ -165,6 +256,7 @@ Inputs Inputs::clone() const {
   copy.b_k = copied(b_k);
   copy.b_v = copied(b_v);
   copy.b_out = copied(b_out);
+  copy.bias = copied(bias);
   copy.keep = copied(keep);
   copy.kv_lengths = copied(kv_lengths);
   return copy;

@@ -7,14 +7,15 @@
 
 namespace attest::mha {
 
-// One call as a block sees it. x, memory, out [b,tokens,e]; w_q, w_k, w_v [width,e]; w_out [e,q_width]; biases [width] or absent;
-// keep [b,heads,l,m] and kv_lengths [b], or absent. Memory is x for self-attention.
+// One call as a block sees it (attest_mha in attest/plugin.h). x, memory, out [b,tokens,e]; w_q, w_k, w_v [width,e]; w_out
+// [e,q_width]; biases [width] or absent; bias and keep [b,heads,l,m] and kv_lengths [b], or absent. Memory is x for self-attention.
 struct Call {
-  attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, keep, kv_lengths, out;
+  attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, bias, keep, kv_lengths, out;
   Index heads = 1, kv_heads = 1, head_dim = 1;
   bool causal = false;
   Align align = Align::top_left;
   double scale = 1;
+  bool scale_is_default = false;
   Index threads = 0;
   // What a block is asked to give of its stages, of those that it has; absent ones nobody asks for. q [b,heads,l,head_dim] before
   // any scale, k and v [b,kv_heads,m,head_dim], and the concatenated heads [b,l,q_width], as the next stage takes them.
@@ -39,10 +40,12 @@ Inputs materialise(const Problem& problem);
 // The tensors of a problem. Where it is packed, w_q and b_q hold the others too, which are absent.
 struct Inputs {
   Problem problem;
-  Tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, keep, kv_lengths;
+  Tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, bias, keep, kv_lengths;
 
   // Points into *this and `out`.
   [[nodiscard]] Call call(const Tensor& out) const noexcept;
+  // Those that are present, by their names.
+  [[nodiscard]] std::vector<attest::Inputs::Named> named() const;
   [[nodiscard]] Inputs clone() const;
 
  private:
@@ -50,6 +53,7 @@ struct Inputs {
   std::array<std::int64_t, 2> q_shape_{}, kv_shape_{};  // of the parts of one buffer
 };
 
+// Poisoned, in the problem's layout.
 Tensor make_out(const Problem& problem);
 
 // Poisoned tensors for the stages of a problem's block.

@@ -1,145 +1,27 @@
 #include "core/mha/problem.hpp"
-#include "core/number_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <type_traits>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/number_text.hpp"
 
 namespace attest::mha {
 namespace {
 
 using Label = std::string_view;
-
-constexpr auto token_edges =
-    std::to_array<Index>({1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257});
-constexpr auto width_edges =
-    std::to_array<Index>({1,  2,  3,   4,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,  64,
-                          65, 96, 127, 128, 129, 192, 255, 256, 257, 511, 512, 513, 768, 1024});
-constexpr auto count_edges = std::to_array<Index>({1, 2, 3, 4, 5, 6, 7, 8, 12, 16});
-constexpr auto thread_edges = std::to_array<Index>({0, 1, 2, 4});
-constexpr std::array<Index, 0> no_edges{};
-constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
-constexpr auto padding_labels = std::to_array<Label>({"none", "ragged", "some_zero", "scattered", "rows"});
-constexpr auto bias_labels = std::to_array<Label>({"none", "in", "out", "all"});
-constexpr auto weight_labels = std::to_array<Label>(
-    {"dense", "one_hot", "power_of_two", "integers", "cancelling", "dense_in", "dense_out", "uniform", "selection"});
-
-template <auto Member>
-Index get_member(const Problem& problem) {
-  return static_cast<Index>(problem.*Member);
-}
-template <auto Member>
-void set_member(Problem& problem, Index value) {
-  problem.*Member = static_cast<std::remove_reference_t<decltype(problem.*Member)>>(value);
-}
-template <auto Member>
-std::optional<double> get_real_member(const Problem& problem) {
-  return problem.*Member;
-}
-template <auto Member>
-void set_real_member(Problem& problem, std::optional<double> value) {
-  if constexpr (std::is_same_v<decltype(problem.*Member), double&>)
-    problem.*Member = value.value();
-  else
-    problem.*Member = value;
-}
-
-template <auto Member>
-constexpr Field integer(Label name, Index hi, std::span<const Index> edges, Index simplest, Label doc,
-                        bool always = true) {
-  return {name,
-          FieldKind::integer,
-          always,
-          simplest,
-          hi,
-          simplest,
-          edges,
-          {},
-          get_member<Member>,
-          set_member<Member>,
-          nullptr,
-          nullptr,
-          doc};
-}
-template <auto Member>
-constexpr Field label(Label name, std::span<const Label> labels, Index simplest, bool always, Label doc) {
-  return {name,
-          FieldKind::label,
-          always,
-          0,
-          static_cast<Index>(labels.size()) - 1,
-          simplest,
-          no_edges,
-          labels,
-          get_member<Member>,
-          set_member<Member>,
-          nullptr,
-          nullptr,
-          doc};
-}
-template <auto Member>
-constexpr Field flag(Label name, Label doc) {
-  return {name,    FieldKind::flag, false, 0, 1, 0, no_edges, {}, get_member<Member>, set_member<Member>,
-          nullptr, nullptr,         doc};
-}
-template <auto Member>
-constexpr Field real(Label name, Label doc) {
-  return {name,
-          FieldKind::real,
-          false,
-          0,
-          0,
-          0,
-          no_edges,
-          {},
-          nullptr,
-          nullptr,
-          get_real_member<Member>,
-          set_real_member<Member>,
-          doc};
-}
-
-constexpr Index most_tokens = 1 << 16, most_width = 1 << 13;
-constexpr auto table = std::to_array<Field>({
-    integer<&Problem::b>("b", 1 << 12, count_edges, 1, "samples"),
-    integer<&Problem::l>("l", most_tokens, token_edges, 1, "tokens of x"),
-    integer<&Problem::m>("m", most_tokens, token_edges, 1, "tokens of memory, which are attended"),
-    integer<&Problem::e>("e", most_width, width_edges, 1, "width of a token"),
-    integer<&Problem::heads>("heads", 1 << 9, count_edges, 1, "query heads"),
-    integer<&Problem::kv_heads>("kv_heads", 1 << 9, count_edges, 1, "key/value heads, which divide heads"),
-    integer<&Problem::head_dim>("head_dim", 1 << 10, width_edges, 1, "width of a head"),
-    label<&Problem::dtype>("dtype", format_names, static_cast<Index>(Format::f32), true, "of every tensor"),
-    flag<&Problem::self>("self", "memory is x"),
-    flag<&Problem::packed>("packed", "w_q, w_k, w_v and their biases lie in one buffer"),
-    real<&Problem::scale>("scale", "of the scores; 1/sqrt(head_dim) where it is left out"),
-    flag<&Problem::causal>("causal", "token i attends tokens up to its place"),
-    label<&Problem::align>("align", align_labels, 0, false, "where the diagonal of a causal mask lies"),
-    label<&Problem::padding>("padding", padding_labels, 0, false, "which tokens of memory may be attended"),
-    label<&Problem::biases>("biases", bias_labels, 0, true, "which of b_q, b_k, b_v (in) and b_out there are"),
-    label<&Problem::weights>("weights", weight_labels, 0, true, "how the weight matrices are made"),
-    real<&Problem::amplitude>("amplitude", "of x and memory, where they are no integers"),
-    integer<&Problem::threads>("threads", 1 << 10, thread_edges, 0, "at most; 0 as the block likes", false),
-    {"seed",
-     FieldKind::seed,
-     true,
-     0,
-     std::numeric_limits<Index>::max(),
-     0,
-     no_edges,
-     {},
-     get_member<&Problem::seed>,
-     set_member<&Problem::seed>,
-     nullptr,
-     nullptr,
-     "of every value"},
-});
+constexpr std::string_view op_name = "mha";
+constexpr auto tensor_names = std::to_array<Label>(
+    {"x", "memory", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "bias", "keep", "kv_lengths"});
+static_assert(tensor_names.size() == edit_tensor_count);
 
 std::string joined(std::span<const Label> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
 
@@ -161,8 +43,7 @@ void read_field(Problem& problem, const Field& field, std::string_view value) {
     case FieldKind::seed: {
       const auto seed = parse_whole<std::uint64_t>(value);
       if (!seed) throw refuse("an integer in 0..2^64-1");
-      problem.seed = *seed;
-      return;
+      return field.set(problem, std::bit_cast<Index>(*seed));
     }
     case FieldKind::integer:
     case FieldKind::flag: {
@@ -181,10 +62,87 @@ std::string value_text(const Problem& problem, const Field& field) {
   return field.kind == FieldKind::seed ? std::to_string(static_cast<std::uint64_t>(value)) : std::to_string(value);
 }
 
-bool is_default(const Problem& problem, const Field& field) {
-  static const Problem defaults;
-  return field.get_real != nullptr ? field.get_real(problem) == field.get_real(defaults)
-                                   : field.get(problem) == field.get(defaults);
+// ---- edits -------------------------------------------------------------------------------------------------------------
+
+std::size_t axes_of(Edit::Tensor tensor) {
+  using enum Edit::Tensor;
+  switch (tensor) {
+    case x:
+    case memory:
+      return 3;
+    case w_q:
+    case w_k:
+    case w_v:
+    case w_out:
+      return 2;
+    case bias:
+    case keep:
+      return 4;
+    case b_q:
+    case b_k:
+    case b_v:
+    case b_out:
+    case kv_lengths:
+      break;
+  }
+  return 1;
+}
+
+std::string edit_text(const Edit& edit) {
+  return fmt::format("{}[{}]:{}", name(edit.tensor),
+                     fmt::join(edit.index.begin(), edit.index.begin() + static_cast<int>(axes_of(edit.tensor)), ","),
+                     hex_float(edit.value));
+}
+
+Edit read_edit(std::string_view text) {
+  const auto open = std::min(text.find('['), text.size()), close = text.find("]:");
+  const auto found = std::ranges::find(tensor_names, text.substr(0, open));
+  if (found != tensor_names.end() && close != std::string_view::npos && close > open) {
+    Edit edit{static_cast<Edit::Tensor>(found - tensor_names.begin()), {}, 0};
+    std::string_view indices = text.substr(open + 1, close - open - 1);
+    std::size_t count = 0;
+    bool good = true;
+    for (bool more = true; more && good; ++count) {
+      const auto end = std::min(indices.find(','), indices.size());
+      const auto index = parse_whole<Index>(indices.substr(0, end));
+      good = index.has_value() && count < edit.index.size();
+      if (good) edit.index[count] = *index;
+      more = end < indices.size();
+      indices.remove_prefix(std::min(end + 1, indices.size()));
+    }
+    const auto value = parse_double(text.substr(close + 2));
+    if (good && value && count == axes_of(edit.tensor)) {
+      edit.value = *value;
+      return edit;
+    }
+  }
+  throw usage_error(
+      fmt::format("problem: edit '{}' is not TENSOR[i,j,..]:VALUE with TENSOR one of {}, and an index for each of "
+                  "its axes",
+                  text, joined(tensor_names)));
+}
+
+void read_edits(Problem& problem, std::string_view text) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find(';'), text.size());
+    problem.edits.push_back(read_edit(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void read_item(Problem& problem, std::string_view key, std::string_view value) {
+  if (key == "op") {
+    if (value != op_name)
+      throw usage_error(fmt::format("problem: op={} is another operation: here it must be mha", value));
+  } else if (key == "edits") {
+    read_edits(problem, value);
+  } else if (const Field* field = find_field(key)) {
+    read_field(problem, *field, value);
+  } else {
+    std::vector<Label> names;
+    for (const Field& known : fields()) names.push_back(known.name);
+    throw usage_error(fmt::format("problem: unknown key {}: an mha problem has {}", key, joined(names)));
+  }
 }
 
 Index saturating(Index a, Index b) {
@@ -196,7 +154,55 @@ Index saturating_sum(Index a, Index b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<Index>::max() : sum;
 }
 
+void check_edit(const Problem& p, const Edit& edit) {
+  const std::vector<Index> shape = extents(p, edit.tensor);
+  if (shape.empty())
+    throw usage_error(fmt::format("problem: edit {} is of a tensor that is not there", edit_text(edit)));
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    if (edit.index[axis] < 0 || edit.index[axis] >= shape[axis])
+      throw usage_error(fmt::format("problem: edit {} lies outside its tensor", edit_text(edit)));
+  if (edit.tensor == Edit::Tensor::keep && edit.value != 0 && edit.value != 1)
+    throw usage_error(fmt::format("problem: edit {}: keep holds 0 or 1", edit_text(edit)));
+  const bool length = edit.value >= 0 && edit.value <= static_cast<double>(p.m) && edit.value == std::floor(edit.value);
+  if (edit.tensor == Edit::Tensor::kv_lengths && !length)
+    throw usage_error(fmt::format("problem: edit {}: a length is an integer in 0..{}", edit_text(edit), p.m));
+}
+
 }  // namespace
+
+std::string_view name(Edit::Tensor tensor) noexcept { return tensor_names[static_cast<std::size_t>(tensor)]; }
+
+std::vector<Index> extents(const Problem& p, Edit::Tensor tensor) {
+  using enum Edit::Tensor;
+  const auto if_there = [](bool there, std::vector<Index> shape) { return there ? shape : std::vector<Index>(); };
+  switch (tensor) {
+    case x:
+      return {p.b, p.l, p.e};
+    case memory:
+      return if_there(!p.self, {p.b, p.m, p.e});
+    case w_q:
+      return {p.q_width(), p.e};
+    case w_k:
+    case w_v:
+      return {p.kv_width(), p.e};
+    case w_out:
+      return {p.e, p.q_width()};
+    case b_q:
+      return if_there(p.has_in_biases(), {p.q_width()});
+    case b_k:
+    case b_v:
+      return if_there(p.has_in_biases(), {p.kv_width()});
+    case b_out:
+      return if_there(p.has_out_bias(), {p.e});
+    case bias:
+      return if_there(p.bias != Bias::none, {p.b, p.heads, p.l, p.m});
+    case keep:
+      return if_there(p.has_keep(), {p.b, p.heads, p.l, p.m});
+    case kv_lengths:
+      return if_there(p.has_lengths(), {p.b});
+  }
+  return {};
+}
 
 double Problem::effective_scale() const noexcept {
   return scale ? *scale : 1 / std::sqrt(static_cast<double>(head_dim));
@@ -209,18 +215,13 @@ Index Problem::multiply_adds() const noexcept {
   return saturating_sum(projections, attention);
 }
 
-std::span<const Field> fields() noexcept { return table; }
-
-const Field* find_field(std::string_view name) noexcept {
-  const auto found = std::ranges::find(table, name, &Field::name);
-  return found == table.end() ? nullptr : &*found;
-}
-
 std::string to_text(const Problem& problem) {
-  std::string text = "op=mha";
-  for (const Field& field : table)
-    if (field.always_printed || !is_default(problem, field))
+  std::string text = fmt::format("op={}", op_name);
+  for (const Field& field : fields())
+    if (field.always_printed || !is_default(field, problem))
       text += fmt::format(" {}={}", field.name, value_text(problem, field));
+  for (std::size_t n = 0; n < problem.edits.size(); ++n)
+    text += (n == 0 ? " edits=" : ";") + edit_text(problem.edits[n]);
   return text;
 }
 
@@ -233,30 +234,59 @@ Problem problem_from_text(std::string_view line) {
     at = std::min(line.find_first_of(" \t\n", begin), line.size());
     const std::string_view word = line.substr(begin, at - begin), key = word.substr(0, word.find('='));
     if (key.size() == word.size()) throw usage_error(fmt::format("problem: '{}' is no key=value", word));
-    const std::string_view value = word.substr(key.size() + 1);
     if (std::ranges::find(seen, key) != seen.end())
       throw usage_error(fmt::format("problem: {} stands there twice", key));
     seen.push_back(key);
-    if (key == "op") {
-      if (value != "mha")
-        throw usage_error(fmt::format("problem: op={} is another operation: here it must be mha", value));
-      continue;
+    read_item(problem, key, word.substr(key.size() + 1));
+  }
+  validate(problem);
+  return problem;
+}
+
+nlohmann::ordered_json to_json(const Problem& problem) {
+  nlohmann::ordered_json object;
+  object["op"] = op_name;
+  for (const Field& field : fields()) {
+    if (!field.always_printed && is_default(field, problem)) continue;
+    if (field.kind == FieldKind::integer)
+      object[std::string(field.name)] = field.get(problem);
+    else if (field.kind == FieldKind::flag)
+      object[std::string(field.name)] = field.get(problem) != 0;
+    else if (field.kind == FieldKind::seed)
+      object[std::string(field.name)] = problem.seed;
+    else
+      object[std::string(field.name)] = value_text(problem, field);
+  }
+  for (const Edit& edit : problem.edits) object["edits"].push_back(edit_text(edit));
+  return object;
+}
+
+Problem problem_from_json(const nlohmann::json& object) {
+  if (!object.is_object()) throw usage_error("problem: it must be a JSON object");
+  Problem problem;
+  for (const auto& [key, value] : object.items()) {
+    if (key == "edits" && value.is_array()) {
+      for (const auto& edit : value) {
+        if (!edit.is_string()) throw usage_error("problem: an edit must be a text such as \"x[0,0,1]:0x1p+0\"");
+        problem.edits.push_back(read_edit(edit.get_ref<const std::string&>()));
+      }
+    } else if (value.is_string()) {
+      read_item(problem, key, value.get_ref<const std::string&>());
+    } else if (value.is_boolean()) {
+      read_item(problem, key, value.get<bool>() ? "1" : "0");
+    } else if (value.is_number()) {
+      read_item(problem, key, value.dump());
+    } else {
+      throw usage_error(fmt::format("problem: {} must be a text, a number or a flag", key));
     }
-    const Field* field = find_field(key);
-    if (field == nullptr) {
-      std::vector<Label> names;
-      for (const Field& known : table) names.push_back(known.name);
-      throw usage_error(fmt::format("problem: unknown key {}: an mha problem has {}", key, joined(names)));
-    }
-    read_field(problem, *field, value);
   }
   validate(problem);
   return problem;
 }
 
 void validate(const Problem& p) {
-  for (const Field& field : table) {
-    if (field.kind != FieldKind::integer) continue;
+  for (const Field& field : fields()) {
+    if (field.kind == FieldKind::real || field.kind == FieldKind::seed) continue;
     const Index value = field.get(p);
     if (value < field.lo || value > field.hi)
       throw usage_error(
@@ -267,15 +297,20 @@ void validate(const Problem& p) {
     throw usage_error(fmt::format("problem: heads={} must be a multiple of kv_heads={}", p.heads, p.kv_heads));
   if (p.self && p.m != p.l)
     throw usage_error(fmt::format("problem: self=1 makes memory x: m={} must be l={}", p.m, p.l));
-  if (!(p.amplitude > 0)) throw usage_error("problem: amplitude must be above 0");
+  if (p.out_layout == Layout::broadcast)
+    throw usage_error("problem: out_layout=broadcast would let all samples write one: use another");
+  if (p.scale && !std::isfinite(*p.scale)) throw usage_error("problem: scale must be finite");
+  if (!(p.amplitude > 0) || !std::isfinite(p.amplitude)) throw usage_error("problem: amplitude must be above 0");
   constexpr Index most_work = Index{1} << 34, most_elements = Index{1} << 30;
   if (p.multiply_adds() > most_work)
     throw usage_error(fmt::format("problem: {} multiply-adds are more than {}", p.multiply_adds(), most_work));
   for (const Index elements :
        {saturating(saturating(p.b, std::max(p.l, p.m)), std::max({p.e, p.q_width(), p.kv_width()})),
-        saturating(p.q_width() + 2 * p.kv_width(), p.e)})
+        saturating(p.q_width() + 2 * p.kv_width(), p.e),
+        p.has_keep() || p.bias != Bias::none ? saturating(saturating(p.b, p.heads), saturating(p.l, p.m)) : Index{0}})
     if (elements > most_elements)
       throw usage_error(fmt::format("problem: a tensor of {} elements is larger than {}", elements, most_elements));
+  for (const Edit& edit : p.edits) check_edit(p, edit);
 }
 
 }  // namespace attest::mha

@@ -1,15 +1,34 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "core/field.hpp"
 
 // One instance of an attention block: out = concat_h(attention(x W_q^T + b_q, memory W_k^T + b_k, memory W_v^T + b_v)) W_out^T
 // + b_out.
 namespace attest::mha {
+
+// How a tensor lies in memory (as core/problem.hpp's layouts); its logical shape and values stay the same unless it broadcasts.
+enum class Layout : std::uint8_t {
+  contiguous,    // [samples,tokens,e], or [rows,columns]
+  padded_rows,   // an odd gap after every row
+  odd_base,      // first element one element past a 64-byte boundary
+  spaced,        // every second element
+  transposed,    // the last two axes swapped in memory
+  slice,         // the interior of a larger buffer
+  tokens_first,  // [tokens,samples,e] in memory
+  far,           // samples or tokens so far apart that no 32-bit index reaches the last, where there are 2..16
+  broadcast,     // stride 0 along samples: every one reads the first (inputs only)
+};
+inline constexpr std::size_t layout_count = 9;
+inline constexpr std::size_t matrix_layout_count = 6;  // those of weights, which come first
 
 // Which tokens of memory may be attended, beside causality.
 enum class Padding : std::uint8_t {
@@ -18,6 +37,14 @@ enum class Padding : std::uint8_t {
   some_zero,  // kv_lengths, 0..m, zero with probability 1/2
   scattered,  // keep over [b,1,1,m], each token with probability 3/4
   rows,       // keep over [b,heads,l,m], each with probability 1/2
+};
+
+// What is added to scores, in x's type.
+enum class Bias : std::uint8_t {
+  none,
+  normal,     // normals over [b,heads,l,m]
+  shared,     // over [1,1,l,m], stride 0 along samples and heads
+  minus_inf,  // over [1,1,l,m]: 0, or -inf with probability 1/4
 };
 
 // How the four weight matrices are made, and x to go with them.
@@ -32,8 +59,19 @@ enum class Weights : std::uint8_t {
   uniform,       // w_q = 0: every score is 0; the rest integers with cancelling pairs
   selection,  // w_q = 0, b_q = e_0: scores are multiples of the scale, a whole permutation of 0, -1, -2 ..; the rest likewise
 };
+inline constexpr std::size_t weights_count = 9;
 
 enum class Biases : std::uint8_t { none, in, out, all };  // b_q, b_k and b_v together; b_out
+
+// One literal element, over what the weights say.
+struct Edit {
+  enum class Tensor : std::uint8_t { x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, bias, keep, kv_lengths };
+  Tensor tensor = Tensor::x;
+  std::array<Index, 4> index{};  // as many as the tensor has axes, the others 0
+  double value = 0;
+  friend bool operator==(const Edit&, const Edit&) = default;
+};
+inline constexpr std::size_t edit_tensor_count = 13;
 
 // Plain data: validate() says whether it is a problem.
 struct Problem {
@@ -41,15 +79,21 @@ struct Problem {
   Format dtype = Format::f32;
   bool self = false;              // memory is x: m = l
   bool packed = false;            // w_q, w_k, w_v and their biases are views of one buffer
-  std::optional<double> scale{};  // absent: 1/sqrt(head_dim)
+  std::optional<double> scale{};  // absent: 1/sqrt(head_dim), and the call says so
   bool causal = false;
   Align align = Align::top_left;
   Padding padding = Padding::none;
+  Bias bias = Bias::none;
   Biases biases = Biases::all;
+  Layout x_layout = Layout::contiguous, memory_layout = Layout::contiguous, weight_layout = Layout::contiguous,
+         out_layout = Layout::contiguous;
+  Index threads = 0;
   Weights weights = Weights::dense;
   double amplitude = 1;  // of x and memory, but for integers
-  Index threads = 0;
   std::uint64_t seed = 0;
+  // Origin of this problem inside the one it was cut from: tokens and masks are keyed by origin + index.
+  Index b0 = 0, l0 = 0, m0 = 0;
+  std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;
 
@@ -59,32 +103,35 @@ struct Problem {
   [[nodiscard]] Index kv_width() const noexcept { return kv_heads * head_dim; }
   [[nodiscard]] bool has_in_biases() const noexcept { return biases == Biases::in || biases == Biases::all; }
   [[nodiscard]] bool has_out_bias() const noexcept { return biases == Biases::out || biases == Biases::all; }
+  [[nodiscard]] bool has_lengths() const noexcept {
+    return padding == Padding::ragged || padding == Padding::some_zero;
+  }
+  [[nodiscard]] bool has_keep() const noexcept { return padding == Padding::scattered || padding == Padding::rows; }
   // Multiply-adds of all products; never negative, saturates.
   [[nodiscard]] Index multiply_adds() const noexcept;
 };
 
-// What is known of a field in one row: text, generators and shrinkers are views of it.
-struct Field {
-  std::string_view name;
-  FieldKind kind;
-  bool always_printed;
-  Index lo, hi, simplest;
-  std::span<const Index> edges;
-  std::span<const std::string_view> labels;
-  Index (*get)(const Problem&);
-  void (*set)(Problem&, Index);
-  std::optional<double> (*get_real)(const Problem&);
-  void (*set_real)(Problem&, std::optional<double>);
-  std::string_view doc;
-};
+// The logical shape of a tensor, without the axes that it lacks; empty if the problem does not have it.
+std::vector<Index> extents(const Problem& problem, Edit::Tensor tensor);
+std::string_view name(Edit::Tensor tensor) noexcept;
+
+// ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks -------------------------------
+
+struct Supports;
+using Field = FieldRow<Problem, Supports>;
+
 // In print order.
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;
 
-// "op=mha b=1 l=2 ..."; fields at their default are left out, but for dims, dtype, weights and seed.
+// "op=mha b=1 l=2 ..."; fields at their default are left out, but for dims, dtype, biases, weights and seed.
 std::string to_text(const Problem& problem);
 // Reads it back, in any order of keys; op=mha may be left out. Throws Error(usage) naming the key, its value and what is allowed.
 Problem problem_from_text(std::string_view line);
+
+nlohmann::ordered_json to_json(const Problem& problem);
+Problem problem_from_json(const nlohmann::json& object);
+
 // Throws Error(usage) where fields contradict each other, and past 2^34 multiply-adds or 2^30 elements of a tensor.
 void validate(const Problem& problem);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "core/format.hpp"
 #include "core/rng.hpp"
@@ -25,8 +26,8 @@ class Draw {
 
   Values values() {
     Values v;
-    v.x = tokens(Of::x, p_.l);
-    if (!p_.self) v.memory = tokens(Of::memory, p_.m);
+    v.x = tokens(Of::x, p_.l, p_.l0, p_.x_layout);
+    if (!p_.self) v.memory = tokens(Of::memory, p_.m, p_.m0, p_.memory_layout);
     const Index q = p_.q_width(), kv = p_.kv_width();
     switch (p_.weights) {
       case Weights::dense:
@@ -72,6 +73,17 @@ class Draw {
     return extend(extend(extend(mix(p_.seed), static_cast<std::uint64_t>(of)), static_cast<std::uint64_t>(i)),
                   static_cast<std::uint64_t>(j));
   }
+  // Of one token of a sample, in the problem that this one was cut from; the first is that of all where they share it.
+  [[nodiscard]] Index sample(Index b, Layout layout) const { return layout == Layout::broadcast ? 0 : p_.b0 + b; }
+  [[nodiscard]] Layout memory_layout() const { return p_.self ? p_.x_layout : p_.memory_layout; }
+  [[nodiscard]] std::uint64_t bits_of_token(Of of, Index b, Index token, Index c) const {
+    std::uint64_t key = extend(mix(p_.seed), static_cast<std::uint64_t>(of));
+    for (const Index n : {b, token, c}) key = extend(key, static_cast<std::uint64_t>(n));
+    return key;
+  }
+  [[nodiscard]] Index pick_of_token(Of of, Index b, Index token, Index c, Index n) const {
+    return static_cast<Index>(below(bits_of_token(of, b, token, c), static_cast<std::uint64_t>(n)));
+  }
   [[nodiscard]] Index pick(Of of, Index i, Index j, Index n) const {
     return static_cast<Index>(below(bits(of, i, j), static_cast<std::uint64_t>(n)));
   }
@@ -85,12 +97,13 @@ class Draw {
   }
   [[nodiscard]] bool probes() const { return p_.weights == Weights::uniform || p_.weights == Weights::selection; }
 
-  [[nodiscard]] Row tokens(Of of, Index count) const {
+  [[nodiscard]] Row tokens(Of of, Index count, Index origin, Layout layout) const {
     Row row;
-    for (Index i = 0; i < p_.b * count; ++i)
-      for (Index c = 0; c < p_.e; ++c)
-        row.push_back(whole() ? static_cast<double>(pick(of, i, c, 7) - 3)
-                              : stored(p_.amplitude * normal(bits(of, i, c))));
+    for (Index b = 0; b < p_.b; ++b)
+      for (Index i = origin; i < origin + count; ++i)
+        for (Index c = 0; c < p_.e; ++c)
+          row.push_back(whole() ? static_cast<double>(pick_of_token(of, sample(b, layout), i, c, 7) - 3)
+                                : stored(p_.amplitude * normal(bits_of_token(of, sample(b, layout), i, c))));
     return row;
   }
   [[nodiscard]] Row dense(Of of, Index rows, Index columns) const {
@@ -137,11 +150,15 @@ class Draw {
   // order of the sum, and takes bits of a narrow accumulator along. Members side by side would cancel before these are lost.
   void cancel(Values& v) const {
     const Index pairs = std::min(p_.e / 2, std::max<Index>(1, p_.e / 16));
-    for (Row* tokens : {&v.x, &v.memory})
-      for (std::size_t at = 0; at < tokens->size(); at += static_cast<std::size_t>(p_.e))
+    for (const auto& [tokens, count, origin, layout] :
+         {std::tuple{&v.x, p_.l, p_.l0, p_.x_layout}, {&v.memory, p_.m, p_.m0, p_.memory_layout}})
+      for (std::size_t row = 0; row * static_cast<std::size_t>(p_.e) < tokens->size(); ++row) {
+        double* const token = tokens->data() + row * static_cast<std::size_t>(p_.e);
+        const Index b = sample(static_cast<Index>(row) / count, layout), i = origin + static_cast<Index>(row) % count;
         for (Index t = 0; t < pairs; ++t)
-          (*tokens)[at + static_cast<std::size_t>(t)] = (*tokens)[at + static_cast<std::size_t>(p_.e - 1 - t)] =
-              64.0 * static_cast<double>(1 + pick(Of::pairs, static_cast<Index>(at) + (tokens == &v.x ? 0 : 1), t, 3));
+          token[t] = token[p_.e - 1 - t] =
+              64.0 * static_cast<double>(1 + pick_of_token(Of::pairs, b, i, tokens == &v.x ? t : -1 - t, 3));
+      }
     for (const auto& [weights, of] : {std::pair{&v.w_q, Of::w_q}, {&v.w_k, Of::w_k}, {&v.w_v, Of::w_v}})
       for (Index n = 0; n * p_.e < static_cast<Index>(weights->size()); ++n)
         for (Index t = 0; t < pairs; ++t) set_pair(*weights, n, p_.e, t, p_.e - 1 - t, sign(of, n, t) * 64 * unit_);
@@ -177,7 +194,7 @@ class Draw {
           std::iota(order.begin(), order.end(), Index{0});
           for (Index i = p_.m - 1; i > 0; --i)
             std::swap(order[static_cast<std::size_t>(i)],
-                      order[static_cast<std::size_t>(pick(Of::order, b * 2 + t, i, i + 1))]);
+                      order[static_cast<std::size_t>(pick(Of::order, sample(b, memory_layout()) * 2 + t, i, i + 1))]);
           for (Index j = 0; j < p_.m; ++j)
             at(memory, (b * p_.m + j) * e + first + t) = -static_cast<double>(order[static_cast<std::size_t>(j)]);
         }
@@ -193,7 +210,9 @@ class Draw {
       if (e > 2) set_pair(v.w_v, n, e, 0, e - 1, sign(Of::w_v, n, 0) * 64);
     }
     for (Index j = 0; j < p_.b * p_.m && e > 2; ++j)
-      at(memory, j * e) = at(memory, j * e + e - 1) = 64.0 * static_cast<double>(1 + pick(Of::pairs, j, 0, 3));
+      at(memory, j * e) = at(memory, j * e + e - 1) =
+          64.0 * static_cast<double>(1 + pick_of_token(Of::pairs, sample(j / p_.m, memory_layout()),
+                                                       (p_.self ? p_.l0 : p_.m0) + j % p_.m, 0, 3));
     // Rows of w_out: up to six small integers, and a pair on two channels far apart that carry the same values.
     const Index twin_kv = p_.kv_heads - 1 - (p_.kv_heads - 1) % choosers;  // it chooses as the first head does
     const Index twin = ((twin_kv + 1) * p_.group() - 1) * d + d - 1, twin_row = twin_kv * d + d - 1;

@@ -273,6 +273,74 @@ class LayerNorm {
   const attest_layer_norm* raw_;
 };
 
+// One call of an attention block, as attest_mha in plugin.h defines it. Lives as long as the call.
+class Mha {
+ public:
+  explicit Mha(const attest_mha& call)
+      : x(call.x),
+        memory(attest_present(&call.memory) ? call.memory : call.x),
+        w_q(call.w_q),
+        w_k(call.w_k),
+        w_v(call.w_v),
+        w_out(call.w_out),
+        b_q(call.b_q),
+        b_k(call.b_k),
+        b_v(call.b_v),
+        b_out(call.b_out),
+        bias(call.bias),
+        keep(call.keep),
+        kv_lengths(call.kv_lengths),
+        out(call.out),
+        q(call.q),
+        k(call.k),
+        v(call.v),
+        heads_out(call.heads_out),
+        heads(call.heads),
+        kv_heads(call.kv_heads),
+        head_dim(call.head_dim),
+        scale(call.scale),
+        causal(call.causal != 0),
+        bottom_right(call.align == ATTEST_BOTTOM_RIGHT),
+        threads(call.threads),
+        raw_(&call) {}
+
+  const TensorView x, memory;             // [B,L,E]  [B,M,E]: x itself for self-attention
+  const TensorView w_q, w_k, w_v, w_out;  // [heads*head_dim,E]  [kv_heads*head_dim,E] twice  [E,heads*head_dim]
+  const TensorView b_q, b_k, b_v, b_out;  // [rows of their matrix], may be absent: 0
+  const TensorView bias, keep;            // [B,heads,L,M], may be absent; keep holds bool, true = attend
+  const TensorView kv_lengths;            // int32 [B], may be absent
+  const TensorView out;                   // [B,L,E], to be written
+  const TensorView q, k, v, heads_out;    // stages, to be written unless absent; of x's type or a wider one
+  const std::int64_t heads, kv_heads, head_dim;
+  const double scale;
+  const bool causal, bottom_right;  // bottom_right: where the diagonal of causal ends
+  const int threads;                // 0: as you like, n: at most n
+
+  std::int64_t batch() const { return x.size(0); }
+  std::int64_t queries() const { return x.size(1); }
+  std::int64_t keys() const { return memory.size(1); }
+  std::int64_t width() const { return x.size(2); }
+  bool self() const { return attest_present(&raw_->memory) == 0; }
+  bool scale_is_default() const { return (raw_->flags & ATTEST_SCALE_IS_DEFAULT) != 0; }
+  const attest_mha& raw() const { return *raw_; }
+
+  // As Attention has them.
+  std::int64_t kv_head(std::int64_t h) const { return h / (heads / kv_heads); }
+  std::int64_t keys_of(std::int64_t b) const { return kv_lengths ? kv_lengths.as<const std::int32_t>()(b) : keys(); }
+  bool takes_part(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const std::int64_t length = keys_of(b), diagonal = bottom_right ? i + length - queries() : i;
+    return j < length && (!causal || j <= diagonal) && (!keep || keep.as<const bool>()(b, h, i, j));
+  }
+  // Of the type of every floating-point tensor but the stages.
+  template <class F>
+  void visit_dtype(F&& f) const {
+    visit_dtype_of(x, std::forward<F>(f));
+  }
+
+ private:
+  const attest_mha* raw_;
+};
+
 // One kernel under test. `describe` is the JSON of docs/plugin.md: what the kernel offers and promises. Of the operations that it
 // offers, the callable must be set.
 struct Subject {
@@ -282,21 +350,25 @@ struct Subject {
   std::function<void()>
       open{};  // called once, before the first call; what it throws says why the subject cannot be used
   std::function<void(const LayerNorm&)> layer_norm{};
+  std::function<void(const Mha&)> mha{};
 };
 // `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,
                        std::string version = "0") {
-  return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}, {}};
+  return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}, {}, {}};
 }
 // The same of another operation: subject<attest::LayerNorm>("mine", R"({"ops":["layer_norm"],"dtypes":["f32"]})",
-// [](const attest::LayerNorm& call) { ... }).
+// [](const attest::LayerNorm& call) { ... }), and subject<attest::Mha>(...).
 template <class Call>
 Subject subject(std::string name, std::string describe, std::function<void(const Call&)> callable,
                 std::string version = "0") {
-  static_assert(std::is_same_v<Call, Attention> || std::is_same_v<Call, LayerNorm>, "attest tests no such operation");
-  Subject made{std::move(name), std::move(describe), {}, std::move(version), {}, {}};
+  static_assert(std::is_same_v<Call, Attention> || std::is_same_v<Call, LayerNorm> || std::is_same_v<Call, Mha>,
+                "attest tests no such operation");
+  Subject made{std::move(name), std::move(describe), {}, std::move(version), {}, {}, {}};
   if constexpr (std::is_same_v<Call, LayerNorm>)
     made.layer_norm = std::move(callable);
+  else if constexpr (std::is_same_v<Call, Mha>)
+    made.mha = std::move(callable);
   else
     made.attention = std::move(callable);
   return made;
@@ -315,13 +387,17 @@ class Plugin {
       row.describe = subject.describe.c_str();
       row.open = open;
       // One that has no callable at all is asked attention, and says what it lacks.
-      if (subject.attention || !subject.layer_norm)
+      if (subject.attention || (!subject.layer_norm && !subject.mha))
         row.attention = [](void* self, const attest_attention* call, char* message, std::size_t size) {
           return run(self, &Subject::attention, *call, message, size);
         };
       if (subject.layer_norm)
         row.layer_norm = [](void* self, const attest_layer_norm* call, char* message, std::size_t size) {
           return run(self, &Subject::layer_norm, *call, message, size);
+        };
+      if (subject.mha)
+        row.mha = [](void* self, const attest_mha* call, char* message, std::size_t size) {
+          return run(self, &Subject::mha, *call, message, size);
         };
       table_.push_back(row);
     }

@@ -28,11 +28,11 @@ enum {
 /* attest_device.type, as in DLPack. ABI 1 passes CPU tensors only. */
 enum { ATTEST_CPU = 1 };
 
-/* attest_attention.align: which diagonal `causal` and the windows are measured from. */
+/* align: which diagonal `causal` and the windows are measured from. */
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 
-/* attest_attention.flags */
-#define ATTEST_SCALE_IS_DEFAULT ((uint64_t)1) /* the caller left the scale at its default, 1/sqrt(D) */
+/* flags of attest_attention and attest_mha */
+#define ATTEST_SCALE_IS_DEFAULT ((uint64_t)1) /* the caller left the scale at its default, 1/sqrt(D), 1/sqrt(head_dim) */
 
 /* What a kernel returns. Anything else is an error. ATTEST_LOST: an error after which this process can make no further call
  * (a GPU context that is lost): attest ends it, and starts another for the next one. An older attest takes it for an error. */
@@ -100,16 +100,28 @@ typedef struct attest_layer_norm {
   int32_t threads;
 } attest_layer_norm;
 
-/* x [B,L,E]; memory [B,M,E] or absent for self-attention; w_q [heads*head_dim,E] (y = x W^T + b; a packed projection is
- * three views of one buffer); w_out [E,heads*head_dim]; keep [B,H,L,M] by strides; out [B,L,E]. */
+/* One call of an attention block: out = concat_h(attention(x W_q^T + b_q, memory W_k^T + b_k, memory W_v^T + b_v)) W_out^T + b_out.
+ *
+ *   x, out [B,L,E]   memory [B,M,E], or absent for self-attention: it is x then, and M = L   w_q [heads*head_dim,E]
+ *   w_k, w_v [kv_heads*head_dim,E]   w_out [E,heads*head_dim]   b_q, b_k, b_v, b_out [rows of their matrix] or absent: 0
+ *   bias (additive), keep (bool, 1 = attend) [B,heads,L,M], stride 0 where broadcast   kv_lengths int32 [B], 0..M
+ *
+ * Every floating-point tensor has x's dtype, but bias. A packed projection is three views of one buffer. heads is a multiple of
+ * kv_heads; query head h reads key/value head h / (heads/kv_heads). Masks, causality, align and empty rows are those of each head
+ * in attest_attention: L queries, M keys. */
 typedef struct attest_mha {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t flags;
-  attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, keep, out;
-  int32_t heads, kv_heads, head_dim, causal;
+  attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, bias, keep, kv_lengths, out;
+  /* Outputs for stage localisation; absent unless describe offers them. As the next stage takes them: q [B,heads,L,head_dim] before
+   * any scale, k and v [B,kv_heads,M,head_dim], scores and weights [B,heads,L,M], heads_out [B,L,heads*head_dim]: the concatenated
+   * heads, which describe calls "heads". */
+  attest_tensor q, k, v, scores, weights, heads_out;
   double scale;
-  int32_t threads;
+  int32_t heads, kv_heads, head_dim;
+  int32_t causal, align;
+  int32_t threads; /* 0 = as you like, n = at most n */
 } attest_mha;
 
 /* One kernel under test. `describe` is JSON (docs/plugin.md). open and close may be NULL, and so may any op not offered.

@@ -60,9 +60,20 @@ Projection<Real> load_out_projection(const mha::Call& call) {
   return result;
 }
 
-// x w^T + bias, accumulated in `gemm` and rounded to `storage`.
+// x w^T + bias, accumulated in `gemm` and rounded to `storage`. `separate`: rounded before the bias is added, and once more.
 template <class Real>
-Rows<Real> project(const Rows<Real>& x, const Projection<Real>& by, Format gemm, Format storage) {
+Rows<Real> project(const Rows<Real>& x, const Projection<Real>& with, Format gemm, Format storage,
+                   bool separate = false) {
+  if (separate) {
+    using Bias = Eigen::Matrix<Real, 1, Eigen::Dynamic>;
+    Rows<Real> result = project<Real>(x, {with.weights, Bias::Zero(with.bias.size())}, gemm, storage);
+    for (Index i = 0; i < result.rows(); ++i)
+      for (Index n = 0; n < result.cols(); ++n)  // the sum of two numbers of 16 bits is exact in f64
+        result(i, n) =
+            static_cast<Real>(round_to(storage, static_cast<double>(result(i, n)) + static_cast<double>(with.bias(n))));
+    return result;
+  }
+  const Projection<Real>& by = with;
   constexpr Format native = sizeof(Real) == sizeof(double) ? Format::f64 : Format::f32;
   Rows<Real> result(x.rows(), by.weights.rows());
   if (gemm == native) {

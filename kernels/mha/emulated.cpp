@@ -172,6 +172,13 @@ class Block {
     return heads;
   }
   void copy_masks(attest::Inputs& inputs) const {
+    if (attest_present(&call_.bias)) {
+      inputs.bias = Tensor(dtype_of(storage_), std::array{call_.b(), call_.heads, call_.l(), call_.m()});
+      for (Index b = 0; b < call_.b(); ++b)
+        for (Index h = 0; h < call_.heads; ++h)
+          for (Index i = 0; i < call_.l(); ++i)
+            for (Index j = 0; j < call_.m(); ++j) inputs.bias.set(b, h, i, j, load(call_.bias, b, h, i, j));
+    }
     if (attest_present(&call_.keep)) {
       inputs.keep = Tensor(DType::boolean, std::array{call_.b(), call_.heads, call_.l(), call_.m()});
       for (Index b = 0; b < call_.b(); ++b)

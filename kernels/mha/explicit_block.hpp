@@ -13,6 +13,17 @@ inline mha::Contract explicit_block_contract(const mha::Policy& policy) {
   return contract;
 }
 
+// A bias is added to what is stored already.
+struct SeparateBias : BlockSteps {
+  static constexpr bool separate_bias = true;
+};
+inline mha::Contract separate_block_contract(const mha::Policy& policy) {
+  mha::Contract contract = explicit_block_contract(policy);
+  contract.projections[static_cast<std::size_t>(mha::Projected::rounded)] = false;
+  contract.projections[static_cast<std::size_t>(mha::Projected::separate)] = true;
+  return contract;
+}
+
 template <class Real, class Steps>
 void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
   const Policy& policy = contract.attention.policy;
@@ -24,7 +35,7 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
     const Projection<Real> by = load_projection<Real, Steps>(call, projection, 0, width);
     Tensor result(type, std::array{call.b(), heads, count, d}, std::array{count * width, d, width, Index{1}});
     for (Index b = 0; b < call.b(); ++b) {
-      const Rows<Real> rows = project(load_rows<Real>(tokens, b, 0, count), by, gemm, storage);
+      const Rows<Real> rows = project(load_rows<Real>(tokens, b, 0, count), by, gemm, storage, Steps::separate_bias);
       for (Index i = 0; i < count; ++i)
         for (Index n = 0; n < width; ++n) result.set(b, n / d, i, n % d, static_cast<double>(rows(i, n)));
     }
@@ -41,6 +52,7 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
   attention.k = k.view();
   attention.v = v.view();
   attention.out = o.view();
+  attention.bias = call.bias;
   attention.keep = call.keep;
   attention.kv_lengths = call.kv_lengths;
   attention.scale = call.scale;
@@ -63,7 +75,7 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
     for (Index i = 0; i < call.l() && attest_present(&call.stages.heads); ++i)
       for (Index c = 0; c < call.q_width(); ++c)
         attest_store(&call.stages.heads, b, i, c, 0, static_cast<double>(heads(i, c)));
-    store_rows(call, b, 0, project(heads, by, contract.gemm, policy[Stage::output]));
+    store_rows(call, b, 0, project(heads, by, contract.gemm, policy[Stage::output], Steps::separate_bias));
   }
 }
 

@@ -16,6 +16,19 @@ inline mha::Contract fused_block_contract(const mha::Policy& policy) {
   return contract;
 }
 
+// What is projected stays as wide as it was summed, and so do the heads.
+struct Unrounded : BlockSteps {
+  static constexpr bool unrounded = true;
+};
+inline mha::Contract unrounded_block_contract(const mha::Policy& policy) {
+  mha::Contract contract = fused_block_contract(policy);
+  contract.projections[static_cast<std::size_t>(mha::Projected::rounded)] = false;
+  contract.projections[static_cast<std::size_t>(mha::Projected::unrounded)] = true;
+  contract.heads_rounded = false;
+  contract.heads_unrounded = true;
+  return contract;
+}
+
 // One sample and a tile of its tokens, for all heads.
 template <class Real, class Steps>
 class FusedTile {
@@ -23,7 +36,7 @@ class FusedTile {
   FusedTile(const mha::Call& call, const mha::Contract& contract, Index b, Index first, Index count)
       : call_(call),
         policy_(contract.attention.policy),
-        storage_(policy_[Stage::storage]),
+        storage_(Steps::unrounded ? native : policy_[Stage::storage]),
         gemm_(Steps::gemm(contract)),
         softmax_(Steps::softmax(contract)),
         empty_(contract.attention.empty_row),
@@ -32,7 +45,10 @@ class FusedTile {
         count_(count),
         scale_(rounded(policy_[Stage::scale], static_cast<Real>(call.scale))),
         length_(attest_present(&call.kv_lengths) ? static_cast<Index>(load(call.kv_lengths, b)) : call.m()),
-        heads_(Rows<Real>::Zero(count, call.q_width())) {}
+        heads_(Rows<Real>::Zero(count, call.q_width())) {
+    if (Steps::unrounded)
+      for (const Stage stage : {Stage::operand, Stage::weights}) policy_.set(stage, native);
+  }
 
   Rows<Real> heads() {
     const Rows<Real> x = load_rows<Real>(call_.x, b_, first_, count_);
@@ -41,6 +57,8 @@ class FusedTile {
   }
 
  private:
+  static constexpr Format native = sizeof(Real) == sizeof(double) ? Format::f64 : Format::f32;
+
   void attend(Index h, const Rows<Real>& x) {
     const Index d = call_.head_dim, kv = h / call_.group();
     const Rows<Real> q = project(x, load_projection<Real, Steps>(call_, 0, h * d, d), gemm_, storage_);
@@ -83,8 +101,10 @@ class FusedTile {
       Real dot = 0;
       for (Index c = 0; c < k.cols(); ++c) dot = rounded(qk, dot + rounded(qk, operand(q(c)) * operand(k(j, c))));
       const Format scaling = policy_[Stage::scale];
-      const Real scaled = rounded(scaling, rounded(scaling, dot) * scale_);
-      scores[j] = rounded(softmax_, rounded(policy_[Stage::score], scaled));
+      Real score = rounded(policy_[Stage::score], rounded(scaling, rounded(scaling, dot) * scale_));
+      if (attest_present(&call_.bias))
+        score = rounded(policy_[Stage::score], score + static_cast<Real>(load(call_.bias, b_, h, first_ + i, at + j)));
+      scores[j] = rounded(softmax_, score);
       if (!(scores[j] <= largest)) largest = scores[j];
     }
     if (largest == lowest) return;
@@ -111,7 +131,7 @@ class FusedTile {
   }
 
   const mha::Call& call_;
-  const Policy& policy_;
+  Policy policy_;
   Format storage_, gemm_, softmax_;
   EmptyRow empty_;
   Index b_, first_, count_;

@@ -1,5 +1,6 @@
 #include "kernels/mha/registry.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/mha/explicit_block.hpp"
@@ -11,7 +12,8 @@
   ENTRY(mha_bias_missing)          \
   ENTRY(mha_head_transpose)        \
   ENTRY(mha_gemm_f16)              \
-  ENTRY(mha_softmax_f16)
+  ENTRY(mha_softmax_f16)           \
+  ENTRY(mha_layout_misread)
 
 namespace attest::kernels {
 namespace faults {
@@ -22,12 +24,21 @@ ATTEST_BLOCK_FAULTS(ATTEST_DECLARE)
 
 std::span<const BlockEntry> builtin_blocks() {
   static const std::array blocks{
-      BlockEntry{"explicit-block", "stage by stage; q, k, v and the concatenated heads are stored, products by Eigen",
-                 "", "", explicit_block_contract, explicit_block<BlockSteps>, true},
-      BlockEntry{"fused-block", "projection and attention in tiles of 16 tokens; q, k and v are never whole", "", "",
+      BlockEntry{"explicit", "stage by stage; q, k, v and the concatenated heads are stored, products by Eigen", "", "",
+                 explicit_block_contract, explicit_block<BlockSteps>, true},
+      BlockEntry{"separate", "as explicit; a product is stored before its bias is added, and stored again", "", "",
+                 separate_block_contract, explicit_block<SeparateBias>, true},
+      BlockEntry{"fused", "projection and attention in tiles of 16 tokens; q, k and v are never whole", "", "",
                  fused_block_contract, fused_block<BlockSteps>},
+      BlockEntry{"unrounded", "as fused; q, k, v and the heads stay in the accumulators' format", "", "",
+                 unrounded_block_contract, fused_block<Unrounded>},
   };
   return blocks;
+}
+
+const BlockEntry* find_kernel(std::span<const BlockEntry> blocks, std::string_view name) noexcept {
+  const auto found = std::ranges::find(blocks, name, &BlockEntry::name);
+  return found == blocks.end() ? nullptr : &*found;
 }
 
 std::span<const BlockEntry> fault_blocks() {

@@ -7,7 +7,7 @@
 
 namespace attest::kernels {
 
-// An attention block that lives here. What the command line calls builtin:NAME or fault:NAME.
+// An attention block that lives here. What the command line calls builtin:mha-NAME or fault:NAME.
 struct BlockEntry {
   std::string_view name, doc;
   std::string_view report;  // of a fault: the public report behind it
@@ -22,5 +22,8 @@ struct BlockEntry {
 std::span<const BlockEntry> builtin_blocks();
 // In the order of the catalogue.
 std::span<const BlockEntry> fault_blocks();
+
+// By name; nullptr if there is none.
+const BlockEntry* find_kernel(std::span<const BlockEntry> blocks, std::string_view name) noexcept;
 
 }  // namespace attest::kernels

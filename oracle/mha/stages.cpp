@@ -194,6 +194,8 @@ void look_at_heads(const Way::Block& block, WayName name, Statistics& statistics
   inputs.scale = call.scale;
   inputs.causal = call.causal;
   inputs.align = call.align;
+  if (attest_present(&call.bias))
+    inputs.bias = copied(*dtype_of(call.bias.dtype), {call.b(), call.heads, call.l(), call.m()}, as_given(call.bias));
   if (attest_present(&call.keep))
     inputs.keep = copied(DType::boolean, {call.b(), call.heads, call.l(), call.m()},
                          [&](Index b, Index h, Index i, Index j) { return attest::load(call.keep, b, h, i, j); });

@@ -98,6 +98,13 @@ Way::Way(const Block& block, mha::Projected projected, bool heads_rounded, attes
 
 void Way::prepare(const Block& block) {
   const mha::Call& call = block.call;
+  if (attest_present(&call.bias)) {
+    inputs_.bias = Tensor(*dtype_of(call.bias.dtype), std::array{call.b(), call.heads, call.l(), call.m()});
+    for (Index b = 0; b < call.b(); ++b)
+      for (Index h = 0; h < call.heads; ++h)
+        for (Index i = 0; i < call.l(); ++i)
+          for (Index j = 0; j < call.m(); ++j) inputs_.bias.set(b, h, i, j, load(call.bias, b, h, i, j));
+  }
   inputs_.scale = call.scale;
   inputs_.causal = call.causal;
   inputs_.align = call.align;

@@ -1,13 +1,15 @@
 #include "properties/mha/laws.hpp"
 
+#include <algorithm>
 #include <array>
-
-#include "oracle/mha/mha.hpp"
 
 namespace attest::properties {
 namespace {
 
-std::optional<std::string> always(const mha::Problem&, const mha::Contract&) { return {}; }
+// Edits may take away what a law relies on, but for zeros, which are as plain as a number can be.
+bool edited(const mha::Problem& problem) {
+  return std::ranges::any_of(problem.edits, [](const mha::Edit& edit) { return edit.value != 0; });
+}
 std::optional<std::string> if_deterministic(const mha::Problem&, const mha::Contract& contract) {
   const auto claimed = contract.attention.deterministic;
   if (claimed && *claimed != Deterministic::no) return {};
@@ -17,6 +19,7 @@ std::optional<std::string> if_padded(const mha::Problem& problem, const mha::Con
   if (problem.padding != mha::Padding::ragged && problem.padding != mha::Padding::some_zero)
     return "no token lies past a length";
   if (problem.self) return "a masked token is a query too";
+  if (problem.memory_layout == mha::Layout::broadcast) return "samples share their tokens";
   if (contract.attention.mask_added) return "masks are added to scores, which may overflow";
   return if_deterministic(problem, contract);
 }
@@ -26,11 +29,14 @@ std::optional<std::string> if_heads(const mha::Problem& problem, const mha::Cont
 }
 std::optional<std::string> if_heads_may_swap(const mha::Problem& problem, const mha::Contract& contract) {
   if (problem.heads != problem.kv_heads || problem.heads < 2) return "heads are grouped, or there is one";
+  if (problem.padding == mha::Padding::rows || problem.bias == mha::Bias::normal)
+    return "the mask differs from head to head";
   // A product of matrices may add the terms of one row in another order than those of its neighbour: sums must need no rounding,
   // or one.
   const bool plain = problem.weights == mha::Weights::one_hot || problem.weights == mha::Weights::power_of_two ||
                      problem.weights == mha::Weights::integers || problem.weights == mha::Weights::cancelling;
-  if (!plain || precision(contract.gemm) < precision(Format::f32)) return "the order of a sum may count";
+  if (!plain || edited(problem) || precision(contract.gemm) < precision(Format::f32))
+    return "the order of a sum may count";
   return if_deterministic(problem, contract);
 }
 
@@ -44,11 +50,13 @@ std::optional<std::string> if_sums_are_plain(const mha::Contract& contract) {
 }
 std::optional<std::string> if_uniform(const mha::Problem& problem, const mha::Contract& contract) {
   if (problem.weights != mha::Weights::uniform) return "weights are not those of the uniform probe";
+  if (problem.bias != mha::Bias::none || edited(problem)) return "a bias or an edit makes scores of its own";
   return if_sums_are_plain(contract);
 }
 std::optional<std::string> if_selection(const mha::Problem& problem, const mha::Contract& contract) {
   if (problem.weights != mha::Weights::selection) return "weights are not those of the selection probe";
   if (!problem.has_in_biases()) return "there is no b_q to select by";
+  if (problem.bias != mha::Bias::none || !problem.edits.empty()) return "a bias or an edit makes scores of its own";
   if (contract.attention.arithmetic.div_ulp > 0.5) return "the division may be off";
   if (!contract.attention.arithmetic.sums_to_nearest()) return "what truncates may lose a whole step to a tiny weight";
   return {};
@@ -71,33 +79,19 @@ constexpr std::array laws{
              Kind::exact, if_heads_may_swap, block::head_permutation},
     BlockLaw{"block-uniform", "equal scores: the mean of the values, projected",
              "wrong rows of weights, biases left out, products summed in fewer bits", Kind::exact, if_uniform,
-             block::uniform},
+             block::uniform, Asks::base_call},
     BlockLaw{"block-selection", "one score far above the rest: its value, projected",
              "wrong rows of weights, b_q left out, products summed in fewer bits", Kind::exact, if_selection,
-             block::selection},
-    BlockLaw{"block-bound", "every element within its enclosure", "whatever no conforming block could return",
-             Kind::bound, always, block::bound},
+             block::selection, Asks::base_call},
 };
 
 }  // namespace
 
 std::span<const BlockLaw> block_laws() noexcept { return laws; }
 
-Tensor BlockTrial::ask(const mha::Inputs& of) const {
-  Tensor out = mha::make_out(of.problem);
-  run(of.call(out));
-  return out;
-}
-
 Verdict check(const BlockLaw& law, const BlockTrial& trial) {
   if (const auto reason = law.not_applicable(trial.problem(), trial.contract)) return Verdict::skip(*reason);
   return law.check(trial);
-}
-
-Verdict block::bound(const BlockTrial& trial) {
-  const Tensor out = trial.ask(trial.inputs);
-  const mha::Call call = trial.inputs.call(out);
-  return oracle::MhaOracle(trial.contract, call).judge(out);
 }
 
 }  // namespace attest::properties

@@ -76,7 +76,7 @@ class Words(Cli):
         self.refused(*check, "--shard", "3/2", says=["--shard"])
         self.refused(*check, "--shard", "0/2", says=["--shard"])
         self.refused(*check, "--property", "bird*", says=["bird*"])
-        self.refused(*check, "--op", "mha", says=["mha", "attention"])
+        self.refused(*check, "--op", "rope", says=["rope", "attention"])
         self.refused(*check, "--policy", "f17", says=["f17"])
         self.refused(*check, "--policy", "f16,layernorm*=f32", says=["layernorm*", "softmax"])
         self.refused(*check, "--assume", "lq <", says=["assum"])

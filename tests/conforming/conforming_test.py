@@ -18,6 +18,7 @@ LEAST_JUDGED = {"f32": 0.9, "f64": 0.9, "f16": 0.9, "bf16": 0.9}
 LEAST_JUDGED_NARROW = 0.6
 # Stages of different families meet: tf32 operands, exponents that do not fit, one stage wider or narrower than its neighbours.
 # Policies of layer_norm: those with names, and stages that differ.
+MHA = ["f16,gemm=f16", "bf16,gemm=bf16", "f32,gemm=f64"]  # beside those that have names
 LAYER_NORM = ["f32", "f64", "f16", "bf16", "f16-all", "bf16-all", "f16,statistics=f16", "bf16,affine=bf16"]
 MIXTURES = ["f32,operand=tf32", "*=bf16,storage=f16", "f16,partial=bf16", "f16,qk=f64", "f32,weights=f16"]
 
@@ -53,6 +54,8 @@ class Total:
             self.failures.append(f"{subject}, policy {policy}: exit status {summary['exit']}")
         share = summary["judged"] / summary["cases"]
         least = LEAST_JUDGED.get(policy, LEAST_JUDGED_NARROW)
+        if subject.startswith("builtin:mha-"):  # of one token every enclosure holds the hull, which is a point
+            least -= 0.1
         if summary["cases"] >= 50 and not share > least:  # a share of fewer says nothing
             self.failures.append(f"{subject}, policy {policy}: {100 * share:.1f} % judged, not above {100 * least:.0f} %")
 
@@ -74,7 +77,8 @@ def main():
     arguments = parser.parse_args()
     policies, variants = names(arguments.attest, "policies"), names(arguments.attest, "subjects")
     of_layer_norm = [name for name in variants if name.startswith("builtin:ln-")]
-    variants = [name for name in variants if name.startswith("builtin:") and name not in of_layer_norm]
+    of_mha = [name for name in variants if name.startswith("builtin:mha-")]
+    variants = [name for name in variants if name.startswith("builtin:") and name not in of_layer_norm + of_mha]
     everything = Total()
 
     def sweep(title, subjects, policies, cases):
@@ -94,6 +98,7 @@ def main():
     sweep(f"each of {len(variants)} variants", variants, policies, arguments.variant_cases)
     sweep("the variants under mixtures", variants, MIXTURES, arguments.variant_cases // 5)
     sweep("each kernel of layer_norm", of_layer_norm, LAYER_NORM, arguments.variant_cases)
+    sweep("each attention block", of_mha, policies + MHA, arguments.variant_cases // 5)
     everything.line("all")
     if arguments.json:
         arguments.json.write_text(json.dumps(dict(everything.sums), indent=1) + "\n")

@@ -1,12 +1,16 @@
 // The problem, the contract and the tensors of an attention block.
+#include "core/mha/call.hpp"
 #include "core/mha/contract.hpp"
 #include "core/mha/inputs.hpp"
+#include "core/mha/offer.hpp"
 #include "core/mha/weights.hpp"
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -40,11 +44,19 @@ TEST(MhaProblem, IsReadBackFromItsText) {
   p.scale = 0x1.8p-3;
   p.align = Align::bottom_right;
   p.padding = Padding::scattered;
+  p.bias = Bias::minus_inf;
+  p.x_layout = Layout::tokens_first;
+  p.weight_layout = Layout::transposed;
+  p.out_layout = Layout::far;
+  p.l0 = 7;
+  p.edits = {{Edit::Tensor::w_k, {11, 23, 0, 0}, -0.5}, {Edit::Tensor::b_out, {23, 0, 0, 0}, 0}};
   p.biases = Biases::in;
   p.weights = Weights::cancelling;
   p.amplitude = 2;
   p.seed = ~std::uint64_t{0};
+  p.biases = Biases::all;
   EXPECT_EQ(problem_from_text(to_text(p)), p);
+  EXPECT_EQ(problem_from_json(nlohmann::json::parse(to_json(p).dump())), p);
   EXPECT_EQ(to_text(Problem{}),
             "op=mha b=1 l=1 m=1 e=1 heads=1 kv_heads=1 head_dim=1 dtype=f32 biases=all weights=dense seed=0");
   EXPECT_EQ(problem_from_text(""), Problem{});
@@ -61,6 +73,14 @@ TEST(MhaProblem, RefusesWhatIsNone) {
   EXPECT_EQ(refusal("l"), "problem: 'l' is no key=value");
   EXPECT_EQ(refusal("amplitude=0x0p+0"), "problem: amplitude must be above 0");
   EXPECT_EQ(refusal("op=attention"), "problem: op=attention is another operation: here it must be mha");
+  EXPECT_NE(refusal("out_layout=broadcast"), "nothing thrown");
+  EXPECT_NE(refusal("weight_layout=tokens_first"), "nothing thrown");
+  EXPECT_EQ(refusal("edits=w_q[0]:0x1p+0").substr(0, 24), "problem: edit 'w_q[0]:0x");
+  EXPECT_EQ(refusal("edits=w_q[0,1]:0x1p+0"), "problem: edit w_q[0,1]:0x1p+0 lies outside its tensor");
+  EXPECT_EQ(refusal("self=1 edits=memory[0,0,0]:0x1p+0"),
+            "problem: edit memory[0,0,0]:0x1p+0 is of a tensor that is not there");
+  EXPECT_EQ(refusal("padding=ragged edits=kv_lengths[0]:0x1p+1"),
+            "problem: edit kv_lengths[0]:0x1p+1: a length is an integer in 0..1");
   EXPECT_EQ(refusal("width=3").substr(0, 27), "problem: unknown key width:");
   EXPECT_NE(refusal("l=65536 m=65536 head_dim=64"), "nothing thrown");
 }
@@ -74,7 +94,9 @@ TEST(MhaPolicy, HasAStageForItsProducts) {
   EXPECT_EQ(policy_from_text("gemm=f64").attention, attest::Policy(Format::f32));
   for (const char* text : {"f32", "f16,gemm=f16", "bf16-all", "f16-all,gemm=f32", "f16,softmax=f16"})
     EXPECT_EQ(policy_from_text(to_text(policy_from_text(text))), policy_from_text(text)) << text;
-  EXPECT_NE(message([] { (void)policy_from_text("f16,gemms=f16"); }), "nothing thrown");
+  const std::string refused = message([] { (void)policy_from_text("f16,gemms=f16"); });
+  EXPECT_NE(refused.find("'gemms' matches no stage of mha: the stages are storage"), std::string::npos) << refused;
+  EXPECT_NE(refused.find(", gemm"), std::string::npos) << refused;
   EXPECT_NE(message([] { (void)policy_from_text("f16,gemm=f17"); }), "nothing thrown");
   EXPECT_NE(message([] { (void)policy_from_text("f16,gemm=tf32"); }), "nothing thrown");
 }
@@ -180,6 +202,184 @@ TEST(MhaInputs, MasksComeInEveryForm) {
   const Tensor out = mha::make_out(p);
   EXPECT_FALSE(inputs.memory.present());
   EXPECT_EQ(inputs.call(out).memory.data, inputs.call(out).x.data);
+}
+
+// ---- layouts, origins and edits ----------------------------------------------------------------------------------------
+
+// Every element of the call's inputs, in the order of their indices.
+std::vector<double> elements(const Inputs& inputs) {
+  const Tensor none;
+  const Call call = inputs.call(none);
+  std::vector<double> all;
+  for (const attest_tensor* t : {&call.x, &call.memory, &call.w_q, &call.w_k, &call.w_v, &call.w_out, &call.b_q,
+                                 &call.b_k, &call.b_v, &call.b_out}) {
+    if (!attest_present(t)) continue;
+    const Index n1 = t->ndim > 1 ? t->shape[1] : 1, n2 = t->ndim > 2 ? t->shape[2] : 1;
+    for (Index i = 0; i < t->shape[0]; ++i)
+      for (Index j = 0; j < n1; ++j)
+        for (Index c = 0; c < n2; ++c) all.push_back(load(*t, i, j, c));
+  }
+  return all;
+}
+
+TEST(MhaInputs, LieAsTheirLayoutSaysAndHoldTheSame) {
+  for (const bool packed : {false, true}) {
+    Problem p = some_problem(Weights::dense);
+    p.packed = packed;
+    const std::vector<double> plain = elements(materialise(p));
+    for (int layout = 0; layout < static_cast<int>(Layout::broadcast); ++layout) {
+      p.x_layout = p.memory_layout = p.out_layout = static_cast<Layout>(layout);
+      p.weight_layout = layout < static_cast<int>(matrix_layout_count) ? p.x_layout : Layout::contiguous;
+      EXPECT_EQ(elements(materialise(p)), plain) << layout;
+    }
+    p.x_layout = Layout::tokens_first;
+    const Inputs inputs = materialise(p);
+    EXPECT_EQ(inputs.x.strides()[0], p.e);
+    EXPECT_EQ(inputs.x.strides()[1], p.b * p.e);
+    p.x_layout = Layout::broadcast;
+    const Inputs shared = materialise(p);
+    EXPECT_EQ(shared.x.at(0, 2, 5), shared.x.at(1, 2, 5));
+  }
+}
+
+TEST(MhaInputs, OfACutAreThoseOfTheWhole) {
+  Problem whole = some_problem(Weights::cancelling);
+  whole.padding = Padding::rows;
+  whole.bias = Bias::normal;
+  Problem cut = whole;
+  cut.b0 = 1;
+  cut.b = 1;
+  cut.l0 = 1;
+  cut.l = 2;
+  cut.m0 = 2;
+  cut.m = 3;
+  const Inputs all = materialise(whole), part = materialise(cut);
+  for (Index c = 0; c < whole.e; ++c) {
+    for (Index i = 0; i < 2; ++i) EXPECT_EQ(part.x.at(0, i, c), all.x.at(1, 1 + i, c));
+    for (Index j = 0; j < 3; ++j) EXPECT_EQ(part.memory.at(0, j, c), all.memory.at(1, 2 + j, c));
+  }
+  for (Index h = 0; h < whole.heads; ++h)
+    for (Index i = 0; i < 2; ++i)
+      for (Index j = 0; j < 3; ++j) {
+        EXPECT_EQ(part.keep.at(0, h, i, j), all.keep.at(1, h, 1 + i, 2 + j));
+        EXPECT_EQ(part.bias.at(0, h, i, j), all.bias.at(1, h, 1 + i, 2 + j));
+      }
+}
+
+TEST(MhaInputs, TakeEdits) {
+  for (const bool packed : {false, true}) {
+    Problem p = some_problem(Weights::dense);
+    p.packed = packed;
+    const std::vector<double> plain = elements(materialise(p));
+    p.edits = {{Edit::Tensor::w_v, {11, 3, 0, 0}, 5},
+               {Edit::Tensor::b_k, {2, 0, 0, 0}, 7},
+               {Edit::Tensor::x, {1, 2, 4, 0}, 9}};
+    const Inputs inputs = materialise(p);
+    const Tensor none;
+    const Call call = inputs.call(none);
+    EXPECT_EQ(load(call.w_v, 11, 3), 5);
+    EXPECT_EQ(load(call.b_k, 2), 7);
+    EXPECT_EQ(load(call.x, 1, 2, 4), 9);
+    const std::vector<double> edited = elements(inputs);
+    int changed = 0;
+    for (std::size_t n = 0; n < plain.size(); ++n) changed += plain[n] != edited[n];
+    EXPECT_EQ(changed, 3);
+  }
+}
+
+TEST(MhaInputs, BiasesComeInEveryForm) {
+  Problem p = some_problem(Weights::dense);
+  p.bias = Bias::normal;
+  EXPECT_EQ(materialise(p).bias.strides()[1], 15);
+  p.bias = Bias::minus_inf;
+  const Inputs inputs = materialise(p);
+  EXPECT_EQ(inputs.bias.strides()[0], 0);
+  int closed = 0;
+  for (Index i = 0; i < p.l; ++i)
+    for (Index j = 0; j < p.m; ++j) {
+      const double value = inputs.bias.at(1, 3, i, j);
+      EXPECT_TRUE(value == 0 || value == -std::numeric_limits<double>::infinity());
+      closed += value != 0;
+    }
+  EXPECT_GT(closed, 0);
+}
+
+// ---- calls, and what a subject takes -----------------------------------------------------------------------------------
+
+TEST(MhaCall, IsTheSameThroughThePlugInsStruct) {
+  for (const bool self : {false, true}) {
+    Problem p = some_problem(Weights::dense);
+    p.self = self;
+    if (self) p.m = p.l;
+    p.causal = true;
+    p.align = Align::bottom_right;
+    p.padding = Padding::rows;
+    p.bias = Bias::shared;
+    p.threads = 3;
+    const Inputs inputs = materialise(p);
+    const Tensor out = make_out(p);
+    const StageOutputs stages = make_stages(p, DType::f32);
+    Call call = inputs.call(out);
+    call.stages = stages.views();
+    const attest_mha abi = as_plugin(call, self);
+    EXPECT_EQ(attest_present(&abi.memory) != 0, !self);
+    EXPECT_EQ(abi.flags, ATTEST_SCALE_IS_DEFAULT);
+    EXPECT_EQ(abi.struct_size, sizeof abi);
+    const Call back = from_plugin(abi);
+    EXPECT_EQ(back.memory.data, call.memory.data);
+    EXPECT_EQ(back.m(), call.m());
+    EXPECT_EQ(back.w_v.byte_offset, call.w_v.byte_offset);
+    EXPECT_EQ(back.bias.data, call.bias.data);
+    EXPECT_EQ(back.keep.data, call.keep.data);
+    EXPECT_EQ(back.stages.heads.data, call.stages.heads.data);
+    EXPECT_EQ(back.stages.q.data, call.stages.q.data);
+    EXPECT_EQ(back.heads, 4);
+    EXPECT_EQ(back.kv_heads, 2);
+    EXPECT_EQ(back.head_dim, 6);
+    EXPECT_EQ(back.scale, call.scale);
+    EXPECT_TRUE(back.causal && back.scale_is_default);
+    EXPECT_EQ(back.align, Align::bottom_right);
+    EXPECT_EQ(back.threads, 3);
+    const attest::Call any(abi);
+    EXPECT_EQ(any.shape().op, "mha");
+    EXPECT_EQ(any.first().data, call.x.data);
+  }
+}
+
+TEST(MhaSupports, SayWhyAProblemIsNotAsked) {
+  const Format f32 = Format::f32;
+  const auto why = [&](const std::string& line, auto change) {
+    Supports s;
+    change(s);
+    return declined(problem_from_text(line), s, {&f32, 1}).value_or("asked");
+  };
+  const auto nothing = [](Supports&) {};
+  EXPECT_EQ(why("", nothing), "asked");
+  EXPECT_EQ(why("dtype=f16", nothing), "the subject does not offer dtype f16");
+  EXPECT_EQ(why("x_layout=far", nothing), "the subject takes offsets of 32 bits alone, also in x");
+  EXPECT_EQ(why("e=12", [](Supports& s) { s.e.multiple = 8; }), "the subject takes e from 1 in multiples of 8");
+  EXPECT_EQ(why("e=12", [](Supports& s) { s.heads_fill_e = true; }), "the subject takes heads * head_dim = e alone");
+  EXPECT_EQ(why("heads=2", [](Supports& s) { s.gqa = false; }),
+            "the subject takes as many key/value heads as query heads alone");
+  EXPECT_EQ(why("", [](Supports& s) { s.cross = false; }), "the subject does self-attention alone");
+  EXPECT_EQ(why("self=1", [](Supports& s) { s.self = false; }), "the subject takes a memory other than x alone");
+  EXPECT_EQ(why("biases=out", [](Supports& s) { s.no_in_biases = false; }), "the subject needs b_q, b_k and b_v");
+  EXPECT_EQ(why("biases=out", [](Supports& s) { s.out_bias = false; }), "the subject takes no b_out");
+  EXPECT_EQ(why("causal=1", [](Supports& s) { s.top_left = false; }),
+            "the subject takes no diagonal from the top left corner");
+  EXPECT_EQ(why("bias=normal", [](Supports& s) { s.bias = false; }), "the subject takes no bias of scores");
+  EXPECT_EQ(why("padding=rows", [](Supports& s) { s.keep = false; }), "the subject takes no keep mask");
+  EXPECT_EQ(why("padding=ragged", [](Supports& s) { s.kv_lengths = false; }), "the subject takes no key lengths");
+  EXPECT_EQ(why("scale=0x1p+0", [](Supports& s) { s.scale = Supports::Scale::only_default; }),
+            "the subject takes the default scale alone");
+  const auto contiguous = [](Supports& s) { s.strides = Strides::contiguous; };
+  EXPECT_EQ(why("x_layout=odd_base", contiguous), "asked");
+  EXPECT_EQ(why("out_layout=tokens_first", contiguous), "the subject takes contiguous tensors alone, also as out");
+  EXPECT_EQ(why("padding=scattered", contiguous), "the subject takes contiguous tensors alone, also as keep");
+  const auto rows = [](Supports& s) { s.strides = Strides::last_dim_contiguous; };
+  EXPECT_EQ(why("x_layout=tokens_first", rows), "asked");
+  EXPECT_EQ(why("weight_layout=transposed", rows),
+            "the subject takes tensors with a contiguous last axis alone, also as w_q, w_k and w_v");
 }
 
 }  // namespace

@@ -13,10 +13,11 @@ from pathlib import Path
 # Of an operation's faults: W, what is not empty, and W where every dimension is 1.
 ATTENTION = "b*hq*lq*lk*(d+dv)", "b>=1 && hq>=1 && lq>=1 && lk>=1 && d>=1 && dv>=1", 2
 LAYER_NORM = "rows*hidden", "rows>=1 && hidden>=1", 1
+MHA = ("b*(2*l*heads*head_dim+2*m*kv_heads*head_dim)*e+2*b*heads*head_dim*l*m", "b>=1", 6)
 
 
 def operation_of(fault):
-    return LAYER_NORM if fault.startswith("ln-") else ATTENTION
+    return LAYER_NORM if fault.startswith("ln-") else MHA if fault.startswith("mha-") else ATTENTION
 
 
 # Larger ones are rare among those drawn; faults_test.py shrinks to them.

@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 from faults_test import first_finding
 
 FAULTS = {
+    "S0": ["mha-softmax-f16", "mha-layout-misread", "mha-head-transpose"],
+    "S1": ["mha-gemm-f16"],
     "S2": ["ln-policy-ignored"],
     "S3": ["batch-leak", "batch-path", "batch-split"],
     "S4": ["scale-on-value", "scale-missing", "scale-twice", "scale-sqrt-once", "scale-default-kept", "scale-embed-dim",

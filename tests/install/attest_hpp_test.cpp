@@ -228,6 +228,55 @@ TEST(LayerNorm, ACallableBecomesItsFunctionAlone) {
   EXPECT_STREQ(message, "no");
 }
 
+TEST(Mha, ReadsWhatTheCallSays) {
+  const Owned x(ATTEST_FLOAT, 16, {2, 3, 4, 1}, {12, 4, 1, 1}), w(ATTEST_FLOAT, 16, {6, 4, 1, 1}, {4, 1, 1, 1});
+  attest_mha raw{};
+  raw.struct_size = sizeof raw;
+  raw.flags = ATTEST_SCALE_IS_DEFAULT;
+  raw.x = x.tensor;
+  raw.x.ndim = 3;
+  raw.w_q = w.tensor;
+  raw.w_q.ndim = 2;
+  raw.heads = 2;
+  raw.kv_heads = 1;
+  raw.head_dim = 3;
+  raw.scale = 0.5;
+  raw.causal = 1;
+  raw.align = ATTEST_BOTTOM_RIGHT;
+  raw.threads = 3;
+  const attest::Mha call(raw);
+  EXPECT_TRUE(call.self() && call.memory && call.w_q && call.scale_is_default() && call.causal && call.bottom_right);
+  EXPECT_FALSE(call.b_q || call.keep || call.q || call.heads_out);
+  EXPECT_EQ(call.memory.raw().data, x.tensor.data);
+  EXPECT_EQ(call.batch(), 2);
+  EXPECT_EQ(call.queries(), 3);
+  EXPECT_EQ(call.keys(), 3);
+  EXPECT_EQ(call.width(), 4);
+  EXPECT_EQ(call.kv_head(1), 0);
+  EXPECT_EQ(call.threads, 3);
+  EXPECT_TRUE(call.takes_part(0, 0, 1, 1));
+  EXPECT_FALSE(call.takes_part(0, 0, 1, 2));
+  raw.memory = x.tensor;
+  raw.memory.ndim = 3;
+  EXPECT_FALSE(attest::Mha(raw).self());
+}
+
+TEST(Mha, ACallableBecomesItsFunctionAlone) {
+  const attest::Plugin plugin{attest::subject<attest::Mha>(
+                                  "done", "{}", [](const attest::Mha&) {}, "3"),
+                              attest::subject<attest::LayerNorm>("normalises", "{}", [](const attest::LayerNorm&) {})};
+  std::size_t count = 0;
+  const attest_subject* table = plugin.table(ATTEST_ABI, &count);
+  ASSERT_EQ(count, 2u);
+  EXPECT_EQ(table[0].attention, nullptr);
+  EXPECT_EQ(table[0].layer_norm, nullptr);
+  EXPECT_EQ(table[1].mha, nullptr);
+  char message[32] = "untouched";
+  attest_mha nothing{};
+  EXPECT_EQ(table[0].mha(table[0].self, &nothing, message, sizeof message), ATTEST_DONE);
+  EXPECT_STREQ(message, "untouched");
+}
+
 TEST(LayerNorm, OneSubjectMayHaveBoth) {
   attest::Subject both = attest::subject("both", "{}", [](const attest::Attention&) {});
   int rows = -1;

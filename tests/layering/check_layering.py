@@ -75,11 +75,13 @@ NAMES_NO_OPERATION = {
         "ops/attention/": "the operation's own", "ops/attention.hpp": "the operation's own",
         "ops/supports.hpp": "those of every operation",
         "ops/list.cpp": "the list of operations",
+        "ops/mha/": "a block is made of it",
     },
     "subjects": {
         "subjects/builtin.cpp": "the registry of kernels",
         "subjects/resolve.cpp": "a sentence for users",
         "subjects/adapters/": "what a library offers",
+        "subjects/describe_mha.cpp": "a block is made of it",
     },
     "engine": {
         "engine/grade/emulated.cpp": "answers its call", "engine/grade/paired.cpp": "makes its call",

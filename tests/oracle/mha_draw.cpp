@@ -31,6 +31,12 @@ mha::Problem draw_block(Format dtype, std::uint64_t seed) {
   if (pick(3) == 0) p.scale = static_cast<double>(Index{1} << pick(7)) / 8 / static_cast<double>(p.head_dim);
   if (p.weights == mha::Weights::selection) p.scale = 256;
   if (pick(4) == 0) p.amplitude = static_cast<double>(Index{1} << pick(4)) / 2;
+  if (pick(5) == 0) p.bias = static_cast<mha::Bias>(1 + pick(3));
+  if (pick(3) == 0) {
+    p.x_layout = static_cast<mha::Layout>(pick(6));
+    p.weight_layout = static_cast<mha::Layout>(pick(mha::matrix_layout_count));
+    p.memory_layout = pick(2) == 0 ? mha::Layout::tokens_first : mha::Layout::broadcast;
+  }
   return p;
 }
 

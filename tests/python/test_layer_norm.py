@@ -113,7 +113,7 @@ class Signatures(unittest.TestCase):
         self.refused(TypeError, "takes sum_out without a residual", lambda x, *, epsilon, sum_out: x)
         self.refused(TypeError, "takes 'gama', which no call has: did you mean 'gamma'", lambda x, *, epsilon, gama: x)
         self.refused(TypeError, "takes 'causal', which no call has; calls have residual, gamma", lambda x, *, epsilon, causal: x)
-        self.refused(ValueError, "no operation 'softmax': op is one of attention, layer_norm", lambda x, *, epsilon: x, "softmax")
+        self.refused(ValueError, "no operation 'softmax': op is one of attention, layer_norm, mha", lambda x, *, epsilon: x, "softmax")
 
 
 class Campaigns(unittest.TestCase):

@@ -158,16 +158,17 @@ TEST(Describe, ANumberMayDifferBetweenDtypes) {
 
 TEST(Describe, AnOpThatIsNotTestedYetIsAUsageError) {
   try {
-    read(R"({"ops":["conv","mha"],"dtypes":["f32"]})");
+    read(R"({"ops":["conv","rope"],"dtypes":["f32"]})");
     FAIL() << "read";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::usage);
-    EXPECT_EQ(std::string(error.what()),
-              "./p.so:k offers conv, mha alone, which this version does not test: it tests attention, layer_norm");
+    EXPECT_EQ(
+        std::string(error.what()),
+        "./p.so:k offers conv, rope alone, which this version does not test: it tests attention, layer_norm, mha");
   }
-  EXPECT_EQ(
-      read(R"({"ops":["mha","attention"],"dtypes":["f32"],"supports":{"mha":{"heads":8},"attention":{}}})").ops.size(),
-      2u);
+  EXPECT_EQ(read(R"({"ops":["rope","attention"],"dtypes":["f32"],"supports":{"rope":{"pairs":8},"attention":{}}})")
+                .ops.size(),
+            2u);
 }
 
 // ---- layer_norm --------------------------------------------------------------------------------------------------------
@@ -245,6 +246,55 @@ TEST(Describe, OneOperationMayBeNamedAlone) {
   EXPECT_TRUE(info.layer_norm->policy_declared);
 }
 
+// ---- mha ---------------------------------------------------------------------------------------------------------------
+
+TEST(Describe, OfABlockHasItsOwnKeys) {
+  const SubjectInfo info = read(R"({"ops":["mha"],"dtypes":["f16","f32"],
+    "supports":{"memory":["self"],"in_biases":"required","out_bias":false,"causal":true,"align":["top_left"],"gqa":false,
+      "bias":false,"keep":true,"kv_lengths":false,"scale":"default","stages":["q","heads"],"strides":"contiguous",
+      "alignment":16,"dims":{"l":[1,512,1],"head_dim":"=e/heads"}},
+    "contract":{"policy":"f16,gemm=f16","gemm_chain":{"f32":{"lanes":8},"f16":12},"projections":["rounded","separate"],
+      "heads":"unrounded","drops_b_k":true,"empty_row":"zero","exp_ulp":{"f32":2}}})");
+  const mha::Supports& s = info.mha.value().supports;
+  EXPECT_TRUE(s.self && s.in_biases && s.causal && s.top_left && s.keep && s.no_out_bias && s.heads_fill_e);
+  EXPECT_FALSE(s.cross || s.no_in_biases || s.out_bias || s.bottom_right || s.gqa || s.bias || s.kv_lengths || s.far);
+  EXPECT_EQ(s.scale, mha::Supports::Scale::only_default);
+  EXPECT_TRUE(s.stage_q && s.stage_heads && s.gives_stages());
+  EXPECT_FALSE(s.stage_k || s.stage_v);
+  EXPECT_EQ(s.strides, Strides::contiguous);
+  EXPECT_EQ(s.alignment, 16);
+  EXPECT_EQ(s.l.max, 512);
+  EXPECT_FALSE(info.mha->policy_declared);  // of f32 it says nothing
+  const mha::Contract &f16 = info.mha->contract(Format::f16, info.name),
+                      &f32 = info.mha->contract(Format::f32, info.name);
+  EXPECT_EQ(f16.gemm, Format::f16);
+  EXPECT_EQ(f32.gemm, Format::f32);
+  EXPECT_EQ(f16.gemm_chain, (mha::Chain{12, 0, 1}));
+  EXPECT_EQ(f32.gemm_chain, (mha::Chain{0, 8, 1}));
+  EXPECT_EQ(f32.attention.arithmetic.exp_ulp, 2);
+  EXPECT_TRUE(f16.projections[1] && f16.projections[2] && !f16.projections[0]);
+  EXPECT_TRUE(f16.heads_unrounded && !f16.heads_rounded && f16.drops_b_k);
+  EXPECT_EQ(f16.attention.empty_row, EmptyRow::zero);
+}
+
+TEST(Describe, ABlockWithoutAPolicyIsReadMostGenerously) {
+  const SubjectInfo info = read(R"({"ops":["mha"],"dtypes":["f16"]})");
+  EXPECT_FALSE(info.mha.value().policy_declared);
+  EXPECT_EQ(info.mha->contract(Format::f16, info.name), mha::contract_for(mha::policy_from_text("f16-all")));
+  EXPECT_FALSE(info.mha->supports.gives_stages());
+}
+
+TEST(Describe, ABlockBesideTheOthersHasItsOwn) {
+  const SubjectInfo info = read(R"({"ops":["mha","layer_norm","attention"],"dtypes":["f16"],
+    "supports":{"mha":{"gqa":false},"layer_norm":{"residual":false}},
+    "contract":{"mha":{"policy":"f16","gemm_chain":3},"attention":{"policy":"f16-acc16"}}})");
+  EXPECT_FALSE(info.mha.value().supports.gqa);
+  EXPECT_TRUE(info.supports.gqa);
+  EXPECT_FALSE(info.layer_norm.value().supports.residual);
+  EXPECT_EQ(info.mha->contract(Format::f16, info.name).attention.policy, policy_from_text("f16"));
+  EXPECT_EQ(info.contract(Format::f16).policy, policy_from_text("f16-acc16"));
+}
+
 struct Wrong {
   const char* describe;
   const char* sentence;
@@ -315,6 +365,35 @@ INSTANTIATE_TEST_SUITE_P(
               "'supports.attention.forms' must be an object of lists"},
         Wrong{R"({"ops":["layer_norm","attention"],"dtypes":["f32"],"supports":{"attention":{"casual":true}}})",
               "no key 'supports.attention.casual'"}));
+
+#define ATTEST_DESCRIBE_BLOCK(rest) R"({"ops":["mha"],"dtypes":["f16","f32"],)" rest "}"
+
+INSTANTIATE_TEST_SUITE_P(
+    OfMha, DescribeRefuses,
+    ::testing::Values(
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":[])"), "'supports' must be an object"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"softcap":true})"), "no key 'supports.softcap' of mha"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"memory":"self"})"),
+              "'supports.memory' must be a list of self, cross"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"memory":[]})"),
+              "'supports.memory' must be a list that is not empty"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"in_biases":1})"),
+              "'supports.in_biases' must be true, false or \"required\""},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"stages":["scores"]})"),
+              "'supports.stages' must be a list of q, k, v, heads"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"scale":"one"})"), "any, positive, default"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"dims":{"d":[1,2,1]}})"),
+              "no 'supports.dims.d': dims of mha are b, l, m, e, heads, kv_heads, head_dim"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("supports":{"dims":{"e":"=e/heads"}})"), "'supports.dims.e' must be a list"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("contract":[])"), "contract: it must be a JSON object"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("contract":{"projections":"folded"})"),
+              "one or more of unrounded, rounded, separate"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("contract":{"gemm_chain":{"f64":8}})"),
+              "'contract.gemm_chain' speaks of dtype 'f64', which the subject does not offer"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("contract":{"gemm_chain":{"rows":8}})"),
+              "gemm_chain has lanes and block, no rows"},
+        Wrong{ATTEST_DESCRIBE_BLOCK(R"("contract":{"policy":{"f16":"f32"}})"),
+              "'contract.policy.f16' must be a policy that stores f16"}));
 
 INSTANTIATE_TEST_SUITE_P(
     All, DescribeRefuses,

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "core/layer_norm/call.hpp"
+#include "core/mha/call.hpp"
 #include "tests/subjects/small_call.hpp"
 
 namespace attest {
@@ -17,7 +18,7 @@ namespace {
 
 using testing::SmallCall;
 
-constexpr std::size_t arena_bytes = 65536;
+constexpr std::size_t arena_bytes = 131072;
 
 struct Packed {
   std::vector<std::byte> bytes = std::vector<std::byte>(4096);
@@ -91,14 +92,15 @@ TEST(PackedCall, SaysWhatTheMessageSaysOfLayerNorm) {
   call.epsilon = 1e-5;
   call.rms = 1;
   call.threads = 3;
-  const Packed packed{Call(call)};
+  const Call sent_call(call);
+  const Packed packed{sent_call};
   std::string line;
-  append_call(line, Call(call), packed.offsets[0]);
+  append_call(line, sent_call, packed.offsets[0]);
   std::vector<std::byte> arena(arena_bytes);
   const ReceivedCall one_call(packed.call(), arena.data(), arena.size());
   const ReceivedCall other_call(parse_json(line), arena.data(), arena.size());
   for (const TensorSlot& slot : one_call.call.shape().tensors) {
-    const attest_tensor &sent = Call(call).tensor(slot), &came = one_call.call.tensor(slot);
+    const attest_tensor &sent = sent_call.tensor(slot), &came = one_call.call.tensor(slot);
     expect_equal(came, other_call.call.tensor(slot));
     ASSERT_EQ(came.ndim, sent.ndim) << slot.name;
     for (std::int32_t axis = 0; axis < sent.ndim; ++axis) EXPECT_EQ(came.strides[axis], sent.strides[axis]);
@@ -109,6 +111,45 @@ TEST(PackedCall, SaysWhatTheMessageSaysOfLayerNorm) {
     EXPECT_EQ(came.epsilon, 1e-5);
     EXPECT_EQ(came.rms, 1);
     EXPECT_EQ(came.threads, 3);
+  }
+}
+
+TEST(PackedCall, SaysWhatTheMessageSaysOfABlock) {
+  const mha::Problem problem = mha::problem_from_text(
+      "b=2 l=3 m=5 e=8 heads=4 kv_heads=2 head_dim=3 dtype=f16 packed=1 causal=1 align=bottom_right padding=rows "
+      "bias=shared "
+      "x_layout=tokens_first threads=3");
+  const mha::Inputs inputs = mha::materialise(problem);
+  const Tensor out = mha::make_out(problem);
+  const mha::StageOutputs stages = mha::make_stages(problem, DType::f32);
+  mha::Call block = inputs.call(out);
+  block.stages = stages.views();
+  const attest_mha call = mha::as_plugin(block, false);
+  const Call sent_call(call);
+  const Packed packed{sent_call};
+  std::string line;
+  append_call(line, sent_call, packed.offsets[0]);
+  std::vector<std::byte> arena(arena_bytes);
+  const ReceivedCall one_call(packed.call(), arena.data(), arena.size());
+  const ReceivedCall other_call(parse_json(line), arena.data(), arena.size());
+  for (const TensorSlot& slot : one_call.call.shape().tensors) {
+    const attest_tensor &sent = sent_call.tensor(slot), &came = one_call.call.tensor(slot);
+    expect_equal(came, other_call.call.tensor(slot));
+    ASSERT_EQ(came.ndim, sent.ndim) << slot.name;
+    for (std::int32_t axis = 0; axis < sent.ndim; ++axis) EXPECT_EQ(came.strides[axis], sent.strides[axis]);
+  }
+  for (const ReceivedCall* received : {&one_call, &other_call}) {
+    const auto& came = received->call.as<attest_mha>();
+    EXPECT_EQ(came.struct_size, sizeof came);
+    EXPECT_EQ(came.flags, ATTEST_SCALE_IS_DEFAULT);
+    EXPECT_EQ(came.scale, call.scale);
+    EXPECT_EQ(came.heads, 4);
+    EXPECT_EQ(came.kv_heads, 2);
+    EXPECT_EQ(came.head_dim, 3);
+    EXPECT_EQ(came.causal, 1);
+    EXPECT_EQ(came.align, ATTEST_BOTTOM_RIGHT);
+    EXPECT_EQ(came.threads, 3);
+    EXPECT_TRUE(attest_present(&came.heads_out) && !attest_present(&came.scores));
   }
 }
 

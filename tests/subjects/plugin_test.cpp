@@ -312,7 +312,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"NoFunction", "conduct.so:no-function", Exit::no_subject, "function is NULL"},
                       Refused{"NoFunctionOfThatOp", "conduct.so:norm", Exit::no_subject,
                               "offers layer_norm, and the function is NULL"},
-                      Refused{"OtherOp", "conduct.so:projection", Exit::usage, "mha alone"},
+                      Refused{"NoFunctionOfBlocks", "conduct.so:block", Exit::no_subject,
+                              "offers mha, and the function is NULL"},
+                      Refused{"OtherOp", "conduct.so:projection", Exit::usage, "rope alone"},
                       Refused{"OpenRefuses", "conduct.so:refuses-to-open", Exit::no_subject, "no licence found"},
                       Refused{"Typo", "conduct.so:typo", Exit::no_subject, "no key 'supports.casual'"}),
     [](const auto& refused) { return refused.param.what; });

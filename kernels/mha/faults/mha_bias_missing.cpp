@@ -11,7 +11,7 @@ struct BiasMissing : BlockSteps {
 }  // namespace
 
 extern const BlockEntry mha_bias_missing{"mha-bias-missing",   "the fused path drops the biases of q and v",
-                                         "common slip",        "fused-block",
+                                         "common slip",        "fused",
                                          fused_block_contract, fused_block<BiasMissing>};
 
 }  // namespace attest::kernels::faults

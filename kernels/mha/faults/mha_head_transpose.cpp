@@ -17,8 +17,9 @@ struct HeadTranspose : BlockSteps {
 extern const BlockEntry mha_head_transpose{"mha-head-transpose",
                                            "the heads are concatenated without the transpose",
                                            "S0",
-                                           "explicit-block",
+                                           "explicit",
                                            explicit_block_contract,
-                                           explicit_block<HeadTranspose>};
+                                           explicit_block<HeadTranspose>,
+                                           true};
 
 }  // namespace attest::kernels::faults

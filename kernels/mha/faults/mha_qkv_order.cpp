@@ -16,8 +16,12 @@ struct QkvOrder : BlockSteps {
 
 }  // namespace
 
-extern const BlockEntry mha_qkv_order{"mha-qkv-order",         "the packed projection is split in the wrong order",
-                                      "common slip",           "explicit-block",
-                                      explicit_block_contract, explicit_block<QkvOrder>};
+extern const BlockEntry mha_qkv_order{"mha-qkv-order",
+                                      "the packed projection is split in the wrong order",
+                                      "common slip",
+                                      "explicit",
+                                      explicit_block_contract,
+                                      explicit_block<QkvOrder>,
+                                      true};
 
 }  // namespace attest::kernels::faults

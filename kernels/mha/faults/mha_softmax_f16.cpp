@@ -1,4 +1,4 @@
-#include "kernels/mha/fused_block.hpp"
+#include "kernels/mha/explicit_block.hpp"
 #include "kernels/mha/registry.hpp"
 
 namespace attest::kernels::faults {
@@ -10,9 +10,12 @@ struct SoftmaxF16 : BlockSteps {
 
 }  // namespace
 
-extern const BlockEntry mha_softmax_f16{
-    "mha-softmax-f16",    "maximum, exp and sum are computed in f16 inside the block",
-    "TRT#2674",           "fused-block",
-    fused_block_contract, fused_block<SoftmaxF16>};
+extern const BlockEntry mha_softmax_f16{"mha-softmax-f16",
+                                        "maximum, exp and sum are computed in f16 inside the block",
+                                        "TRT#2674",
+                                        "explicit",
+                                        explicit_block_contract,
+                                        explicit_block<SoftmaxF16>,
+                                        true};
 
 }  // namespace attest::kernels::faults

@@ -1,10 +1,11 @@
 """@attest.subject: a Python function as a subject."""
 from .function_attention import AttentionFunction
 from .function_layer_norm import LayerNormFunction
+from .function_mha import MhaFunction
 
 REGISTRY = []  # what the decorator has seen, in order
 
-KINDS = {kind.op: kind for kind in (AttentionFunction, LayerNormFunction)}
+KINDS = {kind.op: kind for kind in (AttentionFunction, LayerNormFunction, MhaFunction)}
 
 
 def subject(function=None, *, op="attention", name=None, version="", dtypes=("float32",), contract=None, supports=None,
@@ -13,7 +14,8 @@ def subject(function=None, *, op="attention", name=None, version="", dtypes=("fl
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
     out, or (out, lse) if it takes `lse` and is asked for it. With op="layer_norm" it takes x, epsilon and any of that
-    operation's, and returns out, or (out, sum_out). Arrays are numpy's, or torch's if the first is annotated with a
+    operation's, and returns out, or (out, sum_out). With op="mha" it takes x, w_q, w_k, w_v, w_out, heads and any of an attention
+    block's, and returns out, or (out, stages) if it takes `stages` and is asked for them. Arrays are numpy's, or torch's if the first is annotated with a
     torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
     what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. `device`, by
     torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there. fork=False: what is imported here does

@@ -68,8 +68,8 @@ class Function:
 
     def results(self, place, result, call, second, stored, accepted):
         """(array, where it goes) of what the function returned: out, or (out, `second`) where the call has a tensor of that
-        name, of the type `stored`, for which the types `accepted` may be returned."""
-        returned, target = [], getattr(call, second)
+        name, of the type `stored`, for which the types `accepted` may be returned. `second` None: out alone."""
+        returned, target = [], getattr(call, second) if second else None
         if second in self.takes and target is not None:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise TypeError(f"{self.name} was asked for {second} and did not return (out, {second})")

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from .protocol import NUMPY, Call, LayerNormCall, Unsupported
+from .protocol import NUMPY, Call, LayerNormCall, MhaCall, Unsupported
 
 VERSION = 1
 USABLE = platform.machine() in ("x86_64", "AMD64") and hasattr(os, "sched_yield")
@@ -28,10 +28,12 @@ _TRIP = struct.Struct("=IIQQQ")
 _HEAD = struct.Struct("=IIII")
 _ATTENTION = struct.Struct("=iiIIddqq")
 _LAYER_NORM = struct.Struct("=iiIId")
+_MHA = struct.Struct("=iiIIdiiii")
 _TENSOR = struct.Struct("=QII8q")
 # Tensors by their bits; stages are none of a Python kernel's.
 _ATTENTION_TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")
 _LAYER_NORM_TENSORS = ("x", "residual", "gamma", "beta", "out", "sum_out")
+_MHA_TENSORS = MhaCall.INPUTS + ("out", "q", "k", "v", "scores", "weights", "heads_out")
 _DTYPES = ("f16", "bf16", "f32", "f64", "i32", "bool")
 _SCALE_IS_DEFAULT, _CAUSAL = 1, 2
 _RMS = 1
@@ -147,6 +149,26 @@ class Mailbox:
                 call.param_dtype = dtype
         return call
 
+    def mha(self, at, flags, present, arena):
+        call = MhaCall.__new__(MhaCall)
+        for name in _MHA_TENSORS:
+            if name not in ("scores", "weights"):
+                setattr(call, name, None)
+        call.stage_dtype = None
+        call.align, call.threads, _, _, call.scale, call.heads, call.kv_heads, call.head_dim, _ = \
+            _MHA.unpack_from(self.memory, at)
+        call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
+        at += _MHA.size
+        for name in _there(_MHA_TENSORS, present):
+            view, dtype = self.view(at, arena)
+            at += _TENSOR.size
+            setattr(call, name, view)
+            if name == "x":
+                call.dtype = dtype
+            elif name in MhaCall.STAGES:
+                call.stage_dtype = dtype
+        return call
+
     def view(self, at, arena):
         """(view, name of its dtype) of the tensor that is told there."""
         packed = self.memory[at:at + _TENSOR.size]
@@ -167,7 +189,7 @@ class Mailbox:
         return words[ATTEST_WAITS] != 0
 
 
-_READERS = (Mailbox.attention, Mailbox.layer_norm)  # by the number of the operation
+_READERS = (Mailbox.attention, Mailbox.layer_norm, Mailbox.mha)  # by the number of the operation
 
 
 @functools.cache

@@ -117,6 +117,37 @@ class LayerNormCall:
         self.threads = message["threads"]
 
 
+class MhaCall:
+    """One call of an attention block. Tensors are numpy views into the arena, None if absent:
+
+    x [B,L,E]; memory [B,M,E], None for self-attention; w_q [heads*head_dim,E], w_k and w_v [kv_heads*head_dim,E], w_out
+    [E,heads*head_dim] (y = x W^T + b); b_q, b_k, b_v, b_out; bias and keep [B,heads,L,M] (stride 0 where broadcast);
+    kv_lengths int32 [B]; out [B,L,E] is to be written. Where they are asked for, too: q [B,heads,L,head_dim] before any scale,
+    k and v [B,kv_heads,M,head_dim], heads_out [B,L,heads*head_dim].
+    dtype: "f16", "bf16" (bits as uint16), "f32" or "f64", of every tensor but stages. stage_dtype: theirs, None where none is
+    asked for. heads, kv_heads, head_dim: int. scale: float. scale_is_default, causal: bool. align: 0 top-left, 1 bottom-right.
+    threads: int, 0 = as you like.
+    """
+
+    op = "mha"
+    INPUTS = ("x", "memory", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "bias", "keep", "kv_lengths")
+    STAGES = ("q", "k", "v", "heads_out")
+    NUMBERS = ("scale_is_default", "heads", "kv_heads", "head_dim", "causal", "align", "threads")
+    __slots__ = INPUTS + ("out",) + STAGES + NUMBERS + ("dtype", "stage_dtype", "scale")
+
+    def __init__(self, message, arena):
+        self.stage_dtype = None
+        for name in self.INPUTS + ("out",) + self.STAGES:
+            setattr(self, name, present(message, name, arena.view))
+            if name in self.STAGES and message.get(name):
+                self.stage_dtype = message[name]["dtype"]
+        for name in self.NUMBERS:
+            setattr(self, name, message[name])
+        self.dtype = message["x"]["dtype"]
+        self.scale = float(message["scale"])
+
+
 # Of a call of any operation.
-TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "lse", "x", "residual", "gamma", "beta", "sum_out", "out")
-CALLS = {kind.op: kind for kind in (Call, LayerNormCall)}  # by the operation
+TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "lse", "x", "residual", "gamma", "beta", "sum_out", "memory", "w_q", "w_k",
+           "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "heads_out", "out")
+CALLS = {kind.op: kind for kind in (Call, LayerNormCall, MhaCall)}  # by the operation

@@ -209,7 +209,8 @@ const attest_subject table[] = {
     subject("no-ops", echo, R"({"dtypes":["f32"]})"),
     subject("no-function", nullptr),
     subject("norm", nullptr, R"({"ops":["layer_norm"],"dtypes":["f32"]})"),
-    subject("projection", nullptr, R"({"ops":["mha"],"dtypes":["f32"]})"),
+    subject("projection", nullptr, R"({"ops":["rope"],"dtypes":["f32"]})"),
+    subject("block", nullptr, R"({"ops":["mha"],"dtypes":["f32"]})"),
     subject("typo", echo, R"({"ops":["attention"],"dtypes":["f32"],"supports":{"casual":true}})"),
 };
 

@@ -1,0 +1,293 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <span>
+
+#include "core/mha/inputs.hpp"
+#include "core/supports.hpp"
+#include "ops/mha/parts.hpp"
+
+namespace attest::ops::of_mha {
+namespace {
+
+using attest::mha::Biases;
+using attest::mha::Edit;
+using attest::mha::Layout;
+using attest::mha::Weights;
+using enum attest::mha::Edit::Tensor;
+
+constexpr Index most_elements = 64;  // of all tensors together, whose elements are zeroed
+
+// ---- cuts --------------------------------------------------------------------------------------------------------------
+
+// Moves edits by what is cut off the front of an axis.
+void move_edits(Problem& p, Index by, std::initializer_list<Edit::Tensor> tensors, std::size_t axis) {
+  std::erase_if(p.edits, [&](Edit& edit) {
+    return std::ranges::find(tensors, edit.tensor) != tensors.end() && (edit.index[axis] -= by) < 0;
+  });
+}
+
+// Keeps `count` samples, up to and including sample `at`.
+void cut_batch(Problem& p, Index count, Index at) {
+  count = std::min(count, p.b);
+  const Index by = window_start(std::min(at, p.b - 1), count, p.b);
+  p.b0 += by;
+  move_edits(p, by, {x, memory, bias, keep, kv_lengths}, 0);
+  p.b = count;
+}
+
+// The same of tokens of x; those of self-attention are cut at their end, since what lies before the witness is attended.
+void cut_tokens(Problem& p, Index count, Index at) {
+  count = std::min(count, p.l);
+  const Index by = window_start(std::min(at, p.l - 1), count, p.l);
+  p.l0 += by;
+  move_edits(p, by, {x}, 1);
+  move_edits(p, by, {bias, keep}, 2);
+  p.l = count;
+  if (!p.self) return;
+  move_edits(p, by, {bias, keep}, 3);
+  p.m = count;
+}
+
+void cut_front_of_memory(Problem& p, Index count) {
+  const Index by = p.m - std::min(count, p.m);
+  p.m0 += by;
+  move_edits(p, by, {memory}, 1);
+  move_edits(p, by, {bias, keep}, 3);
+  p.m -= by;
+}
+
+// ---- what a dimension may be on its way down ---------------------------------------------------------------------------
+
+Rungs rungs_of_b(const Problem& p, const Supports& s) { return down_to(p.b, s.b.min, s.b.step()); }
+Rungs rungs_of_l(const Problem& p, const Supports& s) {
+  if (!p.self) return down_to(p.l, s.l.min, s.l.step());
+  return down_to(p.l, std::max(s.l.min, s.m.min), std::lcm(s.l.step(), s.m.step()));
+}
+Rungs rungs_of_m(const Problem& p, const Supports& s) {
+  return p.self ? Rungs{p.m, 1} : down_to(p.m, s.m.min, s.m.step());
+}
+Rungs rungs_of_e(const Problem& p, const Supports& s) {
+  if (s.heads_fill_e) return {p.e, 1};
+  return down_to(p.e, s.e.min, std::lcm(s.e.step(), row_step(s.alignment, p.dtype)));
+}
+Rungs rungs_of_head_dim(const Problem& p, const Supports& s) {
+  return down_to(p.head_dim, s.head_dim.min, std::lcm(s.head_dim.step(), row_step(s.alignment, p.dtype)));
+}
+// Of key/value heads, each of which takes its group of query heads along; and of the members of a group.
+Rungs rungs_of_groups(const Problem& p, const Supports& s) {
+  const Index of_queries = s.heads.step() / std::gcd(s.heads.step(), p.group());
+  return down_to(p.kv_heads, std::max(s.kv_heads.min, (s.heads.min + p.group() - 1) / p.group()),
+                 std::lcm(s.kv_heads.step(), of_queries));
+}
+Rungs rungs_of_members(const Problem& p, const Supports& s) {
+  const Index of_queries = s.heads.step() / std::gcd(s.heads.step(), p.kv_heads);
+  return down_to(p.group(), (s.heads.min + p.kv_heads - 1) / p.kv_heads, of_queries);
+}
+
+void set_groups(Problem& p, Index n) {
+  const Index group = p.group();
+  p.kv_heads = n;
+  p.heads = n * group;
+}
+
+template <auto Cut>
+Problem cut_at(Problem p, Index n, Index at) {
+  Cut(p, n, at);
+  return p;
+}
+
+// ---- edits -------------------------------------------------------------------------------------------------------------
+
+bool is_lost(const Problem& p, const Edit& edit) {
+  const std::vector<Index> shape = attest::mha::extents(p, edit.tensor);
+  if (shape.empty() || (edit.tensor == kv_lengths && edit.value > static_cast<double>(p.m))) return true;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    if (edit.index[axis] < 0 || edit.index[axis] >= shape[axis]) return true;
+  return false;
+}
+
+void zero(Problem& p, Edit::Tensor tensor, const std::array<Index, 4>& index) {
+  std::erase_if(p.edits, [&](const Edit& edit) { return edit.tensor == tensor && edit.index == index; });
+  p.edits.push_back({tensor, index, 0});
+}
+
+// Rows of a tensor, and behind them its elements, set to zero.
+void zero_rows_and_elements(const Problem& p, Edit::Tensor which, const attest_tensor& tensor,
+                            std::vector<Candidate>& rows, std::vector<Candidate>& elements) {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::copy_n(tensor.shape, tensor.ndim, n.begin());
+  const std::size_t last = static_cast<std::size_t>(tensor.ndim) - 1;
+  Index count = 1;
+  for (std::size_t axis = 0; axis < last; ++axis) count *= n[axis];
+  for (Index row = 0; row < count; ++row) {
+    std::array<Index, 4> index{};
+    for (std::size_t axis = last; axis-- > 0;) {
+      Index inner = 1;
+      for (std::size_t other = axis + 1; other < last; ++other) inner *= n[other];
+      index[axis] = row / inner % n[axis];
+    }
+    Problem whole = p;
+    int zeroed = 0;
+    for (Index column = 0; column < n[last]; ++column) {
+      index[last] = column;
+      const double value = load(tensor, index[0], index[1], index[2], index[3]);
+      if (value == 0 || value == 1) continue;
+      zero(whole, which, index);
+      ++zeroed;
+      Problem one = p;
+      zero(one, which, index);
+      elements.push_back({std::move(one), fmt::format("an element of {} -> 0", name(which))});
+    }
+    if (zeroed > 1) rows.push_back({std::move(whole), fmt::format("a row of {} -> 0", name(which))});
+  }
+}
+
+}  // namespace
+
+const std::vector<Dimension>& dimensions() {
+  static const std::vector<Dimension> list{
+      {"b", 1, [](const Problem& p) { return p.b; }, [](Problem& p, Index n) { p.b = n; }, rungs_of_b,
+       [](Problem p, Index n, const Witness& at) { return cut_at<cut_batch>(std::move(p), n, at[0]); }},
+      {"l", 1, [](const Problem& p) { return p.l; },
+       [](Problem& p, Index n) {
+         p.l = n;
+         if (p.self) p.m = n;
+       },
+       rungs_of_l, [](Problem p, Index n, const Witness& at) { return cut_at<cut_tokens>(std::move(p), n, at[1]); }},
+      {"m", 1, [](const Problem& p) { return p.m; }, [](Problem& p, Index n) { p.m = n; }, rungs_of_m},
+      {"last of m", 1, [](const Problem& p) { return p.m; }, [](Problem& p, Index n) { cut_front_of_memory(p, n); },
+       rungs_of_m, nullptr, true},
+      {"kv_heads", 1, [](const Problem& p) { return p.kv_heads; }, set_groups, rungs_of_groups},
+      {"group", 1, [](const Problem& p) { return p.group(); }, [](Problem& p, Index n) { p.heads = p.kv_heads * n; },
+       rungs_of_members},
+      {"head_dim", 1, [](const Problem& p) { return p.head_dim; }, [](Problem& p, Index n) { p.head_dim = n; },
+       rungs_of_head_dim},
+      {"e", 1, [](const Problem& p) { return p.e; }, [](Problem& p, Index n) { p.e = n; }, rungs_of_e},
+      {"threads", 0, [](const Problem& p) { return p.threads; }, [](Problem& p, Index n) { p.threads = n; }},
+  };
+  return list;
+}
+
+Problem capped(Problem p, Index most, const std::optional<Witness>& witness, const Supports& s) {
+  const Witness at = witness.value_or(Witness{});
+  cut_batch(p, rungs_of_b(p, s).up(most), at[0]);
+  cut_tokens(p, rungs_of_l(p, s).up(most), at[1]);
+  if (!p.self) p.m = std::min(p.m, rungs_of_m(p, s).up(most));
+  if (const Rungs by = rungs_of_groups(p, s); p.kv_heads > by.up(most)) set_groups(p, by.up(most));
+  if (const Rungs by = rungs_of_members(p, s); p.group() > by.up(most)) p.heads = p.kv_heads * by.up(most);
+  p.head_dim = std::min(p.head_dim, rungs_of_head_dim(p, s).up(most));
+  p.e = std::min(p.e, rungs_of_e(p, s).up(most));
+  fit(p, p, s);
+  return p;
+}
+
+// A token that attends to others keeps those before it.
+Problem sliced(Problem p, Index samples, const Witness& witness, const Supports& s) {
+  cut_batch(p, rungs_of_b(p, s).up(samples), witness[0]);
+  const Rungs by = rungs_of_l(p, s);
+  if (p.self)
+    cut_tokens(p, by.up(std::min(witness[1] + 1, p.l)), 0);
+  else
+    cut_tokens(p, by.up(1), witness[1]);
+  return p;
+}
+
+void fit(const Problem& from, Problem& to, const Supports& s) {
+  for (const Field& field : attest::mha::fields())
+    if (field.extent) field.set(to, (s.*field.extent).nearest(field.get(to)));
+  if (!s.self) to.self = false;
+  if (!s.cross) to.self = true;
+  if (to.self) to.l != from.l ? to.m = to.l : to.l = to.m;
+  if (to.heads % to.kv_heads != 0) {
+    if (to.heads != from.heads)
+      to.kv_heads = std::gcd(to.heads, to.kv_heads);
+    else
+      to.heads = to.kv_heads * from.group();
+  }
+  if (!s.gqa) to.kv_heads = to.heads;
+  if (s.heads_fill_e) to.e = to.q_width();
+  const bool in = s.in_biases && (to.has_in_biases() || !s.no_in_biases),
+             out = s.out_bias && (to.has_out_bias() || !s.no_out_bias);
+  to.biases = in ? out ? Biases::all : Biases::in : out ? Biases::out : Biases::none;
+  if (s.scale == Supports::Scale::only_default) to.scale.reset();
+  if (!to.causal) to.align = Align::top_left;
+  if (to.causal && !s.top_left) to.align = Align::bottom_right;
+  if (to.self) to.memory_layout = Layout::contiguous, to.m0 = 0;
+  std::erase_if(to.edits, [&](const Edit& edit) { return is_lost(to, edit); });
+}
+
+std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original) {
+  std::vector<ops::Escape> found;
+  const auto add = [&](Problem p, const char* change, bool drawn, bool likely = false) {
+    found.push_back({{std::move(p), change}, drawn, likely});
+  };
+  add(shape, "as it is", false, true);
+  Problem plain = reset(shape, FieldGroup::values).as<Problem>();
+  for (const auto& [weights, change] : {std::pair{Weights::dense, "dense weights"},
+                                        {Weights::power_of_two, "powers of two as weights"},
+                                        {Weights::cancelling, "weights that cancel"}}) {
+    plain.weights = weights;
+    add(plain, change, true, weights == original.weights);
+  }
+  Problem kept = shape;
+  kept.weights = original.weights;
+  kept.amplitude = original.amplitude;
+  kept.seed = original.seed;
+  kept.scale = original.scale;
+  kept.edits = original.edits;
+  add(kept, "the values it began with", true);
+  Problem reseeded = shape;
+  ++reseeded.seed;
+  add(reseeded, "another seed", true);
+  return found;
+}
+
+Problem sampled(Problem p) {
+  constexpr Index most_samples = 16, most_work = Index{1} << 14;
+  p.b *= std::clamp<Index>(most_work / std::max<Index>(p.multiply_adds(), 1), 1, most_samples);
+  return p;
+}
+
+std::vector<Candidate> without_edits(const ops::Problem& problem) {
+  const Problem& p = problem.as<Problem>();
+  std::vector<Candidate> found;
+  for (std::size_t chunk = p.edits.size(); chunk > 0; chunk /= 2)
+    for (std::size_t first = 0; first < p.edits.size(); first += chunk) {
+      const std::size_t last = std::min(first + chunk, p.edits.size());
+      if (std::ranges::all_of(std::span(p.edits).subspan(first, last - first),
+                              [](const Edit& edit) { return edit.value == 0; }))
+        continue;  // zeros are as simple as an element can be
+      Problem changed = p;
+      changed.edits.erase(changed.edits.begin() + static_cast<std::ptrdiff_t>(first),
+                          changed.edits.begin() + static_cast<std::ptrdiff_t>(last));
+      found.push_back({std::move(changed), fmt::format("edits {}..{} removed", first, last - 1)});
+    }
+  return found;
+}
+
+std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem) {
+  const Problem& p = problem.as<Problem>();
+  std::vector<Candidate> rows, elements;
+  Index count = 0;
+  for (const Edit::Tensor which : {x, memory, w_q, w_k, w_v, w_out}) {
+    const std::vector<Index> shape = attest::mha::extents(p, which);
+    if (!shape.empty()) count += std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+  }
+  if (count > most_elements || p.x_layout == Layout::broadcast || p.memory_layout == Layout::broadcast) return rows;
+  const attest::mha::Inputs inputs = materialise(p);
+  const Tensor none;
+  const attest::mha::Call call = inputs.call(none);
+  const std::pair<Edit::Tensor, const attest_tensor*> tensors[] = {
+      {b_q, &call.b_q}, {b_k, &call.b_k}, {b_v, &call.b_v}, {b_out, &call.b_out}, {x, &call.x},
+      {w_q, &call.w_q}, {w_k, &call.w_k}, {w_v, &call.w_v}, {w_out, &call.w_out}};
+  if (!p.self) zero_rows_and_elements(p, memory, call.memory, rows, elements);
+  for (const auto& [which, tensor] : tensors)
+    if (attest_present(tensor)) zero_rows_and_elements(p, which, *tensor, rows, elements);
+  std::ranges::move(elements, std::back_inserter(rows));
+  return rows;
+}
+
+}  // namespace attest::ops::of_mha

@@ -1,0 +1,15 @@
+#pragma once
+#include <span>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/mha/offer.hpp"
+
+namespace attest {
+
+// What describe says of mha: as read_layer_norm() (describe_layer_norm.hpp) has it of layer_norm.
+mha::Offer read_mha(const nlohmann::json& supports, const std::string& supports_at, const nlohmann::json& contract,
+                    const std::string& contract_at, std::span<const Format> dtypes);
+
+}  // namespace attest
