@@ -289,6 +289,7 @@ class Campaign {
     const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
     summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
+    explain_defects(summary_, stations_[0], limits_, options_);
     summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   Probed probed(const std::string& property, const Entry& at) {

@@ -13,6 +13,7 @@
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/drift.hpp"
+#include "engine/explain/explain.hpp"
 #include "engine/learn.hpp"
 #include "engine/ops.hpp"
 
@@ -39,6 +40,7 @@ struct Defect {
   Separation counts;                  // of the campaign's problems that the law gave a verdict on
   std::uint64_t failures = 0;         // cases that fell into its buckets
   bool known = false;                 // all of its buckets are
+  std::optional<Explanation> explanation;  // of its reproducer; absent where none was sought
 };
 
 // What a campaign no longer drew, or no longer asked, but for one case in twenty.

@@ -121,6 +121,7 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   object["failures"] = defect.failures;
   object["known"] = defect.known;
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
+  if (defect.explanation) object["explanation"] = to_json(*defect.explanation);
   return object;
 }
 

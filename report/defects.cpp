@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/field.hpp"
+#include "report/explain.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -69,6 +70,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
   text += "\n" + finding_lines(finding);
   text += line("where", where(defect));
+  if (defect.explanation) text += brief_text(*defect.explanation, line);
   text += line("also fails", also(summary, defect));
   return text + line("rerun", rerun_line(summary, finding));
 }

@@ -62,6 +62,9 @@ std::vector<Problem> canaries(const Supports& supports, Format dtype);
 // ---- domain.cpp
 std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
 
+// ---- reading.cpp, and variants.cpp for the other calls that it knows
+std::unique_ptr<Reading> reading(const attest_attention& call);
+
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
                              attest::Subject* peer);

@@ -29,6 +29,9 @@ std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 std::vector<Candidate> without_edits(const ops::Problem& problem);
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
+// ---- reading.cpp
+std::unique_ptr<Reading> reading(const attest_layer_norm& call);
+
 // ---- trial.cpp: guards and the policy bound, and behind them the laws of properties/layer_norm
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract);

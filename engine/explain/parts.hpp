@@ -1,0 +1,62 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/explain/explain.hpp"
+
+// What explain() is made of, each part in the file of its name.
+namespace attest::engine::explaining {
+
+using ops::Element;
+using ops::Reading;
+
+// How much may still be spent.
+class Budget {
+ public:
+  explicit Budget(const ExplainLimits& limits) : limits(limits), start_(std::chrono::steady_clock::now()) {}
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  [[nodiscard]] bool over() const { return limits.seconds && elapsed() >= *limits.seconds; }
+  const ExplainLimits& limits;
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+};
+
+// A call that was kept, and how its elements came out.
+struct Heard {
+  const KeptCall* call;
+  std::unique_ptr<Reading> reading;  // null where nothing can be told
+  std::vector<Element> elements;     // all, or a sample of rows; empty without a reading
+  bool outside = false;              // some of them
+  [[nodiscard]] Index work() const;
+};
+// `first_outside`: the position of the first call with an element outside; calls.size() if there is none.
+std::vector<Heard> heard(const std::vector<KeptCall>& calls, const Op& op, const Contract& contract,
+                         const ExplainLimits& limits);
+std::size_t first_outside(std::span<const Heard> calls);
+
+// ---- geometry.cpp
+std::vector<WrongPlace> wrong_places(const Heard& call);
+std::vector<std::string> lies(const Call& call);
+
+// ---- fits.cpp: fits, policies_that_fit, policies_excluded
+void find_fits(std::span<const Heard> calls, const Contract& contract, const Budget& budget, Explanation& into);
+
+// ---- hypotheses.cpp: hypotheses and hypotheses_run
+void find_hypotheses(std::span<const Heard> calls, const Op& op, const Contract& contract, const Budget& budget,
+                     Explanation& into);
+// Those that are alike are asked of further calls too, and come in the order of how many they answer as the subject did.
+void tell_apart(const std::vector<KeptCall>& further, const Op& op, const Contract& contract, Explanation& into);
+
+// ---- stages.cpp: the call once more, with the stages that the subject gives
+std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject);
+
+// ---- changes.cpp: problems that differ from one in one respect, those that tell most first
+std::vector<Candidate> changes(const Problem& problem, const ShrinkLimits& limits);
+
+}  // namespace attest::engine::explaining
