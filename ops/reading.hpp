@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -41,6 +42,9 @@ struct Departure {
   std::size_t variant = 0;  // which other call, of those that the operation knows; 0: the one that was made
 };
 
+// Whether a number is one of a format's: what was rounded to it once is.
+inline bool is_of(Format format, double x) { return !std::isfinite(x) || round_to(format, x) == x; }
+
 // A call and what it gave, as the oracle of its operation sees it. Stands alone.
 class Reading {
  public:
@@ -56,8 +60,8 @@ class Reading {
   // Elements of rows spread evenly, so that they cost no more than about `most_work`.
   [[nodiscard]] virtual std::vector<Element> elements(const Contract& contract, std::size_t variant,
                                                       Index most_work) const = 0;
-  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes no other call of this one
-  // fails, and has no elements.
+  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes no other call of this
+  // one is this call. Numbers of a narrower output format must be of that format, too.
   [[nodiscard]] virtual VerdictKind judge(const Contract& contract, std::size_t variant, Index most_work) const = 0;
   // Nearest first within each group. Those that a call of this kind cannot tell from what was declared may be left out.
   [[nodiscard]] virtual std::vector<Departure> departures(const Contract& declared) const = 0;

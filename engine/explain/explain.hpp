@@ -40,6 +40,8 @@ struct Fit {
   std::string words, stage;
   ops::Departure::Kind kind = ops::Departure::Kind::format;
   double width = 0;  // of what it permits where elements are wrong: the mean binary logarithm, over what was declared
+  int also = 0, asked = 0;  // of further problems, of how many it permits every number
+  [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
 // A planted fault that was run in the subject's place.
@@ -53,6 +55,7 @@ struct Hypothesis {
   Match match = Match::same;
   double share = 1;         // of the wrong elements' distance from what is right, that it explains: 0 to 1
   int also = 0, asked = 0;  // of further problems, on how many it gives the subject's numbers
+  [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
 // How a stage on the way came out, which the subject gave beside its result.
@@ -74,7 +77,10 @@ struct Explanation {
   std::vector<std::string> lies;                 // inputs and outputs that are not contiguous, in words
   std::vector<std::string> passes_at, fails_at;  // changes
   bool changes_complete = true;
-  std::vector<Fit> fits;  // nearest first
+  bool answers_differ =
+      false;  // two calls that are the same in every byte were answered otherwise, and something is outside
+  bool reads_beyond = false;  // the answer depends on what lies around the tensors
+  std::vector<Fit> fits;      // nearest first
   std::vector<std::string> policies_that_fit, policies_excluded;
   std::vector<Hypothesis> hypotheses;  // best first
   std::size_t hypotheses_run = 0;

@@ -10,56 +10,84 @@ namespace {
 
 using ops::Departure;
 
-// Whether it permits what every call gave, and says something of the call at `outside`.
-bool permits(std::span<const Heard> calls, std::size_t outside, const Contract& contract, std::size_t variant,
-             Index work) {
-  if (calls[outside].reading->judge(contract, variant, work) != VerdictKind::pass) return false;
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (i != outside && calls[i].reading && calls[i].reading->judge(contract, variant, work) == VerdictKind::fail)
-      return false;
-  return true;
+bool permits(std::span<const Heard> calls, const Contract& contract, std::size_t variant, Index work) {
+  return std::ranges::none_of(calls, [&](const Heard& call) {
+    return call.reading && call.reading->judge(contract, variant, work) == VerdictKind::fail;
+  });
 }
 
-// How wide it is where elements are wrong: the mean of log2 of its intervals over the declared ones.
-double width(const Heard& call, const Departure& departure, Index work) {
-  const std::vector<Element> elements = call.reading->elements(departure.contract, departure.variant, work);
+// How wide it is: the mean of log2 of its intervals over the declared ones, over the elements of several problems. What widens least
+// says most: it is the likeliest of those that permit everything.
+double width(std::span<const Evidenced> all, const Contract& declared, const Departure& departure, Index work) {
   double sum = 0;
   int count = 0;
-  for (std::size_t i = 0; i < std::min(elements.size(), call.elements.size()); ++i) {
-    const Element &then = elements[i], &now = call.elements[i];
-    if (now.outcome != oracle::Outcome::outside || !std::isfinite(now.got)) continue;
-    const double tiny = std::max(std::fabs(now.exact), std::fabs(now.got)) * 0x1p-60 + 0x1p-1070;
-    sum += std::log2((then.hi - then.lo + tiny) / (now.hi - now.lo + tiny));
-    ++count;
+  for (const Evidenced& evidence : all) {
+    if (!(evidence.contract == declared)) continue;
+    for (const Heard& call : evidence.heard) {
+      if (!call.reading || (work -= call.work()) < 0) continue;
+      const std::vector<Element> elements = call.reading->elements(departure.contract, departure.variant, call.work());
+      for (std::size_t i = 0; i < std::min(elements.size(), call.elements.size()); ++i) {
+        const Element &then = elements[i], &now = call.elements[i];
+        if (now.outcome == oracle::Outcome::undetermined || !std::isfinite(now.got) || !std::isfinite(now.exact))
+          continue;
+        const double tiny = std::max(std::fabs(now.exact), std::fabs(now.got)) * 0x1p-60 + 0x1p-1070;
+        const double wider = std::log2((then.hi - then.lo + tiny) / (now.hi - now.lo + tiny));
+        if (!std::isfinite(wider)) continue;
+        sum += wider;
+        ++count;
+      }
+    }
   }
-  return count > 0 && std::isfinite(sum) ? sum / count : 0;
+  return count > 0 ? sum / count : 0;
 }
 
 }  // namespace
 
-void find_fits(std::span<const Heard> calls, const Contract& contract, const Budget& budget, Explanation& into) {
-  const std::size_t outside = first_outside(calls);
-  if (outside == calls.size()) return;
-  const Heard& wrong = calls[outside];
+void find_fits(std::span<const Evidenced> all, const Budget& budget, Explanation& into) {
+  const Evidenced* basis = nullptr;
+  for (const Evidenced& evidence : all)
+    if (!basis && first_outside(evidence.heard) < evidence.heard.size()) basis = &evidence;
+  if (!basis) return;
+  const Heard& wrong = basis->heard[first_outside(basis->heard)];
   const Index work = budget.limits.oracle_work;
-  const std::vector<Departure> departures = wrong.reading->departures(contract);
+  const auto fits_basis = [&](const Departure& departure) {
+    return wrong.reading->judge(departure.contract, departure.variant, work) == VerdictKind::pass &&
+           permits(basis->heard, departure.contract, departure.variant, work);
+  };
+  // Those of which everything is permitted everywhere come before those that explain the problem alone.
   std::map<std::string_view, double> found;  // by group, the least size that fits
-  for (const Departure& departure : departures) {
+  for (const Departure& departure : wrong.reading->departures(basis->contract)) {
     if (budget.over()) {
       into.notes.emplace_back("not every promise was held against it: the time was over");
       break;
     }
     const auto of_group = found.find(departure.group);
     if (of_group != found.end() && departure.size > of_group->second) continue;
-    if (!permits(calls, outside, departure.contract, departure.variant, work)) continue;
-    found.emplace(departure.group, departure.size);
-    into.fits.push_back({departure.words, std::string(departure.stage), departure.kind, width(wrong, departure, work)});
+    if (!fits_basis(departure)) continue;
+    Fit fit{departure.words,
+            std::string(departure.stage),
+            departure.kind,
+            width(all, basis->contract, departure, 4 * work),
+            0,
+            0};
+    for (const Evidenced& other : all) {
+      if (&other == basis || !(other.contract == basis->contract)) continue;
+      ++fit.asked;
+      fit.also += permits(other.heard, departure.contract, departure.variant, work);
+    }
+    if (fit.also == fit.asked) found.emplace(departure.group, departure.size);
+    into.fits.push_back(std::move(fit));
   }
-  std::ranges::stable_sort(into.fits, {}, &Fit::width);
-  for (const Departure& policy : wrong.reading->policies(contract)) {
+  // Meanings in the order of their table, behind them what widens least.
+  std::ranges::stable_sort(into.fits, [](const Fit& a, const Fit& b) {
+    const bool meaning_a = a.kind == Departure::Kind::semantics, meaning_b = b.kind == Departure::Kind::semantics;
+    if (a.everywhere() != b.everywhere()) return a.everywhere();
+    if (meaning_a != meaning_b) return meaning_a;
+    return !meaning_a && a.width < b.width;
+  });
+  for (const Departure& policy : wrong.reading->policies(basis->contract)) {
     if (budget.over()) break;
-    (permits(calls, outside, policy.contract, 0, work) ? into.policies_that_fit : into.policies_excluded)
-        .push_back(policy.words);
+    (fits_basis(policy) ? into.policies_that_fit : into.policies_excluded).push_back(policy.words);
   }
 }
 

@@ -96,7 +96,6 @@ Nearness nearness(std::span<const Heard> calls, const std::vector<CallCopy>& ans
   Index wrong = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) compare(calls[i], answers[i].call(), near, sum, wrong);
   near.share = wrong > 0 ? sum / static_cast<double>(wrong) : 0;
-  near.everywhere = near.everywhere && wrong > 0;
   return near;
 }
 
@@ -113,8 +112,24 @@ Index Heard::work() const {
   return static_cast<Index>(call->bytes());
 }
 
-void find_hypotheses(std::span<const Heard> calls, const Op& op, const Contract& contract, const Budget& budget,
-                     Explanation& into) {
+namespace {
+
+// Whether a kernel answers the calls of another problem as the subject did: bit for bit, or each element as near as is open.
+bool answers_too(const Understudy& understudy, const std::string& name, const Evidenced& other, Match match) {
+  const std::vector<const KeptCall*> asked = kept(other.heard);
+  const std::vector<CallCopy> answers = understudy.answers(name, asked);
+  if (answers.empty()) return false;
+  if (match == Match::near) return nearness(other.heard, answers).everywhere;
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (!asked[i]->same(answers[i])) return false;
+  return true;
+}
+
+}  // namespace
+
+void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into) {
+  const std::span<const Heard> calls = all.front().heard;
+  const Contract& contract = all.front().contract;
   const std::vector<ListedSubject> faults = fault_subjects(op.name());
   Index work = 0;
   for (const Heard& call : calls) {
@@ -146,32 +161,24 @@ void find_hypotheses(std::span<const Heard> calls, const Op& op, const Contract&
                                           [&](std::size_t i) { return asked[i]->same(answers[i]); });
     if (!same) {
       const Nearness near = nearness(calls, answers);
-      h.match = near.everywhere ? Match::near : Match::partly;
+      h.match = near.everywhere && near.share > 0 ? Match::near : Match::partly;
       h.share = near.share;
       if (h.match == Match::partly && !(h.share >= least_share)) continue;
     }
     into.hypotheses.push_back(std::move(h));
   }
-  std::ranges::stable_sort(into.hypotheses, [](const Hypothesis& a, const Hypothesis& b) {
-    return a.match != b.match ? a.match < b.match : a.match == Match::partly && a.share > b.share;
-  });
-}
-
-void tell_apart(const std::vector<KeptCall>& further, const Op& op, const Contract& contract, Explanation& into) {
-  const std::size_t alike = into.alike();
-  if (alike < 2 || further.empty()) return;
-  const Understudy understudy(op, contract);
-  std::vector<const KeptCall*> asked;
-  for (const KeptCall& call : further) asked.push_back(&call);
-  for (std::size_t i = 0; i < alike; ++i) {
-    Hypothesis& h = into.hypotheses[i];
-    ++h.asked;
-    const std::vector<CallCopy> answers = understudy.answers(h.name, asked);
-    h.also += !answers.empty() && std::ranges::all_of(std::views::iota(std::size_t{0}, answers.size()),
-                                                      [&](std::size_t c) { return asked[c]->same(answers[c]); });
+  for (Hypothesis& h : into.hypotheses) {
+    if (h.match == Match::partly) continue;
+    for (const Evidenced& other : all.subspan(1)) {
+      if (budget.over() || !other.complete()) continue;
+      ++h.asked;
+      h.also += answers_too(Understudy(op, other.contract), h.name, other, h.match);
+    }
   }
-  std::stable_sort(into.hypotheses.begin(), into.hypotheses.begin() + static_cast<std::ptrdiff_t>(alike),
-                   [](const Hypothesis& a, const Hypothesis& b) { return a.also > b.also; });
+  std::ranges::stable_sort(into.hypotheses, [](const Hypothesis& a, const Hypothesis& b) {
+    if (a.match != b.match) return a.match < b.match;
+    return a.match == Match::partly ? a.share > b.share : a.also > b.also;
+  });
 }
 
 }  // namespace attest::engine::explaining

@@ -144,6 +144,42 @@ bool KeptCall::same(const CallCopy& a, const CallCopy& b) {
   return true;
 }
 
+CallCopy KeptCall::again(std::optional<std::byte> around) const {
+  CallCopy made = copy(false);
+  if (!around) return made;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Kept& kept = tensors_[i];
+    const CallCopy::Block& block = made.blocks_[i];
+    std::memset(block.first, static_cast<int>(*around), kept.offset);
+    std::memset(block.first + block.size - kept.offset, static_cast<int>(*around), kept.offset);
+  }
+  return made;
+}
+
+bool KeptCall::same_elements(const CallCopy& a, const CallCopy& b) {
+  bool same = true;
+  for (const TensorSlot& slot : a.call_.shape().tensors) {
+    const attest_tensor &in_a = a.call_.tensor(slot), &in_b = b.call_.tensor(slot);
+    if (!attest_present(&in_a) || !slot.written()) continue;
+    over_elements(in_a, [&](const std::array<Index, 4>& at) {
+      same = same && equal_numbers(load(in_a, at[0], at[1], at[2], at[3]), load(in_b, at[0], at[1], at[2], at[3]));
+    });
+  }
+  return same;
+}
+
+bool KeptCall::asks_as(const KeptCall& other) const {
+  if (&call_.shape() != &other.call_.shape() || form_ != other.form_ || tensors_.size() != other.tensors_.size())
+    return false;
+  for (const ScalarSlot& slot : call_.shape().scalars)
+    if (slot.kind == ScalarSlot::Kind::real ? call_.real(slot) != other.call_.real(slot)
+                                            : call_.integer(slot) != other.call_.integer(slot))
+      return false;
+  return std::ranges::equal(tensors_, other.tensors_, [](const Kept& a, const Kept& b) {
+    return a.slot == b.slot && a.dims == b.dims && a.phase == b.phase && a.before == b.before;
+  });
+}
+
 std::vector<CallResult> Witnessing::run(std::span<const Call> calls) {
   std::vector<std::optional<KeptCall>> kept;
   for (const Call& call : calls) {

@@ -39,17 +39,21 @@ class KeptCall {
   // What the subject made of it: `call` is the one that before() took.
   void after(const Call& call, CallResult result);
 
+  [[nodiscard]] const CallShape& shape() const noexcept { return call_.shape(); }
   [[nodiscard]] const CallResult& result() const noexcept { return result_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  // As it was asked.
-  [[nodiscard]] CallCopy again() const { return copy(false); }
+  // As it was asked; with other bytes before and behind its tensors, if `around` is given.
+  [[nodiscard]] CallCopy again(std::optional<std::byte> around = std::nullopt) const;
   // Inputs as they were asked, outputs as the subject left them.
   [[nodiscard]] CallCopy answered() const { return copy(true); }
   // Whether `other`, which was made by again() and answered since, holds what the subject left: the same elements, NaN for NaN,
   // and the same bytes around them.
   [[nodiscard]] bool same(const CallCopy& other) const;
-  // The same of two such copies.
+  // The same of two such copies, of which same_elements() looks at elements alone.
   static bool same(const CallCopy& a, const CallCopy& b);
+  static bool same_elements(const CallCopy& a, const CallCopy& b);
+  // Whether both ask the same in every byte.
+  [[nodiscard]] bool asks_as(const KeptCall& other) const;
 
  private:
   struct Kept {

@@ -40,18 +40,27 @@ std::vector<Heard> heard(const std::vector<KeptCall>& calls, const Op& op, const
                          const ExplainLimits& limits);
 std::size_t first_outside(std::span<const Heard> calls);
 
+// A problem that the subject was asked, and what came of it.
+struct Evidenced {
+  Contract contract;
+  Verdict verdict;
+  std::vector<KeptCall> calls;
+  std::size_t left_out = 0;             // of its calls
+  std::size_t first_own = 0;            // the first that is not one that had to come before
+  std::vector<Heard> heard;             // of `calls`
+  [[nodiscard]] bool complete() const;  // every call was answered and kept
+};
+
 // ---- geometry.cpp
 std::vector<WrongPlace> wrong_places(const Heard& call);
 std::vector<std::string> lies(const Call& call);
 
-// ---- fits.cpp: fits, policies_that_fit, policies_excluded
-void find_fits(std::span<const Heard> calls, const Contract& contract, const Budget& budget, Explanation& into);
+// ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing
+// is outside in it, the first of the others with something outside takes its place.
+void find_fits(std::span<const Evidenced> all, const Budget& budget, Explanation& into);
 
 // ---- hypotheses.cpp: hypotheses and hypotheses_run
-void find_hypotheses(std::span<const Heard> calls, const Op& op, const Contract& contract, const Budget& budget,
-                     Explanation& into);
-// Those that are alike are asked of further calls too, and come in the order of how many they answer as the subject did.
-void tell_apart(const std::vector<KeptCall>& further, const Op& op, const Contract& contract, Explanation& into);
+void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
 
 // ---- stages.cpp: the call once more, with the stages that the subject gives
 std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject);

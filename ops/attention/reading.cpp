@@ -93,6 +93,11 @@ class Departures {
     if (a.kappa < 3 && !a.mma)
       add(number, "kappa", "qk", 3, "accumulators that truncate (kappa=3)",
           [](Contract& c) { c.arithmetic.kappa = 3; });
+    for (const int fewer : {1, 2, 3, 5, 8})
+      if (a.mma && a.mma->frac > fewer)
+        add(number, "mma", "qk", fewer,
+            fmt::format("sums of tensor cores that keep {} {} less (mma)", fewer, fewer == 1 ? "bit" : "bits"),
+            [&](Contract& c) { c.arithmetic.mma->frac -= fewer; });
     for (const int bits : {20, 17, 14, 12, 10, 8, 6})
       add(number, "exp", "softmax", -bits, fmt::format("an exp that is off by 2^-{} of itself (exp_rel)", bits),
           [&](Contract& c) { c.arithmetic.exp_rel = std::ldexp(1., -bits); });
@@ -181,9 +186,9 @@ class AttentionReading final : public Reading {
                                               Index most_work) const override {
     const auto& contract = any.as<Contract>();
     const Asked asked = asked_of(variant);
-    if (asked.problem == nullptr) return {};
     oracle::AttentionOracle oracle(contract, *asked.problem, *asked.inputs);
-    const oracle::Rounding out_rounding = properties::out_rounding(contract, out_);
+    oracle::Rounding out_rounding = properties::out_rounding(contract, out_);
+    out_rounding.outward = variant == cut_output;
     attest::Problem sample = problem_;
     sample.rows = rows_within(most_work);
     std::vector<Element> all;
@@ -203,9 +208,16 @@ class AttentionReading final : public Reading {
 
   [[nodiscard]] VerdictKind judge(const ops::Contract& contract, std::size_t variant, Index most_work) const override {
     const Asked asked = asked_of(variant);
-    if (asked.problem == nullptr) return VerdictKind::fail;
     attest::Problem sample = *asked.problem;
     sample.rows = rows_within(most_work);
+    if (variant == cut_output) {
+      const std::vector<Element> all = elements(contract, variant, most_work);
+      return std::ranges::any_of(all, [](const Element& e) { return e.outcome == oracle::Outcome::outside; })
+                 ? VerdictKind::fail
+                 : VerdictKind::pass;
+    }
+    const Format output = contract.as<Contract>().policy[Stage::output];
+    if (narrower(output, format_of(out_.dtype())) && !out_is_of(output)) return VerdictKind::fail;
     return oracle::AttentionOracle(contract.as<Contract>(), sample, *asked.inputs).judge(out_, lse_).kind;
   }
 
@@ -217,6 +229,8 @@ class AttentionReading final : public Reading {
       found.all.push_back(
           {std::string(variant.words), variant.stage, variant.words, 1, Departure::Kind::semantics, declared, i + 1});
     }
+    found.all.push_back({"the output converted otherwise than to nearest", name(Stage::output), "cut_output", 1,
+                         Departure::Kind::number, declared, cut_output});
     found.add_semantics();
     found.add_numbers();
     found.add_formats();
@@ -253,24 +267,34 @@ class AttentionReading final : public Reading {
   }
 
  private:
+  // The call as it was made, of which the output may lie on either side of its rounding.
+  static constexpr std::size_t cut_output = std::numeric_limits<std::size_t>::max();
+  [[nodiscard]] bool out_is_of(Format format) const {
+    for (Index b = 0; b < problem_.b; ++b)
+      for (Index h = 0; h < problem_.hq; ++h)
+        for (Index i = 0; i < problem_.lq; ++i)
+          for (Index c = 0; c < problem_.dv; ++c)
+            if (!is_of(format, out_.at(b, h, i, c))) return false;
+    return true;
+  }
   struct Misread {
     std::size_t variant = 0;
     bool differs = false;
     attest::Problem problem;
     Inputs inputs;
   };
-  // The call, or what a variant makes of it; nullptr where it makes nothing of it.
+  // The call, or what a variant makes of it, if it makes anything of it.
   struct Asked {
     const attest::Problem* problem;
     const Inputs* inputs;
   };
   [[nodiscard]] Asked asked_of(std::size_t variant) const {
-    if (variant == 0) return {&problem_, &inputs_};
+    if (variant == 0 || variant == cut_output) return {&problem_, &inputs_};
     if (latest_.variant != variant) {
       latest_ = {variant, false, problem_, inputs_.clone()};
       latest_.differs = variants()[variant - 1].apply(latest_.problem, latest_.inputs);
     }
-    return latest_.differs ? Asked{&latest_.problem, &latest_.inputs} : Asked{nullptr, nullptr};
+    return latest_.differs ? Asked{&latest_.problem, &latest_.inputs} : Asked{&problem_, &inputs_};
   }
 
   // A score lies in z +- e (docs/bounds.md, section 1).

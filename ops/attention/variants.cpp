@@ -251,6 +251,47 @@ bool read_as(Problem&, Inputs& in) {
   return q || k || v;
 }
 
+// ---- tiles of keys -------------------------------------------------------------------------------------------------------
+
+// The keys behind the last whole tile are closed.
+template <Index tile>
+bool tail_dropped(Problem& p, Inputs& in) {
+  if (p.lk % tile == 0 || p.lk < tile) return false;
+  return close(p, in, [&](Index, Index, Index, Index j) { return j >= p.lk / tile * tile; });
+}
+// The last tile is filled with open keys of score 0 and value 0.
+template <Index tile>
+bool tail_padded(Problem& p, Inputs& in) {
+  const Index padded = (p.lk + tile - 1) / tile * tile;
+  if (padded == p.lk) return false;
+  const auto or_zero = [&](const Tensor& from) {
+    return [&from, &p](Index b, Index h, Index j, Index c) { return j < p.lk ? from.at(b, h, j, c) : 0.; };
+  };
+  Tensor k, v, keep, bias;
+  const std::array<Index, 4> scores{p.b, p.hq, p.lq, padded};
+  const auto kept = [&](Index b, Index h, Index i, Index j) {
+    if (j >= p.lk) return 1.;
+    const KeyRange range = key_range(in, i, p.lq, length_of(in, p, b));
+    return j >= range.first && j < range.last && (!in.keep.present() || in.keep.at(b, h, i, j) != 0) ? 1. : 0.;
+  };
+  if (!write(k, {p.b, p.hkv, padded, p.d}, in.k.dtype(), or_zero(in.k)) ||
+      !write(v, {p.b, p.hkv, padded, p.dv}, in.v.dtype(), or_zero(in.v)) || !write(keep, scores, DType::boolean, kept))
+    return false;
+  if (in.bias.present() && !write(bias, scores, in.bias.dtype(), [&](Index b, Index h, Index i, Index j) {
+        return j < p.lk ? in.bias.at(b, h, i, j) : 0.;
+      }))
+    return false;
+  in.k = std::move(k);
+  in.v = std::move(v);
+  in.keep = std::move(keep);
+  in.bias = std::move(bias);
+  in.kv_lengths = Tensor();
+  in.causal = false;
+  in.window_left = in.window_right = -1;
+  p.lk = padded;
+  return true;
+}
+
 constexpr auto all = std::to_array<Variant>({
     {"the diagonal measured from the other corner", "mask", other_corner},
     {"one key more to the right of the diagonal", "mask", one_more_right},
@@ -265,6 +306,14 @@ constexpr auto all = std::to_array<Variant>({
     {"key lengths ignored", "mask", left_out<&Inputs::kv_lengths>},
     {"the bias taken for a mask: what is not 0 closes its key", "mask", bias_as_mask},
     {"-10000 added to closed keys instead of -inf", "mask", closed_by_lowest},
+    {"the keys behind the last whole tile of 16 left out", "softmax", tail_dropped<16>},
+    {"the keys behind the last whole tile of 32 left out", "softmax", tail_dropped<32>},
+    {"the keys behind the last whole tile of 64 left out", "softmax", tail_dropped<64>},
+    {"the keys behind the last whole tile of 128 left out", "softmax", tail_dropped<128>},
+    {"the last tile of 16 keys filled with keys of score 0", "softmax", tail_padded<16>},
+    {"the last tile of 32 keys filled with keys of score 0", "softmax", tail_padded<32>},
+    {"the last tile of 64 keys filled with keys of score 0", "softmax", tail_padded<64>},
+    {"the last tile of 128 keys filled with keys of score 0", "softmax", tail_padded<128>},
     {"the scale ignored", "scale", unscaled},
     {"the scale applied twice", "scale", scaled_twice},
     {"the root of the scale in its place", "scale", scaled_by_root},

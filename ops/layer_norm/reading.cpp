@@ -178,7 +178,6 @@ class LayerNormReading final : public Reading {
                                               Index most_work) const override {
     const auto& contract = any.as<Contract>();
     const Asked asked = asked_of(variant);
-    if (asked.problem == nullptr) return {};
     LayerNormOracle oracle(contract, *asked.problem, *asked.inputs);
     const oracle::Rounding round{contract.policy[Stage::output], problem_.dtype, contract.arithmetic.flushes()};
     Problem sample = problem_;
@@ -221,11 +220,15 @@ class LayerNormReading final : public Reading {
 
   [[nodiscard]] VerdictKind judge(const ops::Contract& contract, std::size_t variant, Index most_work) const override {
     const Asked asked = asked_of(variant);
-    if (asked.problem == nullptr) return VerdictKind::fail;
     const bool sums = sum_out_.present() && asked.inputs->residual.present();
     const Tensor none;
     Problem sample = *asked.problem;
     sample.judged = rows_within(most_work);
+    const Format output = contract.as<Contract>().policy[Stage::output];
+    if (narrower(output, problem_.dtype))
+      for (Index row = 0; row < problem_.rows; ++row)
+        for (Index c = 0; c < problem_.hidden; ++c)
+          if (!is_of(output, out_.at(row, c))) return VerdictKind::fail;
     return LayerNormOracle(contract.as<Contract>(), sample, *asked.inputs).judge(out_, sums ? sum_out_ : none).kind;
   }
 
@@ -277,7 +280,7 @@ class LayerNormReading final : public Reading {
   [[nodiscard]] Asked asked_of(std::size_t variant) const {
     if (variant == 0) return {&problem_, &inputs_};
     const Misread& misread = misread_.at(variant - 1);
-    return misread.differs ? Asked{&misread.problem, &misread.inputs} : Asked{nullptr, nullptr};
+    return misread.differs ? Asked{&misread.problem, &misread.inputs} : Asked{&problem_, &inputs_};
   }
 
   Problem problem_;
