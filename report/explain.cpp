@@ -102,7 +102,8 @@ std::string looks_like_text(const Explanation& e) {
 std::vector<std::string> fits_of(const Explanation& e, bool formats) {
   std::vector<std::string> words;
   for (const Fit& fit : e.fits)
-    if ((fit.kind == Kind::format) == formats) words.push_back(fit.words);
+    if ((fit.kind == Kind::format) == formats)
+      words.push_back(fit.words + (fit.exact > 0 ? ": a right kernel that does so gives these very numbers" : ""));
   return words;
 }
 

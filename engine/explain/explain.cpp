@@ -247,7 +247,7 @@ Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinki
   ask_further(entry, bench, shrinking, budget, all, told);
   renew(bench);
   if (!all.front().calls.empty()) find_hypotheses(all, op, budget, told);
-  find_fits(all, budget, told);
+  find_fits(all, op, budget, told);
   tell_stage(all, told);
   told.seconds = budget.elapsed();
   return told;
@@ -276,7 +276,7 @@ Explanation explain_call(const KeptCall& call, const Op& op, const Contract& con
     told.where = wrong_places(only_one.heard.front());
     told.lies = lies(call.again().call());
     find_hypotheses(all, op, budget, told);
-    find_fits(all, budget, told);
+    find_fits(all, op, budget, told);
     tell_stage(all, told);
   }
   told.seconds = budget.elapsed();

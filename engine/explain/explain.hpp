@@ -41,6 +41,7 @@ struct Fit {
   ops::Departure::Kind kind = ops::Departure::Kind::format;
   double width = 0;  // of what it permits where elements are wrong: the mean binary logarithm, over what was declared
   int also = 0, asked = 0;  // of further problems, of how many it permits every number
+  int exact = 0;  // on how many problems, this one first, a right kernel that computes so gives these very numbers
   [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 

@@ -46,8 +46,11 @@ ordered_json to_json(const Explanation& e) {
   object["fits"] = ordered_json::array();
   constexpr std::string_view kinds[] = {"format", "number", "semantics"};
   for (const Fit& fit : e.fits)
-    object["fits"].push_back(
-        {{"words", fit.words}, {"stage", fit.stage}, {"kind", kinds[static_cast<std::size_t>(fit.kind)]}});
+    object["fits"].push_back({{"words", fit.words},
+                              {"stage", fit.stage},
+                              {"kind", kinds[static_cast<std::size_t>(fit.kind)]},
+                              {"exact", fit.exact > 0},
+                              {"everywhere", fit.everywhere()}});
   object["policies_that_fit"] = e.policies_that_fit;
   object["policies_excluded"] = e.policies_excluded;
   object["stages"] = ordered_json::array();

@@ -17,29 +17,6 @@ using oracle::Outcome;
 
 constexpr double least_share = 0.5;  // of a hypothesis that explains a part
 
-// A kernel in the place of the subject: what it gives for the same calls, in order. Empty where it gives none.
-class Understudy {
- public:
-  Understudy(const Op& op, const Contract& contract)
-      : policy_(to_text(policy_of(contract))), semantics_(op.to_json(contract).dump()) {}
-
-  template <class Calls>
-  std::vector<CallCopy> answers(const std::string& name, const Calls& calls) const {
-    const auto factory = builtin_subject(name, policy_, semantics_);
-    if (!factory) return {};
-    const auto instance = factory->open();
-    std::vector<CallCopy> given;
-    for (const KeptCall* call : calls) {
-      given.push_back(call->again());
-      if (instance->run_one(given.back().call()).status != CallStatus::done) return {};
-    }
-    return given;
-  }
-
- private:
-  std::string policy_, semantics_;
-};
-
 std::vector<const KeptCall*> kept(std::span<const Heard> calls) {
   std::vector<const KeptCall*> all;
   for (const Heard& call : calls) all.push_back(call.call);
@@ -106,6 +83,21 @@ bool all_same(const std::vector<CallCopy>& a, const std::vector<CallCopy>& b) {
 }
 
 }  // namespace
+
+Understudy::Understudy(const Op& op, const Contract& contract)
+    : policy_(to_text(policy_of(contract))), semantics_(op.to_json(contract).dump()) {}
+
+std::vector<CallCopy> Understudy::answers(const std::string& name, std::span<const KeptCall* const> calls) const {
+  const auto factory = builtin_subject(name, policy_, semantics_);
+  if (!factory) return {};
+  const auto instance = factory->open();
+  std::vector<CallCopy> given;
+  for (const KeptCall* call : calls) {
+    given.push_back(call->again());
+    if (instance->run_one(given.back().call()).status != CallStatus::done) return {};
+  }
+  return given;
+}
 
 Index Heard::work() const {
   if (reading) return reading->work();

@@ -51,13 +51,24 @@ struct Evidenced {
   [[nodiscard]] bool complete() const;  // every call was answered and kept
 };
 
+// A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same calls, in order.
+// Empty where it gives none, or there is none of that name.
+class Understudy {
+ public:
+  Understudy(const Op& op, const Contract& contract);
+  [[nodiscard]] std::vector<CallCopy> answers(const std::string& name, std::span<const KeptCall* const> calls) const;
+
+ private:
+  std::string policy_, semantics_;
+};
+
 // ---- geometry.cpp
 std::vector<WrongPlace> wrong_places(const Heard& call);
 std::vector<std::string> lies(const Call& call);
 
 // ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing
 // is outside in it, the first of the others with something outside takes its place.
-void find_fits(std::span<const Evidenced> all, const Budget& budget, Explanation& into);
+void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
 
 // ---- hypotheses.cpp: hypotheses and hypotheses_run
 void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
