@@ -48,7 +48,7 @@ std::size_t first_outside(std::span<const Heard> calls) {
 
 namespace {
 
-constexpr Index most_work_of_changes = Index{1} << 20;
+constexpr Index most_work_of_changes = Index{1} << 18;
 constexpr int most_tries = 50;  // of a failure that does not always show
 
 Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
@@ -83,7 +83,7 @@ std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits&
   if (entry.original.empty()) return std::nullopt;
   try {
     Problem original = problem_from_text(entry.original);
-    if (original == entry.problem || work_of(original) > limits.hypothesis_work / 16) return std::nullopt;
+    if (original == entry.problem || work_of(original) > limits.hypothesis_work / 256) return std::nullopt;
     return original;
   } catch (const Error&) {
     return std::nullopt;  // captured values that are not here, or a problem that this version does not draw

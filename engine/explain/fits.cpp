@@ -70,10 +70,18 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     if (!basis && first_outside(evidence.heard) < evidence.heard.size()) basis = &evidence;
   if (!basis) return;
   const Heard& wrong = basis->heard[first_outside(basis->heard)];
-  const Index work = budget.limits.oracle_work, work_elsewhere = Index{1} << 14;
+  // As many rows as show it, and fewer where few do.
+  constexpr Index work_elsewhere = Index{1} << 14;
+  Index work = Index{1} << 16;
+  if (wrong.reading->judge(basis->contract, 0, work) != VerdictKind::fail) work = budget.limits.oracle_work;
   Index work_of_basis = 0;
   for (const Heard& call : basis->heard) work_of_basis += call.work();
   const bool kernels_may_run = work_of_basis <= budget.limits.hypothesis_work / 128;
+  const std::vector<Departure> departures = wrong.reading->departures(basis->contract);
+  const bool formats_alone =
+      std::min(work, work_of_basis) * static_cast<Index>(departures.size()) > 2 * budget.limits.oracle_work;
+  if (formats_alone)
+    into.notes.emplace_back("a call this large is held against other formats alone, not other meanings");
   const auto fits_basis = [&](const Departure& departure) {
     return wrong.reading->judge(departure.contract, departure.variant, work) == VerdictKind::pass &&
            permits(basis->heard, departure.contract, departure.variant, work);
@@ -97,7 +105,8 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     const auto same = known->second.find(departure.words);
     return same == known->second.end() ? nullptr : &same->second;
   };
-  for (const Departure& departure : wrong.reading->departures(basis->contract)) {
+  for (const Departure& departure : departures) {
+    if (formats_alone && departure.kind != Departure::Kind::format) continue;
     if (budget.over()) {
       into.notes.emplace_back("not every promise was held against it: the time was over");
       break;
