@@ -220,6 +220,67 @@ TEST(Explain, SaysHowABlackBoxReadTheCall) {
   EXPECT_NE(e.hypotheses.front().match, Match::partly);
 }
 
+// ---- stages on the way -----------------------------------------------------------------------------------------------------
+
+enum class Slip { in_scores, in_weights, behind };
+
+// Attention by its formulas in double, one head after the other, which gives its scores and weights, and has one step wrong.
+void by_formula(const attest_attention& call, Slip slip) {
+  const Index keys = call.k.shape[2], group = call.q.shape[1] / call.k.shape[1];
+  std::vector<double> s(static_cast<std::size_t>(keys));
+  for (Index b = 0; b < call.q.shape[0]; ++b)
+    for (Index h = 0; h < call.q.shape[1]; ++h)
+      for (Index i = 0; i < call.q.shape[2]; ++i) {
+        double sum = 0, largest = -1e300;
+        for (Index j = 0; j < keys; ++j) {
+          double dot = 0;
+          for (Index c = 0; c < call.q.shape[3]; ++c)
+            dot += load(call.q, b, h, i, c) * load(call.k, b, h / group, j, c);
+          double& score = s[static_cast<std::size_t>(j)];
+          score = dot * call.scale * (slip == Slip::in_scores ? 1.5 : 1);
+          largest = std::max(largest, score);
+          if (attest_present(&call.scores)) store(call.scores, b, h, i, j, score);
+        }
+        for (double& score : s) {
+          score = std::exp((score - largest) * (slip == Slip::in_weights ? 1.5 : 1));
+          sum += score;
+        }
+        for (Index c = 0; c < call.v.shape[3]; ++c) {
+          double out = 0;
+          for (Index j = 0; j < keys; ++j)
+            out += s[static_cast<std::size_t>(j)] / sum * load(call.v, b, h / group, j, c);
+          store(call.out, b, h, i, c, out * (slip == Slip::behind ? 1.5 : 1));
+        }
+        for (Index j = 0; j < keys && attest_present(&call.weights); ++j)
+          store(call.weights, b, h, i, j, s[static_cast<std::size_t>(j)] / sum);
+      }
+}
+
+TEST(Explain, SaysTheFirstStageOutOfItsBound) {
+  SubjectInfo info = builtin_subject("builtin:fused", {})->info();
+  info.supports.stages = {"scores", "weights"};
+  const auto stages = [&](Slip slip) {
+    const test::FakeFactory subject(info, [slip]() -> test::Answer {
+      return [slip](const attest_attention& call) {
+        by_formula(call, slip);
+        return CallResult{};
+      };
+    });
+    const Explanation e =
+        explained(subject, entry_of(subject, "b=1 hq=2 hkv=1 lq=3 lk=9 d=4 dv=3 dtype=f32 values=normal seed=2"));
+    EXPECT_TRUE(e.fails);
+    EXPECT_EQ(e.stages.size(), 2u);
+    return e;
+  };
+  const Explanation scores = stages(Slip::in_scores), weights = stages(Slip::in_weights), behind = stages(Slip::behind);
+  EXPECT_EQ(scores.stage, "scores");
+  EXPECT_EQ(scores.stages[0].judged, 54);
+  EXPECT_EQ(weights.stage, "weights");
+  EXPECT_EQ(weights.stages[0].wrong, 0);
+  EXPECT_EQ(behind.stages[0].wrong + behind.stages[1].wrong, 0);
+  EXPECT_NE(behind.stage, "scores");
+}
+
 // ---- what was asked --------------------------------------------------------------------------------------------------------
 
 TEST(Explain, SaysWhatMakesItPass) {
