@@ -89,7 +89,7 @@ std::string looks_like_text(const Explanation& e) {
   const Hypothesis& first = e.hypotheses.front();
   std::string text = line("looks like", of_hypothesis(first));
   text += line("", fmt::format("family {}, stage {}{}", first.family, first.stage,
-                               first.report.empty() ? "" : ", as in " + first.report));
+                               first.report.empty() || first.report == "common slip" ? "" : ", as in " + first.report));
   text += line("", ambiguity(e));
   text += line("", told_apart(e));
   // The next best of another kind.
@@ -99,10 +99,12 @@ std::string looks_like_text(const Explanation& e) {
   return text;
 }
 
+// Those that hold on every problem that was asked, if any does.
 std::vector<std::string> fits_of(const Explanation& e, bool formats) {
+  const bool some = std::ranges::any_of(e.fits, &Fit::everywhere);
   std::vector<std::string> words;
   for (const Fit& fit : e.fits)
-    if ((fit.kind == Kind::format) == formats)
+    if ((fit.kind == Kind::format) == formats && (fit.everywhere() || !some))
       words.push_back(fit.words + (fit.exact > 0 ? ": a right kernel that does so gives these very numbers" : ""));
   return words;
 }
