@@ -48,7 +48,7 @@ std::size_t first_outside(std::span<const Heard> calls) {
 
 namespace {
 
-constexpr Index most_work_of_changes = Index{1} << 18;
+constexpr Index most_work_of_changes = Index{1} << 16;
 constexpr int most_tries = 50;  // of a failure that does not always show
 
 Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
