@@ -14,7 +14,9 @@
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/explain/explain.hpp"
 #include "engine/saved_tensors.hpp"
+#include "report/explain.hpp"
 #include "report/judge.hpp"
 #include "report/text.hpp"
 
@@ -43,6 +45,19 @@ std::string needed(const Settings& settings, std::string_view key) {
   return *text;
 }
 
+// What else the numbers of a call would fit, and which planted faults give them. Nothing where they hold.
+std::optional<engine::Explanation> explained(const ops::SavedCall& call, const ops::Contract& contract,
+                                             const engine::Judgement& judgement) {
+  if (judgement.verdict.kind != VerdictKind::fail) return std::nullopt;
+  engine::ExplainLimits limits;
+  limits.seconds = 10;
+  const Call made = call.exchange->call();
+  auto kept = engine::KeptCall::before(made, engine::Witnessing::most_bytes);
+  if (!kept) return std::nullopt;
+  kept->after(made, {});
+  return engine::explain_call(*kept, contract.op(), contract, limits);
+}
+
 int judge_files(const Settings& settings) {
   std::unique_ptr<OutputFile> json;
   const ops::Op& op = saved_op(settings);
@@ -67,11 +82,14 @@ int judge_files(const Settings& settings) {
   const engine::Judgement judgement =
       engine::judge(*call.exchange, contract, engine::most_survey_work, calibration.get());
   const Exit exit = judgement.exit();
+  const std::optional<engine::Explanation> explanation = explained(call, contract, judgement);
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
-              << report::judgement_text(call, contract, judgement);
+              << report::judgement_text(call, contract, judgement)
+              << (explanation ? report::fits_and_hypotheses_text(*explanation) : std::string());
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);
+    if (explanation) object["explanation"] = engine::to_json(*explanation);
     object["inputs"] = inputs;
     object["outputs"] = outputs;
     object["exit"] = static_cast<int>(exit);

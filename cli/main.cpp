@@ -21,6 +21,7 @@ examples:
   attest check kernel.py --cases 2000            bounded and deterministic, for CI
   attest compare ./old.so ./new.so               where two versions differ by more than both may
   attest replay corpus/                          every stored reproducer gives what it expects
+  attest explain corpus/x/y.json                 where and why it fails: elements, promises it would fit, known faults
   attest export corpus/x/y.json --to python      a script that shows the failure without attest
   attest certify corpus/x/y.json                 its proof once more, in ball arithmetic
 
@@ -70,6 +71,7 @@ int run(int argc, char** argv) {
   attest::cli::add_shrink(app, verb);
   attest::cli::add_triage(app, verb);
   attest::cli::add_certify(app, verb);
+  attest::cli::add_explain(app, verb);
   attest::cli::add_export(app, verb);
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);

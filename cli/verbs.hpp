@@ -16,6 +16,7 @@ void add_compare(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_shrink(CLI::App& app, Run& run);
 void add_certify(CLI::App& app, Run& run);
+void add_explain(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_judge(CLI::App& app, Run& run);
 void add_bound(CLI::App& app, Run& run);

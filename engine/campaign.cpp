@@ -299,6 +299,7 @@ class Campaign {
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && !summary_.interrupted) defect.effective = effective_precision(subject_, summary_, defect);
+    explain_defects(summary_, stations_[0], limits_, options_);
     summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   Probed probed(const std::string& property, const Entry& at) {

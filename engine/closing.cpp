@@ -46,6 +46,24 @@ std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::
   return findings;
 }
 
+void explain_defects(Summary& summary, Station& station, const ShrinkLimits& shrinking,
+                     const CampaignOptions& options) {
+  constexpr std::size_t most_explained = 8;  // as many as a report tells of
+  constexpr double most_seconds = 3;         // in all, under a time limit
+  if (summary.interrupted || options.subject_b) return;
+  std::size_t told = 0;
+  double spent = 0;
+  for (Defect& defect : summary.defects) {
+    const Entry& entry = summary.findings[defect.findings.front()].entry;
+    if (defect.known || entry.property == drift_name || entry.seen != VerdictKind::fail || entry.shown) continue;
+    if (told++ == most_explained || spent > most_seconds) break;
+    const std::optional<double> seconds = options.seconds ? std::optional(1.0) : std::nullopt;
+    Explanation explanation = explain(entry, station.bench(), shrinking, limits_in_a_report(seconds));
+    spent += options.seconds ? explanation.seconds : 0;
+    if (explanation.fails) defect.explanation = std::move(explanation);
+  }
+}
+
 std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports) {
   std::vector<Avoided> all;
   for (const AvoidRule& rule : avoidance.rules) {

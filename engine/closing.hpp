@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "engine/avoid.hpp"
+#include "engine/campaign.hpp"
+#include "engine/instance.hpp"
 #include "engine/summary.hpp"
 #include "engine/triage.hpp"
 
@@ -20,5 +22,9 @@ std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::
 
 // The rules that decided what was drawn, each once and with the defect that it explains. Needs summary.defects.
 std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports);
+
+// Explains the reproducers of the first new defects, as far as that costs little: under a time limit a second each, and a few in
+// all. What died, and what comes and goes, is not asked once more.
+void explain_defects(Summary& summary, Station& station, const ShrinkLimits& shrinking, const CampaignOptions& options);
 
 }  // namespace attest::engine

@@ -70,14 +70,6 @@ std::vector<std::size_t> laws_named(std::span<const std::string> names, const Op
   return laws;
 }
 
-std::vector<std::size_t> laws_of(const Entry& entry) {
-  const Op& op = entry.problem.op();
-  const std::size_t own = law_named(entry.property, op);
-  std::vector<std::size_t> laws = laws_named(entry.with, op);
-  laws.insert(std::ranges::lower_bound(laws, own), own);
-  return laws;
-}
-
 void judge_expected_failure(const Entry& entry, const Policy& policy, const Verdict& verdict, ReplayResult& result) {
   if (!is_finding(verdict.kind)) {
     const bool passed = verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn;
@@ -102,12 +94,6 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
     result.sentence = passed ? "passes as expected"
                              : "expected to pass, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason;
   }
-}
-
-std::vector<Asked> calls_before(const Entry& entry) {
-  std::vector<Asked> calls;
-  for (const EarlierCall& call : entry.after) calls.push_back({call.problem, laws_named(call.laws, call.problem.op())});
-  return calls;
 }
 
 // What the call of an entry does to a fresh instance.
@@ -216,6 +202,20 @@ ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects, b
 }
 
 }  // namespace
+
+std::vector<std::size_t> laws_of(const Entry& entry) {
+  const Op& op = entry.problem.op();
+  const std::size_t own = law_named(entry.property, op);
+  std::vector<std::size_t> laws = laws_named(entry.with, op);
+  laws.insert(std::ranges::lower_bound(laws, own), own);
+  return laws;
+}
+
+std::vector<Asked> calls_before(const Entry& entry) {
+  std::vector<Asked> calls;
+  for (const EarlierCall& call : entry.after) calls.push_back({call.problem, laws_named(call.laws, call.problem.op())});
+  return calls;
+}
 
 std::string_view name(Replayed outcome) noexcept {
   constexpr std::array<std::string_view, 6> names{"as_expected", "unexpected",  "mended",

@@ -32,6 +32,10 @@ struct ReplayReport {
   [[nodiscard]] Exit exit(bool allow_missing) const noexcept;
 };
 
+// The laws that must run for an entry to show, ascending; the calls that a fresh instance must be asked before.
+std::vector<std::size_t> laws_of(const Entry& entry);
+std::vector<Asked> calls_before(const Entry& entry);
+
 // Starts the subject an entry names (or the one the command line put in its place). Throws Error(no_subject or usage).
 using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
 

@@ -3,6 +3,7 @@
 
 #include "engine/bucket.hpp"
 #include "engine/campaign.hpp"
+#include "engine/closing.hpp"
 #include "engine/cluster.hpp"
 #include "engine/corpus.hpp"
 #include "engine/effective.hpp"
@@ -24,6 +25,7 @@ Entry seen_entry(const Problem& problem, const Contract& contract, const CaseOut
   entry.contract = contract;
   entry.property = outcome.key().property;
   entry.bucket = bucket_of(outcome.key(), entry.subject, policy_of(contract), problem);
+  entry.policy_given = options.policy.has_value();
   entry.seen = verdict.kind;
   entry.reason = verdict.reason;
   entry.evidence = verdict.evidence;
@@ -61,6 +63,7 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   const Supports supports = info;
   summary.defects = cluster(summary.findings, {CaseTable(supports), {}, {}});
   for (Defect& defect : summary.defects) defect.effective = effective_precision(subject, summary, defect);
+  explain_defects(summary, station, {info, problem.op().dtypes(info), {}}, options);
   return summary;
 }
 

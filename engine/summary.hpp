@@ -14,6 +14,7 @@
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/drift.hpp"
+#include "engine/explain/explain.hpp"
 #include "engine/learn.hpp"
 #include "engine/ops.hpp"
 
@@ -49,6 +50,7 @@ struct Defect {
   std::uint64_t failures = 0;         // cases that fell into its buckets
   bool known = false;                 // all of its buckets are
   std::optional<Effective> effective{};
+  std::optional<Explanation> explanation;  // of its reproducer; absent where none was sought
 };
 
 // What a campaign no longer drew, or no longer asked, but for one case in twenty.

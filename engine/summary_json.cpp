@@ -128,6 +128,7 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   object["known"] = defect.known;
   if (defect.effective) object["effective"] = effective_to_json(*defect.effective);
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
+  if (defect.explanation) object["explanation"] = to_json(*defect.explanation);
   return object;
 }
 

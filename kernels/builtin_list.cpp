@@ -10,15 +10,15 @@ namespace {
 
 template <class Steps>
 constexpr KernelEntry fused(std::string_view name, std::string_view doc) {
-  return {name, doc, "", "", fused_contract<Steps>, fused_attention<Steps>};
+  return {name, doc, "", "", "", "", fused_contract<Steps>, fused_attention<Steps>};
 }
 
 constexpr std::array builtin{
     fused<CleanSteps>("fused", "tiles of 64 keys and an online softmax; no row of scores is ever stored"),
     KernelEntry{"explicit", "stage by stage; scores and weights are stored, weights divided before they are rounded",
-                "", "", explicit_contract, explicit_attention},
-    KernelEntry{"explicit-lse", "explicit, weights exp(s - lse) without a division", "", "", explicit_lse_contract,
-                explicit_lse_attention},
+                "", "", "", "", explicit_contract, explicit_attention},
+    KernelEntry{"explicit-lse", "explicit, weights exp(s - lse) without a division", "", "", "", "",
+                explicit_lse_contract, explicit_lse_attention},
     fused<TileSteps<1>>("fused-tile1", "fused, a key at a time"),
     fused<TileSteps<16>>("fused-tile16", "fused, tiles of 16 keys"),
     fused<TileSteps<64>>("fused-tile64", "fused, tiles of 64 keys"),
@@ -44,7 +44,7 @@ constexpr std::array builtin{
     fused<ScaledQuerySteps>("fused-scale-q", "fused, the scale folded into the queries"),
     fused<ScaledKeySteps>("fused-scale-k", "fused, the scale folded into the keys"),
     fused<ScaledRootsSteps>("fused-scale-sqrt", "fused, the root of a positive scale folded into queries and keys"),
-    KernelEntry{"fused-forms", "fused, with a form that says where the scale goes", "", "", any_scale_contract,
+    KernelEntry{"fused-forms", "fused, with a form that says where the scale goes", "", "", "", "", any_scale_contract,
                 any_scale_attention<ScaledQuerySteps>, any_scale_forms},
 };
 

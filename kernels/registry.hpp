@@ -15,6 +15,9 @@ struct KernelEntry {
   std::string_view doc;
   std::string_view report;  // of a fault: the public report behind it, such as "PT#139462"
   std::string_view parent;  // of a fault: the kernel it departs from, by name
+  std::string_view family;  // of a fault: those that go wrong alike have one
+  std::string_view
+      stage;  // of a fault: where it goes wrong, a stage of the policy or what lies beside these (faults/README.md)
   // What the kernel promises under a policy; a fault promises what its parent does.
   Contract (*contract)(const Policy& policy);
   // Runs the call under contract.policy; empty rows and the order of softcap and bias follow the contract too. Any shape of the

@@ -20,6 +20,7 @@
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
 #include "ops/problem.hpp"
+#include "ops/reading.hpp"
 #include "ops/shrink.hpp"
 #include "ops/supports.hpp"
 #include "oracle/calibration.hpp"
@@ -294,6 +295,11 @@ class Op {
   [[nodiscard]] virtual std::string shape_class(const Problem& problem) const = 0;
   // In the order in which predicates of equal merit prefer them; those of forms apart.
   [[nodiscard]] virtual std::vector<Trait> traits() const = 0;
+
+  // ---- explaining
+  // A call of this operation and what it gave, copied. nullptr where it is not told: the memory of a tensor is not in one part,
+  // or the operation has no such reading.
+  [[nodiscard]] virtual std::unique_ptr<Reading> reading(const Call&) const { return nullptr; }
 };
 
 // What a policy of several operations says of one (core/policy_stages.hpp); what it says of others alone is told in `elsewhere`, a

@@ -8,6 +8,7 @@
 
 #include "core/field.hpp"
 #include "engine/effective.hpp"
+#include "report/explain.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -71,6 +72,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   text += "\n" + finding_lines(finding);
   if (defect.effective) text += line("precision", to_text(*defect.effective));
   text += line("where", where(defect));
+  if (defect.explanation) text += brief_text(*defect.explanation, line);
   text += line("also fails", also(summary, defect));
   return text + line("rerun", rerun_line(summary, finding));
 }

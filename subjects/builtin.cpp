@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "core/attention/call.hpp"
 #include "core/error.hpp"
 #include "core/layer_norm/call.hpp"
@@ -21,12 +23,21 @@ namespace {
 
 constexpr std::string_view builtin_prefix = "builtin:", fault_prefix = "fault:";
 
+// As contract_from_json() takes it, which has the policy apart.
+nlohmann::json without_policy(const std::string& text) {
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  if (object.is_discarded()) throw usage_error("what a kernel is to keep of a contract is no JSON");
+  if (object.is_object()) object.erase("policy");
+  return object;
+}
+
 // ---- the operations that kernels live here of ----------------------------------------------------------------------------
 
 struct OfAttention {
   using Entry = kernels::KernelEntry;
   using Policy = attest::Policy;
   using Abi = attest_attention;
+  using Contract = attest::Contract;
   static constexpr std::string_view op = "attention", prefix = "";
   static std::span<const Entry> correct() { return kernels::builtin_kernels(); }
   static std::span<const Entry> faults() { return kernels::fault_kernels(); }
@@ -35,6 +46,13 @@ struct OfAttention {
   static Format storage(const Policy& policy) { return policy[Stage::storage]; }
   static const attest_tensor& first(const Abi& call) { return call.q; }
   static void run(const Entry& kernel, const Abi& call, const Contract& contract) { kernel.run(call, contract); }
+  static Contract said(const std::string& json, const Policy& policy) {
+    return contract_from_json(without_policy(json), policy);
+  }
+  static void keep_semantics(const Contract& from, Contract& to) {
+    if (from.empty_row != EmptyRow::unspecified) to.empty_row = from.empty_row;
+    to.softcap_before_bias = from.softcap_before_bias;
+  }
 
   static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
     info.dtypes.clear();
@@ -50,6 +68,7 @@ struct OfLayerNorm {
   using Entry = kernels::layer_norm::KernelEntry;
   using Policy = layer_norm::Policy;
   using Abi = attest_layer_norm;
+  using Contract = layer_norm::Contract;
   static constexpr std::string_view op = "layer_norm", prefix = "ln-";  // which its faults have in their names
   static std::span<const Entry> correct() { return kernels::layer_norm::builtin_kernels(); }
   static std::span<const Entry> faults() { return kernels::layer_norm::fault_kernels(); }
@@ -57,9 +76,11 @@ struct OfLayerNorm {
   static Policy stored_as(Format format) { return layer_norm::policy_for(format); }
   static Format storage(const Policy& policy) { return policy[layer_norm::Stage::storage]; }
   static const attest_tensor& first(const Abi& call) { return call.x; }
-  static void run(const Entry& kernel, const Abi& call, const layer_norm::Contract& contract) {
-    kernel.run(call, contract);
+  static void run(const Entry& kernel, const Abi& call, const Contract& contract) { kernel.run(call, contract); }
+  static Contract said(const std::string& json, const Policy& policy) {
+    return layer_norm::contract_from_json(without_policy(json), policy);
   }
+  static void keep_semantics(const Contract& from, Contract& to) { to.gamma_offset = from.gamma_offset; }
 
   static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
     info.ops = {std::string(op)};
@@ -77,6 +98,7 @@ struct OfMha {
   using Entry = kernels::BlockEntry;
   using Policy = mha::Policy;
   using Abi = attest_mha;
+  using Contract = mha::Contract;
   static constexpr std::string_view op = "mha", prefix = "mha-";
   static std::span<const Entry> correct() { return kernels::builtin_blocks(); }
   static std::span<const Entry> faults() { return kernels::fault_blocks(); }
@@ -84,8 +106,14 @@ struct OfMha {
   static Policy stored_as(Format format) { return mha::policy_from_text(name(format)); }
   static Format storage(const Policy& policy) { return policy.attention[Stage::storage]; }
   static const attest_tensor& first(const Abi& call) { return call.x; }
-  static void run(const Entry& kernel, const Abi& call, const mha::Contract& contract) {
+  static void run(const Entry& kernel, const Abi& call, const Contract& contract) {
     kernel.run(mha::from_plugin(call), contract);
+  }
+  static Contract said(const std::string& json, const Policy& policy) {
+    return mha::contract_from_json(without_policy(json), policy);
+  }
+  static void keep_semantics(const Contract& from, Contract& to) {
+    OfAttention::keep_semantics(from.attention, to.attention);
   }
 
   static void describe(const Entry& kernel, std::vector<Policy> policies, SubjectInfo& info) {
@@ -109,8 +137,10 @@ template <class Op>
 class BuiltinSubject : public Subject {
  public:
   using Policy = typename Op::Policy;
-  BuiltinSubject(const SubjectInfo& info, const typename Op::Entry& kernel, const std::optional<Policy>& policy)
-      : info_(info), kernel_(kernel), policy_(policy) {}
+  using Contract = typename Op::Contract;
+  BuiltinSubject(const SubjectInfo& info, const typename Op::Entry& kernel, const std::optional<Policy>& policy,
+                 const std::optional<Contract>& semantics)
+      : info_(info), kernel_(kernel), policy_(policy), semantics_(semantics) {}
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
@@ -128,7 +158,9 @@ class BuiltinSubject : public Subject {
     const auto start = std::chrono::steady_clock::now();
     try {
       const Format dtype = format_of(dtype_of(Op::first(call).dtype).value());
-      Op::run(kernel_, call, kernel_.contract(policy_ ? *policy_ : Op::stored_as(dtype)));
+      Contract contract = kernel_.contract(policy_ ? *policy_ : Op::stored_as(dtype));
+      if (semantics_) Op::keep_semantics(*semantics_, contract);
+      Op::run(kernel_, call, contract);
     } catch (const std::exception& error) {
       result.status = CallStatus::error;
       result.message = error.what();
@@ -141,6 +173,7 @@ class BuiltinSubject : public Subject {
   SubjectInfo info_;
   const typename Op::Entry& kernel_;
   std::optional<Policy> policy_;
+  std::optional<Contract> semantics_;
   bool fresh_ = true;
 };
 
@@ -148,8 +181,11 @@ template <class Op>
 class BuiltinFactory : public SubjectFactory {
  public:
   using Policy = typename Op::Policy;
-  BuiltinFactory(std::string_view name, const typename Op::Entry& kernel, const std::optional<Policy>& policy)
+  using Contract = typename Op::Contract;
+  BuiltinFactory(std::string_view name, const typename Op::Entry& kernel, const std::optional<Policy>& policy,
+                 const std::string& semantics)
       : kernel_(kernel), policy_(policy) {
+    if (!semantics.empty()) semantics_ = Op::said(semantics, policy ? *policy : Op::stored_as(Format::f32));
     info_.name = name;
     info_.version = ATTEST_VERSION;
     info_.doc = kernel.doc;
@@ -164,12 +200,13 @@ class BuiltinFactory : public SubjectFactory {
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override {
-    return std::make_unique<BuiltinSubject<Op>>(info_, kernel_, policy_);
+    return std::make_unique<BuiltinSubject<Op>>(info_, kernel_, policy_, semantics_);
   }
 
  private:
   const typename Op::Entry& kernel_;
   std::optional<Policy> policy_;
+  std::optional<Contract> semantics_;
   SubjectInfo info_;
 };
 
@@ -183,7 +220,8 @@ std::vector<ListedSubject> listed(std::string_view prefix, std::span<const typen
   std::vector<ListedSubject> subjects;
   for (const auto& kernel : kernels)
     subjects.push_back({named(prefix, kernel.name), std::string(kernel.doc),
-                        kernel.parent.empty() ? "" : named(builtin_prefix, kernel.parent), std::string(kernel.report)});
+                        kernel.parent.empty() ? "" : named(builtin_prefix, kernel.parent), std::string(kernel.report),
+                        std::string(kernel.family), std::string(kernel.stage)});
   return subjects;
 }
 
@@ -197,12 +235,13 @@ const typename Op::Entry* kernel_named(std::string_view name) {
 }
 
 template <class Op>
-std::unique_ptr<SubjectFactory> made(std::string_view name, const std::string& policy_text) {
+std::unique_ptr<SubjectFactory> made(std::string_view name, const std::string& policy_text,
+                                     const std::string& semantics) {
   const typename Op::Entry* kernel = kernel_named<Op>(name);
   if (kernel == nullptr) return nullptr;
   std::optional<typename Op::Policy> policy;
   if (!policy_text.empty()) policy = Op::read(policy_share(Op::op, policy_text).text);
-  return std::make_unique<BuiltinFactory<Op>>(name, *kernel, policy);
+  return std::make_unique<BuiltinFactory<Op>>(name, *kernel, policy, semantics);
 }
 
 }  // namespace
@@ -226,10 +265,11 @@ std::string builtin_op(std::string_view name) {
   return std::string(kernel_named<OfMha>(name) != nullptr ? OfMha::op : "");
 }
 
-std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy) {
-  if (auto subject = made<OfAttention>(name, policy)) return subject;
-  if (auto subject = made<OfLayerNorm>(name, policy)) return subject;
-  return made<OfMha>(name, policy);
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy,
+                                                const std::string& semantics) {
+  if (auto subject = made<OfAttention>(name, policy, semantics)) return subject;
+  if (auto subject = made<OfLayerNorm>(name, policy, semantics)) return subject;
+  return made<OfMha>(name, policy, semantics);
 }
 
 }  // namespace attest

@@ -14,6 +14,8 @@ struct ListedSubject {
   std::string doc;
   std::string parent{};  // of a fault: the kernel it departs from, likewise
   std::string report{};  // of a fault: the public report behind it
+  std::string family{};  // of a fault: those that go wrong alike have one
+  std::string stage{};   // of a fault: where it goes wrong
 };
 
 // The operations that kernels live here of.
@@ -27,6 +29,9 @@ std::string builtin_op(std::string_view name);
 
 // The kernel `builtin:NAME` or `fault:NAME`, nullptr if there is none. It computes in `policy` if given, else in the policy
 // named like the dtype of the call (f32, f16, bf16, f64), of which f32, f16 and bf16 are drawn.
-std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy);
+// `semantics`: the JSON of a contract of its operation, whose meanings that policies do not tell (what a row without keys is, in
+// which order softcap and bias come) it keeps in place of its own; empty: its own. Throws Error(usage) if that is none.
+std::unique_ptr<SubjectFactory> builtin_subject(std::string_view name, const std::string& policy,
+                                                const std::string& semantics = {});
 
 }  // namespace attest

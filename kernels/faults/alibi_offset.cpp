@@ -18,6 +18,6 @@ struct AlibiOffset : CleanSteps {
 
 extern constexpr KernelEntry alibi_offset = fault<CleanSteps, AlibiOffset>(
     "alibi-offset", "with more keys than queries a key takes the bias of the key that many places before it",
-    "vllm#945", "fused");
+    "vllm#945", "fused", "bias", "score");
 
 }  // namespace attest::kernels::faults

@@ -22,6 +22,6 @@ struct AlignmentAssumed : CleanSteps {
 
 extern constexpr KernelEntry alignment_assumed = fault<CleanSteps, AlignmentAssumed>(
     "alignment-assumed", "rows of keys that are not 16-byte aligned are read from the aligned address before them",
-    "FA#2552 family", "fused");
+    "FA#2552 family", "fused", "layout", "reading");
 
 }  // namespace attest::kernels::faults

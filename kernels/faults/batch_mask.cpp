@@ -18,7 +18,8 @@ struct BatchMask : BatchSplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry batch_mask = fault<BatchSplitSteps, BatchMask>(
-    "batch-mask", "the masks of sample 0 are used for every sample", "onnxruntime-genai#1639", "fused-batch-split");
+extern constexpr KernelEntry batch_mask =
+    fault<BatchSplitSteps, BatchMask>("batch-mask", "the masks of sample 0 are used for every sample",
+                                      "onnxruntime-genai#1639", "fused-batch-split", "mask lost", "mask");
 
 }  // namespace attest::kernels::faults

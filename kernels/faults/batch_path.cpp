@@ -22,6 +22,6 @@ struct BatchPath : CleanSteps {
 
 extern constexpr KernelEntry batch_path =
     fault<CleanSteps, BatchPath>("batch-path", "with more than one sample the weights are rounded to a narrower format",
-                                 "TRT#4796, #4853, #4813, #3730, #3744", "fused");
+                                 "TRT#4796, #4853, #4813, #3730, #3744", "fused", "narrow weights", "weights");
 
 }  // namespace attest::kernels::faults

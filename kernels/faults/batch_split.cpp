@@ -5,6 +5,6 @@ namespace attest::kernels::faults {
 // What the parent promises is what makes it wrong.
 extern constexpr KernelEntry batch_split = fault<SplitSteps, BatchSplitSteps>(
     "batch-split", "the number of splits depends on the batch, so that a sample alone has other bits",
-    "FI#2424, vllm#51902", "fused-split");
+    "FI#2424, vllm#51902", "fused-split", "splits", "partial");
 
 }  // namespace attest::kernels::faults

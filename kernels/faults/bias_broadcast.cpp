@@ -13,7 +13,8 @@ struct BiasBroadcast : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry bias_broadcast = fault<CleanSteps, BiasBroadcast>(
-    "bias-broadcast", "the bias of head 0 is used for every head", "onnxruntime-genai#1639 family", "fused");
+extern constexpr KernelEntry bias_broadcast =
+    fault<CleanSteps, BiasBroadcast>("bias-broadcast", "the bias of head 0 is used for every head",
+                                     "onnxruntime-genai#1639 family", "fused", "bias", "score");
 
 }  // namespace attest::kernels::faults

@@ -17,7 +17,8 @@ struct BitsDropped : AmpereSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry bits_dropped = fault<AmpereSteps, BitsDropped>(
-    "bits-dropped", "blocks of products are added with three fraction bits less", "arXiv 2412.19437", "fused-ampere");
+extern constexpr KernelEntry bits_dropped =
+    fault<AmpereSteps, BitsDropped>("bits-dropped", "blocks of products are added with three fraction bits less",
+                                    "arXiv 2412.19437", "fused-ampere", "accumulator", "qk");
 
 }  // namespace attest::kernels::faults

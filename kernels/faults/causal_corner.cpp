@@ -12,7 +12,8 @@ struct CausalCorner : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry causal_corner = fault<CleanSteps, CausalCorner>(
-    "causal-corner", "the diagonal is measured from the other corner", "ORT#29020, MLX#2835, FA#282, #402", "fused");
+extern constexpr KernelEntry causal_corner =
+    fault<CleanSteps, CausalCorner>("causal-corner", "the diagonal is measured from the other corner",
+                                    "ORT#29020, MLX#2835, FA#282, #402", "fused", "diagonal", "mask");
 
 }  // namespace attest::kernels::faults

@@ -11,6 +11,6 @@ struct CausalOffByOne : CleanSteps {
 
 extern constexpr KernelEntry causal_off_by_one = fault<CleanSteps, CausalOffByOne>(
     "causal-off-by-one", "the diagonal lies one key too far to the right: a future key is seen", "zml#763, vllm#3385",
-    "fused");
+    "fused", "diagonal", "mask");
 
 }  // namespace attest::kernels::faults

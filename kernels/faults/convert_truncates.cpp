@@ -16,6 +16,6 @@ struct ConvertTruncates : CleanSteps {
 
 extern constexpr KernelEntry convert_truncates = fault<CleanSteps, ConvertTruncates>(
     "convert-truncates", "the output is converted to 16 bits by cutting digits off, not by rounding to nearest",
-    "common slip", "fused");
+    "common slip", "fused", "output", "output");
 
 }  // namespace attest::kernels::faults

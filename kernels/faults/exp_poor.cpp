@@ -27,7 +27,7 @@ struct ExpPoor : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry exp_poor =
-    fault<CleanSteps, ExpPoor>("exp-poor", "exp is off by up to 6e-4 of itself", "common slip", "fused");
+extern constexpr KernelEntry exp_poor = fault<CleanSteps, ExpPoor>("exp-poor", "exp is off by up to 6e-4 of itself",
+                                                                   "common slip", "fused", "narrow softmax", "softmax");
 
 }  // namespace attest::kernels::faults

@@ -18,9 +18,14 @@ struct DefaultIntoQueries : ScaledQuerySteps {
 }  // namespace
 
 extern constexpr KernelEntry form_scale_default = {
-    "form-scale-default", "said to go into the queries, the scale is 1/sqrt(D) whatever the call says",
-    "PT#174361",          "fused-forms",
-    any_scale_contract,   any_scale_attention<DefaultIntoQueries>,
+    "form-scale-default",
+    "said to go into the queries, the scale is 1/sqrt(D) whatever the call says",
+    "PT#174361",
+    "fused-forms",
+    "scale",
+    "scale",
+    any_scale_contract,
+    any_scale_attention<DefaultIntoQueries>,
     any_scale_forms};
 
 }  // namespace attest::kernels::faults

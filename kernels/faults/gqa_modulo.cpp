@@ -9,7 +9,8 @@ struct GqaModulo : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry gqa_modulo = fault<CleanSteps, GqaModulo>(
-    "gqa-modulo", "query head h reads key/value head h % Hkv, not h / (Hq / Hkv)", "ONNXim#33", "fused");
+extern constexpr KernelEntry gqa_modulo =
+    fault<CleanSteps, GqaModulo>("gqa-modulo", "query head h reads key/value head h % Hkv, not h / (Hq / Hkv)",
+                                 "ONNXim#33", "fused", "other sample or head", "reading");
 
 }  // namespace attest::kernels::faults

@@ -21,6 +21,8 @@ extern constexpr KernelEntry input_modified{
     "values past a key length are zeroed where they lie, in the caller's tensor",
     "common slip",
     "fused",
+    "memory",
+    "memory",
     fused_contract<CleanSteps>,
     clearing_values};
 

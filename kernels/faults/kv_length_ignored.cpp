@@ -11,7 +11,13 @@ void without_lengths(const attest_attention& attention, const Contract& contract
 
 }  // namespace
 
-extern constexpr KernelEntry kv_length_ignored{
-    "kv-length-ignored", "key lengths are ignored", "jax#23349", "fused", fused_contract<CleanSteps>, without_lengths};
+extern constexpr KernelEntry kv_length_ignored{"kv-length-ignored",
+                                               "key lengths are ignored",
+                                               "jax#23349",
+                                               "fused",
+                                               "mask lost",
+                                               "mask",
+                                               fused_contract<CleanSteps>,
+                                               without_lengths};
 
 }  // namespace attest::kernels::faults

@@ -15,7 +15,8 @@ struct LayoutSwapped : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry layout_swapped = fault<CleanSteps, LayoutSwapped>(
-    "layout-swapped", "q, k and v that lie as [B,S,H,D] are read as [B,H,S,D]", "common slip", "fused");
+extern constexpr KernelEntry layout_swapped =
+    fault<CleanSteps, LayoutSwapped>("layout-swapped", "q, k and v that lie as [B,S,H,D] are read as [B,H,S,D]",
+                                     "common slip", "fused", "layout", "reading");
 
 }  // namespace attest::kernels::faults

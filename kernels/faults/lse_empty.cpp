@@ -13,6 +13,6 @@ struct LseEmpty : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry lse_empty = fault<CleanSteps, LseEmpty>(
-    "lse-empty", "the log-sum-exp of a row without open keys is 0", "FA#978, #2842", "fused");
+    "lse-empty", "the log-sum-exp of a row without open keys is 0", "FA#978, #2842", "fused", "log-sum-exp", "lse");
 
 }  // namespace attest::kernels::faults

@@ -12,7 +12,7 @@ struct LseWrongBase : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry lse_wrong_base =
-    fault<CleanSteps, LseWrongBase>("lse-wrong-base", "the log-sum-exp is in base 2", "FI#50, #58, PT#156379", "fused");
+extern constexpr KernelEntry lse_wrong_base = fault<CleanSteps, LseWrongBase>(
+    "lse-wrong-base", "the log-sum-exp is in base 2", "FI#50, #58, PT#156379", "fused", "log-sum-exp", "lse");
 
 }  // namespace attest::kernels::faults

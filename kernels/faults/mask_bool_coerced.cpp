@@ -16,6 +16,7 @@ struct MaskBoolCoerced : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry mask_bool_coerced = fault<CleanSteps, MaskBoolCoerced>(
-    "mask-bool-coerced", "the bias is taken for a boolean mask: what is not 0 closes its key", "PT#107084", "fused");
+    "mask-bool-coerced", "the bias is taken for a boolean mask: what is not 0 closes its key", "PT#107084", "fused",
+    "mask value", "mask");
 
 }  // namespace attest::kernels::faults

@@ -14,7 +14,8 @@ struct MaskDropped : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_dropped = fault<CleanSteps, MaskDropped>(
-    "mask-dropped", "the path for a single query ignores the keep mask", "keras#23038, pytorch/TensorRT#3296", "fused");
+extern constexpr KernelEntry mask_dropped =
+    fault<CleanSteps, MaskDropped>("mask-dropped", "the path for a single query ignores the keep mask",
+                                   "keras#23038, pytorch/TensorRT#3296", "fused", "mask lost", "mask");
 
 }  // namespace attest::kernels::faults

@@ -13,6 +13,7 @@ struct MaskFinite : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry mask_finite = fault<CleanSteps, MaskFinite>(
-    "mask-finite", "masked scores are -10000, not -inf, and leak when all others are lower", "nntrainer#4333", "fused");
+    "mask-finite", "masked scores are -10000, not -inf, and leak when all others are lower", "nntrainer#4333", "fused",
+    "mask value", "mask");
 
 }  // namespace attest::kernels::faults

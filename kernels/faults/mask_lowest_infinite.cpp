@@ -17,6 +17,7 @@ struct MaskLowestInfinite : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry mask_lowest_infinite = fault<CleanSteps, MaskLowestInfinite>(
-    "mask-lowest-infinite", "a bias of the lowest finite number is taken for -inf", "common slip", "fused");
+    "mask-lowest-infinite", "a bias of the lowest finite number is taken for -inf", "common slip", "fused",
+    "mask value", "mask");
 
 }  // namespace attest::kernels::faults

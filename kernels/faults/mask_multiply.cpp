@@ -12,7 +12,8 @@ struct MaskMultiply : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry mask_multiply = fault<CleanSteps, MaskMultiply>(
-    "mask-multiply", "masked scores are multiplied by 0 instead of set to -inf", "openxla/xla#11444", "fused");
+extern constexpr KernelEntry mask_multiply =
+    fault<CleanSteps, MaskMultiply>("mask-multiply", "masked scores are multiplied by 0 instead of set to -inf",
+                                    "openxla/xla#11444", "fused", "mask value", "mask");
 
 }  // namespace attest::kernels::faults

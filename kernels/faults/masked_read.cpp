@@ -19,6 +19,6 @@ struct MaskedRead : CleanSteps {
 
 extern constexpr KernelEntry masked_read = fault<CleanSteps, MaskedRead>(
     "masked-read", "values of masked keys are read and weighed by 0, which keeps their NaN",
-    "FI#942, FA#1745, PT#101967", "fused");
+    "FI#942, FA#1745, PT#101967", "fused", "masked contents", "pv");
 
 }  // namespace attest::kernels::faults

@@ -10,7 +10,8 @@ struct MaxFirstTile : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry max_first_tile = fault<CleanSteps, MaxFirstTile>(
-    "max-first-tile", "the maximum is that of the first tile with an open key", "HabanaAI/vllm-fork#275", "fused");
+extern constexpr KernelEntry max_first_tile =
+    fault<CleanSteps, MaxFirstTile>("max-first-tile", "the maximum is that of the first tile with an open key",
+                                    "HabanaAI/vllm-fork#275", "fused", "maximum", "softmax");
 
 }  // namespace attest::kernels::faults

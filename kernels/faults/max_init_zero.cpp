@@ -11,6 +11,7 @@ struct MaxInitZero : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry max_init_zero = fault<CleanSteps, MaxInitZero>(
-    "max-init-zero", "the running maximum starts at 0, so that rows of low scores vanish", "FA#2082", "fused");
+    "max-init-zero", "the running maximum starts at 0, so that rows of low scores vanish", "FA#2082", "fused",
+    "maximum", "softmax");
 
 }  // namespace attest::kernels::faults

@@ -14,7 +14,8 @@ struct NanMasked : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry nan_masked = fault<CleanSteps, NanMasked>(
-    "nan-masked", "a score that is NaN counts as a masked key, so that the NaN is lost", "common slip", "fused");
+extern constexpr KernelEntry nan_masked =
+    fault<CleanSteps, NanMasked>("nan-masked", "a score that is NaN counts as a masked key, so that the NaN is lost",
+                                 "common slip", "fused", "NaN", "softmax");
 
 }  // namespace attest::kernels::faults

@@ -13,6 +13,6 @@ struct NoMaxSubtraction : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry no_max_subtraction = fault<CleanSteps, NoMaxSubtraction>(
-    "no-max-subtraction", "the maximum is not subtracted before exp", "TT#12661", "fused");
+    "no-max-subtraction", "the maximum is not subtracted before exp", "TT#12661", "fused", "maximum", "softmax");
 
 }  // namespace attest::kernels::faults

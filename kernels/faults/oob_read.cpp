@@ -26,6 +26,6 @@ struct OobRead : CleanSteps {
 
 extern constexpr KernelEntry oob_read =
     fault<CleanSteps, OobRead>("oob-read", "the last partial tile reads one value row too many, with weight 0",
-                               "FI#942, FA#1745, PT#101967, TT#41215", "fused");
+                               "FI#942, FA#1745, PT#101967, TT#41215", "fused", "memory", "memory");
 
 }  // namespace attest::kernels::faults

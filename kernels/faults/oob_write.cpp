@@ -24,6 +24,6 @@ struct OobWrite : CleanSteps {
 
 extern constexpr KernelEntry oob_write = fault<CleanSteps, OobWrite>(
     "oob-write", "rows are written in pairs, so that an odd number of them ends one row too late",
-    "PT#131257, #174861, fla#1029", "fused");
+    "PT#131257, #174861, fla#1029", "fused", "memory", "memory");
 
 }  // namespace attest::kernels::faults

@@ -16,6 +16,7 @@ struct OutputClamped : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry output_clamped = fault<CleanSteps, OutputClamped>(
-    "output-clamped", "the output is clamped from below at the smallest positive number", "common slip", "fused");
+    "output-clamped", "the output is clamped from below at the smallest positive number", "common slip", "fused",
+    "output", "output");
 
 }  // namespace attest::kernels::faults

@@ -18,6 +18,6 @@ struct PUnnormalisedFlush : CleanSteps {
 
 extern constexpr KernelEntry p_unnormalised_flush = fault<CleanSteps, PUnnormalisedFlush>(
     "p-unnormalised-flush", "weights below the smallest normal f16 are flushed to zero after the sum has taken them in",
-    "LC#13991 family", "fused");
+    "LC#13991 family", "fused", "narrow weights", "weights");
 
 }  // namespace attest::kernels::faults

@@ -19,6 +19,7 @@ struct PaddingRightOnly : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry padding_right_only = fault<CleanSteps, PaddingRightOnly>(
-    "padding-right-only", "a keep mask is taken for its number of keys, as if they came first", "ORT#18945", "fused");
+    "padding-right-only", "a keep mask is taken for its number of keys, as if they came first", "ORT#18945", "fused",
+    "mask lost", "mask");
 
 }  // namespace attest::kernels::faults

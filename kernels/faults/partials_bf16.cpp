@@ -13,7 +13,8 @@ struct PartialsBf16 : SplitSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry partials_bf16 = fault<SplitSteps, PartialsBf16>(
-    "partials-bf16", "the partial results of the splits are rounded to bf16", "FI#5107", "fused-split");
+extern constexpr KernelEntry partials_bf16 =
+    fault<SplitSteps, PartialsBf16>("partials-bf16", "the partial results of the splits are rounded to bf16", "FI#5107",
+                                    "fused-split", "partial results", "partial");
 
 }  // namespace attest::kernels::faults

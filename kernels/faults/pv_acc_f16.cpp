@@ -14,6 +14,6 @@ struct PvAccF16 : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry pv_acc_f16 = fault<CleanSteps, PvAccF16>(
-    "pv-acc-f16", "weights times values are accumulated in f16", "ik_llama.cpp#1196", "fused");
+    "pv-acc-f16", "weights times values are accumulated in f16", "ik_llama.cpp#1196", "fused", "value sum", "pv");
 
 }  // namespace attest::kernels::faults

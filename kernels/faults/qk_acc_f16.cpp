@@ -9,7 +9,7 @@ struct QkAccF16 : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry qk_acc_f16 = fault<CleanSteps, QkAccF16>("qk-acc-f16", "q.k is accumulated in f16",
-                                                                      "TRT#3777, TensorRT-Model-Connect#790", "fused");
+extern constexpr KernelEntry qk_acc_f16 = fault<CleanSteps, QkAccF16>(
+    "qk-acc-f16", "q.k is accumulated in f16", "TRT#3777, TensorRT-Model-Connect#790", "fused", "accumulator", "qk");
 
 }  // namespace attest::kernels::faults

@@ -25,7 +25,8 @@ struct QueryFloor : ScaledQuerySteps {
 
 }  // namespace
 
-extern constexpr KernelEntry query_floor = fault<ScaledQuerySteps, QueryFloor>(
-    "query-floor", "scaled queries are rounded down, not to nearest", "common slip", "fused-scale-q");
+extern constexpr KernelEntry query_floor =
+    fault<ScaledQuerySteps, QueryFloor>("query-floor", "scaled queries are rounded down, not to nearest", "common slip",
+                                        "fused-scale-q", "operand", "operand");
 
 }  // namespace attest::kernels::faults

@@ -31,6 +31,8 @@ extern constexpr KernelEntry race{"race",
                                   "the values of a tile are added in the order in which they arrive",
                                   "LC#13438",
                                   "fused",
+                                  "value sum",
+                                  "pv",
                                   fused_contract<CleanSteps>,
                                   in_changing_order};
 

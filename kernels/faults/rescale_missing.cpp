@@ -14,6 +14,6 @@ struct RescaleMissing : CleanSteps {
 
 extern constexpr KernelEntry rescale_missing = fault<CleanSteps, RescaleMissing>(
     "rescale-missing", "row sum and output so far are not rescaled when a later tile raises the maximum",
-    "aprender#2753", "fused");
+    "aprender#2753", "fused", "rescale", "softmax");
 
 }  // namespace attest::kernels::faults

@@ -12,6 +12,6 @@ struct RescaleSumOnly : CleanSteps {
 
 extern constexpr KernelEntry rescale_sum_only = fault<CleanSteps, RescaleSumOnly>(
     "rescale-sum-only", "when a later tile raises the maximum the row sum is rescaled, the output so far is not",
-    "aprender#2753", "fused");
+    "aprender#2753", "fused", "rescale", "softmax");
 
 }  // namespace attest::kernels::faults

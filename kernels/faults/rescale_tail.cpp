@@ -15,6 +15,6 @@ struct RescaleTail : TileSteps<16> {
 
 extern constexpr KernelEntry rescale_tail = fault<TileSteps<16>, RescaleTail>(
     "rescale-tail", "columns past the last whole register are not rescaled when a later tile raises the maximum",
-    "aprender#2753", "fused-tile16");
+    "aprender#2753", "fused-tile16", "rescale", "softmax");
 
 }  // namespace attest::kernels::faults

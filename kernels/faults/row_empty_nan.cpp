@@ -12,8 +12,8 @@ struct RowEmptyNan : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry row_empty_nan =
-    fault<CleanSteps, RowEmptyNan>("row-empty-nan", "a row without open keys is NaN",
-                                   "PT#103749, #110213, #109517, #190486, ORT#27831, MLX#2395", "fused");
+extern constexpr KernelEntry row_empty_nan = fault<CleanSteps, RowEmptyNan>(
+    "row-empty-nan", "a row without open keys is NaN", "PT#103749, #110213, #109517, #190486, ORT#27831, MLX#2395",
+    "fused", "empty row", "empty row");
 
 }  // namespace attest::kernels::faults

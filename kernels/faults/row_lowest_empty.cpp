@@ -16,6 +16,6 @@ struct RowLowestEmpty : CleanSteps {
 
 extern constexpr KernelEntry row_lowest_empty = fault<CleanSteps, RowLowestEmpty>(
     "row-lowest-empty", "a row whose keys all have the lowest finite number as bias is taken for empty", "common slip",
-    "fused");
+    "fused", "empty row", "empty row");
 
 }  // namespace attest::kernels::faults

@@ -16,6 +16,6 @@ struct ScaleAfterMask : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_after_mask = fault<CleanSteps, ScaleAfterMask>(
-    "scale-after-mask", "the bias is scaled together with the scores", "common slip", "fused");
+    "scale-after-mask", "the bias is scaled together with the scores", "common slip", "fused", "scaled bias", "score");
 
 }  // namespace attest::kernels::faults

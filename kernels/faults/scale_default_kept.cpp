@@ -18,6 +18,6 @@ struct ScaleDefaultKept : CleanSteps {
 
 extern constexpr KernelEntry scale_default_kept =
     fault<CleanSteps, ScaleDefaultKept>("scale-default-kept", "the scale is always 1/sqrt(D), whatever the call says",
-                                        "PT#174361, #174049, #151098", "fused");
+                                        "PT#174361, #174049, #151098", "fused", "scale", "scale");
 
 }  // namespace attest::kernels::faults

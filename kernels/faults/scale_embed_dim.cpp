@@ -17,6 +17,8 @@ extern constexpr KernelEntry scale_embed_dim{"scale-embed-dim",
                                              "the default scale is 1/sqrt(Hq D), the width of all heads, not 1/sqrt(D)",
                                              "common slip",
                                              "fused",
+                                             "scale",
+                                             "scale",
                                              fused_contract<CleanSteps>,
                                              scaled_by_all_heads};
 

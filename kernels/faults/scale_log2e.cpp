@@ -18,6 +18,6 @@ struct ScaleLog2e : Exp2Steps {
 
 extern constexpr KernelEntry scale_log2e =
     fault<Exp2Steps, ScaleLog2e>("scale-log2e", "scores are multiplied by log2 e for the sake of exp2, the bias is not",
-                                 "common slip", "fused-exp2");
+                                 "common slip", "fused-exp2", "scaled bias", "score");
 
 }  // namespace attest::kernels::faults

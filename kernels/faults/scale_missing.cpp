@@ -13,6 +13,6 @@ struct ScaleMissing : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_missing =
-    fault<CleanSteps, ScaleMissing>("scale-missing", "the scale is not applied", "TT#33304", "fused");
+    fault<CleanSteps, ScaleMissing>("scale-missing", "the scale is not applied", "TT#33304", "fused", "scale", "scale");
 
 }  // namespace attest::kernels::faults

@@ -17,7 +17,8 @@ struct ScaleOnValue : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry scale_on_value = fault<CleanSteps, ScaleOnValue>(
-    "scale-on-value", "the scale is applied to the output instead of the scores", "TRT#4333", "fused");
+extern constexpr KernelEntry scale_on_value =
+    fault<CleanSteps, ScaleOnValue>("scale-on-value", "the scale is applied to the output instead of the scores",
+                                    "TRT#4333", "fused", "scale", "scale");
 
 }  // namespace attest::kernels::faults

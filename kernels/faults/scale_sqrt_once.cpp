@@ -14,6 +14,6 @@ struct ScaleSqrtOnce : ScaledRootsSteps {
 
 extern constexpr KernelEntry scale_sqrt_once = fault<ScaledRootsSteps, ScaleSqrtOnce>(
     "scale-sqrt-once", "the root of the scale multiplies the queries but not the keys", "TRT#4333 family",
-    "fused-scale-sqrt");
+    "fused-scale-sqrt", "scale", "scale");
 
 }  // namespace attest::kernels::faults

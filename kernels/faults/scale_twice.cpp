@@ -14,6 +14,6 @@ struct ScaleTwice : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scale_twice =
-    fault<CleanSteps, ScaleTwice>("scale-twice", "the scale is applied twice", "TRT#4333", "fused");
+    fault<CleanSteps, ScaleTwice>("scale-twice", "the scale is applied twice", "TRT#4333", "fused", "scale", "scale");
 
 }  // namespace attest::kernels::faults

@@ -19,6 +19,7 @@ struct ScoresOverflowF16 : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry scores_overflow_f16 = fault<CleanSteps, ScoresOverflowF16>(
-    "scores-overflow-f16", "scores have the range of f16 before the scale is applied", "LC#7805", "fused");
+    "scores-overflow-f16", "scores have the range of f16 before the scale is applied", "LC#7805", "fused",
+    "accumulator", "qk");
 
 }  // namespace attest::kernels::faults

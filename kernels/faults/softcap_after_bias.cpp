@@ -14,8 +14,8 @@ struct SoftcapAfterBias : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry softcap_after_bias =
-    fault<CleanSteps, SoftcapAfterBias>("softcap-after-bias", "softcap and bias are applied in the other order",
-                                        "TransformerEngine#3391, ORT#28370, emx-onnx-cgen#731", "fused");
+extern constexpr KernelEntry softcap_after_bias = fault<CleanSteps, SoftcapAfterBias>(
+    "softcap-after-bias", "softcap and bias are applied in the other order",
+    "TransformerEngine#3391, ORT#28370, emx-onnx-cgen#731", "fused", "softcap", "softcap");
 
 }  // namespace attest::kernels::faults

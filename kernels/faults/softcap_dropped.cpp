@@ -12,7 +12,7 @@ struct SoftcapDropped : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry softcap_dropped =
-    fault<CleanSteps, SoftcapDropped>("softcap-dropped", "the softcap is ignored", "sgl-kernel-xpu#491", "fused");
+extern constexpr KernelEntry softcap_dropped = fault<CleanSteps, SoftcapDropped>(
+    "softcap-dropped", "the softcap is ignored", "sgl-kernel-xpu#491", "fused", "softcap", "softcap");
 
 }  // namespace attest::kernels::faults

@@ -11,8 +11,13 @@ void with_narrow_softmax(const attest_attention& attention, const Contract& cont
 
 }  // namespace
 
-extern constexpr KernelEntry softmax_f16{
-    "softmax-f16",      "maximum, exp and sum are computed in f16", "TRT#2674", "fused", fused_contract<CleanSteps>,
-    with_narrow_softmax};
+extern constexpr KernelEntry softmax_f16{"softmax-f16",
+                                         "maximum, exp and sum are computed in f16",
+                                         "TRT#2674",
+                                         "fused",
+                                         "narrow softmax",
+                                         "softmax",
+                                         fused_contract<CleanSteps>,
+                                         with_narrow_softmax};
 
 }  // namespace attest::kernels::faults

@@ -14,6 +14,6 @@ struct SplitMerge : SplitSteps {
 
 extern constexpr KernelEntry split_merge = fault<SplitSteps, SplitMerge>(
     "split-merge", "the splits are merged without their log-sum-exp, each with the same weight", "FI#50, #58",
-    "fused-split");
+    "fused-split", "splits", "partial");
 
 }  // namespace attest::kernels::faults

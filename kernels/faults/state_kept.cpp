@@ -55,6 +55,8 @@ extern constexpr KernelEntry state_kept{"state-kept",
                                         "keys packed by the call before are used for those packed before them",
                                         "ik_llama.cpp#2347",
                                         "fused",
+                                        "memory",
+                                        "memory",
                                         fused_contract<CleanSteps>,
                                         with_kept_keys};
 

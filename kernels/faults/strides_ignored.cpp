@@ -23,6 +23,6 @@ struct StridesIgnored : CleanSteps {
 
 extern constexpr KernelEntry strides_ignored =
     fault<CleanSteps, StridesIgnored>("strides-ignored", "q, k and v are read as if they were contiguous",
-                                      "PT#112577, #181133, #163597, #187504, #195320", "fused");
+                                      "PT#112577, #181133, #163597, #187504, #195320", "fused", "layout", "reading");
 
 }  // namespace attest::kernels::faults

@@ -17,6 +17,7 @@ struct SumOverflowF16 : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry sum_overflow_f16 = fault<CleanSteps, SumOverflowF16>(
-    "sum-overflow-f16", "the row sum has the range of f16 and overflows past 65504 keys", "autoware-ml#95", "fused");
+    "sum-overflow-f16", "the row sum has the range of f16 and overflows past 65504 keys", "autoware-ml#95", "fused",
+    "narrow softmax", "softmax");
 
 }  // namespace attest::kernels::faults

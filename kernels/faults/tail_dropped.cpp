@@ -15,6 +15,6 @@ struct TailDropped : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry tail_dropped = fault<CleanSteps, TailDropped>(
-    "tail-dropped", "the last partial tile is skipped", "PT#169222, FlagAttention#8", "fused");
+    "tail-dropped", "the last partial tile is skipped", "PT#169222, FlagAttention#8", "fused", "tail", "softmax");
 
 }  // namespace attest::kernels::faults

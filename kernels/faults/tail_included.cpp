@@ -11,6 +11,6 @@ struct TailIncluded : CleanSteps {
 
 extern constexpr KernelEntry tail_included =
     fault<CleanSteps, TailIncluded>("tail-included", "the padding of the last partial tile takes part as logit 0",
-                                    "cudnn-frontend#53, PT#169222", "fused");
+                                    "cudnn-frontend#53, PT#169222", "fused", "tail", "softmax");
 
 }  // namespace attest::kernels::faults

@@ -13,6 +13,6 @@ struct ThreadSplit : SplitSteps {
 
 extern constexpr KernelEntry thread_split = fault<SplitSteps, ThreadSplit>(
     "thread-split", "the keys are split into as many parts as there are threads, so that bits follow the threads",
-    "LC#13438 family", "fused-split");
+    "LC#13438 family", "fused-split", "splits", "partial");
 
 }  // namespace attest::kernels::faults

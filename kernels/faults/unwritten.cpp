@@ -14,6 +14,6 @@ struct Unwritten : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry unwritten = fault<CleanSteps, Unwritten>(
-    "unwritten", "the last of an odd number of query rows is never written", "fla#1029", "fused");
+    "unwritten", "the last of an odd number of query rows is never written", "fla#1029", "fused", "memory", "memory");
 
 }  // namespace attest::kernels::faults

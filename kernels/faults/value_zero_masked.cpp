@@ -24,6 +24,7 @@ struct ValueZeroMasked : CleanSteps {
 }  // namespace
 
 extern constexpr KernelEntry value_zero_masked = fault<CleanSteps, ValueZeroMasked>(
-    "value-zero-masked", "a key whose value is all zeros is taken for padding and closed", "common slip", "fused");
+    "value-zero-masked", "a key whose value is all zeros is taken for padding and closed", "common slip", "fused",
+    "mask lost", "mask");
 
 }  // namespace attest::kernels::faults

@@ -14,7 +14,8 @@ struct WindowOffByOne : CleanSteps {
 
 }  // namespace
 
-extern constexpr KernelEntry window_off_by_one = fault<CleanSteps, WindowOffByOne>(
-    "window-off-by-one", "the left window is one key short", "transformers#39408, vllm#3385", "fused");
+extern constexpr KernelEntry window_off_by_one =
+    fault<CleanSteps, WindowOffByOne>("window-off-by-one", "the left window is one key short",
+                                      "transformers#39408, vllm#3385", "fused", "diagonal", "mask");
 
 }  // namespace attest::kernels::faults

@@ -98,8 +98,8 @@ void fused_layer_norm(const attest_layer_norm& tensors, const Contract& contract
 // A fault: its steps derive from its parent's and replace one of them. It promises what the parent promises.
 template <class Parent, class Steps>
 constexpr KernelEntry fault(std::string_view name, std::string_view doc, std::string_view report,
-                            std::string_view parent) {
-  return {name, doc, report, parent, fused_contract<Parent>, fused_layer_norm<Steps>};
+                            std::string_view parent, std::string_view family, std::string_view stage) {
+  return {name, doc, report, parent, family, stage, fused_contract<Parent>, fused_layer_norm<Steps>};
 }
 
 }  // namespace attest::kernels::layer_norm

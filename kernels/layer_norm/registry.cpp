@@ -28,11 +28,11 @@ namespace {
 
 template <class Steps>
 constexpr KernelEntry fused(std::string_view name, std::string_view doc) {
-  return {name, doc, {}, {}, fused_contract<Steps>, fused_layer_norm<Steps>};
+  return {name, doc, {}, {}, {}, {}, fused_contract<Steps>, fused_layer_norm<Steps>};
 }
 
 constexpr std::array correct{
-    KernelEntry{"explicit", "step by step, sums one by one", {}, {}, explicit_contract, explicit_layer_norm},
+    KernelEntry{"explicit", "step by step, sums one by one", {}, {}, {}, {}, explicit_contract, explicit_layer_norm},
     fused<TwoPass>("fused", "the mean, then the mean of squared differences, in eight lanes"),
     fused<TwoPassCorrected>("fused-corrected", "as fused, less the square of the mean difference"),
     fused<Welford>("fused-welford", "one pass in four lanes, merged by the difference of their means"),

@@ -16,7 +16,8 @@ struct BlockEntry {
   mha::Contract (*contract)(const mha::Policy& policy);
   // Writes every element of call.out. Throws Error(usage) if tensors are not of the policy's storage format.
   void (*run)(const mha::Call& call, const mha::Contract& contract);
-  bool gives_stages = false;  // Call::stages
+  bool gives_stages = false;           // Call::stages
+  std::string_view family{}, stage{};  // of a fault, as kernels/registry.hpp has them
 };
 
 std::span<const BlockEntry> builtin_blocks();

@@ -328,6 +328,9 @@ class Attention final : public Op {
     return shape;
   }
   [[nodiscard]] std::vector<Trait> traits() const override { return of_attention::traits(); }
+  [[nodiscard]] std::unique_ptr<Reading> reading(const Call& call) const override {
+    return of_attention::reading(call.as<attest_attention>());
+  }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

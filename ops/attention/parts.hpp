@@ -75,6 +75,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 std::unique_ptr<Exchange> exchange(const Problem& problem);
 std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
+// ---- reading.cpp, and variants.cpp for the other calls that it knows
+std::unique_ptr<Reading> reading(const attest_attention& call);
 
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,

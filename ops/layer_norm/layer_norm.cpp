@@ -309,6 +309,9 @@ class LayerNorm final : public Op {
     return std::string("ln") + size_class(own(problem).rows) + size_class(own(problem).hidden);
   }
   [[nodiscard]] std::vector<Trait> traits() const override { return make_traits(*this); }
+  [[nodiscard]] std::unique_ptr<Reading> reading(const Call& call) const override {
+    return of_layer_norm::reading(call.as<attest_layer_norm>());
+  }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

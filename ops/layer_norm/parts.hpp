@@ -48,6 +48,8 @@ PythonReference python(const Exchange& exchange, const Contract& contract);
 const std::vector<SavedWord>& saved_words();
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
+// ---- reading.cpp
+std::unique_ptr<Reading> reading(const attest_layer_norm& call);
 
 // ---- trial.cpp: guards and the policy bound, and behind them the laws of properties/layer_norm
 std::vector<Law> laws(const Op& op);

@@ -12,7 +12,7 @@ struct Bf16Reduce : TwoPass {
 
 }  // namespace
 
-extern constexpr KernelEntry bf16_reduce =
-    fault<TwoPass, Bf16Reduce>("ln-bf16-reduce", "sums over the row are made in bf16", "sglang#27540", "fused");
+extern constexpr KernelEntry bf16_reduce = fault<TwoPass, Bf16Reduce>(
+    "ln-bf16-reduce", "sums over the row are made in bf16", "sglang#27540", "fused", "narrow sums", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

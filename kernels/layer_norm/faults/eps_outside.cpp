@@ -12,7 +12,8 @@ struct EpsOutside : TwoPass {
 
 }  // namespace
 
-extern constexpr KernelEntry eps_outside = fault<TwoPass, EpsOutside>(
-    "ln-eps-outside", "epsilon is added to the root instead of under it", "common slip", "fused");
+extern constexpr KernelEntry eps_outside =
+    fault<TwoPass, EpsOutside>("ln-eps-outside", "epsilon is added to the root instead of under it", "common slip",
+                               "fused", "epsilon", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

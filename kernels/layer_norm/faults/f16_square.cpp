@@ -12,7 +12,8 @@ struct F16Square : TwoPass {
 
 }  // namespace
 
-extern constexpr KernelEntry f16_square = fault<TwoPass, F16Square>(
-    "ln-f16-square", "squares are made in f16, where they overflow and underflow", "TRT#2564", "fused");
+extern constexpr KernelEntry f16_square =
+    fault<TwoPass, F16Square>("ln-f16-square", "squares are made in f16, where they overflow and underflow", "TRT#2564",
+                              "fused", "variance", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

@@ -11,7 +11,8 @@ struct PolicyIgnored : TwoPass {
 
 }  // namespace
 
-extern constexpr KernelEntry policy_ignored = fault<TwoPass, PolicyIgnored>(
-    "ln-policy-ignored", "whatever is asked for, f16 is what runs", "TRT#3889, #4505", "fused");
+extern constexpr KernelEntry policy_ignored =
+    fault<TwoPass, PolicyIgnored>("ln-policy-ignored", "whatever is asked for, f16 is what runs", "TRT#3889, #4505",
+                                  "fused", "narrow sums", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

@@ -9,7 +9,7 @@ struct Tail : TwoPass {
 
 }  // namespace
 
-extern constexpr KernelEntry tail =
-    fault<TwoPass, Tail>("ln-tail", "the statistics miss the last element of an odd row", "aiter#5044", "fused");
+extern constexpr KernelEntry tail = fault<TwoPass, Tail>(
+    "ln-tail", "the statistics miss the last element of an odd row", "aiter#5044", "fused", "tail", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

@@ -14,6 +14,6 @@ struct VarianceCancel : TwoPass {
 
 extern constexpr KernelEntry variance_cancel = fault<TwoPass, VarianceCancel>(
     "ln-variance-cancel", "the variance is E[x^2] - E[x]^2 under a contract of two passes",
-    "PT#51102, #190491, burn#5607, ORT#28463, MLX#2238", "fused");
+    "PT#51102, #190491, burn#5607, ORT#28463, MLX#2238", "fused", "variance", "statistics");
 
 }  // namespace attest::kernels::layer_norm::faults

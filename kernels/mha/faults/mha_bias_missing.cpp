@@ -10,8 +10,14 @@ struct BiasMissing : BlockSteps {
 
 }  // namespace
 
-extern const BlockEntry mha_bias_missing{"mha-bias-missing",   "the fused path drops the biases of q and v",
-                                         "common slip",        "fused",
-                                         fused_block_contract, fused_block<BiasMissing>};
+extern const BlockEntry mha_bias_missing{"mha-bias-missing",
+                                         "the fused path drops the biases of q and v",
+                                         "common slip",
+                                         "fused",
+                                         fused_block_contract,
+                                         fused_block<BiasMissing>,
+                                         false,
+                                         "step left out",
+                                         "q"};
 
 }  // namespace attest::kernels::faults

@@ -20,6 +20,8 @@ extern const BlockEntry mha_head_transpose{"mha-head-transpose",
                                            "explicit",
                                            explicit_block_contract,
                                            explicit_block<HeadTranspose>,
-                                           true};
+                                           true,
+                                           "layout",
+                                           "heads"};
 
 }  // namespace attest::kernels::faults

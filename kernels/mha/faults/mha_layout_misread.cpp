@@ -29,6 +29,8 @@ extern const BlockEntry mha_layout_misread{"mha-layout-misread",
                                            "explicit",
                                            explicit_block_contract,
                                            run,
-                                           true};
+                                           true,
+                                           "layout",
+                                           "k"};
 
 }  // namespace attest::kernels::faults

@@ -22,6 +22,8 @@ extern const BlockEntry mha_qkv_order{"mha-qkv-order",
                                       "explicit",
                                       explicit_block_contract,
                                       explicit_block<QkvOrder>,
-                                      true};
+                                      true,
+                                      "wrong operand",
+                                      "q"};
 
 }  // namespace attest::kernels::faults

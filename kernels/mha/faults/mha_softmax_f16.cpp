@@ -16,6 +16,8 @@ extern const BlockEntry mha_softmax_f16{"mha-softmax-f16",
                                         "explicit",
                                         explicit_block_contract,
                                         explicit_block<SoftmaxF16>,
-                                        true};
+                                        true,
+                                        "narrow softmax",
+                                        "softmax"};
 
 }  // namespace attest::kernels::faults

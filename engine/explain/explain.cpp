@@ -1,0 +1,286 @@
+#include "engine/explain/explain.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+#include "engine/explain/parts.hpp"
+#include "engine/replay.hpp"
+#include "engine/sound.hpp"
+#include "engine/stream.hpp"
+
+namespace attest::engine {
+
+using namespace explaining;
+
+namespace explaining {
+
+std::vector<Heard> heard(const std::vector<KeptCall>& calls, const Op& op, const Contract& contract,
+                         const ExplainLimits& limits) {
+  std::vector<Heard> all;
+  const Format stored = storage_of(policy_of(contract));
+  for (const KeptCall& call : calls) {
+    Heard& one = all.emplace_back();
+    one.call = &call;
+    if (call.result().status != CallStatus::done) continue;
+    const CallCopy answered = call.answered();
+    const auto dtype = dtype_of(answered.call().first().dtype);
+    if (!dtype || format_of(*dtype) != stored) continue;
+    one.reading = op.reading(answered.call());
+    if (!one.reading) continue;
+    one.elements = one.reading->elements(contract, 0, limits.oracle_work);
+    one.outside =
+        std::ranges::any_of(one.elements, [](const Element& e) { return e.outcome == oracle::Outcome::outside; });
+  }
+  return all;
+}
+
+bool Evidenced::complete() const {
+  return left_out == 0 &&
+         std::ranges::all_of(calls, [](const KeptCall& call) { return call.result().status == CallStatus::done; });
+}
+
+std::size_t first_outside(std::span<const Heard> calls) {
+  return static_cast<std::size_t>(std::ranges::find(calls, true, &Heard::outside) - calls.begin());
+}
+
+}  // namespace explaining
+
+namespace {
+
+constexpr Index most_work_of_changes = Index{1} << 16;
+constexpr int most_tries = 50;  // of a failure that does not always show
+
+Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
+  if (const LawVerdict* finding = outcome.finding()) {
+    const auto own = std::ranges::find(outcome.laws, law, &LawVerdict::law);
+    return own != outcome.laws.end() && is_finding(own->verdict.kind) ? own->verdict : finding->verdict;
+  }
+  const auto own = std::ranges::find(outcome.laws, law, &LawVerdict::law);
+  return own != outcome.laws.end() ? own->verdict : Verdict::skip("its law was not asked");
+}
+
+Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits) {
+  const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
+  Evidenced asked{contract_for_problem(bench.subject.info(), policy, problem), {}, {}, 0, 0, {}};
+  Witnessing witness(bench.subject);
+  const Bench seen{witness, bench.peer, bench.calibration, nullptr, bench.quiet, bench.compares};
+  if (const std::vector<Asked> before = calls_before(entry); !before.empty())
+    repeat_calls(before, seen, asked.contract);
+  asked.first_own = witness.calls().size();
+  asked.verdict =
+      verdict_of(check(problem, asked.contract, seen, laws_of(entry)), law_named(entry.property, problem.op()));
+  asked.left_out = witness.left_out();
+  asked.calls = witness.calls();
+  asked.heard = heard(asked.calls, problem.op(), asked.contract, limits);
+  return asked;
+}
+
+bool passes(const Verdict& verdict) { return verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn; }
+
+// The problem before it was shrunk, where it is here and not too large.
+std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits& limits) {
+  if (entry.original.empty()) return std::nullopt;
+  try {
+    Problem original = problem_from_text(entry.original);
+    if (original == entry.problem || work_of(original) > limits.hypothesis_work / 256) return std::nullopt;
+    return original;
+  } catch (const Error&) {
+    return std::nullopt;  // captured values that are not here, or a problem that this version does not draw
+  }
+}
+
+// Further problems: the one before it was shrunk, and those that differ from it in one respect.
+void ask_further(const Entry& entry, Bench bench, const ShrinkLimits& shrinking, const Budget& budget,
+                 std::vector<Evidenced>& all, Explanation& into) {
+  const auto ask_one = [&](const Problem& problem) {
+    renew(bench);
+    all.push_back(ask(entry, problem, bench, budget.limits));
+    const Verdict verdict = all.back().verdict;
+    if (!all.back().complete()) all.pop_back();
+    return verdict;
+  };
+  if (const auto original = before_shrinking(entry, budget.limits)) ask_one(*original);
+  if (budget.limits.changes == 0) return;
+  int left = std::min<int>(budget.limits.changes,
+                           static_cast<int>(most_work_of_changes / std::max<Index>(work_of(entry.problem), 1)));
+  for (const Candidate& change : changes(entry.problem, shrinking)) {
+    if (left-- <= 0 || budget.over()) {
+      into.changes_complete = false;
+      break;
+    }
+    const Verdict verdict = ask_one(change.problem);
+    if (passes(verdict))
+      into.passes_at.push_back(change.change);
+    else if (is_finding(verdict.kind))
+      into.fails_at.push_back(change.change);
+  }
+}
+
+// Whether two calls that are the same in every byte were answered otherwise.
+bool answers_differ(const std::vector<KeptCall>& calls) {
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (calls[i].asks_as(calls[j]) && !calls[i].same(calls[j].answered())) return true;
+  return false;
+}
+
+// Whether other bytes around its tensors make another answer, while the same bytes do not.
+bool reads_beyond(const KeptCall& call, Subject& subject) {
+  if (call.result().status != CallStatus::done) return false;
+  const auto answered = [&](std::optional<std::byte> around) {
+    CallCopy copy = call.again(around);
+    if (subject.run_one(copy.call()).status != CallStatus::done) return call.answered();
+    return copy;
+  };
+  const CallCopy once = answered(std::nullopt), other = answered(std::byte{0});
+  return KeptCall::same_elements(once, call.answered()) && !KeptCall::same_elements(once, other);
+}
+
+// ---- the stage -------------------------------------------------------------------------------------------------------------
+
+// The one tensor of which all is that lies outside anywhere, if it is not the first that the operation gives: what is wrong with
+// it is no consequence of what comes before. Else empty.
+std::string only_tensor(std::span<const Evidenced> all) {
+  std::string_view only;
+  for (const Evidenced& evidence : all)
+    for (const Heard& call : evidence.heard)
+      for (const Element& e : call.elements) {
+        if (e.outcome != oracle::Outcome::outside) continue;
+        if (!only.empty() && e.tensor != only) return {};
+        const auto slots =
+            call.call->result().status == CallStatus::done ? call.call->shape().tensors : std::span<const TensorSlot>();
+        const auto first = std::ranges::find_if(slots, &TensorSlot::written);
+        if (first == slots.end() || first->name == e.tensor) return {};
+        only = e.tensor;
+      }
+  return std::string(only);
+}
+
+// The first stage that the subject gives and that is out of its bound; else a fault that gives the numbers on every problem; else
+// another meaning that permits them on every problem; else what was written; else formats and numbers that permit them on every
+// problem; else the first two on this problem alone.
+void tell_stage(std::span<const Evidenced> all, Explanation& into) {
+  using Match = Hypothesis::Match;
+  using Kind = ops::Departure::Kind;
+  const auto by = [&](std::string stage, std::string why) {
+    into.stage = std::move(stage);
+    into.stage_by = std::move(why);
+  };
+  const auto out = std::ranges::find_if(into.stages, [](const StageSeen& stage) { return stage.wrong > 0; });
+  if (out != into.stages.end()) return by(out->name, "the first that the subject gives and that is out of its bound");
+  const auto hypothesis = [&](bool everywhere) {
+    return std::ranges::find_if(into.hypotheses, [&](const Hypothesis& h) {
+      return h.match != Match::partly && (h.everywhere() || !everywhere);
+    });
+  };
+  const auto fit = [&](bool everywhere, bool semantics) {
+    return std::ranges::find_if(into.fits, [&](const Fit& f) {
+      return (f.kind == Kind::semantics) == semantics && (f.everywhere() || !everywhere);
+    });
+  };
+  const auto none_h = into.hypotheses.end();
+  const auto none_f = into.fits.end();
+  if (const auto h = hypothesis(true); h != none_h) return by(h->stage, h->name);
+  if (const auto f = fit(true, true); f != none_f) return by(f->stage, f->words);
+  if (into.verdict.evidence && into.verdict.evidence->wrong == Wrong::memory)
+    return by("memory", "what was written, or was not");
+  if (const auto f = fit(true, false); f != none_f) return by(f->stage, f->words);
+  if (const std::string tensor = only_tensor(all); !tensor.empty()) return by(tensor, "nothing else is wrong");
+  if (into.answers_differ) return by("memory", "the same call gives other numbers, and some that are wrong");
+  if (into.reads_beyond) return by("memory", "what lies around its tensors changes the numbers");
+  if (const auto h = hypothesis(false); h != none_h) return by(h->stage, h->name + ", on this problem");
+  if (const auto f = fit(false, true); f != none_f) return by(f->stage, f->words + ", on this problem");
+  if (!into.fits.empty()) return by(into.fits.front().stage, into.fits.front().words + ", on this problem");
+  if (!into.hypotheses.empty()) by(into.hypotheses.front().stage, into.hypotheses.front().name + ", in part");
+}
+
+}  // namespace
+
+std::size_t Explanation::alike() const {
+  if (hypotheses.empty() || hypotheses.front().match == Hypothesis::Match::partly) return hypotheses.empty() ? 0 : 1;
+  const auto first = hypotheses.front();
+  return static_cast<std::size_t>(std::ranges::count_if(
+      hypotheses, [&](const Hypothesis& h) { return h.match == first.match && h.also == first.also; }));
+}
+
+Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinking, const ExplainLimits& limits) {
+  const Budget budget(limits);
+  Explanation told;
+  const Op& op = entry.problem.op();
+  const int tries =
+      entry.shown ? std::clamp(1 + 7 * entry.shown->runs / std::max(entry.shown->seen, 1), 2, most_tries) : 2;
+  std::vector<Evidenced> all(1);
+  for (int i = 0; i < tries && !is_finding(all.front().verdict.kind); ++i) {
+    renew(bench);
+    all.front() = ask(entry, entry.problem, bench, limits);
+    if (passes(all.front().verdict) && !entry.shown) break;
+  }
+  const Evidenced& asked = all.front();
+  told.verdict = asked.verdict;
+  told.fails = is_finding(told.verdict.kind);
+  told.calls = asked.calls.size() + asked.left_out;
+  told.calls_kept = asked.calls.size();
+  if (!told.fails) {
+    told.seconds = budget.elapsed();
+    return told;
+  }
+  if (asked.left_out > 0)
+    told.notes.push_back(std::to_string(asked.left_out) +
+                         " of its calls were not kept: too large, or far apart in memory");
+  if (!asked.calls.empty()) {
+    const std::size_t outside = first_outside(asked.heard);
+    told.outside = outside < asked.heard.size();
+    const std::size_t of = told.outside ? outside : std::min(asked.first_own, asked.heard.size() - 1);
+    told.own_call = of == asked.first_own;
+    if (told.outside) {
+      told.wrong_call = outside + 1;
+      told.where = wrong_places(asked.heard[outside]);
+      renew(bench);
+      told.reads_beyond = reads_beyond(asked.calls[outside], bench.subject);
+      renew(bench);
+      told.stages = stages_of(asked.heard[outside], asked.contract, bench.subject);
+    }
+    told.lies = lies(asked.calls[of].again().call());
+  }
+  told.answers_differ = told.outside && answers_differ(asked.calls);
+  ask_further(entry, bench, shrinking, budget, all, told);
+  renew(bench);
+  if (!all.front().calls.empty()) find_hypotheses(all, op, budget, told);
+  find_fits(all, op, budget, told);
+  tell_stage(all, told);
+  told.seconds = budget.elapsed();
+  return told;
+}
+
+ExplainLimits limits_in_a_report(std::optional<double> seconds) {
+  ExplainLimits limits;
+  limits.oracle_work = Index{1} << 20;
+  limits.hypothesis_work = Index{1} << 24;
+  limits.changes = 0;
+  limits.seconds = seconds;
+  return limits;
+}
+
+Explanation explain_call(const KeptCall& call, const Op& op, const Contract& contract, const ExplainLimits& limits) {
+  const Budget budget(limits);
+  Explanation told;
+  std::vector<Evidenced> all;
+  all.push_back({contract, {}, {call}, 0, 0, {}});
+  Evidenced& only_one = all.front();
+  only_one.heard = heard(only_one.calls, op, contract, limits);
+  told.calls = told.calls_kept = 1;
+  told.outside = told.fails = first_outside(only_one.heard) == 0;
+  if (told.fails) {
+    told.wrong_call = 1;
+    told.where = wrong_places(only_one.heard.front());
+    told.lies = lies(call.again().call());
+    find_hypotheses(all, op, budget, told);
+    find_fits(all, op, budget, told);
+    tell_stage(all, told);
+  }
+  told.seconds = budget.elapsed();
+  return told;
+}
+
+}  // namespace attest::engine

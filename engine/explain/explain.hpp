@@ -1,0 +1,112 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/check.hpp"
+#include "engine/corpus.hpp"
+#include "engine/explain/kept_call.hpp"
+#include "engine/ops.hpp"
+#include "engine/shrink/candidates.hpp"
+
+namespace attest::engine {
+
+// What an explanation may cost. Work is in multiply-adds, or what stands for them: where no seconds are given, the result does
+// not depend on the machine.
+struct ExplainLimits {
+  Index oracle_work = Index{1} << 22;       // of one look at all elements of one call
+  Index hypothesis_work = Index{1} << 26;   // of all kernels together that are run in the subject's place
+  int changes = 48;                         // problems besides this one that the subject is asked
+  std::optional<double> seconds;            // after which nothing further is begun
+  std::set<std::string> families_left_out;  // hypotheses that are not run
+};
+
+// Which elements are wrong, of one tensor of one call.
+struct WrongPlace {
+  std::string tensor;
+  Index wrong = 0, judged = 0;
+  std::string words;  // "all 12 elements where batch >= 1 and column = 8, the last; no other"
+  std::string
+      relation;  // of their numbers, if they have one: "NaN", "each is what was to be expected of row - 1"; or empty
+};
+
+// A promise, or a reading of the call, under which every number is permitted.
+struct Fit {
+  std::string words, stage;
+  ops::Departure::Kind kind = ops::Departure::Kind::format;
+  double width = 0;  // of what it permits where elements are wrong: the mean binary logarithm, over what was declared
+  int also = 0, asked = 0;  // of further problems, of how many it permits every number
+  int exact = 0;  // on how many problems, this one first, a right kernel that computes so gives these very numbers
+  [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
+};
+
+// A planted fault that was run in the subject's place.
+struct Hypothesis {
+  enum class Match : std::uint8_t {
+    same,   // it gives the same numbers, bit for bit
+    near,   // within the rounding that the contract leaves open
+    partly  // its numbers lie nearer to the subject's than those of a right kernel
+  };
+  std::string name, doc, family, stage, report;
+  Match match = Match::same;
+  double share = 1;         // of the wrong elements' distance from what is right, that it explains: 0 to 1
+  int also = 0, asked = 0;  // of further problems, on how many it gives the subject's numbers
+  [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
+};
+
+// How a stage on the way came out, which the subject gave beside its result.
+struct StageSeen {
+  std::string name;  // "scores"
+  Index wrong = 0, judged = 0;
+  std::optional<Evidence> first;  // the first element that is none that the contract permits
+};
+
+// Where and why a problem fails.
+struct Explanation {
+  bool fails = false;  // false: nothing to explain
+  Verdict verdict;     // of the entry's law
+  std::size_t calls = 0, calls_kept = 0;
+  bool own_call = true;  // whether the wrong elements are of the problem's own call, not of one that the law made of it
+  std::size_t wrong_call = 0;  // which one, from 1
+  bool outside = false;        // whether some element of some call is none that the contract permits
+  std::vector<WrongPlace> where;
+  std::vector<std::string> lies;                 // inputs and outputs that are not contiguous, in words
+  std::vector<std::string> passes_at, fails_at;  // changes
+  bool changes_complete = true;
+  bool answers_differ =
+      false;  // two calls that are the same in every byte were answered otherwise, and something is outside
+  bool reads_beyond = false;  // the answer depends on what lies around the tensors
+  std::vector<Fit> fits;      // nearest first
+  std::vector<std::string> policies_that_fit, policies_excluded;
+  std::vector<Hypothesis> hypotheses;  // best first
+  std::size_t hypotheses_run = 0;
+  std::vector<StageSeen> stages;   // in the order in which they are computed; of subjects that give them
+  std::string stage;               // where it goes wrong, as far as that can be told; or empty
+  std::string stage_by;            // by what
+  std::vector<std::string> notes;  // what was left out, a clause each
+  double seconds = 0;
+
+  // How many hypotheses, from the first, give the same numbers: here, and on all further problems that they were asked.
+  [[nodiscard]] std::size_t alike() const;
+};
+
+// Asks the entry's problem once more, keeps each call, and finds out. `bench` may be at any point of its life: a fresh instance is
+// started first where that can be done. Throws Error(usage) if the entry's laws do not know the problem, Error(internal) if
+// attest fails.
+Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinking, const ExplainLimits& limits);
+
+// What it costs in the report of a campaign, where it has no say in how long that takes.
+ExplainLimits limits_in_a_report(std::optional<double> seconds);
+
+// The object that --json writes of it; `seconds` is left out, which differ from run to run.
+nlohmann::ordered_json to_json(const Explanation& explanation);
+
+// (c) and (d) alone, of one call and what came back: numbers that were saved. `forms` and state play no part.
+Explanation explain_call(const KeptCall& call, const Op& op, const Contract& contract, const ExplainLimits& limits);
+
+}  // namespace attest::engine

@@ -1,0 +1,71 @@
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/evidence.hpp"
+#include "engine/explain/explain.hpp"
+
+namespace attest::engine {
+namespace {
+
+using nlohmann::ordered_json;
+using Match = Hypothesis::Match;
+
+ordered_json to_json(const Hypothesis& h) {
+  constexpr std::string_view words[] = {"same", "near", "partly"};
+  ordered_json object{{"name", h.name},   {"doc", h.doc},       {"family", h.family},
+                      {"stage", h.stage}, {"report", h.report}, {"match", words[static_cast<std::size_t>(h.match)]}};
+  if (h.match == Match::partly) object["share"] = h.share;
+  if (h.asked > 0) object["further"] = {{"problems", h.asked}, {"same", h.also}};
+  return object;
+}
+
+}  // namespace
+
+ordered_json to_json(const Explanation& e) {
+  ordered_json object;
+  object["fails"] = e.fails;
+  object["verdict"] = name(e.verdict.kind);
+  if (!e.verdict.reason.empty()) object["reason"] = e.verdict.reason;
+  if (e.verdict.evidence) object["witness"] = to_json(*e.verdict.evidence);
+  object["calls"] = e.calls;
+  object["outside"] = e.outside;
+  if (e.outside) object["wrong_call"] = e.wrong_call;
+  object["where"] = ordered_json::array();
+  for (const WrongPlace& place : e.where)
+    object["where"].push_back({{"tensor", place.tensor},
+                               {"wrong", place.wrong},
+                               {"judged", place.judged},
+                               {"words", place.words},
+                               {"relation", place.relation}});
+  object["in_memory"] = e.lies;
+  object["hypotheses_run"] = e.hypotheses_run;
+  object["alike"] = e.alike();
+  object["hypotheses"] = ordered_json::array();
+  for (const Hypothesis& h : e.hypotheses) object["hypotheses"].push_back(to_json(h));
+  object["fits"] = ordered_json::array();
+  constexpr std::string_view kinds[] = {"format", "number", "semantics"};
+  for (const Fit& fit : e.fits)
+    object["fits"].push_back({{"words", fit.words},
+                              {"stage", fit.stage},
+                              {"kind", kinds[static_cast<std::size_t>(fit.kind)]},
+                              {"exact", fit.exact > 0},
+                              {"everywhere", fit.everywhere()}});
+  object["policies_that_fit"] = e.policies_that_fit;
+  object["policies_excluded"] = e.policies_excluded;
+  object["stages"] = ordered_json::array();
+  for (const StageSeen& stage : e.stages) {
+    ordered_json one{{"name", stage.name}, {"wrong", stage.wrong}, {"judged", stage.judged}};
+    if (stage.first) one["first"] = to_json(*stage.first);
+    object["stages"].push_back(std::move(one));
+  }
+  object["passes_at"] = e.passes_at;
+  object["fails_at"] = e.fails_at;
+  object["changes_complete"] = e.changes_complete;
+  object["stage"] = e.stage;
+  object["stage_by"] = e.stage_by;
+  object["left_out"] = e.notes;
+  return object;
+}
+
+}  // namespace attest::engine

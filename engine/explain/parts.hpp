@@ -1,0 +1,82 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/explain/explain.hpp"
+
+// What explain() is made of, each part in the file of its name.
+namespace attest::engine::explaining {
+
+using ops::Element;
+using ops::Reading;
+
+// How much may still be spent.
+class Budget {
+ public:
+  explicit Budget(const ExplainLimits& limits) : limits(limits), start_(std::chrono::steady_clock::now()) {}
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  [[nodiscard]] bool over() const { return limits.seconds && elapsed() >= *limits.seconds; }
+  const ExplainLimits& limits;
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+};
+
+// A call that was kept, and how its elements came out.
+struct Heard {
+  const KeptCall* call;
+  std::unique_ptr<Reading> reading;  // null where nothing can be told
+  std::vector<Element> elements;     // all, or a sample of rows; empty without a reading
+  bool outside = false;              // some of them
+  [[nodiscard]] Index work() const;
+};
+// `first_outside`: the position of the first call with an element outside; calls.size() if there is none.
+std::vector<Heard> heard(const std::vector<KeptCall>& calls, const Op& op, const Contract& contract,
+                         const ExplainLimits& limits);
+std::size_t first_outside(std::span<const Heard> calls);
+
+// A problem that the subject was asked, and what came of it.
+struct Evidenced {
+  Contract contract;
+  Verdict verdict;
+  std::vector<KeptCall> calls;
+  std::size_t left_out = 0;             // of its calls
+  std::size_t first_own = 0;            // the first that is not one that had to come before
+  std::vector<Heard> heard;             // of `calls`
+  [[nodiscard]] bool complete() const;  // every call was answered and kept
+};
+
+// A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same calls, in order.
+// Empty where it gives none, or there is none of that name.
+class Understudy {
+ public:
+  Understudy(const Op& op, const Contract& contract);
+  [[nodiscard]] std::vector<CallCopy> answers(const std::string& name, std::span<const KeptCall* const> calls) const;
+
+ private:
+  std::string policy_, semantics_;
+};
+
+// ---- geometry.cpp
+std::vector<WrongPlace> wrong_places(const Heard& call);
+std::vector<std::string> lies(const Call& call);
+
+// ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing
+// is outside in it, the first of the others with something outside takes its place.
+void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
+
+// ---- hypotheses.cpp: hypotheses and hypotheses_run
+void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
+
+// ---- stages.cpp: the call once more, with the stages that the subject gives
+std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject);
+
+// ---- changes.cpp: problems that differ from one in one respect, those that tell most first
+std::vector<Candidate> changes(const Problem& problem, const ShrinkLimits& limits);
+
+}  // namespace attest::engine::explaining

@@ -1,0 +1,82 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/index.hpp"
+#include "core/tensor.hpp"
+#include "ops/problem.hpp"
+#include "ops/shrink.hpp"
+#include "ops/supports.hpp"
+#include "oracle/outcome.hpp"
+
+namespace attest::ops {
+
+// One element of what a call gave, beside what a contract permits there.
+struct Element {
+  std::string_view tensor;  // "out"
+  Witness index{};          // in that tensor
+  double got = 0;
+  double exact = 0, lo = 0, hi = 0;  // rounded as the tensor is
+  bool number = true;                // false: NaN, or what is not finite, is expected
+  oracle::Outcome outcome = oracle::Outcome::inside;
+  std::vector<Index> at;  // where it lies, as Reading::coordinates() names it; -1 where it has no such place
+};
+
+// A promise, or a call, other than those that were declared and made, under which the same numbers may be right.
+struct Departure {
+  enum class Kind : std::uint8_t {
+    format,    // a stage in another number format
+    number,    // another number of the contract
+    semantics  // another meaning of the contract or of the call
+  };
+  std::string words;  // "pv in f16", "the diagonal measured from the other corner"
+  std::string_view stage;
+  std::string_view group;  // of those that are more or less of one thing
+  double size = 0;         // within its group: how far from what was declared
+  Kind kind = Kind::format;
+  Contract contract;
+  std::size_t variant = 0;  // which other call, of those that the operation knows; 0: the one that was made
+};
+
+// Whether a number is one of a format's: what was rounded to it once is.
+inline bool is_of(Format format, double x) { return !std::isfinite(x) || round_to(format, x) == x; }
+
+// A call and what it gave, as the oracle of its operation sees it. Stands alone.
+class Reading {
+ public:
+  Reading() = default;
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  virtual ~Reading() = default;
+
+  // What takes to look at every element once, in multiply-adds or what stands for them.
+  [[nodiscard]] virtual Index work() const = 0;
+  // What places are told by, in words that stand behind "where": "batch", "column", "first open key".
+  [[nodiscard]] virtual std::span<const std::string_view> coordinates() const = 0;
+  // Elements of rows spread evenly, so that they cost no more than about `most_work`.
+  [[nodiscard]] virtual std::vector<Element> elements(const Contract& contract, std::size_t variant,
+                                                      Index most_work) const = 0;
+  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes no other call of this
+  // one is this call. Numbers of a narrower output format must be of that format, too.
+  [[nodiscard]] virtual VerdictKind judge(const Contract& contract, std::size_t variant, Index most_work) const = 0;
+  // Nearest first within each group. Those that a call of this kind cannot tell from what was declared may be left out.
+  [[nodiscard]] virtual std::vector<Departure> departures(const Contract& declared) const = 0;
+  // ---- stages on the way, which some subjects give as outputs
+  // Those that a subject gives, in the order in which they are computed: names of tensors of the call.
+  [[nodiscard]] virtual std::vector<std::string_view> stages(const Supports&) const { return {}; }
+  // A tensor for one of them, to be written by this call once more, and what a contract says of what was. Elements of which
+  // nothing is said are left out.
+  [[nodiscard]] virtual Tensor stage_tensor(std::string_view) const { return {}; }
+  [[nodiscard]] virtual std::vector<Element> stage_elements(std::string_view, const Tensor&, const Contract&) const {
+    return {};
+  }
+
+  // The named policies that store what the contract's does, less its own, with their names.
+  [[nodiscard]] virtual std::vector<Departure> policies(const Contract& declared) const = 0;
+};
+
+}  // namespace attest::ops

@@ -1,0 +1,341 @@
+#include "engine/explain/explain.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "core/tensor.hpp"
+#include "engine/instance.hpp"
+#include "engine/replay.hpp"
+#include "engine/stream.hpp"
+#include "fake_subject.hpp"
+#include "report/explain.hpp"
+#include "subjects/builtin.hpp"
+
+namespace attest::engine {
+namespace {
+
+using Match = Hypothesis::Match;
+
+// An entry as a campaign would write it, of a law that fails, on a problem that is given.
+Entry entry_of(const SubjectFactory& subject, const std::string& problem, const std::string& property = "policy-bound",
+               const std::string& policy = {}) {
+  Entry entry;
+  entry.subject = subject.info().name;
+  entry.problem = problem_from_text(problem);
+  entry.property = property;
+  entry.policy_given = !policy.empty();
+  const auto given = policy.empty() ? std::optional<Policy>() : entry.problem.op().policy_from_text(policy);
+  entry.contract = contract_for_problem(subject.info(), given, entry.problem);
+  return entry;
+}
+
+Explanation explained(const SubjectFactory& subject, const Entry& entry, ExplainLimits limits = {}) {
+  const auto peer = builtin_subject("builtin:explicit", {});
+  Station station(subject, peer.get(), nullptr);
+  return explain(entry, station.bench(), {subject.info(), entry.problem.op().dtypes(subject.info()), {}}, limits);
+}
+
+Explanation explained(const std::string& name, const std::string& problem,
+                      const std::string& property = "policy-bound") {
+  const auto subject = builtin_subject(name, {});
+  return explained(*subject, entry_of(*subject, problem, property));
+}
+
+bool has_fit(const Explanation& e, std::string_view part) {
+  return std::ranges::any_of(e.fits, [&](const Fit& fit) { return fit.words.find(part) != std::string::npos; });
+}
+
+// What a kernel gives for a problem, as numbers.
+std::vector<double> numbers(const std::string& name, const attest::Problem& problem) {
+  const Inputs inputs = materialise(problem);
+  const Tensor out = make_out(problem), lse = make_lse(problem);
+  const auto factory = builtin_subject(name, {});
+  EXPECT_EQ(factory->open()->run_one(inputs.call(out, lse)).status, CallStatus::done) << name;
+  std::vector<double> all;
+  for (Index b = 0; b < problem.b; ++b)
+    for (Index h = 0; h < problem.hq; ++h)
+      for (Index i = 0; i < problem.lq; ++i) {
+        for (Index c = 0; c < problem.dv; ++c) all.push_back(out.at(b, h, i, c));
+        if (lse.present()) all.push_back(lse.at(b, h, i));
+      }
+  return all;
+}
+bool equal(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::ranges::equal(a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+constexpr const char* plain =
+    "b=2 hq=4 hkv=2 lq=5 lk=70 d=8 dv=4 dtype=f32 values=normal seed=7 lse=f32 causal=1 bias=normal scale=0x1p-1";
+
+TEST(Explain, NamesTheFaultOfAnEntryOfItsOwn) {
+  for (const char* name : {"scale-missing", "scale-twice", "gqa-modulo", "pv-acc-f16", "lse-wrong-base"}) {
+    const Explanation e = explained(std::string("fault:") + name, plain);
+    ASSERT_TRUE(e.fails) << name;
+    ASSERT_FALSE(e.hypotheses.empty()) << name;
+    EXPECT_EQ(e.hypotheses.front().name, std::string("fault:") + name);
+    EXPECT_EQ(e.hypotheses.front().match, Match::same);
+    EXPECT_EQ(e.alike(), 1u) << name;
+    EXPECT_EQ(e.stage, e.hypotheses.front().stage);
+  }
+}
+
+// Who is said to give the same numbers does, and no other does: asked of the kernels themselves.
+TEST(Explain, SaysTheSameNumbersOfThoseAloneThatGiveThem) {
+  const attest::Problem problem = attest::problem_from_text(plain);
+  for (const char* name : {"fault:scale-missing", "fault:causal-corner", "fault:softmax-f16", "fault:bias-broadcast"}) {
+    const Explanation e = explained(name, plain);
+    const std::vector<double> seen = numbers(name, problem);
+    for (const ListedSubject& fault : fault_subjects("attention")) {
+      const auto told = std::ranges::find(e.hypotheses, fault.name, &Hypothesis::name);
+      const bool same = told != e.hypotheses.end() && told->match == Match::same;
+      EXPECT_EQ(same, equal(seen, numbers(fault.name, problem))) << name << " told as " << fault.name;
+    }
+  }
+}
+
+TEST(Explain, AFaultThatShowsOtherwiseIsNoHypothesis) {
+  // scale-twice where the numbers are those of scale-missing: at most something that comes near, behind it.
+  const Explanation e = explained("fault:scale-missing", plain);
+  for (const Hypothesis& h : e.hypotheses)
+    EXPECT_TRUE(h.name == "fault:scale-missing" || h.match != Match::same) << h.name;
+  EXPECT_FALSE(has_fit(e, "the scale applied twice"));
+  EXPECT_TRUE(has_fit(e, "the scale ignored"));
+}
+
+TEST(Explain, NothingOfAConformingKernel) {
+  for (const char* name : {"builtin:fused", "builtin:explicit", "builtin:fused-reversed", "builtin:fused-truncating"}) {
+    const Explanation e = explained(name, plain);
+    EXPECT_FALSE(e.fails) << name;
+    EXPECT_TRUE(e.hypotheses.empty() && e.fits.empty() && e.where.empty()) << name;
+    const auto subject = builtin_subject(name, {});
+    EXPECT_NE(report::explanation_text(entry_of(*subject, plain), e).find("nothing to explain"), std::string::npos);
+    EXPECT_EQ(report::brief_text(e, [](std::string_view, const std::string& text) { return text; }), "");
+  }
+}
+
+// A fault that gives what a right kernel gives on this problem says nothing of it.
+TEST(Explain, AHypothesisThatEqualsTheRightResultSaysNothing) {
+  const Explanation e = explained("fault:scale-missing", plain);
+  for (const char* silent : {"fault:window-off-by-one", "fault:softcap-dropped", "fault:kv-length-ignored"})
+    EXPECT_EQ(std::ranges::find(e.hypotheses, silent, &Hypothesis::name), e.hypotheses.end()) << silent;
+}
+
+TEST(Explain, LeavesOutAFamily) {
+  const auto subject = builtin_subject("fault:scale-missing", {});
+  ExplainLimits limits;
+  limits.families_left_out = {"scale"};
+  const Explanation e = explained(*subject, entry_of(*subject, plain), limits);
+  for (const Hypothesis& h : e.hypotheses) EXPECT_NE(h.family, "scale");
+  EXPECT_EQ(e.stage, "scale");  // by what fits
+}
+
+// ---- geometry ------------------------------------------------------------------------------------------------------------
+
+const WrongPlace& place(const Explanation& e, const std::string& tensor) {
+  const auto found = std::ranges::find(e.where, tensor, &WrongPlace::tensor);
+  static const WrongPlace none;
+  EXPECT_NE(found, e.where.end());
+  return found == e.where.end() ? none : *found;
+}
+
+TEST(Explain, SaysWhichBatchesHeadsAndRows) {
+  const char* problem = "b=3 hq=4 hkv=2 lq=5 lk=9 d=4 dv=2 dtype=f32 values=normal seed=3";
+  EXPECT_EQ(place(explained("fault:batch-leak", problem), "out").words, "all 80 where batch >= 1; no other");
+  EXPECT_EQ(place(explained("fault:gqa-modulo", problem), "out").words,
+            "all 60 where head >= 1 and head <= 2; no other");
+  const WrongPlace last = place(explained("fault:unwritten", problem), "out");
+  EXPECT_EQ(last.words, "all 24 where row = 4 (the last); no other");
+  EXPECT_EQ(last.relation, "each is NaN");
+}
+
+// A subject of one's own, with one step wrong that the catalogue has not.
+TEST(Explain, SaysWhichColumnsOfABlackBox) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    for (Index b = 0; b < call.out.shape[0]; ++b)
+      for (Index h = 0; h < call.out.shape[1]; ++h)
+        for (Index i = 0; i < call.out.shape[2]; ++i)
+          for (Index c = 8; c < call.out.shape[3]; ++c) store(call.out, b, h, i, c, 2 * load(call.out, b, h, i, c));
+    return result;
+  });
+  const Explanation e =
+      explained(*subject, entry_of(*subject, "b=1 hq=2 hkv=2 lq=3 lk=7 d=4 dv=12 dtype=f32 values=normal seed=5"));
+  EXPECT_EQ(place(e, "out").words, "all 24 where column >= 8; no other");
+  EXPECT_EQ(place(e, "out").relation, "each is 2 times what is right");
+  for (const Hypothesis& h : e.hypotheses) EXPECT_NE(h.match, Match::same) << h.name;
+}
+
+// ---- what it fits, of a black box ------------------------------------------------------------------------------------------
+
+// A kernel that computes in another policy than the one it declares.
+std::unique_ptr<SubjectFactory> liar(const std::string& kernel, const std::string& policy) {
+  SubjectInfo info = builtin_subject("builtin:fused", {})->info();
+  info.name = "black-box";
+  const std::shared_ptr<SubjectFactory> factory = builtin_subject(kernel, policy);
+  return std::make_unique<test::FakeFactory>(info, [factory]() -> test::Answer {
+    const std::shared_ptr<Subject> subject = factory->open();
+    return [subject](const attest_attention& call) { return subject->run_one(call); };
+  });
+}
+
+TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
+  const char* problem = "b=1 hq=2 hkv=2 lq=4 lk=40 d=16 dv=8 dtype=f32 values=normal seed=11 lse=f32";
+  for (const char* stage : {"pv", "qk"}) {
+    const auto subject = liar("builtin:fused-tile16", std::string("f32,") + stage + "=f16");
+    const Explanation e = explained(*subject, entry_of(*subject, problem));
+    ASSERT_TRUE(e.fails) << stage;
+    EXPECT_TRUE(has_fit(e, std::string("(") + stage + "=f16)")) << stage;
+  }
+  // Numbers that are none of a format were not rounded to it; and no call is read otherwise here.
+  const auto subject = liar("builtin:fused-tile16", "f32,pv=f16");
+  const Explanation e = explained(*subject, entry_of(*subject, problem));
+  EXPECT_FALSE(has_fit(e, "(output=f16)"));
+  for (const Fit& fit : e.fits) EXPECT_NE(fit.kind, ops::Departure::Kind::semantics) << fit.words;
+}
+
+TEST(Explain, SaysHowABlackBoxReadTheCall) {
+  const auto fused = builtin_subject("builtin:explicit", {});
+  const auto subject = std::make_unique<test::FakeFactory>(fused->info(), [&]() -> test::Answer {
+    const std::shared_ptr<Subject> inner = fused->open();
+    return [inner](const attest_attention& call) {
+      attest_attention other = call;
+      other.scale *= other.scale;
+      other.flags &= ~static_cast<std::uint64_t>(ATTEST_SCALE_IS_DEFAULT);
+      return inner->run_one(other);
+    };
+  });
+  const Explanation e =
+      explained(*subject, entry_of(*subject, "b=1 hq=2 hkv=2 lq=4 lk=40 d=16 dv=8 dtype=f32 values=normal seed=11"));
+  ASSERT_TRUE(e.fails);
+  EXPECT_TRUE(has_fit(e, "the scale applied twice"));
+  EXPECT_EQ(e.stage, "scale");
+  // The same fault in another kernel, whose sums come in another order.
+  ASSERT_FALSE(e.hypotheses.empty());
+  EXPECT_EQ(e.hypotheses.front().name, "fault:scale-twice");
+  EXPECT_NE(e.hypotheses.front().match, Match::partly);
+}
+
+// ---- stages on the way -----------------------------------------------------------------------------------------------------
+
+enum class Slip { in_scores, in_weights, behind };
+
+// Attention by its formulas in double, one head after the other, which gives its scores and weights, and has one step wrong.
+void by_formula(const attest_attention& call, Slip slip) {
+  const Index keys = call.k.shape[2], group = call.q.shape[1] / call.k.shape[1];
+  std::vector<double> s(static_cast<std::size_t>(keys));
+  for (Index b = 0; b < call.q.shape[0]; ++b)
+    for (Index h = 0; h < call.q.shape[1]; ++h)
+      for (Index i = 0; i < call.q.shape[2]; ++i) {
+        double sum = 0, largest = -1e300;
+        for (Index j = 0; j < keys; ++j) {
+          double dot = 0;
+          for (Index c = 0; c < call.q.shape[3]; ++c)
+            dot += load(call.q, b, h, i, c) * load(call.k, b, h / group, j, c);
+          double& score = s[static_cast<std::size_t>(j)];
+          score = dot * call.scale * (slip == Slip::in_scores ? 1.5 : 1);
+          largest = std::max(largest, score);
+          if (attest_present(&call.scores)) store(call.scores, b, h, i, j, score);
+        }
+        for (double& score : s) {
+          score = std::exp((score - largest) * (slip == Slip::in_weights ? 1.5 : 1));
+          sum += score;
+        }
+        for (Index c = 0; c < call.v.shape[3]; ++c) {
+          double out = 0;
+          for (Index j = 0; j < keys; ++j)
+            out += s[static_cast<std::size_t>(j)] / sum * load(call.v, b, h / group, j, c);
+          store(call.out, b, h, i, c, out * (slip == Slip::behind ? 1.5 : 1));
+        }
+        for (Index j = 0; j < keys && attest_present(&call.weights); ++j)
+          store(call.weights, b, h, i, j, s[static_cast<std::size_t>(j)] / sum);
+      }
+}
+
+TEST(Explain, SaysTheFirstStageOutOfItsBound) {
+  SubjectInfo info = builtin_subject("builtin:fused", {})->info();
+  info.supports.stages = {"scores", "weights"};
+  const auto stages = [&](Slip slip) {
+    const test::FakeFactory subject(info, [slip]() -> test::Answer {
+      return [slip](const attest_attention& call) {
+        by_formula(call, slip);
+        return CallResult{};
+      };
+    });
+    const Explanation e =
+        explained(subject, entry_of(subject, "b=1 hq=2 hkv=1 lq=3 lk=9 d=4 dv=3 dtype=f32 values=normal seed=2"));
+    EXPECT_TRUE(e.fails);
+    EXPECT_EQ(e.stages.size(), 2u);
+    return e;
+  };
+  const Explanation scores = stages(Slip::in_scores), weights = stages(Slip::in_weights), behind = stages(Slip::behind);
+  EXPECT_EQ(scores.stage, "scores");
+  EXPECT_EQ(scores.stages[0].judged, 54);
+  EXPECT_EQ(weights.stage, "weights");
+  EXPECT_EQ(weights.stages[0].wrong, 0);
+  EXPECT_EQ(behind.stages[0].wrong + behind.stages[1].wrong, 0);
+  EXPECT_NE(behind.stage, "scores");
+}
+
+// ---- what was asked --------------------------------------------------------------------------------------------------------
+
+TEST(Explain, SaysWhatMakesItPass) {
+  const Explanation e =
+      explained("fault:tail-dropped", "b=1 hq=1 hkv=1 lq=1 lk=65 d=2 dv=1 dtype=f32 values=normal seed=1");
+  EXPECT_NE(std::ranges::find(e.passes_at, "lk: 65 -> 64"), e.passes_at.end());
+  EXPECT_NE(std::ranges::find(e.fails_at, "lk: 65 -> 66"), e.fails_at.end());
+}
+
+TEST(Explain, LooksIntoTheCallsOfALaw) {
+  const Explanation e =
+      explained("fault:lse-wrong-base", "b=1 hq=1 hkv=1 lq=1 lk=3 d=2 dv=1 dtype=f32 values=normal seed=1", "lse");
+  ASSERT_TRUE(e.fails);
+  EXPECT_TRUE(e.outside);
+  ASSERT_EQ(e.where.size(), 1u);
+  EXPECT_EQ(e.where.front().tensor, "lse");
+  EXPECT_EQ(e.hypotheses.front().name, "fault:lse-wrong-base");
+}
+
+TEST(Explain, IsTheSameEachTime) {
+  for (const char* name : {"fault:scale-missing", "fault:pv-acc-f16"})
+    EXPECT_EQ(to_json(explained(name, plain)).dump(), to_json(explained(name, plain)).dump()) << name;
+}
+
+// ---- calls that are kept ---------------------------------------------------------------------------------------------------
+
+TEST(KeptCall, IsTheSameByElementsAndByTheBytesAroundThem) {
+  const attest::Problem problem = attest::problem_from_text(
+      "b=1 hq=1 hkv=1 lq=2 lk=3 d=2 dv=2 dtype=f32 values=normal seed=1 out_layout=padded_rows");
+  const Inputs inputs = materialise(problem);
+  const Tensor out = make_out(problem), lse = make_lse(problem);
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto instance = fused->open();
+  const Call call = inputs.call(out, lse);
+  auto kept = KeptCall::before(call, 1 << 20);
+  ASSERT_TRUE(kept);
+  kept->after(call, instance->run_one(call));
+  const auto answered = [&] {
+    CallCopy copy = kept->again();
+    instance->run_one(copy.call());
+    return copy;
+  };
+  const CallCopy same = answered();
+  EXPECT_TRUE(kept->same(same));
+  EXPECT_TRUE(KeptCall::same(same, answered()));
+  CallCopy other = answered();
+  const attest_tensor& changed = other.call().as<attest_attention>().out;
+  store(changed, 0, 0, 1, 1, load(changed, 0, 0, 1, 1) + 1);
+  EXPECT_FALSE(kept->same(other));
+  EXPECT_FALSE(KeptCall::same(same, other));
+  CallCopy damaged = answered();
+  std::memset(static_cast<std::byte*>(damaged.call().as<attest_attention>().out.data) - 1, 0, 1);
+  EXPECT_FALSE(kept->same(damaged));
+  EXPECT_FALSE(KeptCall::before(call, 64));
+}
+
+}  // namespace
+}  // namespace attest::engine
