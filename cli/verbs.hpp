@@ -19,6 +19,7 @@ void add_certify(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_judge(CLI::App& app, Run& run);
 void add_bound(CLI::App& app, Run& run);
+void add_probe(CLI::App& app, Run& run);
 void add_grade(CLI::App& app, Run& run);
 void add_calibrate(CLI::App& app, Run& run);
 void add_stats(CLI::App& app, Run& run);
