@@ -195,14 +195,21 @@ Shots of_scale(const Maker& maker, int bits) {
 
 // ---- softmax -----------------------------------------------------------------------------------------------------------
 
-std::optional<Problem> at_gap(const Maker& maker, double peak, double below, double value) {
-  auto p = maker.paired(2, 1);
+// Peaks in every second place, of even numbers or of odd ones: a key whose tile or split holds no peak has a weight of 1 there, which
+// no format rounds.
+struct Places {
+  Index keys = 2, peaks = 0;
+};
+constexpr Places all_places[] = {{2, 0}, {2, 1}, {64, 0}, {64, 1}};
+
+std::optional<Problem> at_gap(const Maker& maker, double peak, double below, double value, Places places = {}) {
+  auto p = maker.paired(places.keys, 1);
   if (!p) return p;
   const double per = 1 / unit(*p);
   set_q(*p, 0, 0, 1);
-  set_keys(*p, 0, 0, peak * per);
-  if (below != 0) set_keys(*p, 1, 0, -below * per);
-  set_values(*p, 1, value);
+  set_keys(*p, places.peaks, 0, peak * per);
+  if (below != 0) set_keys(*p, 1 - places.peaks, 0, -below * per);
+  set_values(*p, 1 - places.peaks, value);
   return p;
 }
 
@@ -210,9 +217,11 @@ std::optional<Problem> at_gap(const Maker& maker, double peak, double below, dou
 Shots underflowing(const Maker& maker) {
   constexpr double gap = 20;
   const double value = two_to(24);
-  auto p = at_gap(maker, gap, 0, value);
-  if (!p) return {};
-  return {by_weight(std::move(*p), LowKey{gap, value}.expected(), 0.02)};
+  Shots shots;
+  for (const Places& places : all_places)
+    if (auto p = at_gap(maker, gap, 0, value, places))
+      shots.push_back(by_weight(std::move(*p), LowKey{gap, value}.expected(), 0.02));
+  return shots;
 }
 
 // Two scores that the narrow format holds, and whose difference it does not.
@@ -296,17 +305,19 @@ Shots between_numbers(const Maker& maker, int bits) {
 // Two weights a quarter of a unit apart: a narrow format makes them equal, or a unit apart.
 Shots of_weights(const Maker& maker, int bits) {
   if (bits == 0) return underflowing(maker);
-  auto p = maker.paired(2, 1);
-  if (!p) return {};
-  const double per = 1 / unit(*p);
-  const double gap = round_to(maker.dtype(), 0.9 * two_to(-bits - 1));
-  set_q(*p, 0, 0, 1);
-  set_keys(*p, 0, 0, gap * per);
-  set_values(*p, 0, -1);
-  set_values(*p, 1, 1);
-  const double expected = -std::tanh(gap / 2);
   Shots shots = between_numbers(maker, bits);
-  shots.push_back({std::move(*p), expected * 1.25, expected * 0.75});
+  for (const Places& places : all_places) {
+    auto p = maker.paired(places.keys, 1);
+    if (!p) return {};
+    const double per = 1 / unit(*p);
+    const double gap = round_to(maker.dtype(), 0.9 * two_to(-bits - 1));
+    set_q(*p, 0, 0, 1);
+    set_keys(*p, places.peaks, 0, gap * per);
+    set_values(*p, places.peaks, -1);
+    set_values(*p, 1 - places.peaks, 1);
+    const double expected = -std::tanh(gap / 2);
+    shots.push_back({std::move(*p), expected * 1.25, expected * 0.75});
+  }
   return shots;
 }
 

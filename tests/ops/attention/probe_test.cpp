@@ -88,7 +88,7 @@ TEST(AttentionProbe, ToldFormatsOfThePlainestKernel) {
 
 // Any order, tiles, splits, place of the scale and error that a contract permits, and every stage in any format.
 TEST(AttentionProbe, NeverAccusesWhoKeepsItsContract) {
-  constexpr std::uint64_t kernels_tried = 24;
+  constexpr std::uint64_t kernels_tried = 8;
   const Format formats[] = {Format::f32, Format::f16, Format::bf16, Format::tf32};
   for (std::uint64_t n = 0; n < kernels_tried; ++n) {
     const Format dtype = formats[n % 3];
