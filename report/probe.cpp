@@ -106,8 +106,7 @@ std::string probe_text(const engine::ProbeReport& report, const ProbeText& how) 
   text += fmt::format("\nwhat was seen, as a contract (not proven for calls that were not made):\n  \"contract\": {}\n",
                       engine::contract_seen(report.seen).dump());
   text += broken == 0 ? "\nnothing seen contradicts the contract\n"
-                      : fmt::format("\n{} {} of {} contradict the contract\n", broken, broken == 1 ? "row" : "rows",
-                                    report.rows.size());
+                      : fmt::format("\n{} of {} rows contradict the contract\n", broken, report.rows.size());
   return text;
 }
 

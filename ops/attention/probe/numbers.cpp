@@ -236,7 +236,7 @@ ProbeRow flush(const Asking& asking) {
   const std::string stage = "flush to zero", promised = asking.contract.arithmetic.flush_to_zero ? "yes" : "no";
   const Format dtype = asking.maker.dtype();
   const double smallest = 2 * half_smallest_subnormal(dtype),
-               value = 5 * (dtype == Format::f64 ? smallest / 2 : smallest);
+               value = 8 * (dtype == Format::f64 ? smallest / 2 : smallest);
   Problem p = asking.maker.blank(1, 2, 1, 1);
   for (const Index parity : {0, 1}) set_values(p, parity, value);
   Shown values = asking.ask(p);

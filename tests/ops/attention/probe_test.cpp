@@ -180,5 +180,60 @@ TEST(AttentionProbe, ExposesEachStageThatIsNarrowerThanPromised) {
   }
 }
 
+// What a planted defect does with an option is told in the row of that option.
+TEST(AttentionProbe, TellsOtherMeaningsInTheirRows) {
+  const std::map<std::string, std::pair<std::string, std::string>> rows_of_faults{
+      {"causal-corner", {"causal top left, lq < lk", "bottom right"}},
+      {"causal-off-by-one", {"causal bottom right, lq < lk", "bottom right, one key more"}},
+      {"window-off-by-one", {"window, left", ""}},
+      {"row-empty-nan", {"empty row, by keep", "nan"}},
+      {"softcap-after-bias", {"softcap and bias", "after the bias"}},
+      {"softcap-dropped", {"softcap formula", "dropped"}},
+      {"scale-default-kept", {"scale given", "1/sqrt(d) in its place"}},
+      {"scale-twice", {"scale given", "applied twice"}},
+      {"scale-after-mask", {"bias", "scaled too"}},
+      {"lse-wrong-base", {"lse", "base 2"}},
+      {"lse-empty", {"lse of an empty row", ""}},
+      {"mask-finite", {"score of a closed key", "a finite number, which leaks into rows that score lower"}},
+      {"mask-multiply", {"keys closed by keep", "taken all the same"}},
+      {"kv-length-ignored", {"keys past the length", "taken all the same"}},
+      {"padding-right-only", {"keys closed by keep", ""}},
+      {"gqa-modulo", {"key head of query head h", "h % hkv"}},
+  };
+  for (const auto& [fault, expected] : rows_of_faults)
+    for (const Format dtype : {Format::f32, Format::f16}) {
+      const kernels::KernelEntry* kernel = kernels::find_kernel(kernels::fault_kernels(), fault);
+      ASSERT_NE(kernel, nullptr) << fault;
+      const Contract contract = kernel->contract(policy_for(dtype));
+      Probed subject(contract, test::kernel_answer(*kernel, contract));
+      const std::vector<ProbeRow> rows = semantics(subject);
+      const auto row = std::ranges::find(rows, expected.first, &ProbeRow::stage);
+      ASSERT_NE(row, rows.end()) << fault;
+      EXPECT_EQ(row->standing, Standing::contradicts) << fault << ": " << told(*row);
+      if (!expected.second.empty()) EXPECT_EQ(row->observed, expected.second) << fault << ": " << told(*row);
+    }
+}
+
+// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous reading.
+TEST(AttentionProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
+  const ops::Probes& probes = *ops::all_ops().front()->probes();
+  const auto narrowed = [&](const Policy& real) {
+    Probed subject(contract_for(Policy(Format::f16)), [&](const attest_attention& call) {
+      kernels::explicit_attention(call, kernels::explicit_contract(real));
+    });
+    const ops::Contract generous = subject.info().contract(Format::f16);
+    return probes.narrowed(generous, probes.stages({subject, Format::f16, generous, false})).as<Contract>();
+  };
+  const Contract wide = narrowed(policy_for(Format::f16));
+  for (const Stage stage : {Stage::scale, Stage::qk, Stage::score, Stage::softcap, Stage::softmax, Stage::pv})
+    EXPECT_EQ(wide.policy[stage], Format::f32) << name(stage);
+  EXPECT_EQ(wide.policy[Stage::weights], Format::f16);
+  EXPECT_EQ(wide.policy[Stage::partial], Format::f16);
+  EXPECT_GE(wide.arithmetic.kappa, 3);
+  EXPECT_EQ(narrowed(Policy(Format::f16)).policy, Policy(Format::f16));
+  for (const Stage stage : {Stage::qk, Stage::softmax, Stage::pv})
+    EXPECT_EQ(narrowed(policy_for(Format::f16).set(stage, Format::f16)).policy[stage], Format::f16) << name(stage);
+}
+
 }  // namespace
 }  // namespace attest
