@@ -55,9 +55,9 @@ bool Shown::fits(const Contract& contract) const {
          VerdictKind::fail;
 }
 
-bool Shown::fits(const Contract& contract, const Problem& other) const {
-  const Inputs inputs = materialise(other);
-  return oracle::make_oracle(contract, other, inputs)->judge(result_->out, result_->lse).kind != VerdictKind::fail;
+bool Shown::passes(const Contract& contract) const {
+  return oracle::make_oracle(contract, trial_->problem(), trial_->inputs())->judge(result_->out, result_->lse).kind ==
+         VerdictKind::pass;
 }
 
 double Shown::out(Index column, Index row, Index head, Index batch) const {

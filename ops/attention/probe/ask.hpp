@@ -37,8 +37,8 @@ class Shown {
   void forgive() noexcept { witness_.clear(); }
   // Whether a kernel that keeps another contract could have returned it.
   [[nodiscard]] bool fits(const Contract& contract) const;
-  // The same of another problem of the same outputs.
-  [[nodiscard]] bool fits(const Contract& contract, const Problem& other) const;
+  // The same, if anything could be judged.
+  [[nodiscard]] bool passes(const Contract& contract) const;
 
   [[nodiscard]] double out(Index column = 0, Index row = 0, Index head = 0, Index batch = 0) const;
   [[nodiscard]] double lse(Index row = 0) const;

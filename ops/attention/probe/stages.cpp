@@ -141,7 +141,7 @@ Shown Asking::ask(const Problem& problem) const {
   for (const Format format : {Format::f16, Format::bf16}) {
     Contract coarse = contract;
     coarse.policy = Policy(format).set(Stage::storage, contract.policy[Stage::storage]);
-    if (may_have(coarse) && shown.fits(coarse)) shown.forgive();
+    if (may_have(coarse) && shown.passes(coarse)) shown.forgive();
   }
   return shown;
 }
