@@ -64,8 +64,7 @@ inline void copy_back(const Tensor& from, const attest_tensor& to) {
         for (Index d = 0; d < extent(3); ++d) store(to, a, b, c, d, from.at(a, b, c, d));
 }
 
-// One scheme for every call, drawn from `seed` among those that `contract` permits; products too many for it are answered by
-// the explicit kernel.
+// A scheme for each call, drawn from `seed` among those that `contract` permits.
 inline Answer emulated_answer(const Contract& contract, std::uint64_t seed) {
   return [contract, seed](const attest_attention& call) {
     Inputs inputs;
