@@ -8,6 +8,7 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/probe/first.hpp"
 
 namespace attest::cli {
 namespace {
@@ -26,6 +27,7 @@ std::vector<Option> shared_options() {
 std::vector<Option> fuzz_options() {
   std::vector<Option> options = shared_options();
   options.push_back({"forever", "", "until interrupted"});
+  options.push_back({"probe-first", "", "a subject that declares no policy is held to what it is seen to compute in"});
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
 }
@@ -65,11 +67,16 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
     read_campaign(settings, fuzz, folder_name(subject_text), options);
   options.laws = read_laws(settings);
   options.calibration = read_calibration(settings);
-  const auto subject =
+  auto subject =
       open_subject(settings, subject_text, options.folder.empty() ? options.folder : options.folder / "logs");
   read_operation(settings, subject->info(), options);
   const auto peer = open_peer();
   const Origin origin = origin_of(*subject);
+  if (fuzz && settings.flag("probe-first") && !options.policy) {
+    engine::ProbedFirst probed = engine::probed_first(std::move(subject), engine::op_of(options, subject->info()));
+    subject = std::move(probed.subject);
+    options.assumed = std::move(probed.assumed);
+  }
   options.subject_file = origin.file;
   options.subject_name = origin.function;
   if (problem) return run_problem(*problem, options, *subject, *peer, outputs);

@@ -20,6 +20,7 @@ examples:
   attest fuzz ./kernel.so --policy f16 --time 5m
   attest check kernel.py --cases 2000            bounded and deterministic, for CI
   attest compare ./old.so ./new.so               where two versions differ by more than both may
+  attest probe ./kernel.so                       what it really computes in, and what its options mean
   attest replay corpus/                          every stored reproducer gives what it expects
   attest explain corpus/x/y.json                 where and why it fails: elements, promises it would fit, known faults
   attest export corpus/x/y.json --to python      a script that shows the failure without attest
@@ -75,6 +76,7 @@ int run(int argc, char** argv) {
   attest::cli::add_export(app, verb);
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);
+  attest::cli::add_probe(app, verb);
   attest::cli::add_grade(app, verb);
   attest::cli::add_calibrate(app, verb);
   attest::cli::add_stats(app, verb);

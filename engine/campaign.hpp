@@ -35,9 +35,10 @@ struct CampaignOptions {
   std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;
   LawChoice laws;
-  const Op* op = nullptr;        // under test; nullptr: the first that the subject offers
-  std::optional<Policy> policy;  // fixes the dtype to its storage format
-  std::string policy_text;       // as given
+  const Op* op = nullptr;                               // under test; nullptr: the first that the subject offers
+  std::optional<Policy> policy;                         // fixes the dtype to its storage format
+  std::string policy_text;                              // as given
+  std::vector<std::pair<Format, std::string>> assumed;  // policies that were seen, of a subject that declares none
   std::optional<Assumption> assume;
   std::shared_ptr<const oracle::Calibration> calibration;  // null: shipped with attest
   std::set<std::string> known;                             // buckets that are counted and do not fail the run

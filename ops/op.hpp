@@ -19,6 +19,7 @@
 #include "core/verdict.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
+#include "ops/probe.hpp"
 #include "ops/problem.hpp"
 #include "ops/reading.hpp"
 #include "ops/shrink.hpp"
@@ -286,6 +287,10 @@ class Op {
   [[nodiscard]] virtual std::vector<Escape> escapes(const Problem& shape, const Problem& original) const = 0;
   // A problem with many more samples and columns, within reason.
   [[nodiscard]] virtual Problem sampled(Problem problem) const = 0;
+
+  // ---- probing
+  // nullptr: there are none yet.
+  [[nodiscard]] virtual const Probes* probes() const noexcept { return nullptr; }
 
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.

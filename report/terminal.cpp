@@ -30,7 +30,8 @@ class Terminal : public engine::Observer {
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
     const ops::Op& op = engine::op_of(campaign, info);
     if (!op.policy_declared(info) && !campaign.policy)
-      say(std::string(campaign.subject_b ? undeclared_policies : undeclared_policy));
+      say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)
+                                   : assumed_policy(campaign.assumed));
     say(op.preface(info));
   }
 

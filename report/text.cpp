@@ -169,4 +169,11 @@ nlohmann::ordered_json summary_json(const engine::Summary& summary) {
   return engine::to_json(summary, [&](const engine::Finding& finding) { return rerun_line(summary, finding); });
 }
 
+std::string assumed_policy(const std::vector<std::pair<Format, std::string>>& assumed) {
+  std::string text =
+      "it declares no policy: it is held to what its probes showed, as if it computed alike in every call:\n";
+  for (const auto& [dtype, policy] : assumed) text += fmt::format("  {}: {}\n", name(dtype), policy);
+  return text;
+}
+
 }  // namespace attest::report

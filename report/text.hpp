@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -31,6 +33,9 @@ std::string evidence_line(const Evidence& evidence);
 // Said aloud wherever a subject without a policy is tested under none.
 inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
+
+// What it is held to where it was probed first, and on which assumption.
+std::string assumed_policy(const std::vector<std::pair<Format, std::string>>& assumed);
 
 // Of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
 std::string side_line(const Side& side);

@@ -10,6 +10,7 @@
 #include "core/supports.hpp"
 #include "generators/coverage.hpp"
 #include "ops/attention/parts.hpp"
+#include "ops/attention/probes.hpp"
 #include "ops/attention/saved_call.hpp"
 #include "properties/property.hpp"
 
@@ -312,6 +313,9 @@ class Attention final : public Op {
   [[nodiscard]] ops::Problem sampled(ops::Problem p) const override {
     return of_attention::sampled(std::move(p.as<Problem>()));
   }
+
+  // ---- probing
+  [[nodiscard]] const Probes* probes() const noexcept override { return &of_attention::probes(); }
 
   // ---- telling
   [[nodiscard]] std::string preface(const SubjectInfo& info) const override { return tensor_cores(info); }

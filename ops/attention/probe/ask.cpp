@@ -1,0 +1,121 @@
+#include "ops/attention/probe/ask.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/supports.hpp"
+#include "oracle/oracle.hpp"
+
+namespace attest::ops::of_attention {
+namespace {
+
+std::string_view failure_name(CallStatus status) {
+  switch (status) {
+    case CallStatus::unsupported:
+      return "refused";
+    case CallStatus::crash:
+      return "crash";
+    case CallStatus::timeout:
+      return "timeout";
+    case CallStatus::done:
+    case CallStatus::error:
+      return "error";
+  }
+  return "error";
+}
+
+std::string first_line(std::string_view text) {
+  constexpr std::size_t most = 100;
+  return std::string(text.substr(0, std::min(text.find('\n'), most)));
+}
+
+std::string clause(const Evidence& e) {
+  return fmt::format("{}[{},{},{},{}] = {:.6g} lies outside [{:.6g}, {:.6g}]", e.tensor, e.index[0], e.index[1],
+                     e.index[2], e.index[3], e.got, e.lo, e.hi);
+}
+
+}  // namespace
+
+Shown::Shown(const Problem& problem, const Contract& contract, Subject& subject)
+    : trial_(std::make_unique<properties::Trial>(problem, contract, subject)) {
+  try {
+    result_ = &trial_->base();
+    if (result_->violation) broken_ = result_->violation->note;
+    const Verdict verdict = trial_->judgement();
+    if (verdict.kind == VerdictKind::fail) witness_ = clause(verdict.evidence.value());
+  } catch (const properties::CallFailed& failed) {
+    refusal_ = fmt::format("{}: {}", failure_name(failed.result.status), first_line(failed.result.message));
+    if (failed.result.status != CallStatus::unsupported) broken_ = refusal_;
+  }
+}
+
+bool Shown::fits(const Contract& contract) const {
+  return oracle::make_oracle(contract, trial_->problem(), trial_->inputs())->judge(result_->out, result_->lse).kind !=
+         VerdictKind::fail;
+}
+
+bool Shown::passes(const Contract& contract) const {
+  return oracle::make_oracle(contract, trial_->problem(), trial_->inputs())->judge(result_->out, result_->lse).kind ==
+         VerdictKind::pass;
+}
+
+double Shown::out(Index column, Index row, Index head, Index batch) const {
+  return result_->out.at(batch, head, row, column);
+}
+double Shown::lse(Index row) const { return result_->lse.at(0, 0, row); }
+
+Problem Maker::blank(Index lq, Index lk, Index d, Index dv) const {
+  const Supports& s = supports_;
+  Problem p;
+  p.dtype = dtype_;
+  p.b = s.b.nearest(size_.samples);
+  p.hkv = s.hkv.nearest(size_.heads);
+  p.hq = s.hq.nearest(p.hkv);
+  if (p.hq != p.hkv && (!s.gqa || p.hq % p.hkv != 0)) p.hkv = s.hkv.nearest(p.hq);
+  p.lq = s.lq.nearest(std::max(lq, size_.rows));
+  p.lk = s.lk.nearest(lk);
+  const Index step = row_step(s.alignment, dtype_);
+  const auto width = [&](const DimRange& range, Index n) { return range.nearest((n + step - 1) / step * step); };
+  p.d = width(s.d, s.dv_equals_d ? std::max(d, dv) : d);
+  p.dv = s.dv_equals_d ? p.d : width(s.dv, dv);
+  p.forms = size_.forms;
+  p.values = Values::constant;
+  p.q_form = p.k_form = p.v_form = Form::zero;
+  if (s.scale != Supports::Scale::only_default) p.scale = 1;
+  return p;
+}
+
+std::optional<Problem> Maker::paired(Index lk, Index d) const {
+  Problem p = blank(1, lk, d, 1);
+  if (p.lk % 2 != 0) p.lk = supports_.lk.nearest(p.lk + 1);
+  if (p.lk % 2 != 0 || p.lk < lk || p.d < d) return std::nullopt;
+  if (!p.scale) {
+    for (Index four = 4; four <= 1024; four *= 4)
+      if (four >= p.d && supports_.d.offers(four) && four % row_step(supports_.alignment, dtype_) == 0) {
+        p.d = four;
+        if (supports_.dv_equals_d) p.dv = four;
+        return p;
+      }
+    return std::nullopt;
+  }
+  return p;
+}
+
+void set(Problem& problem, Edit::Tensor tensor, std::array<Index, 4> index, double value) {
+  problem.edits.push_back({tensor, index, value});
+}
+void set_q(Problem& problem, Index row, Index column, double value) {
+  set(problem, Edit::Tensor::q, {0, 0, row, column}, value);
+}
+void set_keys(Problem& problem, Index parity, Index column, double value) {
+  for (Index j = parity; j < problem.lk; j += 2) set(problem, Edit::Tensor::k, {0, 0, j, column}, value);
+}
+void set_values(Problem& problem, Index parity, double value) {
+  for (Index j = parity; j < problem.lk; j += 2) set(problem, Edit::Tensor::v, {0, 0, j, 0}, value);
+}
+
+double logistic(double x) noexcept { return 1 / (1 + std::exp(-x)); }
+double logit(double p) noexcept { return std::log(p / (1 - p)); }
+
+}  // namespace attest::ops::of_attention

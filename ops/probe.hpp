@@ -1,0 +1,103 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/format.hpp"
+#include "core/forms.hpp"
+#include "core/subject.hpp"
+#include "ops/problem.hpp"
+#include "ops/supports.hpp"
+
+// What a subject really does, seen from outside: calls in which a format narrower than another, or another meaning of an
+// option, must show, whatever the order, the tiles and the placement of the rest.
+namespace attest::ops {
+
+enum class Standing : std::uint8_t {
+  agrees,       // what was promised is what was seen
+  unsaid,       // nothing was promised
+  open,         // the calls cannot tell
+  contradicts,  // no kernel that keeps the promise returns this
+};
+std::string_view name(Standing standing) noexcept;
+
+// One row of the table.
+struct ProbeRow {
+  std::string stage;     // "qk", "softmax (sum)", "causal, bottom right"
+  std::string promised;  // "f32", "zero"; "not said"
+  std::string observed;  // a format, a value, "not narrower than f32", or "cannot tell (reason)"
+  Standing standing = Standing::open;
+  std::string note;                 // what was asked, or what came back, one clause; may be empty
+  std::optional<Problem> evidence;  // the call that shows it
+  // Of a stage's format: no narrower one returns what was seen; and no wider one does, at most this.
+  std::optional<Format> at_least, at_most;
+  int bits = 0;  // significand bits that its sums were seen to keep; 0: not asked
+};
+
+// Rows that are asked of every operation alike, and what they say where nothing differed.
+inline constexpr std::string_view row_reruns = "reruns", row_instances = "fresh instances", row_threads = "threads",
+                                  row_batch = "batch";
+inline constexpr std::string_view equal_bits = "equal bits";
+
+// "cannot tell (reason)".
+std::string cannot_tell(std::string_view reason);
+// Whether every number of `inner` is one of `outer`.
+bool holds(Format outer, Format inner) noexcept;
+// "f32", "not narrower than f16", "f16 or narrower", "cannot tell (reason)", by what is known of a stage's format.
+std::string format_in_words(std::optional<Format> at_least, std::optional<Format> at_most, std::string_view reason);
+
+// One instance under test, and what it is held to. All must outlive it.
+struct ProbeTarget {
+  Subject& subject;
+  Format dtype;
+  const Contract& contract;
+  bool policy_declared;             // false: the contract's policy is the most generous reading of the dtype
+  std::vector<FormChoice> forms{};  // how every call is said
+};
+
+// What one call gave: every element of every output in logical order, the first sample's first.
+struct Answered {
+  CallResult call;
+  std::vector<double> first_sample, others;
+};
+
+// The probes of an operation. There is one object of each, for ever.
+class Probes {
+ public:
+  Probes() = default;
+  Probes(const Probes&) = delete;
+  Probes& operator=(const Probes&) = delete;
+  virtual ~Probes() = default;
+
+  // Formats of stages, and the numbers of the contract that show; then the meaning of options. Subject calls that are refused make
+  // a row say so. Throws what materialising throws.
+  [[nodiscard]] virtual std::vector<ProbeRow> stages(const ProbeTarget& target) const = 0;
+  [[nodiscard]] virtual std::vector<ProbeRow> semantics(const ProbeTarget& target) const = 0;
+
+  // Plain problems of growing work that the subject takes, for questions of repetition and speed.
+  [[nodiscard]] virtual std::vector<Problem> sizes(const Supports& supports, Format dtype) const = 0;
+  // One of them with `samples` samples, whose first is that of the problem itself, or with as many threads; nullopt where the
+  // subject does not take that.
+  [[nodiscard]] virtual std::optional<Problem> with_samples(const Problem& problem, Index samples,
+                                                            const Supports& supports) const = 0;
+  [[nodiscard]] virtual std::optional<Problem> with_threads(const Problem& problem, Index threads) const = 0;
+  [[nodiscard]] virtual Answered ask(const Problem& problem, Subject& subject) const = 0;
+  // Whether what one problem gave breaks the policy bound, in a clause; empty if not.
+  [[nodiscard]] virtual std::string breach(const Problem& problem, const Contract& contract,
+                                           Subject& subject) const = 0;
+  // What is promised of repetition, as the contract says it.
+  [[nodiscard]] virtual std::optional<Deterministic> deterministic(const Contract& contract) const = 0;
+  [[nodiscard]] virtual std::optional<BatchInvariance> batch_invariant(const Contract& contract) const = 0;
+
+  // The contract that the rows come to: what was seen in place of what was promised. As describe has it.
+  [[nodiscard]] virtual Contract seen(const Contract& contract, const std::vector<ProbeRow>& rows) const = 0;
+  // The most generous reading without what the rows exclude, and with all that they do not: a kernel that computes alike in every
+  // call keeps it wherever it keeps the contract.
+  [[nodiscard]] virtual Contract narrowed(const Contract& generous, const std::vector<ProbeRow>& rows) const = 0;
+  // A subject's info with these contracts, one for each of its dtypes in their order.
+  [[nodiscard]] virtual SubjectInfo holding(SubjectInfo info, const std::vector<Contract>& contracts) const = 0;
+};
+
+}  // namespace attest::ops
