@@ -4,24 +4,25 @@
 
 #include <fstream>
 
+#include "core/tensor.hpp"
 #include "subjects/connection.hpp"
 #include "subjects/names.hpp"
 
 namespace attest {
 namespace {
 
-std::string truth(bool value) { return value ? "True" : "False"; }
-
-// `asked`, which the script of an adapter in C++ reads: the options of a call of attention, in the words of Python.
-std::string options_of(const Call& asked) {
-  const auto& call = asked.as<attest_attention>();
-  const auto there = [](const attest_tensor& tensor) { return truth(attest_present(&tensor)); };
-  return fmt::format(
-      "asked = {{\"dtype\": \"{}\", \"causal\": {}, \"bottom_right\": {}, \"window_left\": {}, \"window_right\": {},\n"
-      "         \"softcap\": {}, \"keep\": {}, \"bias\": {}, \"kv_lengths\": {}, \"threads\": {}, \"form\": {}}}\n",
-      name(format_of(call.q.dtype)), truth(call.causal != 0), truth(call.align == ATTEST_BOTTOM_RIGHT), call.window_left,
-      call.window_right, call.softcap, there(call.keep), there(call.bias), there(call.kv_lengths), call.threads,
-      call.form != nullptr ? call.form : "{}");
+// `asked`, which the script of an adapter in C++ reads: the first input's type, the tensors that are there, the call's numbers and its
+// forms, in the words of Python.
+std::string options_of(const Call& call) {
+  std::string tensors, numbers;
+  for (const TensorSlot& slot : call.shape().tensors)
+    tensors += fmt::format("\"{}\": {}, ", slot.name, attest_present(&call.tensor(slot)) ? "True" : "False");
+  for (const ScalarSlot& slot : call.shape().scalars)
+    numbers += slot.kind == ScalarSlot::Kind::real ? fmt::format("\"{}\": {}, ", slot.name, call.real(slot))
+                                                   : fmt::format("\"{}\": {}, ", slot.name, call.integer(slot));
+  const std::optional<DType> dtype = dtype_of(call.first().dtype);
+  return fmt::format("asked = {{\"dtype\": \"{}\", {}\n         {}\"form\": {}}}\n",
+                     dtype ? name(format_of(*dtype)) : "", tensors, numbers, call.form() ? call.form() : "{}");
 }
 
 // The lines of a file but for the comment it begins with, which speaks of the file.

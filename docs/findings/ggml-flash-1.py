@@ -22,8 +22,8 @@ at = (0, 0, 0, 0)
 print('expected', expected[at])
 print('a kernel that keeps the policy f16-scores16,softcap=f16 returns something in [32751.96091967404, 32784.039080325965]')
 
-asked = {"dtype": "f16", "causal": False, "bottom_right": False, "window_left": -1, "window_right": -1,
-         "softcap": 0, "keep": False, "bias": False, "kv_lengths": False, "threads": 0, "form": {"prec": "f32"}}
+asked = {"dtype": "f16", "q": True, "k": True, "v": True, "bias": False, "keep": False, "kv_lengths": False, "out": True, "lse": False, "scores": False, "weights": False,
+         "softcap": 0, "causal": 0, "align": 0, "window_left": -1, "window_right": -1, "threads": 0, "form": {"prec": "f32"}}
 import ctypes
 import os
 
@@ -56,7 +56,7 @@ def tensor(array, kind):  # ggml has the last axis first
 kind = {"f32": 0, "f16": 1, "bf16": 30}[asked["dtype"]]
 length = kv_lengths[:, None, None, None] if asked["kv_lengths"] else k.shape[2]
 i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]
-diagonal = i + length - q.shape[2] if asked["bottom_right"] else i
+diagonal = i + length - q.shape[2] if asked["align"] else i
 left, right = asked["window_left"], asked["window_right"]
 opened = np.broadcast_to((j < length) & ((j <= diagonal) | (not asked["causal"])) & ((left < 0) | (diagonal - j <= left))
                          & ((right < 0) | (j - diagonal <= right)), (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))

@@ -19,8 +19,8 @@ with np.errstate(invalid='ignore'):  # a row with every score at -inf has no def
 
 print('expected\n', expected)
 
-asked = {"dtype": "f32", "causal": False, "bottom_right": False, "window_left": -1, "window_right": -1,
-         "softcap": 0, "keep": False, "bias": False, "kv_lengths": False, "threads": 0, "form": {"prec": "f16"}}
+asked = {"dtype": "f32", "q": True, "k": True, "v": True, "bias": False, "keep": False, "kv_lengths": False, "out": True, "lse": False, "scores": False, "weights": False,
+         "softcap": 0, "causal": 0, "align": 0, "window_left": -1, "window_right": -1, "threads": 0, "form": {"prec": "f16"}}
 import ctypes
 import os
 
@@ -53,7 +53,7 @@ def tensor(array, kind):  # ggml has the last axis first
 kind = {"f32": 0, "f16": 1, "bf16": 30}[asked["dtype"]]
 length = kv_lengths[:, None, None, None] if asked["kv_lengths"] else k.shape[2]
 i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]
-diagonal = i + length - q.shape[2] if asked["bottom_right"] else i
+diagonal = i + length - q.shape[2] if asked["align"] else i
 left, right = asked["window_left"], asked["window_right"]
 opened = np.broadcast_to((j < length) & ((j <= diagonal) | (not asked["causal"])) & ((left < 0) | (diagonal - j <= left))
                          & ((right < 0) | (j - diagonal <= right)), (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))

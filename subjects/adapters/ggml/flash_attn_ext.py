@@ -32,7 +32,7 @@ def tensor(array, kind):  # ggml has the last axis first
 kind = {"f32": 0, "f16": 1, "bf16": 30}[asked["dtype"]]
 length = kv_lengths[:, None, None, None] if asked["kv_lengths"] else k.shape[2]
 i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]
-diagonal = i + length - q.shape[2] if asked["bottom_right"] else i
+diagonal = i + length - q.shape[2] if asked["align"] else i
 left, right = asked["window_left"], asked["window_right"]
 opened = np.broadcast_to((j < length) & ((j <= diagonal) | (not asked["causal"])) & ((left < 0) | (diagonal - j <= left))
                          & ((right < 0) | (j - diagonal <= right)), (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
