@@ -34,7 +34,7 @@ int explain_entry(const Settings& settings, const std::string& path) {
   auto peer = entry.subject_b ? open_second_of_entry(settings, entry) : open_peer();
   if (entry.subject_b) {
     const auto policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
-    engine::Compared both = engine::compared(std::move(factory), std::move(peer), policy);
+    engine::Compared both = engine::compared(entry.problem.op(), std::move(factory), std::move(peer), policy);
     factory = std::move(both.a);
     peer = std::move(both.b);
   }

@@ -49,7 +49,7 @@ std::size_t first_outside(std::span<const Heard> calls) {
 namespace {
 
 constexpr Index most_work_of_changes = Index{1} << 16;
-constexpr int most_tries = 50;  // of a failure that does not always show
+constexpr int most_reruns = 50;  // of a failure that does not always show
 
 Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
   if (const LawVerdict* finding = outcome.finding()) {
@@ -209,7 +209,7 @@ Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinki
   Explanation told;
   const Op& op = entry.problem.op();
   const int tries =
-      entry.shown ? std::clamp(1 + 7 * entry.shown->runs / std::max(entry.shown->seen, 1), 2, most_tries) : 2;
+      entry.shown ? std::clamp(1 + 7 * entry.shown->runs / std::max(entry.shown->seen, 1), 2, most_reruns) : 2;
   std::vector<Evidenced> all(1);
   for (int i = 0; i < tries && !is_finding(all.front().verdict.kind); ++i) {
     renew(bench);

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 using Match = Hypothesis::Match;
 
-ordered_json to_json(const Hypothesis& h) {
+ordered_json hypothesis_to_json(const Hypothesis& h) {
   constexpr std::string_view words[] = {"same", "near", "partly"};
   ordered_json object{{"name", h.name},   {"doc", h.doc},       {"family", h.family},
                       {"stage", h.stage}, {"report", h.report}, {"match", words[static_cast<std::size_t>(h.match)]}};
@@ -42,7 +42,7 @@ ordered_json to_json(const Explanation& e) {
   object["hypotheses_run"] = e.hypotheses_run;
   object["alike"] = e.alike();
   object["hypotheses"] = ordered_json::array();
-  for (const Hypothesis& h : e.hypotheses) object["hypotheses"].push_back(to_json(h));
+  for (const Hypothesis& h : e.hypotheses) object["hypotheses"].push_back(hypothesis_to_json(h));
   object["fits"] = ordered_json::array();
   constexpr std::string_view kinds[] = {"format", "number", "semantics"};
   for (const Fit& fit : e.fits)

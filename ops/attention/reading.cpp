@@ -259,7 +259,7 @@ class AttentionReading final : public Reading {
   [[nodiscard]] std::vector<Departure> policies(const ops::Contract& contract) const override {
     const auto& declared = contract.as<Contract>();
     Departures found(declared);
-    for (const NamedPolicy& named : named_policies())
+    for (const attest::NamedPolicy& named : attest::named_policies())
       if (named.policy[Stage::storage] == declared.policy[Stage::storage])
         found.add(Departure::Kind::format, "policy", "", 0, std::string(named.name),
                   [&](Contract& c) { c.policy = named.policy; });

@@ -111,7 +111,10 @@ class Mha final : public Op {
   }
   void set_stage(ops::Policy& policy, std::size_t n, Format format) const override {
     Policy& own = policy.as<Policy>();
-    n < stage_count ? own.attention.set(static_cast<Stage>(n), format) : static_cast<void>(own.gemm = format);
+    if (n < stage_count)
+      own.attention.set(static_cast<Stage>(n), format);
+    else
+      own.gemm = format;
   }
 
   // ---- what a problem is

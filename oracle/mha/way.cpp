@@ -103,7 +103,7 @@ void Way::prepare(const Block& block) {
     for (Index b = 0; b < call.b(); ++b)
       for (Index h = 0; h < call.heads; ++h)
         for (Index i = 0; i < call.l(); ++i)
-          for (Index j = 0; j < call.m(); ++j) inputs_.bias.set(b, h, i, j, load(call.bias, b, h, i, j));
+          for (Index j = 0; j < call.m(); ++j) inputs_.bias.set(b, h, i, j, attest::load(call.bias, b, h, i, j));
   }
   inputs_.scale = call.scale;
   inputs_.causal = call.causal;
