@@ -81,8 +81,9 @@ TEST(AttentionProbe, ToldFormatsOfThePlainestKernel) {
     for (const ProbeRow& row : rows)
       if (stage_of_row.contains(row.stage) && !row.at_least) open.insert(row.stage);
     // What says nothing of a kernel that rounds everything where it promises to: nothing at all may be left so.
-    if (named.name == "f32" || named.name == "f16" || named.name == "f64")
+    if (named.name == "f32" || named.name == "f16" || named.name == "f64") {
       EXPECT_TRUE(open.empty()) << named.name << ": " << *open.begin();
+    }
   }
 }
 
@@ -210,7 +211,9 @@ TEST(AttentionProbe, TellsOtherMeaningsInTheirRows) {
       const auto row = std::ranges::find(rows, expected.first, &ProbeRow::stage);
       ASSERT_NE(row, rows.end()) << fault;
       EXPECT_EQ(row->standing, Standing::contradicts) << fault << ": " << told(*row);
-      if (!expected.second.empty()) EXPECT_EQ(row->observed, expected.second) << fault << ": " << told(*row);
+      if (!expected.second.empty()) {
+        EXPECT_EQ(row->observed, expected.second) << fault << ": " << told(*row);
+      }
     }
 }
 
