@@ -44,7 +44,7 @@ def call(b=1, hq=1, hkv=None, lq=2, lk=3, d=2, dv=None, dtype="f32", seed=0, **o
     for name in ("bias", "keep"):  # stride 0 where broadcast, as in a problem
         if made[name] is not None:
             made[name] = np.broadcast_to(made[name], (b, hq, lq, lk))
-    return SimpleNamespace(**made)
+    return SimpleNamespace(op="attention", **made)
 
 
 def open_keys(c):
