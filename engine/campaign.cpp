@@ -214,7 +214,7 @@ class Campaign {
     return {to_text(key), false};
   }
   static bool costs_much(VerdictKind kind) noexcept { return ends_instance(kind) || kind == VerdictKind::error; }
-  static bool cost_much(const CaseOutcome& outcome) noexcept {
+  static bool costs_much(const CaseOutcome& outcome) noexcept {
     return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) { return costs_much(law.verdict.kind); });
   }
 
@@ -373,7 +373,8 @@ class Campaign {
         block[i].error = std::current_exception();
       }
     };
-    std::vector<std::size_t> orphans(static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
+    std::vector<std::size_t> orphans(
+        static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
 #pragma omp parallel num_threads(drawing)
     {
 #pragma omp for schedule(dynamic, 1)
@@ -382,7 +383,7 @@ class Campaign {
         std::size_t i = begins[p];
         for (bool ended = false; i < begins[p + 1] && !ended; ++i) {
           run(i);
-          ended = drawing > 1 && cost_much(block[i].outcome);
+          ended = drawing > 1 && costs_much(block[i].outcome);
         }
         orphans[p] = i;
       }

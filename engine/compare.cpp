@@ -6,39 +6,9 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "engine/restated.hpp"
 
 namespace attest::engine {
-namespace {
-
-// The subject as it is, but for what it says that it takes and under which policies.
-class Narrowed final : public Subject {
- public:
-  Narrowed(const SubjectInfo& info, std::unique_ptr<Subject> inner) : info_(info), inner_(std::move(inner)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override { return inner_->run(calls); }
-  bool renew() override { return inner_->renew(); }
-
- private:
-  const SubjectInfo& info_;  // of the factory, which outlives its instances
-  std::unique_ptr<Subject> inner_;
-};
-
-class NarrowedFactory final : public SubjectFactory {
- public:
-  NarrowedFactory(std::unique_ptr<SubjectFactory> inner, SubjectInfo info)
-      : inner_(std::move(inner)), info_(std::move(info)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  [[nodiscard]] std::unique_ptr<Subject> open() const override {
-    return std::make_unique<Narrowed>(info_, inner_->open());
-  }
-
- private:
-  std::unique_ptr<SubjectFactory> inner_;
-  SubjectInfo info_;
-};
-
-}  // namespace
-
 Compared compared(const Op& op, std::unique_ptr<SubjectFactory> a, std::unique_ptr<SubjectFactory> b,
                   const std::optional<Policy>& policy) {
   const SubjectInfo &of_a = a->info(), &of_b = b->info();
@@ -54,8 +24,7 @@ Compared compared(const Op& op, std::unique_ptr<SubjectFactory> a, std::unique_p
     throw usage_error(fmt::format("--policy stores {}, which {} and {} do not both offer", name(storage_of(*policy)),
                                   of_a.name, of_b.name));
   auto [info_a, info_b] = op.narrowed_to_both(of_a, of_b, dtypes, policy);
-  return {std::make_unique<NarrowedFactory>(std::move(a), std::move(info_a)),
-          std::make_unique<NarrowedFactory>(std::move(b), std::move(info_b))};
+  return {restated(std::move(a), std::move(info_a)), restated(std::move(b), std::move(info_b))};
 }
 
 }  // namespace attest::engine

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/index.hpp"
@@ -40,6 +41,32 @@ struct Departure {
   Kind kind = Kind::format;
   Contract contract;
   std::size_t variant = 0;  // which other call, of those that the operation knows; 0: the one that was made
+};
+
+// Departures from the contract of an operation, of type C.
+template <class C>
+class DeparturesOf {
+ public:
+  // `consistent`: whether the numbers of a contract contradict each other. Keeps a reference to `declared`.
+  DeparturesOf(const C& declared, bool (*consistent)(const C&)) : declared_(declared), consistent_(consistent) {}
+
+  // `change` of a copy of what was declared, if that changes it into what a kernel may declare.
+  template <class Change>
+  void add(Departure::Kind kind, std::string_view group, std::string_view stage, double size, std::string words,
+           Change change) {
+    C contract = declared_;
+    change(contract);
+    if (contract == declared_ || !consistent_(contract)) return;
+    all.push_back({std::move(words), stage, group, size, kind, std::move(contract), 0});
+  }
+
+  std::vector<Departure> all;
+
+ protected:
+  const C& declared_;
+
+ private:
+  bool (*consistent_)(const C&);
 };
 
 // Whether a number is one of a format's: what was rounded to it once is.

@@ -1,9 +1,12 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/index.hpp"
 #include "ops/problem.hpp"
@@ -82,6 +85,26 @@ struct Candidate {
   Problem problem;
   std::string change;  // "lk: 33 -> 1"
 };
+
+// Neighbours of a problem of type P with fewer edits, half of them at a time. What only sets zeros stays: zeros are as simple as an
+// element can be.
+template <class P>
+std::vector<Candidate> without_edits_of(const Problem& problem) {
+  const P& p = problem.as<P>();
+  std::vector<Candidate> found;
+  for (std::size_t chunk = p.edits.size(); chunk > 0; chunk /= 2)
+    for (std::size_t first = 0; first < p.edits.size(); first += chunk) {
+      const auto begin = p.edits.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = p.edits.begin() + static_cast<std::ptrdiff_t>(std::min(first + chunk, p.edits.size()));
+      if (std::all_of(begin, end, [](const auto& edit) { return edit.value == 0; })) continue;
+      P changed = p;
+      changed.edits.erase(changed.edits.begin() + (begin - p.edits.begin()),
+                          changed.edits.begin() + (end - p.edits.begin()));
+      found.push_back({std::move(changed), "edits " + std::to_string(first) + ".." +
+                                               std::to_string(end - p.edits.begin() - 1) + " removed"});
+    }
+  return found;
+}
 
 struct Escape : Candidate {
   bool drawn = false;   // drawn numbers decide whether it fails, so that many samples of it are worth one call

@@ -3,34 +3,10 @@
 #include <algorithm>
 
 #include "engine/probe/probe.hpp"
+#include "engine/restated.hpp"
 
 namespace attest::engine {
 namespace {
-
-// The subject as it is, but for what it is held to.
-class Held final : public Subject {
- public:
-  Held(const SubjectInfo& info, std::unique_ptr<Subject> inner) : info_(info), inner_(std::move(inner)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override { return inner_->run(calls); }
-  bool renew() override { return inner_->renew(); }
-
- private:
-  const SubjectInfo& info_;  // of the factory, which outlives its instances
-  std::unique_ptr<Subject> inner_;
-};
-
-class HeldFactory final : public SubjectFactory {
- public:
-  HeldFactory(std::unique_ptr<SubjectFactory> inner, SubjectInfo info)
-      : inner_(std::move(inner)), info_(std::move(info)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Held>(info_, inner_->open()); }
-
- private:
-  std::unique_ptr<SubjectFactory> inner_;
-  SubjectInfo info_;
-};
 
 // No choice, and each further value of each form by itself.
 std::vector<std::vector<FormChoice>> choices(const Supports& supports) {
@@ -81,7 +57,7 @@ ProbedFirst probed_first(std::unique_ptr<SubjectFactory> subject, const Op& op) 
     probed.assumed.emplace_back(dtype, to_text(policy_of(contracts.back())));
   }
   SubjectInfo held = probes->holding(info, contracts);
-  probed.subject = std::make_unique<HeldFactory>(std::move(subject), std::move(held));
+  probed.subject = restated(std::move(subject), std::move(held));
   return probed;
 }
 

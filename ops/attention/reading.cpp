@@ -64,19 +64,10 @@ bool consistent(const Contract& contract) {
   }
 }
 
-class Departures {
+class Departures : public DeparturesOf<Contract> {
  public:
-  explicit Departures(const Contract& declared) : declared_(declared) {}
+  explicit Departures(const Contract& declared) : DeparturesOf(declared, consistent) {}
 
-  // `change` of a copy of what was declared.
-  template <class Change>
-  void add(Departure::Kind kind, std::string_view group, std::string_view stage, double size, std::string words,
-           Change change) {
-    Contract contract = declared_;
-    change(contract);
-    if (contract == declared_ || !consistent(contract)) return;
-    all.push_back({std::move(words), stage, group, size, kind, std::move(contract), 0});
-  }
   void add_formats() {
     for (const auto& [stage, words] : narrowings)
       for (const Format format : {Format::f32, Format::tf32, Format::f16, Format::bf16}) {
@@ -139,11 +130,6 @@ class Departures {
     add(semantics, "masked_unread", "pv", 1, "closed keys read, with weight 0 (masked_unread)",
         [](Contract& c) { c.masked_unread = MaskedUnread::no; });
   }
-
-  std::vector<Departure> all;
-
- private:
-  const Contract& declared_;
 };
 
 // ---- the reading ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ void fit(Problem& problem, const Supports& supports);
 // Other values, and those of the `original`.
 std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 // With edits removed; with rows of x, then single elements, set to zero.
-std::vector<Candidate> without_edits(const ops::Problem& problem);
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
 // ---- compare.cpp

@@ -81,18 +81,10 @@ bool consistent(const Contract& contract) {
   }
 }
 
-class Departures {
+class Departures : public DeparturesOf<Contract> {
  public:
-  explicit Departures(const Contract& declared) : declared_(declared) {}
+  explicit Departures(const Contract& declared) : DeparturesOf(declared, consistent) {}
 
-  template <class Change>
-  void add(Departure::Kind kind, std::string_view group, std::string_view stage, double size, std::string words,
-           Change change) {
-    Contract contract = declared_;
-    change(contract);
-    if (contract == declared_ || !consistent(contract)) return;
-    all.push_back({std::move(words), stage, group, size, kind, std::move(contract), 0});
-  }
   void add_formats() {
     for (const auto& [stage, words] : narrowings)
       for (const Format format : {Format::f32, Format::f16, Format::bf16})
@@ -134,11 +126,6 @@ class Departures {
     add(Departure::Kind::semantics, "nan", "statistics", 1, "NaN that need not propagate (nan)",
         [](Contract& c) { c.nan = NanRule::unspecified; });
   }
-
-  std::vector<Departure> all;
-
- private:
-  const Contract& declared_;
 };
 
 // ---- the reading -----------------------------------------------------------------------------------------------------------

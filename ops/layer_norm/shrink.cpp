@@ -117,23 +117,6 @@ std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original) 
   return found;
 }
 
-std::vector<Candidate> without_edits(const ops::Problem& problem) {
-  const Problem& p = problem.as<Problem>();
-  std::vector<Candidate> found;
-  for (std::size_t chunk = p.edits.size(); chunk > 0; chunk /= 2)
-    for (std::size_t first = 0; first < p.edits.size(); first += chunk) {
-      const std::size_t last = std::min(first + chunk, p.edits.size());
-      if (std::ranges::all_of(std::span(p.edits).subspan(first, last - first),
-                              [](const Edit& edit) { return edit.value == 0; }))
-        continue;  // zeros are as simple as an element can be
-      Problem changed = p;
-      changed.edits.erase(changed.edits.begin() + static_cast<std::ptrdiff_t>(first),
-                          changed.edits.begin() + static_cast<std::ptrdiff_t>(last));
-      found.push_back({std::move(changed), fmt::format("edits {}..{} removed", first, last - 1)});
-    }
-  return found;
-}
-
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem) {
   const Problem& p = problem.as<Problem>();
   std::vector<Candidate> rows, elements;

@@ -51,7 +51,7 @@ std::vector<Trait> make_traits(const Op& op) {
   return all;
 }
 
-constexpr Op::Neighbours neighbours[] = {without_edits, origin_at_zero, seed_at_zero, with_zeroed_elements};
+constexpr Op::Neighbours neighbours[] = {without_edits_of<Problem>, origin_at_zero, seed_at_zero, with_zeroed_elements};
 
 class Mha final : public Op {
  public:

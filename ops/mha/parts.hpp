@@ -27,7 +27,6 @@ void fit(const Problem& from, Problem& to, const Supports& supports);
 std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 Problem sampled(Problem problem);
 // With edits removed; with rows of a tensor, then single elements, set to zero.
-std::vector<Candidate> without_edits(const ops::Problem& problem);
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
 // ---- domain.cpp

@@ -127,7 +127,7 @@ TEST(MhaShrink, ZeroesRowsAndElements) {
   EXPECT_TRUE(key_row);
   ops::Problem edited = p;
   edited.as<Own>().edits = {{attest::mha::Edit::Tensor::x, {0, 0, 1, 0}, 3}};
-  EXPECT_EQ(of_mha::without_edits(edited).size(), 1u);
+  EXPECT_EQ(without_edits_of<attest::mha::Problem>(edited).size(), 1u);
 }
 
 TEST(MhaShrink, CanariesAreTaken) {
