@@ -21,6 +21,18 @@ struct FieldRows {
 
   static unsigned given(const Field& field, const P& problem) { return is_default(field, problem) ? 0 : 1; }
 
+  // Of the field NAME_layout, whose labels are those of the enumeration Layout: "strided-NAME", where that is not contiguous.
+  template <class Layout>
+  static std::string layout_word(const Field& field, const P& problem) {
+    const auto layout = static_cast<Layout>(field.get(problem));
+    if (layout == Layout::contiguous) return {};
+    const std::string tensor(field.name.substr(0, field.name.find('_')));
+    return (layout == Layout::odd_base    ? "unaligned-"
+            : layout == Layout::broadcast ? "broadcast-"
+                                          : "strided-") +
+           tensor;
+  }
+
   struct Row : Field {
     constexpr Row with(auto column, auto value) const {
       Row row = *this;
@@ -74,6 +86,12 @@ struct FieldRows {
         .with(&Field::hi, static_cast<Index>(labels.size()) - 1)
         .with(&Field::labels, labels)
         .with(&Field::simplest, static_cast<Index>(simplest));
+  }
+  // One that shrinks to the first of `ladder`.
+  template <auto Member>
+  static constexpr Row stepped(Label name, FieldGroup group, std::span<const Label> labels,
+                               std::span<const Index> ladder, Label doc) {
+    return label<Member>(name, group, labels, ladder.front(), doc).simplifies(ladder);
   }
   template <auto Member>
   static constexpr Row flag(Label name, FieldGroup group, Label doc) {

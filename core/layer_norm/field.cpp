@@ -57,27 +57,15 @@ std::string rows_word(const Field&, const Problem& p) { return p.rows > 1 ? "row
 std::string long_word(const Field&, const Problem& p) { return p.hidden > 64 ? "long" : ""; }
 std::string norm_word(const Field&, const Problem& p) { return p.norm == Norm::rms ? "rms" : ""; }
 std::string epsilon_word(const Field&, const Problem& p) { return p.epsilon == 0 ? "epsilon=0" : ""; }
-std::string layout_word(const Field& field, const Problem& p) {
-  const auto layout = static_cast<Layout>(field.get(p));
-  if (layout == Layout::contiguous) return {};
-  const std::string tensor(field.name.substr(0, field.name.find('_')));
-  return (layout == Layout::odd_base ? "unaligned-" : layout == Layout::broadcast ? "broadcast-" : "strided-") + tensor;
-}
 
 // ---- rows --------------------------------------------------------------------------------------------------------------
 
 using Rows = FieldRows<Problem, Supports>;
 
-// A label that shrinks to the first of `ladder`.
-template <auto Member>
-constexpr Rows::Row label(Text name, FieldGroup group, std::span<const Text> labels, std::span<const Index> ladder,
-                          Text doc) {
-  return Rows::label<Member>(name, group, labels, ladder.front(), doc).simplifies(ladder);
-}
 // `broadcasting`: how many labels are not for this tensor: those that repeat elements.
 template <auto Member>
 constexpr Rows::Row layout(Text name, std::size_t broadcasting, std::span<const Weight> weights, Text doc) {
-  return label<Member>(name, FieldGroup::layouts, layout_names, layout_steps, doc)
+  return Rows::stepped<Member>(name, FieldGroup::layouts, layout_names, layout_steps, doc)
       .weighs(weights, broadcasting)
       .option(given);
 }
@@ -102,11 +90,12 @@ constexpr auto field_table = std::to_array<Field>({
         .with(&Field::origin, "hidden0")
         .told(8)
         .worded(2, long_word),
-    label<&P::dtype>("dtype", format, format_names, dtype_steps, "storage format of x, residual, out and sum_out")
+    Rows::stepped<&P::dtype>("dtype", format, format_names, dtype_steps,
+                             "storage format of x, residual, out and sum_out")
         .printed()
         .undrawn()
         .told(2),
-    label<&P::norm>("norm", scaling, norm_names, norm_steps, "LayerNorm, or RMSNorm: without the mean")
+    Rows::stepped<&P::norm>("norm", scaling, norm_names, norm_steps, "LayerNorm, or RMSNorm: without the mean")
         .weighs(norm_weights)
         .option(given)
         .told(1)
@@ -115,7 +104,8 @@ constexpr auto field_table = std::to_array<Field>({
         .option(of_epsilon)
         .told(3)
         .worded(4, epsilon_word),
-    label<&P::residual>("residual", masks, residual_names, residual_steps, "what is added to x before it is normalised")
+    Rows::stepped<&P::residual>("residual", masks, residual_names, residual_steps,
+                                "what is added to x before it is normalised")
         .weighs(residual_weights)
         .supported("residual", &S::residual)
         .option(of_residual)
@@ -128,40 +118,43 @@ constexpr auto field_table = std::to_array<Field>({
         .option(given)
         .told(5)
         .worded(5, own_word),
-    label<&P::gamma>("gamma", masks, weights_names, weights_steps, "factors of the normalised values")
+    Rows::stepped<&P::gamma>("gamma", masks, weights_names, weights_steps, "factors of the normalised values")
         .weighs(gamma_weights)
         .supported("gamma", &S::gamma)
         .option(of_weights)
         .told(6)
         .worded(11, own_word),
-    label<&P::beta>("beta", masks, weights_names, weights_steps, "what is added to them")
+    Rows::stepped<&P::beta>("beta", masks, weights_names, weights_steps, "what is added to them")
         .weighs(beta_weights)
         .supported("beta", &S::beta)
         .option(of_weights)
         .told(7)
         .worded(12, own_word),
-    label<&P::param_type>("param_type", masks, param_names, none_steps, "gamma and beta in x's dtype, or in f32")
+    Rows::stepped<&P::param_type>("param_type", masks, param_names, none_steps,
+                                  "gamma and beta in x's dtype, or in f32")
         .weighs(param_weights)
         .option(given)
         .told(10)
         .worded(13, own_word),
-    layout<&P::x_layout>("x_layout", 0, layout_weights, "how x lies in memory").told(11).worded(20, layout_word),
+    layout<&P::x_layout>("x_layout", 0, layout_weights, "how x lies in memory")
+        .told(11)
+        .worded(20, Rows::layout_word<Layout>),
     layout<&P::residual_layout>("residual_layout", 0, layout_weights, "how residual lies in memory")
         .told(12)
-        .worded(21, layout_word),
+        .worded(21, Rows::layout_word<Layout>),
     layout<&P::param_layout>("param_layout", 0, layout_weights, "how gamma and beta lie in memory")
         .told(13)
-        .worded(22, layout_word),
+        .worded(22, Rows::layout_word<Layout>),
     layout<&P::out_layout>("out_layout", 1, out_weights, "how out and sum_out lie in memory; never a broadcast")
         .told(14)
-        .worded(23, layout_word),
+        .worded(23, Rows::layout_word<Layout>),
     Rows::integer<&P::threads>("threads", outputs, 0, 1024, 0, "threads the subject may use; 0 = as it likes")
         .breaks_at(few_threads)
         .weighs(thread_weights)
         .option(given)
         .told(15)
         .worded(6, own_word),
-    label<&P::values>("values", values, values_names, values_steps, "distribution of x")
+    Rows::stepped<&P::values>("values", values, values_names, values_steps, "distribution of x")
         .printed()
         .weighs(values_weights)
         .with(&Field::reset_to, Index{3})  // integers: the plainest under which elements still differ

@@ -84,22 +84,11 @@ std::string biases_word(const Field&, const Problem& p) {
 std::string causal_word(const Field&, const Problem& p) {
   return !p.causal ? "" : p.align == Align::top_left ? "causal" : "causal-br";
 }
-std::string layout_word(const Field& field, const Problem& p) {
-  const auto layout = static_cast<Layout>(field.get(p));
-  if (layout == Layout::contiguous) return {};
-  const std::string tensor(field.name.substr(0, field.name.find('_')));
-  return (layout == Layout::odd_base ? "unaligned-" : layout == Layout::broadcast ? "broadcast-" : "strided-") + tensor;
-}
 
 // ---- rows --------------------------------------------------------------------------------------------------------------
 
 using Rows = FieldRows<Problem, Supports>;
 
-template <auto Member>
-constexpr Rows::Row label(Text name, FieldGroup group, std::span<const Text> labels, std::span<const Index> ladder,
-                          Text doc) {
-  return Rows::label<Member>(name, group, labels, ladder.front(), doc).simplifies(ladder);
-}
 template <auto Member>
 constexpr Rows::Row extent(Text name, Index hi, std::span<const Index> edges, DimRange Supports::*range, Text doc) {
   return Rows::integer<Member>(name, FieldGroup::shape, 1, hi, 1, doc)
@@ -109,7 +98,7 @@ constexpr Rows::Row extent(Text name, Index hi, std::span<const Index> edges, Di
 }
 template <auto Member>
 constexpr Rows::Row layout(Text name, std::size_t labels, std::span<const Weight> weights, Text doc) {
-  return label<Member>(name, FieldGroup::layouts, std::span(layout_names).first(labels), none_steps, doc)
+  return Rows::stepped<Member>(name, FieldGroup::layouts, std::span(layout_names).first(labels), none_steps, doc)
       .weighs(weights)
       .option(given);
 }
@@ -145,7 +134,7 @@ constexpr auto field_table = std::to_array<Field>({
         .told(16)
         .worded(6, heads_word),
     extent<&P::head_dim>("head_dim", 1 << 10, width_edges, &S::head_dim, "width of a head").told(17),
-    label<&P::dtype>("dtype", format, format_names, dtype_steps, "of every tensor").printed().undrawn().told(2),
+    Rows::stepped<&P::dtype>("dtype", format, format_names, dtype_steps, "of every tensor").printed().undrawn().told(2),
     Rows::flag<&P::self>("self", shape, "memory is x")
         .with(&Field::simplest, Index{1})
         .weighs(self_weights)
@@ -170,22 +159,23 @@ constexpr auto field_table = std::to_array<Field>({
         .option(given)
         .told(7)
         .worded(15, causal_word),
-    label<&P::align>("align", masks, align_names, none_steps, "where the diagonal of a causal mask lies")
+    Rows::stepped<&P::align>("align", masks, align_names, none_steps, "where the diagonal of a causal mask lies")
         .where(diagonal)
         .weighs(align_weights)
         .told(8),
-    label<&P::padding>("padding", masks, padding_names, padding_steps, "which tokens of memory may be attended")
+    Rows::stepped<&P::padding>("padding", masks, padding_names, padding_steps, "which tokens of memory may be attended")
         .weighs(padding_weights)
         .option(of_padding)
         .told(6)
         .worded(16, padding_word),
-    label<&P::bias>("bias", masks, bias_names, bias_steps, "what is added to scores, in x's type")
+    Rows::stepped<&P::bias>("bias", masks, bias_names, bias_steps, "what is added to scores, in x's type")
         .weighs(bias_weights)
         .supported("bias", &S::bias)
         .option(of_bias)
         .told(9)
         .worded(17, own_word),
-    label<&P::biases>("biases", masks, biases_names, biases_steps, "which of b_q, b_k, b_v (in) and b_out there are")
+    Rows::stepped<&P::biases>("biases", masks, biases_names, biases_steps,
+                              "which of b_q, b_k, b_v (in) and b_out there are")
         .printed()
         .weighs(biases_weights)
         .option(of_biases)
@@ -194,25 +184,25 @@ constexpr auto field_table = std::to_array<Field>({
         .worded(18, biases_word),
     layout<&P::x_layout>("x_layout", layout_count, tokens_weights, "how x lies in memory")
         .told(21)
-        .worded(20, layout_word),
+        .worded(20, Rows::layout_word<Layout>),
     layout<&P::memory_layout>("memory_layout", layout_count, tokens_weights, "how memory lies in memory")
         .where(crossed)
         .told(22)
-        .worded(21, layout_word),
+        .worded(21, Rows::layout_word<Layout>),
     layout<&P::weight_layout>("weight_layout", matrix_layout_count, matrix_weights,
                               "how the four matrices lie in memory, and their biases")
         .told(23)
-        .worded(22, layout_word),
+        .worded(22, Rows::layout_word<Layout>),
     layout<&P::out_layout>("out_layout", layout_count - 1, out_weights, "how out lies in memory; never a broadcast")
         .told(24)
-        .worded(23, layout_word),
+        .worded(23, Rows::layout_word<Layout>),
     Rows::integer<&P::threads>("threads", outputs, 0, 1024, 0, "at most; 0 as the block likes")
         .breaks_at(few_threads)
         .weighs(thread_weights)
         .option(given)
         .told(25)
         .worded(9, own_word),
-    label<&P::weights>("weights", values, weights_names, weights_steps, "how the weight matrices are made")
+    Rows::stepped<&P::weights>("weights", values, weights_names, weights_steps, "how the weight matrices are made")
         .printed()
         .weighs(weights_weights)
         .with(&Field::reset_to, Index{3})  // integers: the plainest under which rows still differ

@@ -7,6 +7,7 @@
 #include "core/layer_norm/documents.hpp"
 #include "generators/layer_norm/coverage.hpp"
 #include "generators/layer_norm/domain.hpp"
+#include "ops/domain.hpp"
 #include "ops/layer_norm/parts.hpp"
 
 namespace attest::ops {
@@ -17,31 +18,7 @@ using attest::layer_norm::Layout;
 using attest::layer_norm::Stage;
 using attest::layer_norm::Values;
 
-class LayerNormDomain final : public Domain {
- public:
-  LayerNormDomain(const Supports& supports, std::vector<Format> dtypes) : own_(supports, std::move(dtypes)) {}
-
-  [[nodiscard]] Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const override {
-    attest::layer_norm::Drawing drawing = draw_counted(own_, seed, case_number, repeat);
-    return {std::move(drawing.problem), drawing.rejected};
-  }
-  [[nodiscard]] const std::vector<Format>& dtypes() const noexcept override { return own_.dtypes(); }
-  [[nodiscard]] bool narrows(std::string_view field) const noexcept override {
-    return attest::layer_norm::Domain::narrows(field);
-  }
-  void narrow(std::string_view field, Index lo, Index hi) override { own_.narrow(field, lo, hi); }
-  void narrow_form(std::string_view form, const std::function<bool(std::string_view)>&) override {
-    throw usage_error("layer_norm has no form '" + std::string(form) + "'");
-  }
-  void assume(std::function<bool(const ops::Problem&)> predicate) override {
-    own_.assume([predicate = std::move(predicate)](const Problem& problem) { return predicate(problem); });
-  }
-  [[nodiscard]] bool accepts(const ops::Problem& problem) const override { return own_.accepts(problem.as<Problem>()); }
-  [[nodiscard]] const attest::layer_norm::Domain& own() const noexcept { return own_; }
-
- private:
-  attest::layer_norm::Domain own_;
-};
+using LayerNormDomain = DomainOf<attest::layer_norm::Domain>;
 
 // ---- traits ------------------------------------------------------------------------------------------------------------
 
@@ -188,7 +165,7 @@ class LayerNorm final : public Op {
   // ---- drawing and running
   [[nodiscard]] std::unique_ptr<Domain> domain(const ops::Supports& supports,
                                                std::vector<Format> dtypes) const override {
-    return std::make_unique<LayerNormDomain>(supports.layer_norm, std::move(dtypes));
+    return std::make_unique<LayerNormDomain>(name(), supports.layer_norm, std::move(dtypes));
   }
   [[nodiscard]] std::vector<ops::Problem> canaries(const ops::Supports& supports, Format dtype) const override {
     std::vector<ops::Problem> taken;

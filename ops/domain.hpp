@@ -1,0 +1,49 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "ops/op.hpp"
+
+namespace attest::ops {
+
+// The domain of one operation, of type Own in generators/ with a draw_counted() beside it, as the engine asks it. `op`: its name.
+template <class Own>
+class DomainOf final : public Domain {
+ public:
+  template <class Supports>
+  DomainOf(std::string_view op, const Supports& supports, std::vector<Format> dtypes)
+      : op_(op), own_(supports, std::move(dtypes)) {}
+
+  [[nodiscard]] Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const override {
+    auto drawing = draw_counted(own_, seed, case_number, repeat);
+    return {std::move(drawing.problem), drawing.rejected};
+  }
+  [[nodiscard]] const std::vector<Format>& dtypes() const noexcept override { return own_.dtypes(); }
+  [[nodiscard]] bool narrows(std::string_view field) const noexcept override { return Own::narrows(field); }
+  void narrow(std::string_view field, Index lo, Index hi) override { own_.narrow(field, lo, hi); }
+  void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) override {
+    if constexpr (requires { own_.narrow_form(form, keeps); })
+      own_.narrow_form(form, keeps);
+    else
+      throw usage_error(fmt::format("{} has no form '{}'", op_, form));
+  }
+  void assume(std::function<bool(const Problem&)> predicate) override {
+    own_.assume([predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
+  }
+  [[nodiscard]] bool accepts(const Problem& problem) const override { return own_.accepts(problem.as<OwnProblem>()); }
+  [[nodiscard]] const Own& own() const noexcept { return own_; }
+
+ private:
+  using OwnProblem = decltype(draw_counted(std::declval<const Own&>(), 0, 0, 1).problem);
+
+  std::string_view op_;
+  Own own_;
+};
+
+}  // namespace attest::ops
