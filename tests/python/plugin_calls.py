@@ -4,7 +4,9 @@ import ctypes
 import json
 from types import SimpleNamespace
 
-from attention_calls import TENSORS
+import numpy as np
+
+from attention_calls import BOTTOM_RIGHT, TENSORS, call, far, in_an_arena
 
 DONE, UNSUPPORTED = 0, 1
 _CODES = {"f16": (2, 16), "bf16": (4, 16), "f32": (2, 32), "f64": (2, 64), "bool": (6, 8), "i32": (0, 32)}
@@ -48,7 +50,7 @@ def subjects(path):
 
 def _run(row, c):
     """A call of attention_calls.py."""
-    call = _Attention(struct_size=ctypes.sizeof(_Attention), flags=int(c.scale_is_default), scale=c.scale, softcap=c.softcap,
+    asked = _Attention(struct_size=ctypes.sizeof(_Attention), flags=int(c.scale_is_default), scale=c.scale, softcap=c.softcap,
                       causal=c.causal, align=c.align, window_left=c.window_left, window_right=c.window_right, threads=c.threads,
                       form=json.dumps(c.form, separators=(",", ":")).encode() if c.form else None)
     kept = []
@@ -61,7 +63,34 @@ def _run(row, c):
         numbers = [(ctypes.c_int64 * array.ndim)(*values) for values in (array.shape, [s // array.itemsize for s in array.strides])]
         kept += numbers
         code, bits = _CODES[dtype]
-        setattr(call, name, _Tensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, *numbers, 0))
+        setattr(asked, name, _Tensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, *numbers, 0))
     message = ctypes.create_string_buffer(400)
-    status = row.attention(row.self, ctypes.byref(call), message, len(message))
+    status = row.attention(row.self, ctypes.byref(asked), message, len(message))
     return status, message.value.decode()
+
+
+class AnyPlugin:
+    """What every plug-in of attention is held to, of which `plugin` is the subject: to be mixed into a TestCase."""
+
+    def test_a_wrong_corner_is_far(self):
+        c = call(causal=True, lq=2, lk=5)
+        self.plugin.attention(c)
+        self.assertFalse(far(c))
+        c.align = BOTTOM_RIGHT
+        self.assertTrue(far(c))
+
+    def test_views_are_read_and_written_through_their_strides_and_nothing_else_is(self):
+        """As attest lays memory out: poison around each tensor, off the alignment; out in ggml's own order, and in another."""
+        for dtype in self.plugin.describe["dtypes"]:
+            for order in (0, 2, 1, 3), (0, 1, 2, 3):
+                c = call(b=2, hq=3, lq=4, lk=5, d=3, dtype=dtype)
+                c.k = np.repeat(c.k, 2, axis=2)[:, :, ::2]
+                c.v = np.broadcast_to(c.v[:1, :1], c.v.shape)
+                c.out = np.zeros(tuple(c.out.shape[axis] for axis in order), c.out.dtype).transpose(order)
+                memory = in_an_arena(c, shift=1)
+                before, out = memory.copy(), c.out
+                with self.subTest(dtype=dtype, order=order):
+                    self.assertEqual(self.plugin.attention(c), (DONE, ""))
+                    self.assertFalse(far(c))
+                    out[...] = 0
+                    np.testing.assert_array_equal(memory, before)

@@ -18,8 +18,8 @@ need("numpy", "./run installs it")
 
 import numpy as np  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / "subjects" / "python"
+from worker_pipe import PYTHON, ROOT, Worker, tensor  # noqa: E402
+
 SCRIPT = ROOT / "tests" / "subjects" / "scripts" / "layer_norms.py"
 EXAMPLE = ROOT / "examples" / "layer_norm_subject.py"
 sys.path.insert(0, str(PYTHON))
@@ -27,39 +27,10 @@ sys.path.insert(0, str(PYTHON))
 from attest import function  # noqa: E402
 
 
-class Worker:
-    """The worker, asked by its pipe alone."""
-
-    def __init__(self, folder):
-        self.arena = np.memmap(Path(folder) / "arena", np.float32, "w+", shape=4096)
-        self.arena[:] = np.nan
-        self.process = subprocess.Popen([sys.executable, "-m", "attest.worker", str(SCRIPT)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, cwd=PYTHON, text=True)
-        described = self.ask(message="describe", arena=str(Path(folder) / "arena"), subject="", timeout_ms=60000)
-        self.described = {subject["name"]: subject["describe"] for subject in described["subjects"]}
-
-    def ask(self, **message):
-        self.process.stdin.write(json.dumps({"protocol": 1, **message}) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def run(self, subject, **call):
-        return self.ask(message="run", id=1, subject=subject, timeout_ms=60000, arena_bytes=self.arena.nbytes, calls=[call])
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(30)
-
-
-def tensor(first, *shape, strides=None):
-    return {"offset": 4 * first, "dtype": "f32", "shape": list(shape), "strides": strides or [*shape[1:], 1]}
-
-
 class Protocol(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.worker = Worker(self.folder.name)
+        self.worker = Worker(SCRIPT, self.folder.name)
         self.arena = self.worker.arena
         self.arena[:64] = np.arange(64)
         self.call = {"op": "layer_norm", "x": tensor(0, 2, 8, strides=[16, 2]), "out": tensor(100, 2, 8), "epsilon": 0.25,

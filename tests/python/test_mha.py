@@ -2,13 +2,11 @@
 
 Usage: test_mha.py ATTEST. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where numpy is not installed there.
 """
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
-from pathlib import Path
 
 from need_package import need
 
@@ -17,8 +15,8 @@ need("numpy", "./run installs it")
 
 import numpy as np  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / "subjects" / "python"
+from worker_pipe import PYTHON, ROOT, Worker, tensor  # noqa: E402
+
 SCRIPT = ROOT / "tests" / "subjects" / "scripts" / "mhas.py"
 EXAMPLE = ROOT / "examples" / "mha_subject.py"
 sys.path.insert(0, str(PYTHON))
@@ -26,40 +24,10 @@ sys.path.insert(0, str(PYTHON))
 from attest import function  # noqa: E402
 
 
-class Worker:
-    """The worker, asked by its pipe alone."""
-
-    def __init__(self, folder):
-        self.arena = np.memmap(Path(folder) / "arena", np.float32, "w+", shape=4096)
-        self.arena[:] = np.nan
-        self.process = subprocess.Popen([sys.executable, "-m", "attest.worker", str(SCRIPT)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, cwd=PYTHON, text=True)
-        described = self.ask(message="describe", arena=str(Path(folder) / "arena"), subject="", timeout_ms=60000)
-        self.described = {subject["name"]: subject["describe"] for subject in described["subjects"]}
-
-    def ask(self, **message):
-        self.process.stdin.write(json.dumps({"protocol": 1, **message}) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def run(self, subject, **call):
-        return self.ask(message="run", id=1, subject=subject, timeout_ms=60000, arena_bytes=self.arena.nbytes, calls=[call])
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(30)
-
-
-def tensor(first, *shape):
-    strides = [int(np.prod(shape[axis + 1:])) for axis in range(len(shape))]
-    return {"offset": 4 * first, "dtype": "f32", "shape": list(shape), "strides": strides}
-
-
 class Protocol(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.worker = Worker(self.folder.name)
+        self.worker = Worker(SCRIPT, self.folder.name)
         self.arena = self.worker.arena
         self.arena[:1000] = np.arange(1000)
         # x [1,2,12], two heads of 3 over one key/value head; w_q, w_k and w_v are views of one buffer at 100.
