@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/number_text.hpp"
+#include "core/problem_items.hpp"
 
 namespace attest::mha {
 namespace {
@@ -262,24 +263,11 @@ nlohmann::ordered_json to_json(const Problem& problem) {
 }
 
 Problem problem_from_json(const nlohmann::json& object) {
-  if (!object.is_object()) throw usage_error("problem: it must be a JSON object");
   Problem problem;
-  for (const auto& [key, value] : object.items()) {
-    if (key == "edits" && value.is_array()) {
-      for (const auto& edit : value) {
-        if (!edit.is_string()) throw usage_error("problem: an edit must be a text such as \"x[0,0,1]:0x1p+0\"");
-        problem.edits.push_back(read_edit(edit.get_ref<const std::string&>()));
-      }
-    } else if (value.is_string()) {
-      read_item(problem, key, value.get_ref<const std::string&>());
-    } else if (value.is_boolean()) {
-      read_item(problem, key, value.get<bool>() ? "1" : "0");
-    } else if (value.is_number()) {
-      read_item(problem, key, value.dump());
-    } else {
-      throw usage_error(fmt::format("problem: {} must be a text, a number or a flag", key));
-    }
-  }
+  read_problem_items(
+      object, "x[0,0,1]:0x1p+0",
+      [&](std::string_view key, const std::string& value) { read_item(problem, key, value); },
+      [&](const std::string& text) { problem.edits.push_back(read_edit(text)); });
   validate(problem);
   return problem;
 }
