@@ -295,7 +295,9 @@ class Campaign {
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
     const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
-    summary_.defects = cluster(summary_.findings, {table_, buckets, summary_.interrupted ? Probe() : probe});
+    const auto apart = [this](const Entry& at, const std::string& property) { return holds_apart(property, at); };
+    summary_.defects = summary_.interrupted ? cluster(summary_.findings, {table_, buckets})
+                                            : cluster(summary_.findings, {table_, buckets, probe, apart});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && !summary_.interrupted) defect.effective = effective_precision(subject_, summary_, defect);
@@ -305,11 +307,22 @@ class Campaign {
   Probed probed(const std::string& property, const Entry& at) {
     const std::size_t law = law_named(property, op_);
     const Bench bench = stations_[0].bench();
-    Recorder recorder(bench.subject, op_);
+    const bool deadly = ends_instance(at.seen);
+    if (deadly && !bench.peer) return {};
+    StandIn stand_in(bench.subject, deadly ? *bench.peer : bench.subject);
+    Recorder recorder(stand_in, op_);
     const CaseOutcome outcome =
         check(at.problem, at.contract, {recorder, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
               {&law, 1});
-    return {outcome.reported ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
+    return {outcome.reported && !deadly ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
+  }
+  bool holds_apart(const std::string& property, const Entry& at) {
+    const std::size_t law = law_named(property, op_);
+    const Bench bench = stations_[0].bench();
+    Apart apart(bench.subject);
+    const CaseOutcome outcome = check(
+        at.problem, at.contract, {apart, bench.peer, bench.calibration, nullptr, nullptr, bench.compares}, {&law, 1});
+    return !outcome.reported && apart.were_all();
   }
   // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
   void note_predicate(const Defect& defect) {

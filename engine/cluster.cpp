@@ -18,6 +18,7 @@ constexpr int most_pairs_learned = 64;      // of groups, of whose failures toge
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
 constexpr double most_chance = 0.05;        // that a few failures lie where they do
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
+constexpr int most_asked_apart = 12;        // laws whose every call takes an instance of its own
 
 // Findings of one defect, the simplest first, and one of them that speaks for all: learned from the failures of all.
 struct Siblings {
@@ -62,6 +63,9 @@ class Clustering {
       join([this](const Siblings& a, const Siblings& b) {
         return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
       });
+    if (known_.holds_apart)
+      join([this](const Siblings& a, const Siblings& b) { return is_kept_state(a, b) || is_kept_state(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return drifts_there(a, b) || drifts_there(b, a); });
     return std::move(groups_);
   }
 
@@ -244,11 +248,30 @@ class Clustering {
   [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) const {
     const Studied& told = other.members.front();
     const Learned& learned = group.speaker.learned;
-    if (ends_instance(entry(told).seen)) return false;
     if (!(sufficient(learned) || necessary(learned)) || learned.predicate.holds(told.row)) return false;
     const std::vector<Problem> calls = known_.probe(entry(told), entry(told).property).calls;
     return std::ranges::any_of(
         calls, [&](const Problem& call) { return learned.predicate.holds(call, known_.table.supports()); });
+  }
+  // What fails by calls that follow each other, and not if an instance answers one call alone.
+  bool is_kept_state(const Siblings& other, const Siblings& group) {
+    const auto tells = [&](const Studied& member) { return entry(member).property == "kept-state"; };
+    const auto apart = [&](const Studied& member) {
+      return makes_calls(entry(member)) && entry(member).seen == VerdictKind::fail && apart_left_-- > 0 &&
+             known_.holds_apart(entry(member), entry(member).property);
+    };
+    return comparable(other, group) && std::ranges::any_of(group.members, tells) &&
+           std::ranges::all_of(other.members.begin(),
+                               other.members.begin() +
+                                   static_cast<std::ptrdiff_t>(std::min(other.members.size(), asked_of_each)),
+                               apart);
+  }
+  [[nodiscard]] bool drifts_there(const Siblings& drift, const Siblings& group) const {
+    const Predicate& predicate = group.speaker.learned.predicate;
+    return entry(group.speaker).seen == VerdictKind::fail && of_one_case(entry(group.speaker)) &&
+           !predicate.atoms.empty() && std::ranges::all_of(drift.members, [&](const Studied& member) {
+             return !of_one_case(entry(member)) && predicate.holds(member.row);
+           });
   }
   [[nodiscard]] bool few(const Siblings& other, const Siblings& group) const {
     const auto failures = [&](const Siblings& of) {
@@ -263,7 +286,7 @@ class Clustering {
   const Evidences& known_;
   Study study_;
   std::vector<Siblings> groups_;
-  int pairs_left_ = most_pairs_asked;
+  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart;
 };
 
 }  // namespace

@@ -16,13 +16,17 @@ struct Probed {
   std::optional<FailureKey> shown;
   std::vector<Problem> calls;  // as problem_of() tells them (recorder.hpp)
 };
+// Of an entry whose calls end an instance: the calls alone, as another kernel was seen to be asked them.
 using Probe = std::function<Probed(const Entry& at, const std::string& property)>;
+// Whether a law that failed on an entry holds once every call of it is made on a fresh instance.
+using HoldsApart = std::function<bool(const Entry& at, const std::string& property)>;
 
 // What is known beside the reproducers.
 struct Evidences {
   const CaseTable& table;
   const std::map<std::string, std::string>& buckets;  // by the signature of a row that failed
-  Probe probe;                                        // may be empty: nothing is asked
+  Probe probe = {};                                   // may be empty: nothing is asked
+  HoldsApart holds_apart = {};                        // likewise
 };
 
 // What the buckets of a campaign come down to. Two of them are one defect if their failures are of one kind (wrong numbers;
@@ -39,7 +43,10 @@ struct Evidences {
 // - both are errors in the same words, and their predicates have a condition in common; or
 // - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a
 //   minimal problem of the first is all set in one of the second; or
-// - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too.
+// - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too; or
+// - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an instance of
+//   its own; or
+// - the second is drift, and the first's predicate holds of its worst problem.
 // One that failed less than five times brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
 // defects, and those of no bucket that another's predicate explains better; it must hold of the reproducer, and neighbours of a

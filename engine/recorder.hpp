@@ -26,4 +26,39 @@ class Recorder final : public Subject {
   std::vector<Problem> calls_;
 };
 
+// One subject's name and promises, and the answers of another.
+class StandIn final : public Subject {
+ public:
+  StandIn(const Subject& promises, Subject& answers) : info_(promises.info()), answers_(answers) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
+  std::vector<CallResult> run(std::span<const Call> calls) override { return answers_.run(calls); }
+  bool renew() override { return answers_.renew(); }
+
+ private:
+  const SubjectInfo& info_;
+  Subject& answers_;
+};
+
+// Every call has a fresh instance to itself.
+class Apart final : public Subject {
+ public:
+  explicit Apart(Subject& inner) : inner_(inner) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+  std::vector<CallResult> run(std::span<const Call> calls) override {
+    std::vector<CallResult> results;
+    for (const Call& call : calls) {
+      all_ = inner_.renew() && all_;
+      results.push_back(inner_.run_one(call));
+    }
+    return results;
+  }
+  bool renew() override { return inner_.renew(); }
+  // Whether the subject could be renewed before each of them.
+  [[nodiscard]] bool were_all() const noexcept { return all_; }
+
+ private:
+  Subject& inner_;
+  bool all_ = true;
+};
+
 }  // namespace attest::engine

@@ -53,6 +53,8 @@ class RowKeys {
   [[nodiscard]] bool kept(Index j) const { return j >= first_ && j < width_ && (keep_.empty() || at(keep_, j) != 0); }
   [[nodiscard]] bool open(Index j) const { return kept(j) && bias(j) >= -std::numeric_limits<double>::max(); }
   [[nodiscard]] double bias(Index j) const { return bias_.empty() ? 0 : at(bias_, j); }
+  // 0 beyond the keys that were looked at.
+  [[nodiscard]] double bias_if_drawn(Index j) const { return bias_.size() > 1 && j >= width_ ? 0 : bias(j); }
   [[nodiscard]] bool whole() const { return width_ == last_; }
 
   Index b_ = 0, h_ = 0, i_ = 0, first_ = 0, last_ = 0, width_ = 0;
@@ -205,11 +207,13 @@ Scores scores_of(const Problem& p) {
     row.look(flat, p.lk);
     operand(p, Edit::Tensor::q, row.b_, row.h_, row.i_, q);
     keys.of(row.b_, row.h_ / p.group());
-    double least = std::numeric_limits<double>::max(), most = -least;
+    double least = std::numeric_limits<double>::max(), most = -least, most_closed = most;
     for (Index n = 0; n < keys.count(); ++n) {
       const Index j = keys.number(n);
+      const double product = finite(dot(q, keys.row(n)));
+      if (!row.kept(j)) most_closed = std::max(most_closed, score(p, product, row.bias_if_drawn(j)));
       if (!row.open(j)) continue;
-      const double product = finite(dot(q, keys.row(n))), s = score(p, product, row.bias(j));
+      const double s = score(p, product, row.bias(j));
       all.largest_product = std::max(all.largest_product, std::fabs(product));
       least = std::min(least, s), most = std::max(most, s);
     }
@@ -217,6 +221,7 @@ Scores scores_of(const Problem& p) {
     all.least_row_max = seen ? std::min(all.least_row_max, most) : most;
     all.largest_row_max = seen ? std::max(all.largest_row_max, most) : most;
     all.largest_spread = std::max(all.largest_spread, finite(most - least));
+    all.closed_lead = std::max(all.closed_lead, finite(most_closed - most));
     seen = true;
   }
   return all;

@@ -146,6 +146,7 @@ std::vector<Trait> make() {
   all.push_back(regime("largest_row_max", Kind::number, [](const Looked& at) { return scores(at).largest_row_max; }));
   all.push_back(regime("largest_spread", Kind::number, [](const Looked& at) { return scores(at).largest_spread; }));
   all.push_back(regime("largest_product", Kind::number, [](const Looked& at) { return scores(at).largest_product; }));
+  all.push_back(regime("closed_lead", Kind::number, [](const Looked& at) { return scores(at).closed_lead; }));
   all.push_back(regime("zero_value", Kind::flag, [](const Looked& at) { return values(at).zero_row; }));
   all.push_back(regime("least_value", Kind::number, [](const Looked& at) { return values(at).least; }));
   all.push_back(regime("largest_value", Kind::number, [](const Looked& at) { return values(at).largest; }));

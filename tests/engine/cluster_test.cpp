@@ -156,6 +156,68 @@ TEST(Cluster, AFrequentDefectHidesNoRareOne) {
   EXPECT_NE(to_text(defects[1].predicate).find("scale==0"), std::string::npos) << found;
 }
 
+// What a law's other call dies of is told of the base call too where that may die; only the call says that it is the same.
+TEST(Cluster, ADeathInAnotherCallOfALawIsThatOfItsCall) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    return call.keep.data && call.q.shape[2] > 1 ? CallResult{CallStatus::crash, "killed by SIGSEGV", 0} : result;
+  });
+  const Summary summary = campaign(*subject, "./deadly.so", 1500);
+  std::string found;
+  bool elsewhere = false;
+  for (const Finding& finding : summary.findings) {
+    found += "\n  " + finding.entry.bucket;
+    elsewhere = elsewhere || finding.entry.problem.as<Problem>().keep == Keep::none;
+  }
+  EXPECT_TRUE(elsewhere) << "no law of other calls found it:" << found;
+  EXPECT_EQ(summary.defects.size(), 1u) << found;
+}
+
+// Whatever law's calls follow each other so that it shows.
+TEST(Cluster, WhatACallLeavesBehindIsOneDefect) {
+  const auto fault = builtin_subject("fault:state-kept", {});
+  const Summary summary = campaign(*fault, "fault:state-kept", 6000, true, 1);
+  std::string found;
+  for (const Defect& defect : summary.defects)
+    found += "\n  " + summary.findings[defect.findings.front()].entry.bucket;
+  EXPECT_GT(summary.findings.size(), 20u);
+  EXPECT_LE(summary.defects.size(), 2u) << found;
+}
+
+// Drift is told of a campaign; a defect whose predicate its worst problem lies in explains it, another does not.
+TEST(Cluster, DriftBelongsToTheDefectThatItsWorstProblemLiesIn) {
+  const Supports everything;
+  const FailureKey wrong{"policy-bound", VerdictKind::fail, "finite"};
+  Finding bound, drift;
+  bound.entry.problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 causal=1");
+  bound.entry.property = wrong.property;
+  bound.entry.evidence.emplace().wrong = Wrong::finite;
+  bound.entry.bucket = "policy-bound:kernel:causal";
+  drift.entry.property = drift_name;
+  drift.entry.evidence.emplace().wrong = Wrong::finite;
+  drift.entry.bucket = "drift:kernel:f32";
+  const auto law = std::ranges::find(properties::properties(), wrong.property, &properties::Property::name);
+  const Domain domain(everything, {Format::f32});
+  CaseTable table(everything);
+  std::map<std::string, std::string> buckets;
+  for (std::uint64_t n = 0; n < 1000; ++n) {
+    const Problem p = draw_problem(domain, 1, n, 1);
+    CaseRow row{n, 0, row_of(p, everything), {}, {}, "signature " + std::to_string(n)};
+    if (p.causal)
+      row.failures.push_back(wrong);
+    else
+      row.held.set(static_cast<std::size_t>(law - properties::properties().begin()));
+    table.add(std::move(row));
+  }
+  for (const bool inside : {true, false}) {
+    drift.entry.problem =
+        problem_from_text(std::string("b=1 hq=1 hkv=1 lq=48 lk=64 d=8 dv=8") + (inside ? " causal=1" : ""));
+    const std::vector<Defect> defects = cluster({drift, bound}, {table, buckets});
+    EXPECT_EQ(defects.size(), inside ? 1u : 2u);
+    EXPECT_EQ(to_text(defects[0].predicate), "causal");
+  }
+}
+
 TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
   for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped", "fault:row-empty-nan",
                            "fault:max-init-zero", "fault:bias-broadcast"}) {

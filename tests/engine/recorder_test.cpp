@@ -45,6 +45,7 @@ constexpr std::string_view told[] = {"b",
                                      "largest_row_max",
                                      "largest_spread",
                                      "largest_product",
+                                     "closed_lead",
                                      "least_value",
                                      "largest_value",
                                      "zero_value"};
