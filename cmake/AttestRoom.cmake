@@ -18,7 +18,7 @@ endfunction()
 
 # attest_compile_together(TARGET file...)
 #
-# Further sources of TARGET, of which a release compiles up to sixteen at a time, so that headers
+# Further sources of TARGET, of which a release compiles up to forty at a time, so that headers
 # are parsed and templates instantiated once for all of them (ATTEST_UNITY). No two may therefore
 # give one name to different things, in anonymous namespaces neither. Not for inner loops, which are
 # compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
@@ -39,7 +39,7 @@ function(attest_compile_together target)
   set_target_properties(${target} PROPERTIES ATTEST_TOGETHER "${ARGN}")
   if(ATTEST_UNITY AND ARGN)
     list(LENGTH ARGN files)
-    math(EXPR parts "(${files} + 15) / 16")
+    math(EXPR parts "(${files} + 39) / 40")
     math(EXPR size "(${files} + ${parts} - 1) / ${parts}")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${size})
     if(alone)

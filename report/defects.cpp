@@ -22,7 +22,7 @@ using engine::Summary;
 constexpr std::size_t most_in_full = 2, most_in_short = 8;
 constexpr std::size_t most_neighbours = 4;
 
-std::string line(std::string_view label, const std::string& text) {
+std::string item(std::string_view label, const std::string& text) {
   return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, text);
 }
 
@@ -70,11 +70,11 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
         fmt::format(", first in case {} after {}", grouped(finding.case_number), duration(finding.seconds_to_first));
   if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
   text += "\n" + finding_lines(finding);
-  if (defect.effective) text += line("precision", to_text(*defect.effective));
-  text += line("where", where(defect));
+  if (defect.effective) text += item("precision", to_text(*defect.effective));
+  text += item("where", where(defect));
   if (defect.explanation) text += brief_text(*defect.explanation, line);
-  text += line("also fails", also(summary, defect));
-  return text + line("rerun", rerun_line(summary, finding));
+  text += item("also fails", also(summary, defect));
+  return text + item("rerun", rerun_line(summary, finding));
 }
 
 std::string in_short(const Summary& summary, const Defect& defect, std::size_t number) {
@@ -118,19 +118,19 @@ std::string neighbours_that_pass(const Entry& entry) {
 std::string finding_lines(const Finding& finding) {
   const Entry& entry = finding.entry;
   const bool drift = entry.property == engine::drift_name;
-  std::string text = line(drift ? "worst" : "problem", to_text(entry.problem));
-  text += line("in decimal", decimals(entry.problem));
+  std::string text = item(drift ? "worst" : "problem", to_text(entry.problem));
+  text += item("in decimal", decimals(entry.problem));
   text += conditions_text(entry, "     ", 11);
-  if (entry.evidence) text += line("witness", evidence_line(*entry.evidence));
+  if (entry.evidence) text += item("witness", evidence_line(*entry.evidence));
   if (entry.evidence && entry.evidence->sides.size() == 2 && entry.evidence->wrong != Wrong::memory) {
-    text += line("A", side_line(entry.evidence->sides[0]));
-    text += line("B", side_line(entry.evidence->sides[1]));
+    text += item("A", side_line(entry.evidence->sides[0]));
+    text += item("B", side_line(entry.evidence->sides[1]));
   }
-  text += line("said", entry.reason);
+  text += item("said", entry.reason);
   if (drift) return text;
-  text += line("in words", in_words(entry));
-  text += line("open keys", open_keys(entry));
-  return text + line("size", size_of(entry));
+  text += item("in words", in_words(entry));
+  text += item("open keys", open_keys(entry));
+  return text + item("size", size_of(entry));
 }
 
 std::string defects_text(const Summary& summary) {

@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "oracle/layer_norm/oracle.hpp"
+#include "oracle/series.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
 
 constexpr double linear = 0.05;  // of t: errors that all elements share are not added up beyond this
-
-double square(double x) { return x * x; }
 
 // The standard deviation of the squares of n numbers, which welford, two passes and RMSNorm add up.
 double spread_of_squares(const std::vector<Wide>& numbers) {

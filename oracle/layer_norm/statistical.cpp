@@ -5,6 +5,7 @@
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/least.hpp"
+#include "oracle/series.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
@@ -13,8 +14,6 @@ constexpr double margin = 1.05;     // room in lambda s for what the terms leave
 constexpr Index least_columns = 8;  // of a row that is fitted
 constexpr double least_gaps = 8;
 constexpr double least_spread = 1e-140;  // below it squares underflow
-
-double square(double x) { return x * x; }
 
 // The fit of residuals (out - y) / gamma by a + b t, each weighed by what an element's own roundings leave it to say.
 struct Fit {

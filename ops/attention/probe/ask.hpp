@@ -1,5 +1,7 @@
 #pragma once
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +16,9 @@
 
 // What the probes of attention are made of: problems of a few literal elements, and what they give.
 namespace attest::ops::of_attention {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline double two_to(int exponent) { return std::ldexp(1.0, exponent); }
 
 using attest::Contract;
 using attest::Policy;

@@ -12,7 +12,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // nullopt where the subject takes too few columns of v.
 std::optional<Problem> telling(const Maker& maker, Index lq, Index lk) {

@@ -10,7 +10,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 bool near(double a, double b) { return std::fabs(a - b) <= 0.03 * std::max(std::fabs(a), std::fabs(b)) + 0.005; }
 
 // What a logit is taken for: the first of these that it is near to.

@@ -12,7 +12,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-double two_to(int exponent) { return std::ldexp(1.0, exponent); }
 bool is_16_bit(Format f) { return f == Format::f16 || f == Format::bf16; }
 
 ProbeRow untold(std::string stage, std::string promised, std::string_view reason) {

@@ -32,7 +32,6 @@ std::vector<Against> narrower_than_storage(Format dtype) {
 }
 
 double unit(const Problem& p) { return p.effective_scale(); }
-double two_to(int exponent) { return std::ldexp(1.0, exponent); }
 
 // Around a logit of the first key against the second.
 Shot by_logit(Problem problem, double expected, double slack) {
