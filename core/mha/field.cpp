@@ -47,8 +47,14 @@ constexpr Weight thread_weights[] = {70, 20, 4, 0, 2};
 
 bool diagonal(const Problem& p) { return p.causal; }
 bool crossed(const Problem& p) { return !p.self; }
+// Memory of another length becomes x by a change of lengths too, which may make the problem larger: lengths shrink by themselves.
+bool unequal(const Problem& p, Index) { return p.l != p.m; }
 
 unsigned given(const Field& field, const Problem& p) { return field.get(p) != field.simplest ? 1u : 0u; }
+// Memory that is x lies as x does, and may when it parts from x; and x as memory did, once they are one.
+unsigned of_tokens_layout(const Field&, const Problem& p) {
+  return p.x_layout != Layout::contiguous || p.memory_layout != Layout::contiguous ? 1u : 0u;
+}
 unsigned of_padding(const Field&, const Problem& p) { return (p.has_lengths() ? 1u : 0u) | (p.has_keep() ? 2u : 0u); }
 unsigned of_bias(const Field&, const Problem& p) {
   return (p.bias != Bias::none ? 1u : 0u) | (p.bias == Bias::minus_inf ? 2u : 0u);
@@ -139,6 +145,7 @@ constexpr auto field_table = std::to_array<Field>({
         .with(&Field::simplest, Index{1})
         .weighs(self_weights)
         .simplifies(self_steps)
+        .with(&Field::idle, unequal)
         .told(3)
         .worded(7, cross_word),
     Rows::flag<&P::packed>("packed", layouts, "w_q, w_k, w_v and their biases lie in one buffer")
@@ -183,10 +190,12 @@ constexpr auto field_table = std::to_array<Field>({
         .told(5)
         .worded(18, biases_word),
     layout<&P::x_layout>("x_layout", layout_count, tokens_weights, "how x lies in memory")
+        .option(of_tokens_layout)
         .told(21)
         .worded(20, Rows::layout_word<Layout>),
     layout<&P::memory_layout>("memory_layout", layout_count, tokens_weights, "how memory lies in memory")
         .where(crossed)
+        .option(of_tokens_layout)
         .told(22)
         .worded(21, Rows::layout_word<Layout>),
     layout<&P::weight_layout>("weight_layout", matrix_layout_count, matrix_weights,

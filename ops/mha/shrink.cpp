@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "core/mha/inputs.hpp"
 #include "core/supports.hpp"
@@ -69,6 +71,13 @@ Rungs rungs_of_l(const Problem& p, const Supports& s) {
 Rungs rungs_of_m(const Problem& p, const Supports& s) {
   return p.self ? Rungs{p.m, 1} : down_to(p.m, s.m.min, s.m.step());
 }
+// Of the tokens of x alone, or of memory alone, where both are one: they part, which takes more than one field to say.
+Rungs rungs_of_x_apart(const Problem& p, const Supports& s) {
+  return p.self && s.cross ? down_to(p.l, s.l.min, s.l.step()) : Rungs{p.l, 1};
+}
+Rungs rungs_of_memory_apart(const Problem& p, const Supports& s) {
+  return p.self && s.cross ? down_to(p.m, s.m.min, s.m.step()) : Rungs{p.m, 1};
+}
 Rungs rungs_of_e(const Problem& p, const Supports& s) {
   if (s.heads_fill_e) return {p.e, 1};
   return down_to(p.e, s.e.min, std::lcm(s.e.step(), row_step(s.alignment, p.dtype)));
@@ -85,6 +94,21 @@ Rungs rungs_of_groups(const Problem& p, const Supports& s) {
 Rungs rungs_of_members(const Problem& p, const Supports& s) {
   const Index of_queries = s.heads.step() / std::gcd(s.heads.step(), p.kv_heads);
   return down_to(p.group(), (s.heads.min + p.kv_heads - 1) / p.kv_heads, of_queries);
+}
+
+// Memory becomes a tensor of its own, of as many tokens as x had, that lies as x does.
+void part(Problem& p) {
+  p.self = false;
+  p.memory_layout = p.x_layout;
+  p.m0 = p.l0;
+}
+void set_x_apart(Problem& p, Index n) {
+  if (p.self && n < p.l) part(p);
+  if (!p.self) p.l = n;
+}
+void set_memory_apart(Problem& p, Index n) {
+  if (p.self && n < p.m) part(p);
+  if (!p.self) p.m = n;
 }
 
 void set_groups(Problem& p, Index n) {
@@ -114,36 +138,68 @@ void zero(Problem& p, Edit::Tensor tensor, const std::array<Index, 4>& index) {
   p.edits.push_back({tensor, index, 0});
 }
 
-// Rows of a tensor, and behind them its elements, set to zero.
-void zero_rows_and_elements(const Problem& p, Edit::Tensor which, const attest_tensor& tensor,
-                            std::vector<Candidate>& rows, std::vector<Candidate>& elements) {
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy_n(tensor.shape, tensor.ndim, n.begin());
-  const std::size_t last = static_cast<std::size_t>(tensor.ndim) - 1;
-  Index count = 1;
-  for (std::size_t axis = 0; axis < last; ++axis) count *= n[axis];
-  for (Index row = 0; row < count; ++row) {
-    std::array<Index, 4> index{};
-    for (std::size_t axis = last; axis-- > 0;) {
-      Index inner = 1;
-      for (std::size_t other = axis + 1; other < last; ++other) inner *= n[other];
-      index[axis] = row / inner % n[axis];
+// What may be set to zero next: each tensor in turn, and behind it row by row, the row and its elements.
+class Zeroing {
+ public:
+  explicit Zeroing(const Problem& p) : p_(p) {}
+
+  void add(Edit::Tensor which, const attest_tensor& tensor) {
+    std::array<Index, 4> n{1, 1, 1, 1};
+    std::copy_n(tensor.shape, tensor.ndim, n.begin());
+    const std::size_t last = static_cast<std::size_t>(tensor.ndim) - 1;
+    Index count = 1;
+    for (std::size_t axis = 0; axis < last; ++axis) count *= n[axis];
+    const std::size_t place = found_.size();
+    Problem all = p_;
+    int rows = 0;
+    for (Index row = 0; row < count; ++row) {
+      std::array<Index, 4> index{};
+      Index rest = row;
+      for (std::size_t axis = last; axis-- > 0; rest /= n[axis]) index[axis] = rest % n[axis];
+      rows += add_row(which, tensor, index, last, n[last], all);
     }
-    Problem whole = p;
-    int zeroed = 0;
-    for (Index column = 0; column < n[last]; ++column) {
+    if (rows < 2) return;
+    found_.insert(found_.begin() + static_cast<std::ptrdiff_t>(place),
+                  {std::move(all), fmt::format("{} -> 0", name(which))});
+    if (behind_latest_ > place) ++behind_latest_;
+  }
+  // From behind the latest zero on, round about: what was refused before it is asked again once nothing else is left, not after
+  // every zero.
+  std::vector<Candidate> candidates() && {
+    std::ranges::rotate(found_, found_.begin() + static_cast<std::ptrdiff_t>(behind_latest_));
+    return std::move(found_);
+  }
+
+ private:
+  // Whether there is anything in it to be zeroed, which is so in `all`.
+  bool add_row(Edit::Tensor which, const attest_tensor& tensor, std::array<Index, 4> index, std::size_t last,
+               Index columns, Problem& all) {
+    Problem whole = p_;
+    std::vector<Candidate> elements;
+    std::optional<std::size_t> before_latest;
+    for (Index column = 0; column < columns; ++column) {
       index[last] = column;
+      if (!p_.edits.empty() && p_.edits.back().tensor == which && p_.edits.back().index == index)
+        before_latest = elements.size();
       const double value = load(tensor, index[0], index[1], index[2], index[3]);
       if (value == 0 || value == 1) continue;
       zero(whole, which, index);
-      ++zeroed;
-      Problem one = p;
+      zero(all, which, index);
+      Problem one = p_;
       zero(one, which, index);
       elements.push_back({std::move(one), fmt::format("an element of {} -> 0", name(which))});
     }
-    if (zeroed > 1) rows.push_back({std::move(whole), fmt::format("a row of {} -> 0", name(which))});
+    if (elements.size() > 1) found_.push_back({std::move(whole), fmt::format("a row of {} -> 0", name(which))});
+    if (before_latest) behind_latest_ = found_.size() + *before_latest;
+    const bool any = !elements.empty();
+    std::ranges::move(elements, std::back_inserter(found_));
+    return any;
   }
-}
+
+  const Problem& p_;
+  std::vector<Candidate> found_;
+  std::size_t behind_latest_ = 0;
+};
 
 }  // namespace
 
@@ -160,6 +216,8 @@ const std::vector<Dimension>& dimensions() {
       {"m", 1, [](const Problem& p) { return p.m; }, [](Problem& p, Index n) { p.m = n; }, rungs_of_m},
       {"last of m", 1, [](const Problem& p) { return p.m; }, [](Problem& p, Index n) { cut_front_of_memory(p, n); },
        rungs_of_m, nullptr, true},
+      {"l apart from m", 1, [](const Problem& p) { return p.l; }, set_x_apart, rungs_of_x_apart},
+      {"m apart from l", 1, [](const Problem& p) { return p.m; }, set_memory_apart, rungs_of_memory_apart},
       {"kv_heads", 1, [](const Problem& p) { return p.kv_heads; }, set_groups, rungs_of_groups},
       {"group", 1, [](const Problem& p) { return p.group(); }, [](Problem& p, Index n) { p.heads = p.kv_heads * n; },
        rungs_of_members},
@@ -253,24 +311,23 @@ Problem sampled(Problem p) {
 
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem) {
   const Problem& p = problem.as<Problem>();
-  std::vector<Candidate> rows, elements;
   Index count = 0;
   for (const Edit::Tensor which : {x, memory, w_q, w_k, w_v, w_out}) {
     const std::vector<Index> shape = attest::mha::extents(p, which);
     if (!shape.empty()) count += std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
   }
-  if (count > most_elements || p.x_layout == Layout::broadcast || p.memory_layout == Layout::broadcast) return rows;
+  if (count > most_elements || p.x_layout == Layout::broadcast || p.memory_layout == Layout::broadcast) return {};
   const attest::mha::Inputs inputs = materialise(p);
   const Tensor none;
   const attest::mha::Call call = inputs.call(none);
   const std::pair<Edit::Tensor, const attest_tensor*> tensors[] = {
       {b_q, &call.b_q}, {b_k, &call.b_k}, {b_v, &call.b_v}, {b_out, &call.b_out}, {x, &call.x},
       {w_q, &call.w_q}, {w_k, &call.w_k}, {w_v, &call.w_v}, {w_out, &call.w_out}};
-  if (!p.self) zero_rows_and_elements(p, memory, call.memory, rows, elements);
+  Zeroing zeroing(p);
+  if (!p.self) zeroing.add(memory, call.memory);
   for (const auto& [which, tensor] : tensors)
-    if (attest_present(tensor)) zero_rows_and_elements(p, which, *tensor, rows, elements);
-  std::ranges::move(elements, std::back_inserter(rows));
-  return rows;
+    if (attest_present(tensor)) zeroing.add(which, *tensor);
+  return std::move(zeroing).candidates();
 }
 
 }  // namespace attest::ops::of_mha

@@ -3,9 +3,11 @@
 
 #include "core/mha/inputs.hpp"
 #include "core/rng.hpp"
+#include "engine/shrink/candidates.hpp"
 #include "generators/mha/domain.hpp"
 #include "ops/mha.hpp"
 #include "ops/mha/parts.hpp"
+#include "subjects/builtin.hpp"
 
 namespace attest::ops {
 namespace {
@@ -138,6 +140,54 @@ TEST(MhaShrink, CanariesAreTaken) {
     EXPECT_GE(all.size(), 2u);
     for (const ops::Problem& p : all) EXPECT_TRUE(is_taken(p.as<Own>(), own));
   }
+}
+
+// After every failure the canary is asked: it must cost little, and a block with a defect must be right on one.
+TEST(MhaShrink, SomeCanaryIsRightDespiteADefect) {
+  for (const ListedSubject& fault : fault_subjects("mha")) {
+    const auto factory = builtin_subject(fault.name, {});
+    const auto subject = factory->open();
+    const Law& bound = *find_law("policy-bound", mha_op());
+    for (const Format dtype : {Format::f32, Format::f16, Format::bf16}) {
+      bool right = false;
+      for (const ops::Problem& canary : mha_op().canaries(factory->info(), dtype)) {
+        EXPECT_LE(work_of(canary), Index{1} << 14) << to_text(canary);
+        const auto trial = mha_op().trial(canary, mha_op().contract(factory->info(), dtype), *subject, nullptr);
+        right = right || trial->check(bound).kind == VerdictKind::pass;
+      }
+      EXPECT_TRUE(right) << fault.name << ' ' << name(dtype);
+    }
+  }
+}
+
+// Self-attention that fails whatever the tokens of x are, or of memory, ends as cross-attention of one of them.
+TEST(MhaShrink, TokensAndMemoryPart) {
+  const Own p = attest::mha::problem_from_text("b=2 l=4 m=4 self=1 x_layout=tokens_first biases=none");
+  int parted = 0;
+  for (const ops::Dimension& dimension : mha_op().dimensions()) {
+    if (!dimension.name.ends_with("apart from m") && !dimension.name.ends_with("apart from l")) continue;
+    ops::Problem cut = p;
+    dimension.set(cut, 1);
+    const Own& own = cut.as<Own>();
+    EXPECT_FALSE(own.self);
+    EXPECT_EQ(own.l + own.m, 5);
+    EXPECT_EQ(own.x_layout, attest::mha::Layout::tokens_first);
+    EXPECT_EQ(own.memory_layout, attest::mha::Layout::tokens_first);  // as x, of which it was
+    EXPECT_FALSE(engine::adds_option(p, cut));
+    ops::Supports supports;
+    supports.mha.cross = false;
+    EXPECT_EQ(dimension.rungs(p, supports).least, 4) << "the subject takes no other memory";
+    ++parted;
+  }
+  EXPECT_EQ(parted, 2);
+  // A layout that no tokens had is not to be added.
+  const Own plain = attest::mha::problem_from_text("b=2 l=4 m=4 self=1"),
+            strided = attest::mha::problem_from_text("b=2 l=4 m=4 memory_layout=tokens_first");
+  EXPECT_TRUE(engine::adds_option(plain, strided));
+  // Memory of another length does not become x, which would lengthen one of them; memory of that length does.
+  const ops::Field& self = *mha_op().find_field("self");
+  EXPECT_TRUE(self.idle(attest::mha::problem_from_text("l=1 m=2"), 1));
+  EXPECT_FALSE(self.idle(attest::mha::problem_from_text("l=2 m=2"), 1));
 }
 
 }  // namespace
