@@ -1,8 +1,10 @@
 #include "ops/op.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,6 +28,55 @@ const std::vector<FormChoice>& Op::forms(const Problem&) const {
 std::optional<std::string> Law::not_applicable(const Problem& problem, const Contract& contract,
                                                const SubjectInfo& info) const {
   return op->not_applicable(*this, problem, contract, info);
+}
+
+// ---- of all operations -----------------------------------------------------------------------------------------------
+
+const Op& op_owning(const std::type_info& type) {
+  for (const Op* op : all_ops())
+    if (op->owns(type)) return *op;
+  throw internal_error("a value is of no operation that is listed");
+}
+
+const Op* find_op(std::string_view name) noexcept {
+  const auto all = all_ops();
+  const auto found = std::ranges::find(all, name, &Op::name);
+  return found == all.end() ? nullptr : *found;
+}
+
+const Op& first_op(const SubjectInfo& info) {
+  for (const Op* op : all_ops())
+    if (op->offered(info)) return *op;
+  throw usage_error(
+      fmt::format("{} offers {} alone, which this version does not test", info.name, fmt::join(info.ops, ", ")));
+}
+
+std::span<const Law> all_laws() {
+  static const std::vector<Law> laws = [] {
+    std::vector<Law> all;
+    for (const Op* op : all_ops()) std::ranges::copy(op->laws(), std::back_inserter(all));
+    return all;
+  }();
+  return laws;
+}
+
+const Law* find_law(std::string_view name) {
+  const auto all = all_laws();
+  const auto found = std::ranges::find(all, name, &Law::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+const Law* find_law(std::string_view name, const Op& op) {
+  const auto all = all_laws();
+  const auto found = std::ranges::find_if(all, [&](const Law& law) { return law.op == &op && law.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::size_t law_named(std::string_view name, const Op& op) {
+  const Law* found = find_law(name, op);
+  if (found == nullptr)
+    throw usage_error("there is no property '" + std::string(name) + "': `attest list properties` names them");
+  return static_cast<std::size_t>(found - all_laws().data());
 }
 
 // ---- one call apart from a trial --------------------------------------------------------------------------------------

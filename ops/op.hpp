@@ -154,6 +154,8 @@ class Op {
   virtual ~Op() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  // Whether a type is that of its problems, policies or contracts.
+  [[nodiscard]] virtual bool owns(const std::type_info& type) const noexcept = 0;
   // In print order.
   [[nodiscard]] virtual std::span<const Field> fields() const = 0;
   [[nodiscard]] const Field* find_field(std::string_view name) const;

@@ -1,11 +1,12 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,21 +23,51 @@
 namespace attest::ops {
 
 class Op;
-// In the order of the alternatives below. One line each: an operation is its folders and its line there (list.cpp).
+// One line each: an operation is its folders and its line there (list.cpp).
 std::span<const Op* const> all_ops() noexcept;
+// Whose type it is (Op::owns). Throws Error(internal) if it is nobody's.
+const Op& op_owning(const std::type_info& type);
 
-// One of the operations' own types. A value; refers to nothing.
-template <class... Alternatives>
+// What a type of an operation's own is taken for. An operation says it of its three types, once, beside their declaration.
+enum class Role : std::uint8_t { none, problem, policy, contract };
+template <class T>
+inline constexpr Role role_of = Role::none;
+template <>
+inline constexpr Role role_of<attest::Problem> = Role::problem;
+template <>
+inline constexpr Role role_of<attest::Policy> = Role::policy;
+template <>
+inline constexpr Role role_of<attest::Contract> = Role::contract;
+template <>
+inline constexpr Role role_of<layer_norm::Problem> = Role::problem;
+template <>
+inline constexpr Role role_of<layer_norm::Policy> = Role::policy;
+template <>
+inline constexpr Role role_of<layer_norm::Contract> = Role::contract;
+template <>
+inline constexpr Role role_of<mha::Problem> = Role::problem;
+template <>
+inline constexpr Role role_of<mha::Policy> = Role::policy;
+template <>
+inline constexpr Role role_of<mha::Contract> = Role::contract;
+
+// A value of some operation's own type of this role. Refers to nothing. `Default`: of the first operation.
+template <Role role, class Default>
 class AnyOf {
  public:
-  AnyOf() = default;  // of the first operation
+  AnyOf() : AnyOf(Default()) {}
   template <class T>
-  requires(std::same_as<T, Alternatives> || ...) AnyOf(T value) : value_(std::move(value)) {}
+  requires(role_of<T> == role) AnyOf(T value) : type_(&typeid(T)), held_(std::make_unique<Own<T>>(std::move(value))) {}
+  AnyOf(const AnyOf& other) : type_(other.type_), held_(other.held_ ? other.held_->copy() : nullptr) {}
+  AnyOf(AnyOf&&) noexcept = default;
+  AnyOf& operator=(const AnyOf& other) { return *this = AnyOf(other); }
+  AnyOf& operator=(AnyOf&&) noexcept = default;
+  ~AnyOf() = default;
 
   // The operation's own. Throws Error(internal) if it is another's.
   template <class T>
   [[nodiscard]] const T& as() const {
-    if (const T* own = std::get_if<T>(&value_)) return *own;
+    if (is<T>()) return static_cast<const Own<T>&>(*held_).value;
     throw internal_error("what is one operation's was taken for another's");
   }
   template <class T>
@@ -45,20 +76,45 @@ class AnyOf {
   }
   template <class T>
   [[nodiscard]] bool is() const noexcept {
-    return std::holds_alternative<T>(value_);
+    return held_ != nullptr && *type_ == typeid(T);
   }
-  [[nodiscard]] const Op& op() const noexcept { return *all_ops()[value_.index()]; }
+  [[nodiscard]] const Op& op() const { return held_->op(); }
 
-  friend bool operator==(const AnyOf&, const AnyOf&) = default;
+  friend bool operator==(const AnyOf& a, const AnyOf& b) {
+    return *a.type_ == *b.type_ && (a.held_ == b.held_ || (a.held_ && b.held_ && a.held_->equals(*b.held_)));
+  }
 
  private:
-  std::variant<Alternatives...> value_;
+  struct Held {
+    Held() = default;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    virtual ~Held() = default;
+    [[nodiscard]] virtual std::unique_ptr<Held> copy() const = 0;
+    [[nodiscard]] virtual bool equals(const Held& other) const = 0;  // of the same type
+    [[nodiscard]] virtual const Op& op() const = 0;
+  };
+  template <class T>
+  struct Own final : Held {
+    explicit Own(T own) : value(std::move(own)) {}
+    [[nodiscard]] std::unique_ptr<Held> copy() const override { return std::make_unique<Own>(value); }
+    [[nodiscard]] bool equals(const Held& other) const override {
+      return value == static_cast<const Own&>(other).value;
+    }
+    [[nodiscard]] const Op& op() const override {
+      static const Op& owner = op_owning(typeid(T));
+      return owner;
+    }
+    T value;
+  };
+
+  const std::type_info* type_;
+  std::unique_ptr<Held> held_;  // null of what was moved from
 };
 
-// Each in the order of all_ops().
-using Problem = AnyOf<attest::Problem, layer_norm::Problem, mha::Problem>;
-using Policy = AnyOf<attest::Policy, layer_norm::Policy, mha::Policy>;
-using Contract = AnyOf<attest::Contract, layer_norm::Contract, mha::Contract>;
+using Problem = AnyOf<Role::problem, attest::Problem>;
+using Policy = AnyOf<Role::policy, attest::Policy>;
+using Contract = AnyOf<Role::contract, attest::Contract>;
 
 // One line of key=value, which begins with op=NAME unless the operation is the first. Reading it back throws Error(usage) naming
 // the key, its value and what is allowed.

@@ -251,12 +251,14 @@ std::vector<std::string_view> builtin_ops() { return {OfAttention::op, OfLayerNo
 std::vector<ListedSubject> builtin_subjects(std::string_view op) {
   if (op == OfLayerNorm::op) return listed<OfLayerNorm>(builtin_prefix, OfLayerNorm::correct());
   if (op == OfMha::op) return listed<OfMha>(builtin_prefix, OfMha::correct());
-  return listed<OfAttention>(builtin_prefix, OfAttention::correct());
+  if (op.empty() || op == OfAttention::op) return listed<OfAttention>(builtin_prefix, OfAttention::correct());
+  return {};
 }
 std::vector<ListedSubject> fault_subjects(std::string_view op) {
   if (op == OfLayerNorm::op) return listed<OfLayerNorm>(fault_prefix, OfLayerNorm::faults());
   if (op == OfMha::op) return listed<OfMha>(fault_prefix, OfMha::faults());
-  return listed<OfAttention>(fault_prefix, OfAttention::faults());
+  if (op.empty() || op == OfAttention::op) return listed<OfAttention>(fault_prefix, OfAttention::faults());
+  return {};
 }
 
 std::string builtin_op(std::string_view name) {

@@ -20,7 +20,7 @@ struct ListedSubject {
 
 // The operations that kernels live here of.
 std::vector<std::string_view> builtin_ops();
-// Of an operation, the first where none is named: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
+// Of an operation, the first where none is named, none of one that has no kernels here: builtin:NAME, the plain ones first; fault:NAME, in the order of the catalogue. Those of
 // layer_norm begin with ln-, those of mha with mha-: builtin:ln-fused, fault:ln-tail.
 std::vector<ListedSubject> builtin_subjects(std::string_view op = {});
 std::vector<ListedSubject> fault_subjects(std::string_view op = {});

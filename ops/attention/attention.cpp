@@ -87,6 +87,9 @@ std::string tensor_cores(const SubjectInfo& info) {
 class Attention final : public Op {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "attention"; }
+  [[nodiscard]] bool owns(const std::type_info& type) const noexcept override {
+    return type == typeid(attest::Problem) || type == typeid(attest::Policy) || type == typeid(attest::Contract);
+  }
   [[nodiscard]] std::span<const ops::Field> fields() const override {
     static const std::vector<ops::Field> all = erased(attest::fields());
     return all;

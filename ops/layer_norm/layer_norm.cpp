@@ -51,6 +51,10 @@ constexpr Op::Neighbours neighbours[] = {without_edits_of<Problem>, origin_at_ze
 class LayerNorm final : public Op {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "layer_norm"; }
+  [[nodiscard]] bool owns(const std::type_info& type) const noexcept override {
+    return type == typeid(attest::layer_norm::Problem) || type == typeid(attest::layer_norm::Policy) ||
+           type == typeid(attest::layer_norm::Contract);
+  }
   [[nodiscard]] std::span<const ops::Field> fields() const override {
     static const std::vector<ops::Field> all = erased(attest::layer_norm::fields());
     return all;

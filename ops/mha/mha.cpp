@@ -56,6 +56,10 @@ constexpr Op::Neighbours neighbours[] = {without_edits_of<Problem>, origin_at_ze
 class Mha final : public Op {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "mha"; }
+  [[nodiscard]] bool owns(const std::type_info& type) const noexcept override {
+    return type == typeid(attest::mha::Problem) || type == typeid(attest::mha::Policy) ||
+           type == typeid(attest::mha::Contract);
+  }
   [[nodiscard]] std::span<const ops::Field> fields() const override {
     static const std::vector<ops::Field> all = erased(attest::mha::fields());
     return all;
