@@ -30,6 +30,8 @@ nlohmann::ordered_json rows_of(const std::vector<ListedSubject>& subjects, std::
         rows.emplace_back(nlohmann::ordered_json{{"name", subject.name.substr(drop_prefix)}, {"doc", subject.doc}});
     if (!subject.report.empty()) row["report"] = subject.report;
     if (!subject.parent.empty()) row["parent"] = subject.parent;
+    if (!subject.family.empty()) row["family"] = subject.family;
+    if (!subject.stage.empty()) row["stage"] = subject.stage;
   }
   return rows;
 }

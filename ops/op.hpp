@@ -307,6 +307,12 @@ class Op {
   // A call of this operation and what it gave, copied. nullptr where it is not told: the memory of a tensor is not in one part,
   // or the operation has no such reading.
   [[nodiscard]] virtual std::unique_ptr<Reading> reading(const Call&) const { return nullptr; }
+  // The stage that a law holds apart from others, where it failed so and no fault, promise or reading accounts for it; empty where it
+  // speaks of several.
+  [[nodiscard]] virtual std::string_view isolated_stage(std::string_view /*law*/, const Problem&, const Contract&,
+                                                        const Verdict&) const {
+    return {};
+  }
 };
 
 // What a policy of several operations says of one (core/policy_stages.hpp); what it says of others alone is told in `elsewhere`, a

@@ -78,7 +78,7 @@ class AnyOf {
   [[nodiscard]] bool is() const noexcept {
     return held_ != nullptr && *type_ == typeid(T);
   }
-  [[nodiscard]] const Op& op() const { return held_->op(); }
+  [[nodiscard]] const Op& op() const { return held_ ? held_->op() : *all_ops().front(); }
 
   friend bool operator==(const AnyOf& a, const AnyOf& b) {
     return *a.type_ == *b.type_ && (a.held_ == b.held_ || (a.held_ && b.held_ && a.held_->equals(*b.held_)));

@@ -95,12 +95,20 @@ class Reading {
   // ---- stages on the way, which some subjects give as outputs
   // Those that a subject gives, in the order in which they are computed: names of tensors of the call.
   [[nodiscard]] virtual std::vector<std::string_view> stages(const Supports&) const { return {}; }
-  // A tensor for one of them, to be written by this call once more, and what a contract says of what was. Elements of which
+  // By what name it is told; and whether what a fault or a departure names as its stage lies behind the stages before it, and no later
+  // than it.
+  [[nodiscard]] virtual std::string_view stage_name(std::string_view stage) const { return stage; }
+  [[nodiscard]] virtual bool lies_within(std::string_view /*fault*/, std::string_view /*stage*/) const { return false; }
+  // Asked in the order of stages(). A tensor for one of them, to be written by this call once more, and what a contract says of what was. Elements of which
   // nothing is said are left out.
   [[nodiscard]] virtual Tensor stage_tensor(std::string_view) const { return {}; }
   [[nodiscard]] virtual std::vector<Element> stage_elements(std::string_view, const Tensor&, const Contract&) const {
     return {};
   }
+
+  // The stage that overflows if it does without what keeps it from that, where an element is not finite that should be; empty where
+  // none would.
+  [[nodiscard]] virtual std::string_view overflowing_stage(const Contract&, const Element&) const { return {}; }
 
   // The named policies that store what the contract's does, less its own, with their names.
   [[nodiscard]] virtual std::vector<Departure> policies(const Contract& declared) const = 0;

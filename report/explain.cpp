@@ -34,8 +34,11 @@ std::string few(const std::vector<std::string>& words, std::size_t most, std::st
   return text;
 }
 
+// Empty where there is nothing to say.
 std::string of_place(const WrongPlace& place) {
-  return fmt::format("{}: {}{}", place.tensor, place.words, place.relation.empty() ? "" : "; " + place.relation);
+  if (place.words.empty() && place.relation.empty()) return {};
+  const std::string_view between = place.words.empty() || place.relation.empty() ? "" : "; ";
+  return fmt::format("{}: {}{}{}", place.tensor, place.words, between, place.relation);
 }
 
 std::string_view words_of(Match match) {
@@ -158,7 +161,10 @@ std::string explanation_text(const engine::Entry& entry, const Explanation& e) {
   text += line("verdict", fmt::format("{} {}{}", entry.property, name(e.verdict.kind),
                                       e.verdict.reason.empty() ? "" : ": " + e.verdict.reason));
   if (e.verdict.evidence) text += line("witness", evidence_line(*e.verdict.evidence));
-  for (std::size_t i = 0; i < e.where.size(); ++i) text += line(i == 0 ? "where" : "", of_place(e.where[i]));
+  std::vector<std::string> places;
+  for (const WrongPlace& place : e.where)
+    if (std::string words = of_place(place); !words.empty()) places.push_back(std::move(words));
+  for (std::size_t i = 0; i < places.size(); ++i) text += line(i == 0 ? "where" : "", places[i]);
   if (e.outside && !e.own_call)
     text += line("", fmt::format("in call {} of the {} that {} makes", e.wrong_call, e.calls, entry.property));
   text += line("in memory", few(e.lies, 5, "; "));
@@ -186,7 +192,8 @@ std::string brief_text(const Explanation& e,
                                                                     few(names(e.hypotheses, 1, alike - 1), 3))
                                                       : ""));
   }
-  if (!e.where.empty()) text += label("wrong are", of_place(e.where.front()));
+  if (!e.where.empty())
+    if (const std::string words = of_place(e.where.front()); !words.empty()) text += label("wrong are", words);
   if (!e.fits.empty()) {
     std::vector<std::string> words = fits_of(e, false);
     std::ranges::copy(fits_of(e, true), std::back_inserter(words));

@@ -1,6 +1,9 @@
 #include "engine/explain/explain.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.hpp"
@@ -137,6 +140,12 @@ bool reads_beyond(const KeptCall& call, Subject& subject) {
   return KeptCall::same_elements(once, call.answered()) && !KeptCall::same_elements(once, other);
 }
 
+// What failed; no problem where numbers that were saved are explained.
+struct LawAsked {
+  std::string_view law;
+  const Problem* problem = nullptr;
+};
+
 // ---- the stage -------------------------------------------------------------------------------------------------------------
 
 // The one tensor of which all is that lies outside anywhere, if it is not the first that the operation gives: what is wrong with
@@ -157,10 +166,27 @@ std::string only_tensor(std::span<const Evidenced> all) {
   return std::string(only);
 }
 
-// The first stage that the subject gives and that is out of its bound; else a fault that gives the numbers on every problem; else
-// another meaning that permits them on every problem; else what was written; else formats and numbers that permit them on every
-// problem; else the first two on this problem alone.
-void tell_stage(std::span<const Evidenced> all, Explanation& into) {
+// The stage that overflows in every element of a call that is not finite and should be, and in which nothing else is outside.
+std::string overflowing(std::span<const Evidenced> all) {
+  const Evidenced& evidence = all.front();
+  const std::size_t told = first_outside(evidence.heard);
+  if (told == evidence.heard.size()) return {};
+  std::string_view stage;
+  for (const Element& e : evidence.heard[told].elements) {
+    if (e.outcome != oracle::Outcome::outside) continue;
+    if (std::isfinite(e.got) || !e.number) return {};
+    const std::string_view its = evidence.heard[told].reading->overflowing_stage(evidence.contract, e);
+    if (its.empty() || (!stage.empty() && its != stage)) return {};
+    stage = its;
+  }
+  return std::string(stage);
+}
+
+// The first stage that the subject gives and that is out of its bound, or what goes wrong behind the stages before it; else a fault
+// that gives the numbers on every problem; else another meaning that permits them on every problem; else what was written; else
+// formats and numbers that permit them on every problem; else what overflows, or what the law that failed holds apart; else the first
+// two on this problem alone.
+void tell_stage(std::span<const Evidenced> all, const LawAsked& asked, Explanation& into) {
   using Match = Hypothesis::Match;
   using Kind = ops::Departure::Kind;
   const auto by = [&](std::string stage, std::string why) {
@@ -168,27 +194,40 @@ void tell_stage(std::span<const Evidenced> all, Explanation& into) {
     into.stage_by = std::move(why);
   };
   const auto out = std::ranges::find_if(into.stages, [](const StageSeen& stage) { return stage.wrong > 0; });
-  if (out != into.stages.end()) return by(out->name, "the first that the subject gives and that is out of its bound");
+  const bool staged = out != into.stages.end();
+  const std::size_t told = first_outside(all.front().heard);
+  const ops::Reading* reading = told < all.front().heard.size() ? all.front().heard[told].reading.get() : nullptr;
+  const auto may_be = [&](std::string_view stage) {
+    return !staged || (reading != nullptr && reading->lies_within(stage, out->name));
+  };
   const auto hypothesis = [&](bool everywhere) {
     return std::ranges::find_if(into.hypotheses, [&](const Hypothesis& h) {
-      return h.match != Match::partly && (h.everywhere() || !everywhere);
+      return h.match != Match::partly && (h.everywhere() || !everywhere) && may_be(h.stage);
     });
   };
   const auto fit = [&](bool everywhere, bool semantics) {
     return std::ranges::find_if(into.fits, [&](const Fit& f) {
-      return (f.kind == Kind::semantics) == semantics && (f.everywhere() || !everywhere);
+      return (f.kind == Kind::semantics) == semantics && (f.everywhere() || !everywhere) && may_be(f.stage);
     });
   };
   const auto none_h = into.hypotheses.end();
   const auto none_f = into.fits.end();
   if (const auto h = hypothesis(true); h != none_h) return by(h->stage, h->name);
   if (const auto f = fit(true, true); f != none_f) return by(f->stage, f->words);
-  if (into.verdict.evidence && into.verdict.evidence->wrong == Wrong::memory)
+  if (!staged && into.verdict.evidence && into.verdict.evidence->wrong == Wrong::memory)
     return by("memory", "what was written, or was not");
   if (const auto f = fit(true, false); f != none_f) return by(f->stage, f->words);
+  if (staged) return by(out->name, "the first that the subject gives and that is out of its bound");
   if (const std::string tensor = only_tensor(all); !tensor.empty()) return by(tensor, "nothing else is wrong");
   if (into.answers_differ) return by("memory", "the same call gives other numbers, and some that are wrong");
   if (into.reads_beyond) return by("memory", "what lies around its tensors changes the numbers");
+  if (const std::string stage = overflowing(all); !stage.empty())
+    return by(stage, "it alone overflows where what should be a number is none");
+  if (asked.problem != nullptr)
+    if (const std::string_view stage =
+            asked.problem->op().isolated_stage(asked.law, *asked.problem, all.front().contract, into.verdict);
+        !stage.empty())
+      return by(std::string(stage), fmt::format("{}, which holds it apart from others", asked.law));
   if (const auto h = hypothesis(false); h != none_h) return by(h->stage, h->name + ", on this problem");
   if (const auto f = fit(false, true); f != none_f) return by(f->stage, f->words + ", on this problem");
   if (!into.fits.empty()) return by(into.fits.front().stage, into.fits.front().words + ", on this problem");
@@ -248,7 +287,7 @@ Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinki
   renew(bench);
   if (!all.front().calls.empty()) find_hypotheses(all, op, budget, told);
   find_fits(all, op, budget, told);
-  tell_stage(all, told);
+  tell_stage(all, {entry.property, &entry.problem}, told);
   told.seconds = budget.elapsed();
   return told;
 }
@@ -277,7 +316,7 @@ Explanation explain_call(const KeptCall& call, const Op& op, const Contract& con
     told.lies = lies(call.again().call());
     find_hypotheses(all, op, budget, told);
     find_fits(all, op, budget, told);
-    tell_stage(all, told);
+    tell_stage(all, {}, told);
   }
   told.seconds = budget.elapsed();
   return told;

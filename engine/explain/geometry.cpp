@@ -80,6 +80,7 @@ std::string place(std::span<const Element* const> elements, std::span<const std:
                   Index count_wrong) {
   constexpr std::size_t most_conditions = 3;
   const auto judged = static_cast<Index>(elements.size());
+  if (judged == 1) return {};  // of one element there is no place to tell
   if (count_wrong == judged) return fmt::format("all {}", judged);
   std::vector<Condition> candidates;
   std::vector<Index> last;

@@ -23,7 +23,7 @@ std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Su
   if (subject.run_one(asked).status != CallStatus::done) return seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
     StageSeen& stage = seen.emplace_back();
-    stage.name = names[i];
+    stage.name = call.reading->stage_name(names[i]);
     for (const Element& e : call.reading->stage_elements(names[i], tensors[i], contract)) {
       if (e.outcome == oracle::Outcome::undetermined) continue;
       ++stage.judged;

@@ -338,6 +338,10 @@ class Attention final : public Op {
   [[nodiscard]] std::unique_ptr<Reading> reading(const Call& call) const override {
     return of_attention::reading(call.as<attest_attention>());
   }
+  [[nodiscard]] std::string_view isolated_stage(std::string_view law, const ops::Problem& problem,
+                                                const ops::Contract& contract, const Verdict& verdict) const override {
+    return of_attention::isolated_stage(law, own(problem), contract.as<Contract>(), verdict);
+  }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

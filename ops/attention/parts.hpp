@@ -77,6 +77,11 @@ std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
 // ---- reading.cpp, and variants.cpp for the other calls that it knows
 std::unique_ptr<Reading> reading(const attest_attention& call);
+// As Op::isolated_stage() says.
+std::string_view isolated_stage(std::string_view law, const Problem& problem, const Contract& contract,
+                                const Verdict& verdict);
+// Other promises than a contract, of which ops/mha makes some of its own.
+std::vector<Departure> contract_departures(const Contract& declared);
 
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,

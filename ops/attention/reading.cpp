@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 
@@ -217,9 +218,7 @@ class AttentionReading final : public Reading {
     }
     found.all.push_back({"the output converted otherwise than to nearest", name(Stage::output), "cut_output", 1,
                          Departure::Kind::number, declared, cut_output});
-    found.add_semantics();
-    found.add_numbers();
-    found.add_formats();
+    std::ranges::move(contract_departures(declared), std::back_inserter(found.all));
     return std::move(found.all);
   }
 
@@ -250,6 +249,18 @@ class AttentionReading final : public Reading {
         found.add(Departure::Kind::format, "policy", "", 0, std::string(named.name),
                   [&](Contract& c) { c.policy = named.policy; });
     return std::move(found.all);
+  }
+
+  // exp of a score alone overflows where the score does not.
+  [[nodiscard]] std::string_view overflowing_stage(const ops::Contract& any, const Element& at) const override {
+    const auto& contract = any.as<Contract>();
+    const oracle::Call call(contract, problem_, inputs_);
+    const auto [b, h, i, c] = at.index;
+    oracle::Row row;
+    row.evaluate(call, oracle::head_facts(call, b, call.kv_head(h)), b, h, i);
+    if (row.kind != oracle::RowKind::ordinary || row.z.empty()) return {};
+    const double most = *std::ranges::max_element(row.z), range = largest_finite(contract.policy[Stage::softmax]);
+    return most > std::log(range) && most < range ? name(Stage::softmax) : std::string_view();
   }
 
  private:
@@ -379,6 +390,34 @@ class AttentionReading final : public Reading {
 };
 
 }  // namespace
+
+std::string_view isolated_stage(std::string_view law, const Problem& problem, const Contract& contract,
+                                const Verdict& verdict) {
+  // Scores that all grow alike give the same weights: what does not is the maximum that is taken from them.
+  if (law == "score-shift") return name(Stage::softmax);
+  // Rounding to nearest and truncation treat both signs alike, in products and in sums: a conversion downwards does not.
+  if (law == "qk-sign" || law == "qk-flip") return name(Stage::operand);
+  // A NaN that is lost on its way from a query or key to a weight is lost in a maximum or a sum.
+  if (law == "nonfinite-attended" && verdict.evidence)
+    for (const std::string_view from : {"NaN in q", "NaN in k"})
+      if (verdict.evidence->note.find(from) != std::string::npos) return name(Stage::softmax);
+  // Bits that differ from call to call come of sums in another order: of partial results where a row has more keys than a tile.
+  if (law == "repeat" || law == "threads" || law == "batch-bitwise") {
+    constexpr Index usual_tile = 16;  // of the tiles of kernels the smallest
+    if (verdict.evidence && verdict.evidence->tensor == "lse") return {};
+    return problem.lk > std::max<Index>(contract.arithmetic.kv_tile_min, usual_tile) ? name(Stage::partial)
+                                                                                     : name(Stage::pv);
+  }
+  return {};
+}
+
+std::vector<Departure> contract_departures(const Contract& declared) {
+  Departures found(declared);
+  found.add_semantics();
+  found.add_numbers();
+  found.add_formats();
+  return std::move(found.all);
+}
 
 std::unique_ptr<Reading> reading(const attest_attention& call) { return std::make_unique<AttentionReading>(call); }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/mha/call.hpp"
 #include "ops/mha/parts.hpp"
 
 namespace attest::ops {
@@ -232,6 +233,16 @@ class Mha final : public Op {
            size_class(p.head_dim);
   }
   [[nodiscard]] std::vector<Trait> traits() const override { return make_traits(*this); }
+
+  // ---- explaining
+  [[nodiscard]] std::unique_ptr<Reading> reading(const Call& call) const override {
+    return of_mha::reading(call.as<attest_mha>());
+  }
+  // The bound of stages names the first that is none that could be made of those before.
+  [[nodiscard]] std::string_view isolated_stage(std::string_view law, const ops::Problem&, const ops::Contract&,
+                                                const Verdict& verdict) const override {
+    return law == "stage-bound" && verdict.evidence ? std::string_view(verdict.evidence->tensor) : std::string_view();
+  }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

@@ -1,5 +1,8 @@
 #pragma once
+#include <array>
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/mha/contract.hpp"
@@ -9,6 +12,7 @@
 #include "oracle/mha/out_row.hpp"
 #include "oracle/mha/quick_block.hpp"
 #include "oracle/mha/way.hpp"
+#include "oracle/outcome.hpp"
 
 namespace attest::oracle {
 
@@ -31,6 +35,17 @@ class MhaOracle {
   // that rounds them to storage, all four were given as such, and statistical_refusal() of the contract's attention is empty.
   // Nothing else is filled in.
   Verdict judge_stages(const Tensor& out, Statistics* statistics = nullptr);
+  // Every element that judge_stages() judges, in that order, of the first way that has none outside, else of the first.
+  struct Visited {
+    std::string_view stage;  // "q", "k", "v", "heads", "out"
+    std::array<Index, 4> index;
+    const Enclosure& enclosure;
+    const Rounding& round;
+    double got;
+    Outcome outcome;
+  };
+  using Visit = std::function<void(const Visited&)>;
+  void walk_stages(const Tensor& out, const Visit& visit);
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);

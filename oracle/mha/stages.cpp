@@ -11,14 +11,21 @@ namespace {
 // The first element outside, if any.
 class Judge {
  public:
-  Judge(const char* name, const attest_tensor& tensor, Format stage, bool flush, Counts& counts)
-      : name_(name), tensor_(tensor), round_{stage, format_of(*dtype_of(tensor.dtype)), flush}, counts_(counts) {}
+  // With `visit` none stops it.
+  Judge(const char* name, const attest_tensor& tensor, Format stage, bool flush, Counts& counts,
+        const MhaOracle::Visit* visit)
+      : name_(name),
+        tensor_(tensor),
+        round_{stage, format_of(*dtype_of(tensor.dtype)), flush},
+        counts_(counts),
+        visit_(visit) {}
 
   [[nodiscard]] std::optional<Evidence> operator()(const Enclosure& at, std::array<std::int64_t, 4> index) const {
     const double got = attest_load(&tensor_, index[0], index[1], index[2], index[3]);
     const Outcome outcome = judge_element(at, round_, got);
     ++(outcome == Outcome::undetermined ? counts_.undetermined : counts_.judged);
-    if (outcome != Outcome::outside) return {};
+    if (visit_ != nullptr) (*visit_)({name_, index, at, round_, got, outcome});
+    if (outcome != Outcome::outside || visit_ != nullptr) return {};
     Evidence evidence = evidence_of(at, round_, got);
     evidence.tensor = name_;
     evidence.index = index;
@@ -30,6 +37,7 @@ class Judge {
   const attest_tensor& tensor_;
   Rounding round_;
   Counts& counts_;
+  const MhaOracle::Visit* visit_;
 };
 
 Enclosure of_interval(double lo, double hi, double y) {
@@ -59,7 +67,8 @@ bool holds(const attest_tensor& tensor, Format left) {
 
 class Stages {
  public:
-  Stages(const Way::Block& block, const Way& way, WayName name) : block_(block), way_(way), name_(name) {
+  Stages(const Way::Block& block, const Way& way, WayName name, const MhaOracle::Visit* visit = nullptr)
+      : block_(block), way_(way), name_(name), visit_(visit) {
     const Format wide = block.storage == Format::f64 ? Format::f64 : Format::f32;
     left_ = name.projected == mha::Projected::unrounded ? wide : block.storage;
   }
@@ -77,7 +86,8 @@ class Stages {
                        {"v", given.v, way_.centres().v, way_.radii().v}};
     for (const auto& of : projections)
       if (attest_present(&of.tensor))
-        if (auto evidence = projection(Judge(of.name, of.tensor, left_, way_.flushes(), counts), of.centre, of.radius))
+        if (auto evidence =
+                projection(Judge(of.name, of.tensor, left_, way_.flushes(), counts, visit_), of.centre, of.radius))
           return evidence;
 
     attest::Inputs centres;
@@ -93,11 +103,12 @@ class Stages {
     const Way from(block_, name_.projected, name_.heads_rounded, std::move(centres), std::move(radii));
     if (attest_present(&given.heads))
       if (auto evidence = heads(
-              Judge("heads", given.heads, name_.heads_rounded ? block_.storage : wide, way_.flushes(), counts), from))
+              Judge("heads", given.heads, name_.heads_rounded ? block_.storage : wide, way_.flushes(), counts, visit_),
+              from))
         return evidence;
 
     const attest_tensor view = out.view();
-    const Judge judge("out", view, block_.contract.attention.policy[Stage::output], way_.flushes(), counts);
+    const Judge judge("out", view, block_.contract.attention.policy[Stage::output], way_.flushes(), counts, visit_);
     return holds(given.heads, way_.heads_format()) ? out_of_heads(judge) : out_of_projections(judge, from);
   }
 
@@ -158,6 +169,7 @@ class Stages {
   const Way::Block& block_;
   const Way& way_;
   WayName name_;
+  const MhaOracle::Visit* visit_;
   Format left_;
   OutRow row_;
 };
@@ -222,6 +234,18 @@ Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
     if (n == 0) first = Verdict::fail(std::move(*evidence), counts);
   }
   return first;
+}
+
+void MhaOracle::walk_stages(const Tensor& out, const Visit& visit) {
+  std::size_t best = 0;
+  for (std::size_t n = 0; n < names_.size(); ++n) {
+    Counts counts;
+    if (Stages(block_, way(n), names_[n])(out, counts)) continue;
+    best = n;
+    break;
+  }
+  Counts counts;
+  Stages(block_, way(best), names_[best], &visit)(out, counts);
 }
 
 }  // namespace attest::oracle

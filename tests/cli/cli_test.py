@@ -95,8 +95,11 @@ class Words(Cli):
             for row in rows:
                 self.assertTrue(row["name"] and row["doc"], row)
             self.assertEqual(len(self.attest("list", what).stdout.splitlines()), len(rows))
-        names = [row["name"] for row in json.loads(self.attest("list", "faults", "--json", "-").stdout)]
-        self.assertIn("scale-twice", names)
+        faults = {row["name"]: row for row in json.loads(self.attest("list", "faults", "--json", "-").stdout)}
+        for row in faults.values():
+            self.assertTrue(row["family"] and row["stage"] and row["parent"], row)
+        self.assertEqual((faults["scale-twice"]["family"], faults["scale-twice"]["stage"]), ("scale", "scale"))
+        self.assertEqual(faults["mha-gemm-f16"]["stage"], "gemm")
 
     def test_a_subject_that_cannot_start_cannot_be_bisected(self):
         self.refused("check", "./missing.so", "--bisect", status=125)

@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return std::fputs("explain_tables CORPUS [--slowest]\n", stderr), 2;
   std::map<std::string, ListedSubject> faults;
   std::vector<std::string> order;
-  for (const char* op : {"attention", "layer_norm"})
+  for (const char* op : {"attention", "layer_norm", "mha"})
     for (const ListedSubject& fault : fault_subjects(op)) {
       faults[fault.name] = fault;
       order.push_back(fault.name);

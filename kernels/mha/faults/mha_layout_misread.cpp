@@ -31,6 +31,6 @@ extern const BlockEntry mha_layout_misread{"mha-layout-misread",
                                            run,
                                            true,
                                            "layout",
-                                           "k"};
+                                           "reading"};
 
 }  // namespace attest::kernels::faults
