@@ -259,8 +259,12 @@ class AttentionReading final : public Reading {
     oracle::Row row;
     row.evaluate(call, oracle::head_facts(call, b, call.kv_head(h)), b, h, i);
     if (row.kind != oracle::RowKind::ordinary || row.z.empty()) return {};
-    const double most = *std::ranges::max_element(row.z), range = largest_finite(contract.policy[Stage::softmax]);
-    return most > std::log(range) && most < range ? name(Stage::softmax) : std::string_view();
+    double range = largest_finite(contract.policy[Stage::softmax]);
+    for (const Stage taken_as : {Stage::weights, Stage::operand})
+      range = std::min(range, largest_finite(contract.policy[taken_as]));
+    const double most = *std::ranges::max_element(row.z);
+    return most > std::log(range) && most < largest_finite(contract.policy[Stage::score]) ? name(Stage::softmax)
+                                                                                          : std::string_view();
   }
 
  private:

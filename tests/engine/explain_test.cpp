@@ -281,6 +281,73 @@ TEST(Explain, SaysTheFirstStageOutOfItsBound) {
   EXPECT_NE(behind.stage, "scores");
 }
 
+// A black box whose stages tell where it goes wrong: what lies within the first one that is out of its bound is looked for there.
+TEST(Explain, LooksWithinTheStageThatIsOutOfItsBound) {
+  const char* block = "op=mha l=3 m=3 e=4 heads=2 kv_heads=2 head_dim=2 self=1 weights=dense seed=4";
+  ExplainLimits limits;
+  const auto without = [&](const char* name, const char* family) {
+    limits.families_left_out = {family};
+    const auto subject = builtin_subject(name, {});
+    return explained(*subject, entry_of(*subject, block), limits);
+  };
+  EXPECT_EQ(without("fault:mha-head-transpose", "layout").stage, "heads");
+  EXPECT_EQ(without("fault:mha-qkv-order", "wrong operand").stage, "q");
+  const Explanation softmax = without("fault:mha-softmax-f16", "narrow softmax");
+  EXPECT_EQ(softmax.stages.size(), 4u);
+  EXPECT_EQ(softmax.stage, "softmax");  // within heads, not gemm, which fits no worse
+}
+
+// exp of a large score alone overflows: what should be a number is none, and small scores are right.
+TEST(Explain, SaysWhatOverflows) {
+  ExplainLimits limits;
+  limits.families_left_out = {"maximum"};
+  const auto subject = builtin_subject("fault:no-max-subtraction", {});
+  const Explanation e = explained(
+      *subject,
+      entry_of(*subject, "b=1 hq=1 hkv=1 lq=1 lk=3 d=4 dv=2 dtype=f32 values=integers:4 seed=3", "policy-bound"),
+      limits);
+  ASSERT_TRUE(e.fails);
+  EXPECT_EQ(e.stage, "softmax");
+  // Not what is NaN for another reason: its scores are no larger than exp takes.
+  limits.families_left_out = {"empty row"};
+  const auto empty = builtin_subject("fault:row-empty-nan", {});
+  const Explanation other = explained(
+      *empty, entry_of(*empty, "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 keep=closed values=normal:1 seed=3"),
+      limits);
+  ASSERT_TRUE(other.fails);
+  EXPECT_EQ(other.stage_by.find("overflows"), std::string::npos) << other.stage_by;
+}
+
+// Where every result by itself is right, the law that fails says which stage it holds apart.
+TEST(Explain, SaysTheStageThatALawHoldsApart) {
+  ExplainLimits limits;
+  limits.families_left_out = {"splits"};
+  const auto subject = builtin_subject("fault:thread-split", {});
+  const Entry entry =
+      entry_of(*subject, "b=1 hq=1 hkv=1 lq=1 lk=18 d=1 dv=1 dtype=f32 values=integers:1 seed=0", "threads");
+  const Explanation e = explained(*subject, entry, limits);
+  ASSERT_TRUE(e.fails);
+  EXPECT_FALSE(e.outside);
+  EXPECT_EQ(e.stage, "partial");
+  EXPECT_NE(e.stage_by.find("threads"), std::string::npos);
+  // A fault that gives the numbers says more.
+  EXPECT_EQ(explained(*subject, entry).stage_by, "fault:thread-split");
+}
+
+TEST(Explain, SaysNoPlaceOfASingleElement) {
+  const auto subject = builtin_subject("fault:scale-missing", {});
+  const Entry entry =
+      entry_of(*subject, "b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=1 dtype=f32 scale=0x1p-2 values=normal:1 seed=1");
+  const Explanation e = explained(*subject, entry);
+  ASSERT_TRUE(e.fails);
+  ASSERT_EQ(e.where.size(), 1u);
+  EXPECT_EQ(e.where.front().judged, 1);
+  EXPECT_TRUE(e.where.front().words.empty());
+  const std::string text = report::explanation_text(entry, e);
+  EXPECT_EQ(text.find("all 1"), std::string::npos) << text;
+  EXPECT_EQ(text.find("where "), std::string::npos) << text;
+}
+
 // ---- what was asked --------------------------------------------------------------------------------------------------------
 
 TEST(Explain, SaysWhatMakesItPass) {
