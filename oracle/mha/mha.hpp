@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/mha/contract.hpp"
@@ -8,6 +9,7 @@
 #include "oracle/attention.hpp"
 #include "oracle/mha/out_row.hpp"
 #include "oracle/mha/quick_block.hpp"
+#include "oracle/mha/stages.hpp"
 #include "oracle/mha/way.hpp"
 
 namespace attest::oracle {
@@ -34,6 +36,11 @@ class MhaOracle {
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
+  // Which way the last judgement's verdict is of: the first if every way has an element outside.
+  [[nodiscard]] std::size_t judged_way() const noexcept { return judged_way_; }
+  // What the call's stages may be; it must not outlive this object.
+  std::unique_ptr<BlockStages> stages(std::size_t n);
+  [[nodiscard]] std::optional<GivenHeads> heads_given(std::size_t n) const;
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 
  private:
@@ -44,7 +51,7 @@ class MhaOracle {
   std::vector<WayName> names_;
   std::vector<std::unique_ptr<Way>> ways_;  // made where the full formulas are needed
   OutRow row_;
-  std::size_t row_way_ = 0;
+  std::size_t row_way_ = 0, judged_way_ = 0;
   Index row_b_ = -1, row_i_ = -1;
 };
 
