@@ -30,13 +30,19 @@ using certify::Claim;
 using nlohmann::ordered_json;
 using LawClaim = properties::Claim;
 
+constexpr std::string_view stage_law = "stage-bound";
+
 // What the law of a reproducer claims of the numbers that its witness names.
 LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
-  if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
   const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
-  return law ? law->claim : LawClaim::none;
+  if (law == nullptr) return LawClaim::none;
+  // Of a call that asks for stages, those that follow from the inputs alone: the others follow from what the subject gave of these.
+  const bool projection = witness->tensor == "q" || witness->tensor == "k" || witness->tensor == "v";
+  if (law->name == stage_law) return projection ? LawClaim::element : LawClaim::none;
+  if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
+  return law->claim;
 }
 
 std::string why_not_covered(const engine::Entry& entry) {
@@ -54,8 +60,9 @@ std::string why_not_covered(const engine::Entry& entry) {
   if (law && law->kind == properties::Kind::exact)
     return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
            "replay";
-  if (law && law->asks == properties::Asks::base_plan)
-    return "the law's numbers follow from others that the subject gave in a further call: replay shows it";
+  if (law && law->name == stage_law)
+    return "what this stage may be follows from those before as the subject gave them in a further call: replay shows "
+           "it";
   return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "
          "shows it";
 }
@@ -122,8 +129,12 @@ std::string way_name(const certify::mha::Going& going) {
 
 Made certify_value(const mha::Contract& contract, const mha::Problem& problem, const Evidence& witness, LawClaim,
                    double value) {
-  certify::mha::Certificate of_block =
-      certify::mha::certify(contract, problem, {{witness.index[0], witness.index[1], witness.index[2]}, value});
+  using OfBlock = certify::mha::Claim::Tensor;
+  const OfBlock tensor = witness.tensor == "q"   ? OfBlock::q
+                         : witness.tensor == "k" ? OfBlock::k
+                         : witness.tensor == "v" ? OfBlock::v
+                                                 : OfBlock::out;
+  certify::mha::Certificate of_block = certify::mha::certify(contract, problem, {witness.index, value, tensor});
   Made made;
   for (certify::mha::Certificate::Way& way : of_block.ways)
     made.ways.push_back({way_name(way.going), way.answer, std::move(way.exact), std::move(way.lo), std::move(way.hi),
@@ -139,7 +150,7 @@ Made certify_value(const mha::Contract& contract, const mha::Problem& problem, c
   certificate.hi = decides->hi;
   certificate.rounded_lo = decides->rounded_lo;
   certificate.rounded_hi = decides->rounded_hi;
-  certificate.stage = contract.attention.policy[Stage::output];
+  certificate.stage = contract.attention.policy[tensor == OfBlock::out ? Stage::output : Stage::storage];
   certificate.tensor = problem.dtype;
   certificate.bits = of_block.bits;
   certificate.arithmetic = std::move(of_block.arithmetic);

@@ -341,13 +341,15 @@ class SavedBlock {
       throw usage_error(
           fmt::format("{} is {}: key_padding must be bool [{}, {}], true where a token of memory is left out",
                       padding_->name, padding_->described(), p_.b, p_.m));
-    Tensor open(DType::boolean, scores);
+    // One row stands for all, unless keep has others.
+    const bool rows = in.keep.present();
+    Tensor open(DType::boolean, scores,
+                std::array<Index, 4>{rows ? p_.heads * p_.l * p_.m : p_.m, rows ? p_.l * p_.m : 0, rows ? p_.m : 0, 1});
     for (Index b = 0; b < p_.b; ++b)
-      for (Index h = 0; h < p_.heads; ++h)
-        for (Index i = 0; i < p_.l; ++i)
+      for (Index h = 0; h < (rows ? p_.heads : 1); ++h)
+        for (Index i = 0; i < (rows ? p_.l : 1); ++i)
           for (Index j = 0; j < p_.m; ++j)
-            open.set(b, h, i, j,
-                     padding_->at(b * p_.m + j) == 0 && (!in.keep.present() || in.keep.at(b, h, i, j) != 0) ? 1 : 0);
+            open.set(b, h, i, j, padding_->at(b * p_.m + j) == 0 && (!rows || in.keep.at(b, h, i, j) != 0) ? 1 : 0);
     in.keep = std::move(open);
   }
 

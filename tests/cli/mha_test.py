@@ -319,7 +319,7 @@ class Reproducers(Cli):
         seen = json.loads(file.read_text())["seen"]["witness"]
         done = self.attest("certify", file)
         self.assertEqual(done.returncode, 125)
-        self.assertIn("not covered     stage-bound: the law's numbers follow from others", done.stdout)
+        self.assertIn("not covered     stage-bound: what this stage may be follows from those before", done.stdout)
         done = self.attest("export", file, "--to", "python", "-o", "script.py", "--subject", subject, "--python", PYTHON)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("each stage from those before as the block gave them", (self.cwd / "script.py").read_text())
@@ -343,6 +343,29 @@ class Reproducers(Cli):
                            float.fromhex(manifest["scale"]), *words)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("first      heads[", done.stdout)
+
+    @unittest.skipUnless(HAS_NUMPY, "no numpy")
+    def test_a_projection_that_is_wrong_is_certified(self):
+        (self.cwd / "kernel.py").write_text(f"""
+import sys
+sys.path.insert(0, {str(ROOT / "examples")!r})
+import attest
+from mha_subject import block, options
+
+@attest.subject(**options)
+def without_b_k(x, w_q, w_k, w_v, w_out, *, b_q=None, b_k=None, b_v=None, b_out=None, heads, kv_heads, scale, stages=()):
+    return block(x, None, (w_q, w_k, w_v, w_out), (b_q, None, b_v, b_out), heads, kv_heads, scale, False, None, stages,
+                 lambda o: o.swapaxes(1, 2))
+""")
+        done = self.attest("check", "kernel.py:without_b_k", "--python", PYTHON, "--property", "stage-bound", "--cases", 200, "--jobs", 1, "--corpus",
+                           "c", "--assume", "e<=6 && l<=3 && biases==all", "--shrink-budget", 40)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        file = next((self.cwd / "c").rglob("*.json"))
+        done = self.attest("certify", file, "--json", "proof.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no implementation that keeps this contract can give k[0,", done.stdout)
+        self.assertEqual(json.loads((self.cwd / "proof.json").read_text())["tensor"], "k")
+
 
 
 if __name__ == "__main__":
