@@ -16,6 +16,7 @@
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/evidence.hpp"
 #include "properties/property.hpp"
@@ -30,8 +31,6 @@ using certify::Claim;
 using nlohmann::ordered_json;
 using LawClaim = properties::Claim;
 
-constexpr std::string_view stage_law = "stage-bound";
-
 // What the law of a reproducer claims of the numbers that its witness names.
 LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
@@ -40,7 +39,7 @@ LawClaim claim_of(const engine::Entry& entry) {
   if (law == nullptr) return LawClaim::none;
   // Of a call that asks for stages, those that follow from the inputs alone: the others follow from what the subject gave of these.
   const bool projection = witness->tensor == "q" || witness->tensor == "k" || witness->tensor == "v";
-  if (law->name == stage_law) return projection ? LawClaim::element : LawClaim::none;
+  if (law->name == engine::stage_bound_name) return projection ? LawClaim::element : LawClaim::none;
   if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
   return law->claim;
 }
@@ -60,7 +59,7 @@ std::string why_not_covered(const engine::Entry& entry) {
   if (law && law->kind == properties::Kind::exact)
     return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
            "replay";
-  if (law && law->name == stage_law)
+  if (law && law->name == engine::stage_bound_name)
     return "what this stage may be follows from those before as the subject gave them in a further call: replay shows "
            "it";
   return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "

@@ -13,6 +13,7 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/check.hpp"
 #include "report/export.hpp"
 #include "subjects/script.hpp"
 
@@ -101,6 +102,7 @@ int export_entry(const Settings& settings, const std::string& path) {
     report::write_npz({entry, *call, answered, {}, {}}, *output);
     return 0;
   }
+  const bool further = entry.property == engine::stage_bound_name && run_subject(settings, entry, call, true);
   const std::optional<std::string> code = script_of(settings, entry, *call);
   std::vector<report::Exported::Earlier> earlier;
   if (code && !code->empty())
@@ -109,7 +111,7 @@ int export_entry(const Settings& settings, const std::string& path) {
       std::string made = script_of(settings, entry, *its).value_or("");
       earlier.push_back({before, std::move(its), std::move(made)});
     }
-  const bool answered = code && run_subject(settings, entry, call, !code->empty());
+  const bool answered = further || (code && code->empty() && run_subject(settings, entry, call));
   const report::Exported exported{entry, *call, answered, code.value_or(""), std::move(earlier)};
   write_text(*format == "issue" ? report::issue_text(exported, documents_of(settings, entry), system_name())
                                 : report::python_script(exported),

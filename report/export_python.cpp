@@ -103,14 +103,17 @@ std::string print_expected(const Exported& exported) {
          print_range(exported.entry);
 }
 
-// Another output than the first is none of the script's subject: what attest saw stands for it.
+// Another output than the first is none of the script's subject, but for stages: what attest saw stands for it.
 std::string print_further(const Exported& exported, const ops::PythonReference& reference) {
   const auto& seen = exported.entry.evidence;
   const std::string code = seen && reference.further ? reference.further(seen->tensor) : std::string();
   if (code.empty()) return {};
+  const bool stages_of_subject = !exported.subject_code.empty() && !reference.given.empty();
   return "\n" + code + fmt::format("print('expected {0}', {0}[{1}])\n", seen->tensor, witness_index(exported)) +
          print_range(exported.entry) +
-         fmt::format("print('got {}{}')\n", fmt::format("{:<9}", seen->tensor), number(seen->got));
+         (stages_of_subject
+              ? fmt::format("print('got {0:<9}', given['{0}'][{1}])\n", seen->tensor, witness_index(exported))
+              : fmt::format("print('got {:<9}{}')\n", seen->tensor, number(seen->got)));
 }
 
 std::string print_got(const engine::Entry& entry) {

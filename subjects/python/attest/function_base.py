@@ -40,6 +40,10 @@ class Function:
         return {"ops": [self.op], "dtypes": self.dtypes, "supports": {**self.offers(), **self.declared},
                 "contract": self.promised(), "documents": self.documents, **self.times}
 
+    def asked(self, _call):
+        """The stages that the call asks for, by the names under which the function returns them."""
+        return ()
+
     def script(self, call, beside):
         return function_script.source(self, call, beside)
 

@@ -61,6 +61,9 @@ class MhaFunction(Function):
             returned.append((array, place.target(view, call.stage_dtype)))
         return place.end(returned)
 
+    def asked(self, call):
+        return asked_stages(call)
+
     def tensor_types(self, call):
         return {**{name: call.dtype for name in MhaCall.INPUTS}, "keep": "bool", "kv_lengths": "i32"}
 
