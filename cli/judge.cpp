@@ -52,6 +52,7 @@ std::optional<engine::Explanation> explained(const ops::SavedCall& call, const o
   engine::ExplainLimits limits;
   limits.seconds = 10;
   const Call made = call.exchange->call();
+  if (!contract.op().reading(made)) return std::nullopt;  // an operation that is not told, of which nothing fits
   auto kept = engine::KeptCall::before(made, engine::Witnessing::most_bytes);
   if (!kept) return std::nullopt;
   kept->after(made, {});

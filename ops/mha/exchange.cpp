@@ -191,10 +191,10 @@ class MhaExchange final : public Exchange {
     call.stages = stages_.views();
     return call;
   }
-  // How many of so many rows may be looked at.
+  // How many rows may be looked at: the whole formulas cost several times what the block does.
   [[nodiscard]] Index rows_for(Index work) const {
     const Index rows = own_.b * own_.l;
-    return std::min(rows, std::max<Index>(work / std::max<Index>(own_.multiply_adds() / rows, 1), 64));
+    return std::min(rows, std::max<Index>(work / 8 / std::max<Index>(own_.multiply_adds() / rows, 1), 64));
   }
 
   const ops::Problem problem_;

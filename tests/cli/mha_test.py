@@ -112,6 +112,7 @@ class Saved(Cli):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("first      out[0,2,1,0] = ", done.stdout)
         self.assertIn("1 element outside, 23 inside", done.stdout)
+        self.assertNotIn("each result by itself is one that the contract permits", done.stdout)
 
     def test_the_first_stage_outside_is_named(self):
         block = Block(to_half, "<f2")
