@@ -36,7 +36,8 @@ int bound_problem(const Settings& settings, const std::string& text) {
                                   name(storage_of(problem)), name(storage_of(policy_of(contract)))));
   if (const auto why = problem.op().without_elements(problem))
     throw usage_error(fmt::format("out has no elements: {}", *why));
-  const report::BoundReport bound = report::bound_report(engine::spread_of(problem, contract), rtol);
+  const report::BoundReport bound =
+      report::bound_report(engine::spread_of(problem, contract), rtol, engine::stage_spreads_of(problem, contract));
   const Exit exit = bound.spread.ranges.empty() ? Exit::internal : Exit::held;
   if (!json || !json->is_stdout()) std::cout << "attest bound\n" << report::bound_text(bound, problem, contract);
   if (json) {

@@ -1,5 +1,6 @@
 #include "certify/certificate.hpp"
 #include "certify/layer_norm/certificate.hpp"
+#include "certify/mha/certificate.hpp"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/check.hpp"
 #include "engine/corpus.hpp"
 #include "engine/evidence.hpp"
 #include "properties/property.hpp"
@@ -33,9 +35,13 @@ using LawClaim = properties::Claim;
 LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
-  if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
   const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
-  return law ? law->claim : LawClaim::none;
+  if (law == nullptr) return LawClaim::none;
+  // Of a call that asks for stages, those that follow from the inputs alone: the others follow from what the subject gave of these.
+  const bool projection = witness->tensor == "q" || witness->tensor == "k" || witness->tensor == "v";
+  if (law->name == engine::stage_bound_name) return projection ? LawClaim::element : LawClaim::none;
+  if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
+  return law->claim;
 }
 
 std::string why_not_covered(const engine::Entry& entry) {
@@ -53,30 +59,46 @@ std::string why_not_covered(const engine::Entry& entry) {
   if (law && law->kind == properties::Kind::exact)
     return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
            "replay";
+  if (law && law->name == engine::stage_bound_name)
+    return "what this stage may be follows from those before as the subject gave them in a further call: replay shows "
+           "it";
   return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "
          "shows it";
 }
 
+// What a certificate says of each way in which a contract lets a call go, where it may go several.
+struct CallWay {
+  std::string name;
+  Answer answer;
+  std::string exact, lo, hi;
+  double rounded_lo, rounded_hi;
+};
+struct Made {
+  Certificate certificate;
+  std::vector<CallWay> ways{};
+};
+
 // The certificate of the number that decides, and which that is.
 struct Result {
   Certificate certificate;
+  std::vector<CallWay> ways;
   double value;
 };
 
 // ---- one function for each operation ---------------------------------------------------------------------------------
 
-Certificate certify_value(const Contract& contract, const Problem& problem, const Evidence& witness, LawClaim law,
-                          double value) {
+Made certify_value(const Contract& contract, const Problem& problem, const Evidence& witness, LawClaim law,
+                   double value) {
   Claim claim;
   claim.tensor = witness.tensor == "lse" ? Claim::Tensor::lse : Claim::Tensor::out;
   claim.index = witness.index;
   claim.hull = law == LawClaim::hull;
   claim.value = value;
-  return certify::certify(contract, problem, claim);
+  return {certify::certify(contract, problem, claim)};
 }
 
-Certificate certify_value(const layer_norm::Contract& contract, const layer_norm::Problem& problem,
-                          const Evidence& witness, LawClaim, double value) {
+Made certify_value(const layer_norm::Contract& contract, const layer_norm::Problem& problem, const Evidence& witness,
+                   LawClaim, double value) {
   using OfNorm = certify::layer_norm::Claim;
   const bool sum = witness.tensor == "sum_out";
   certify::layer_norm::Certificate made = certify::layer_norm::certify(
@@ -95,21 +117,61 @@ Certificate certify_value(const layer_norm::Contract& contract, const layer_norm
   certificate.bits = made.bits;
   certificate.arithmetic = std::move(made.arithmetic);
   certificate.row = std::move(made.figures);
-  return certificate;
+  return {std::move(certificate)};
 }
 
-Certificate certify_value(const engine::Entry& entry, LawClaim law, double value) {
+std::string way_name(const certify::mha::Going& going) {
+  constexpr std::array<std::string_view, mha::projected_count> projected{"unrounded", "rounded", "separate"};
+  return fmt::format("projections {}, heads {}", projected[static_cast<std::size_t>(going.projected)],
+                     going.heads_rounded ? "rounded" : "unrounded");
+}
+
+Made certify_value(const mha::Contract& contract, const mha::Problem& problem, const Evidence& witness, LawClaim,
+                   double value) {
+  using OfBlock = certify::mha::Claim::Tensor;
+  const OfBlock tensor = witness.tensor == "q"   ? OfBlock::q
+                         : witness.tensor == "k" ? OfBlock::k
+                         : witness.tensor == "v" ? OfBlock::v
+                                                 : OfBlock::out;
+  certify::mha::Certificate of_block = certify::mha::certify(contract, problem, {witness.index, value, tensor});
+  Made made;
+  for (certify::mha::Certificate::Way& way : of_block.ways)
+    made.ways.push_back({way_name(way.going), way.answer, std::move(way.exact), std::move(way.lo), std::move(way.hi),
+                         way.rounded_lo, way.rounded_hi});
+  // The interval that stands for all: that of the way which decides.
+  auto decides = std::ranges::find(made.ways, of_block.answer, &CallWay::answer);
+  if (decides == made.ways.end()) decides = made.ways.begin();
+  Certificate& certificate = made.certificate;
+  certificate.answer = of_block.answer;
+  certificate.why = std::move(of_block.why);
+  certificate.exact = decides->exact;
+  certificate.lo = decides->lo;
+  certificate.hi = decides->hi;
+  certificate.rounded_lo = decides->rounded_lo;
+  certificate.rounded_hi = decides->rounded_hi;
+  certificate.stage = contract.attention.policy[tensor == OfBlock::out ? Stage::output : Stage::storage];
+  certificate.tensor = problem.dtype;
+  certificate.bits = of_block.bits;
+  certificate.arithmetic = std::move(of_block.arithmetic);
+  return made;
+}
+
+Made certify_value(const engine::Entry& entry, LawClaim law, double value) {
   const auto of = [&]<class OwnProblem, class OwnContract>() {
     return certify_value(entry.contract.as<OwnContract>(), entry.problem.as<OwnProblem>(), *entry.evidence, law, value);
   };
   if (entry.problem.is<Problem>()) return of.operator()<Problem, Contract>();
   if (entry.problem.is<layer_norm::Problem>()) return of.operator()<layer_norm::Problem, layer_norm::Contract>();
+  if (entry.problem.is<mha::Problem>()) return of.operator()<mha::Problem, mha::Contract>();
   throw usage_error(fmt::format("it is of {}, whose numbers this version does not certify: replay shows it",
                                 entry.problem.op().name()));
 }
 
 Result certify_entry(const engine::Entry& entry, LawClaim law, const std::string& path) {
-  const auto judge = [&](double value) { return Result{certify_value(entry, law, value), value}; };
+  const auto judge = [&](double value) {
+    Made made = certify_value(entry, law, value);
+    return Result{std::move(made.certificate), std::move(made.ways), value};
+  };
   try {
     Result got = judge(entry.evidence->got);
     if (law != LawClaim::pair || got.certificate.answer == Answer::stands) return got;
@@ -159,6 +221,11 @@ void print(const engine::Entry& entry, LawClaim law, const Result& result) {
                              report::number(made.rounded_hi), name(made.tensor));
     if (law != LawClaim::hull) std::cout << fmt::format("  exact value   {}\n", made.exact);
   }
+  if (result.ways.size() > 1)
+    for (const CallWay& way : result.ways)
+      std::cout << fmt::format(
+          "  way           {}: {}\n", way.name,
+          way.lo.empty() ? std::string("no number is asked for") : fmt::format("{} .. {}", way.lo, way.hi));
   const std::string hex = std::isfinite(result.value) ? " = " + hex_float(result.value) : "";
   std::cout << fmt::format("  value         {}{}, as the file states it\n", report::number(result.value), hex);
   std::cout << fmt::format("  policy        {}\n", to_text(policy_of(entry.contract)));
@@ -195,6 +262,17 @@ ordered_json proof_json(const Result& result) {
   for (const auto& way : made.ways)
     object["ways"].push_back(
         {{"name", way.name}, {"t", way.t}, {"x", way.x}, {"g", way.g}, {"t_top", way.t_top}, {"top", way.top}});
+  for (const CallWay& way : result.ways) {
+    ordered_json one{{"name", way.name}, {"outcome", name(way.answer)}};
+    if (!way.lo.empty()) {
+      one["exact"] = way.exact;
+      one["lo"] = way.lo;
+      one["hi"] = way.hi;
+      one["rounded_lo"] = engine::real_to_json(way.rounded_lo);
+      one["rounded_hi"] = engine::real_to_json(way.rounded_hi);
+    }
+    object["ways"].push_back(std::move(one));
+  }
   return object;
 }
 

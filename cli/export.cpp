@@ -13,27 +13,35 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/check.hpp"
 #include "report/export.hpp"
 #include "subjects/script.hpp"
 
 namespace attest::cli {
 namespace {
 
-// Whether the subject answered the reproducer, into its outputs; an export does not fail for want of it.
-bool run_subject(const Settings& settings, const engine::Entry& entry, const ops::Exchange& call) {
+// Whether the subject answered the reproducer, into its outputs, what else the law looks at among them; an export does not fail
+// for want of it. `further`: it is asked only where the law looks at more than the first.
+bool run_subject(const Settings& settings, const engine::Entry& entry, std::unique_ptr<ops::Exchange>& call,
+                 bool further = false) {
+  bool asks_further = false;
   try {
     const auto factory = open_subject_of_entry(settings, entry);
+    if (const ops::Law* law = ops::find_law(entry.property, entry.problem.op()))
+      asks_further = call->ask_for(*law, entry.contract, factory->info());
+    if (further && !asks_further) return false;
     const auto subject = factory->open();
     for (const engine::EarlierCall& earlier : entry.after) {
       const auto before = earlier.problem.op().exchange(earlier.problem);
       subject->run_one(before->call());
     }
-    const CallResult result = subject->run_one(call.call());
+    const CallResult result = subject->run_one(call->call());
     if (result.status == CallStatus::done) return true;
     std::cerr << "attest: the subject gave no output (" << result.message << "); the export goes without it\n";
   } catch (const Error& error) {
     std::cerr << "attest: " << error.what() << "; the export goes without the subject's output\n";
   }
+  if (asks_further) call = entry.problem.op().exchange(entry.problem);  // without what nobody wrote
   return false;
 }
 
@@ -86,14 +94,15 @@ int export_entry(const Settings& settings, const std::string& path) {
         fmt::format("{} is of two subjects, and an export holds one call: `attest check SUBJECT --problem TEXT "
                     "--corpus DIR` on the one that is outside its bound stores an entry of its own",
                     path));
-  const auto call = entry.problem.op().exchange(entry.problem);
+  auto call = entry.problem.op().exchange(entry.problem);
   const auto output = settings.text("output");
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
-    const bool answered = run_subject(settings, entry, *call);
+    const bool answered = run_subject(settings, entry, call);
     report::write_npz({entry, *call, answered, {}, {}}, *output);
     return 0;
   }
+  const bool further = entry.property == engine::stage_bound_name && run_subject(settings, entry, call, true);
   const std::optional<std::string> code = script_of(settings, entry, *call);
   std::vector<report::Exported::Earlier> earlier;
   if (code && !code->empty())
@@ -102,7 +111,7 @@ int export_entry(const Settings& settings, const std::string& path) {
       std::string made = script_of(settings, entry, *its).value_or("");
       earlier.push_back({before, std::move(its), std::move(made)});
     }
-  const bool answered = code && code->empty() && run_subject(settings, entry, *call);
+  const bool answered = further || (code && code->empty() && run_subject(settings, entry, call));
   const report::Exported exported{entry, *call, answered, code.value_or(""), std::move(earlier)};
   write_text(*format == "issue" ? report::issue_text(exported, documents_of(settings, entry), system_name())
                                 : report::python_script(exported),

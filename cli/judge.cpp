@@ -26,9 +26,9 @@ namespace {
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
   for (const Option& option : std::vector<Option>{
-           {"inputs", "FILE", "q, k, v (or x) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
-           {"outputs", "FILE", "out and perhaps lse (or sum_out): .npz, .npy, or Polygraphy's --save-outputs JSON"},
-           {"op", "OP", "what was called: attention or layer_norm (attention)"},
+           {"inputs", "FILE", "q, k, v (or x, w_q, ...) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
+           {"outputs", "FILE", "out and perhaps lse (or sum_out, or stages): .npz, .npy, or Polygraphy's --save-outputs JSON"},
+           {"op", "OP", "what was called: attention, layer_norm or mha (attention)"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"json", "FILE", "one JSON object; - is stdout"},
@@ -52,6 +52,7 @@ std::optional<engine::Explanation> explained(const ops::SavedCall& call, const o
   engine::ExplainLimits limits;
   limits.seconds = 10;
   const Call made = call.exchange->call();
+  if (!contract.op().reading(made)) return std::nullopt;  // an operation that is not told, of which nothing fits
   auto kept = engine::KeptCall::before(made, engine::Witnessing::most_bytes);
   if (!kept) return std::nullopt;
   kept->after(made, {});

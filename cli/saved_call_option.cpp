@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <string>
 
 #include "core/error.hpp"
@@ -18,11 +19,16 @@ bool reads(const ops::Op& op, std::string_view key) {
 }  // namespace
 
 std::vector<Option> saved_call_options() {
+  static std::deque<std::string> kept;  // an option's help is a view
   std::vector<Option> all;
   for (const ops::Op* op : ops::all_ops())
-    for (const ops::SavedWord& word : op->saved_words())
-      if (std::ranges::find(all, word.key, &Option::name) == all.end())
+    for (const ops::SavedWord& word : op->saved_words()) {
+      const auto found = std::ranges::find(all, word.key, &Option::name);
+      if (found == all.end())
         all.push_back({word.key, word.value, word.help});
+      else if (found->help.find(word.help) == std::string_view::npos)
+        found->help = kept.emplace_back(fmt::format("{}; of {}: {}", found->help, op->name(), word.help));
+    }
   return all;
 }
 

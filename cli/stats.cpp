@@ -25,7 +25,7 @@ namespace {
 
 std::vector<Option> stats_options() {
   std::vector<Option> all{policy_option(),
-                          {"op", "OP", "attention or layer_norm (the first that the subject offers)"},
+                          {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
                           {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
                           {"seed", "N", "0..2^64-1 (1)"},
                           {"cases", "N", "problems to draw (100000)"},

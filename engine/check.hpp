@@ -47,6 +47,9 @@ inline constexpr std::string_view policy_bound_name = "policy-bound";
 // The law that holds two subjects against each other, and the one that asks them for equal bits.
 inline constexpr std::string_view compare_bound_name = "compare-bound", compare_bits_name = "compare-bits";
 
+// The law that holds stages of a call, each given those before it as the subject gave them.
+inline constexpr std::string_view stage_bound_name = "stage-bound";
+
 // The property that holds tier three of a whole result against its threshold.
 inline constexpr std::string_view aggregate_error_name = "aggregate-error";
 

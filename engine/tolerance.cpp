@@ -51,6 +51,19 @@ Spread spread_of(const Problem& problem, const Contract& contract) {
   return spread;
 }
 
+std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract& contract) {
+  std::vector<StageSpread> all;
+  problem.op().exchange(problem)->walk_stages(contract, std::numeric_limits<Index>::max(),
+                                              [&](const ops::Permitted& element) {
+                                                if (all.empty() || all.back().stage != element.tensor) {
+                                                  all.push_back({std::string(element.tensor), {}});
+                                                  all.back().spread.output = storage_of(problem);
+                                                }
+                                                add(all.back().spread, element);
+                                              });
+  return all;
+}
+
 double least_atol(const Spread& spread, Reference reference, Rule rule, double rtol) {
   // A tool that compares in out's type rounds the difference, both tolerances, their product and their sum.
   const double u = unit_roundoff(spread.output), eta = half_smallest_subnormal(spread.output);

@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "engine/ops.hpp"
@@ -26,6 +27,13 @@ struct Spread {
 
 // Throws what ops::Op::exchange() throws.
 Spread spread_of(const Problem& problem, const Contract& contract);
+
+// The same of each stage on the way that a kernel may give, whatever it gave of the others; empty where the operation has none.
+struct StageSpread {
+  std::string stage;
+  Spread spread;
+};
+std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract& contract);
 
 // What a result is compared with: the exact result, or that of another kernel that rounds as well.
 enum class Reference : std::uint8_t { exact, kernel };

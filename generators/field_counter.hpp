@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,22 @@ class FieldCounter {
 // Origins belong to the shrinker, a seed has no regions.
 inline bool is_counted(const FieldFacts& field) {
   return field.kind != FieldKind::seed && field.group != FieldGroup::origin;
+}
+
+// What an operation's domain draws, field by field of its table, over problems 0..count-1 of `seed`.
+template <class Problem, class Field, class Domain>
+Coverage cover_fields(std::span<const Field> fields, const Domain& domain, std::uint64_t seed, std::uint64_t count) {
+  Coverage coverage;
+  coverage.problems = count;
+  std::vector<FieldCounter<Problem, Field>> counters;
+  for (const Field& field : fields)
+    if (is_counted(field)) counters.emplace_back(field);
+  for (std::uint64_t number = 0; number < count; ++number) {
+    const Problem problem = draw_counted(domain, seed, number, 1).problem;
+    for (auto& counter : counters) counter.count(problem);
+  }
+  for (const auto& counter : counters) coverage.fields.push_back(counter.result());
+  return coverage;
 }
 
 }  // namespace attest

@@ -22,6 +22,8 @@
 // One call of an operation with its tensors, and what came back: what is exported, judged, bounded.
 namespace attest::ops {
 
+struct Law;
+
 struct NamedTensor {
   std::string_view name;
   const Tensor* tensor;
@@ -57,6 +59,9 @@ class Exchange {
   [[nodiscard]] virtual std::vector<std::pair<std::string_view, double>> numbers() const = 0;
   // What it points to is this object's.
   [[nodiscard]] virtual Call call() const = 0;
+  // Makes the call ask for what else the law looks at, of what the subject gives: stages on the way, which are outputs from then on.
+  // False if that is nothing.
+  virtual bool ask_for(const Law&, const Contract&, const SubjectInfo&) { return false; }
 
   // Whether a kernel that keeps the contract could have returned the outputs as they are: the law policy-bound.
   [[nodiscard]] virtual Verdict judge(const Contract& contract, oracle::Statistics* statistics = nullptr) = 0;
@@ -77,6 +82,9 @@ class Exchange {
   // `work`, though 64 at least. Work is as Op::work has it.
   using Visit = std::function<void(const Permitted&)>;
   virtual Walked walk(const Contract& contract, Index work, const Visit& visit) = 0;
+  // The same of each stage on the way that a kernel may give, in the order in which they are computed, whatever it gave of the others.
+  // Nothing where the operation has none.
+  virtual void walk_stages(const Contract&, Index /*work*/, const Visit&) {}
 
   // Asks the subject the same call, and holds what it gives against the outputs that are here, of a kernel that promises `saved`,
   // as the law compare-bound does and, where `bits`, behind it compare-bits; `its`: what the subject promises. `saved_first`: A is
@@ -106,8 +114,10 @@ struct SavedCall {
 // Python that computes what the call should have given, in float64, from its inputs and numbers by name; NumPy is `np`.
 struct PythonReference {
   std::string code;  // leaves the first output in `expected`
+  // Outputs that it starts from, as the kernel gave them: NAME as given_NAME.
+  std::vector<NamedTensor> given{};
   // Of another output, by its name: leaves it in a variable of that name. Empty where there is none.
-  std::function<std::string(std::string_view output)> further;
+  std::function<std::string(std::string_view output)> further{};
 };
 
 }  // namespace attest::ops

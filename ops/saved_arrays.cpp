@@ -10,6 +10,36 @@
 #include "core/field.hpp"
 
 namespace attest::ops {
+namespace {
+
+using Shape = std::array<Index, 4>;
+
+// An array broadcast to [B,H,L,S] as NumPy does it: axes from the right, 1 or whole.
+Tensor broadcast(const NamedArray& array, DType type, const Shape& scores) {
+  Shape shape{1, 1, 1, 1}, strides{};
+  const std::size_t axes = array.shape.size();
+  bool fits = axes <= 4;
+  for (std::size_t back = 1; fits && back <= axes; ++back) {
+    shape[4 - back] = array.shape[axes - back];
+    fits = shape[4 - back] == scores[4 - back] || shape[4 - back] == 1;
+  }
+  if (!fits)
+    throw usage_error(fmt::format("{} is {}: it must broadcast to the scores, [B,H,L,S] = [{}]", array.name,
+                                  array.described(), fmt::join(scores, ", ")));
+  Index stride = 1;
+  for (std::size_t axis = 4; axis-- > 0; stride *= std::max<Index>(shape[axis], 1))
+    strides[axis] = shape[axis] == scores[axis] ? stride : 0;
+  Tensor tensor(type, scores, strides);
+  Index flat = 0;
+  for (Index b = 0; b < shape[0]; ++b)
+    for (Index h = 0; h < shape[1]; ++h)
+      for (Index i = 0; i < shape[2]; ++i)
+        for (Index j = 0; j < shape[3]; ++j)
+          if (scores[0] * scores[1] * scores[2] * scores[3] > 0) tensor.set(b, h, i, j, array.at(flat++));
+  return tensor;
+}
+
+}  // namespace
 
 const NamedArray* SavedArrays::find(const std::string& role, bool needed) {
   const auto given = names_.find(role);
@@ -45,6 +75,18 @@ NamedArray meant_array(const NamedArray& array, Format format) {
     throw usage_error(fmt::format("{} is {}: it must be f16, bf16, f32 or f64{}", array.name, array.described(),
                                   array.type == NamedArray::Type::u16 ? " (uint16 is bf16 under a bf16 policy)" : ""));
   return copy;
+}
+
+void require_shape(const NamedArray& array, const std::vector<Index>& wanted, std::string_view of) {
+  if (array.shape != wanted)
+    throw usage_error(
+        fmt::format("{} is {}: it must be [{}], as {} is", array.name, array.described(), fmt::join(wanted, ", "), of));
+}
+
+bool holds_only(Format format, const NamedArray& array) {
+  for (Index n = 0; n < array.size(); ++n)
+    if (const double x = array.at(n); !std::isnan(x) && round_to(format, x) != x) return false;
+  return true;
 }
 
 void require_number_of(Format format, std::string_view stage, double x, const NamedArray& array,
@@ -89,6 +131,40 @@ void refuse_unused(const std::vector<std::string>& unused, const std::vector<con
   }
 }
 
+Tensor bias_tensor(const NamedArray& array, Format storage, const Shape& scores) {
+  if (array.type == NamedArray::Type::boolean)
+    throw usage_error(fmt::format("{} is bool: a bias is added to the scores; a mask of keys to attend is --keep {}",
+                                  array.name, array.name));
+  const NamedArray values = meant_array(array, storage);
+  return broadcast(values, dtype_of(format_of(values.type)), scores);
+}
+
+Tensor keep_tensor(const NamedArray& array, const Shape& scores) {
+  const bool integers = array.type == NamedArray::Type::i32 || array.type == NamedArray::Type::i64;
+  bool flags = array.type == NamedArray::Type::boolean || integers;
+  for (Index n = 0; integers && flags && n < array.size(); ++n) flags = array.at(n) == 0 || array.at(n) == 1;
+  if (!flags)
+    throw usage_error(fmt::format("{} is {}: keep must be bool, or integers 0 and 1, where 1 is a key to attend",
+                                  array.name, array.described()));
+  return broadcast(array, DType::boolean, scores);
+}
+
+Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys) {
+  const bool integers = array.type == NamedArray::Type::i32 || array.type == NamedArray::Type::i64;
+  if (!integers || array.shape != std::vector<Index>{batch})
+    throw usage_error(fmt::format("{} is {}: kv_lengths must be i32 or i64 [{}], one length a sample", array.name,
+                                  array.described(), batch));
+  const Index shape[] = {batch};
+  Tensor tensor(DType::i32, shape);
+  for (Index b = 0; b < batch; ++b) {
+    const double length = array.at(b);
+    if (!(length >= 0 && length <= static_cast<double>(keys)))
+      throw usage_error(fmt::format("{}[{}] is {}: a length must be in 0..{}", array.name, b, length, keys));
+    tensor.set(b, 0, 0, 0, length);
+  }
+  return tensor;
+}
+
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
                                                             std::span<const std::string_view> roles) {
   std::map<std::string, std::string, std::less<>> names;
@@ -114,6 +190,13 @@ std::optional<double> saved_real(const SavedWords& words, std::string_view key) 
   const auto value = parse_double(*text);
   if (!value) throw usage_error(fmt::format("{} {}: it must be a number", words.origin(key), *text));
   return value;
+}
+
+bool saved_choice(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second) {
+  const auto text = words.text(key);
+  if (text && *text != first && *text != second)
+    throw usage_error(fmt::format("{} {}: it must be {} or {}", words.origin(key), *text, first, second));
+  return text == second;
 }
 
 std::optional<Index> saved_count(const SavedWords& words, std::string_view key, std::uint64_t lo) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/npz.hpp"
+#include "core/tensor.hpp"
 #include "ops/exchange.hpp"
 
 // Arrays of a run made elsewhere, as the tensors of a call.
@@ -39,6 +41,12 @@ class SavedArrays {
 // for what is no floating-point type.
 NamedArray meant_array(const NamedArray& array, Format format);
 
+// Throws Error(usage) unless the array is of `wanted`, as `of` is.
+void require_shape(const NamedArray& array, const std::vector<Index>& wanted, std::string_view of);
+
+// Whether every value, NaN aside, is a number of `format`.
+bool holds_only(Format format, const NamedArray& array);
+
 // Throws Error(usage) unless the element at `index` ("0,0,3,1") is a number of `format`, which `stage` of the policy asks for.
 void require_number_of(Format format, std::string_view stage, double x, const NamedArray& array,
                        std::span<const Index> index);
@@ -54,12 +62,23 @@ void note_unjudged(const std::vector<std::string>& unused, const std::vector<Nam
 void refuse_unused(const std::vector<std::string>& unused, const std::vector<const NamedArray*>& results,
                    std::string_view roles);
 
+// ---- masks -------------------------------------------------------------------------------------------------------------
+
+// What is added to scores [B,H,L,S], broadcast to them as NumPy does it: axes from the right, 1 or whole. Of the array's own type.
+Tensor bias_tensor(const NamedArray& array, Format storage, const std::array<Index, 4>& scores);
+// Which keys to attend, bool or 0 and 1, broadcast likewise.
+Tensor keep_tensor(const NamedArray& array, const std::array<Index, 4>& scores);
+// kv_lengths, one in 0..keys a sample.
+Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys);
+
 // ---- words of the command line ----------------------------------------------------------------------------------------
 
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
                                                             std::span<const std::string_view> roles);
 std::vector<std::string> saved_ignored(const SavedWords& words);
 std::optional<double> saved_real(const SavedWords& words, std::string_view key);
+// Whether `key` has the second of two words; the first if it is left out.
+bool saved_choice(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second);
 // A number of at least `lo`.
 std::optional<Index> saved_count(const SavedWords& words, std::string_view key, std::uint64_t lo);
 

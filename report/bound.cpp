@@ -54,14 +54,29 @@ std::string row(const Tolerance& t) {
                      number(t.atol), number(t.rtol), t.blind.median, t.blind.largest);
 }
 
+std::string stage_row(const BoundReport::OfStage& of) {
+  const BoundReport& r = of.report;
+  const auto bounded = static_cast<std::int64_t>(r.spread.ranges.size());
+  std::string text =
+      fmt::format("  {:<10} {} elements", of.stage, grouped(static_cast<std::uint64_t>(r.spread.elements)));
+  if (bounded < r.spread.elements) text += fmt::format(", {} bounded", grouped(static_cast<std::uint64_t>(bounded)));
+  if (bounded == 0) return text + "\n";
+  return text + fmt::format(
+                    ": two kernels atol={} rtol=0, one against the exact result atol={}; radius median {:.3g}, largest "
+                    "{:.3g}\n",
+                    number(r.kernels_sum_atol_alone.atol), number(r.exact_sum_atol_alone.atol), r.absolute[0],
+                    r.absolute.back());
+}
+
 nlohmann::ordered_json to_json(const Tolerance& t) {
   return {{"atol", t.atol}, {"rtol", t.rtol}, {"blind", {{"median", t.blind.median}, {"largest", t.blind.largest}}}};
 }
 
 }  // namespace
 
-BoundReport bound_report(Spread spread, std::optional<double> asked) {
+BoundReport bound_report(Spread spread, std::optional<double> asked, std::vector<engine::StageSpread> stages) {
   BoundReport report;
+  for (engine::StageSpread& of : stages) report.stages.push_back({of.stage, bound_report(std::move(of.spread), asked)});
   std::vector<double> absolute, relative;
   for (const auto& range : spread.ranges) {
     absolute.push_back(range.radius());
@@ -101,6 +116,11 @@ std::string bound_text(const BoundReport& r, const ops::Problem& problem, const 
       number(r.kernels_either.atol), number(r.kernels_either.rtol));
   text += "\none correct kernel against the exact result (float64) as `expected`\n";
   text += "  " + row(r.exact_sum_atol_alone) + "\n  " + row(r.exact_sum) + "\n\n";
+  if (!r.stages.empty()) {
+    text += "the same of stages on the way, each whatever the others are\n";
+    for (const BoundReport::OfStage& of : r.stages) text += stage_row(of);
+    text += "\n";
+  }
   if (s.unsafe > 0)
     text += fmt::format("of {} elements no tolerance is safe: a correct kernel may return anything, or NaN, there\n",
                         grouped(static_cast<std::uint64_t>(s.unsafe)));
@@ -128,6 +148,13 @@ nlohmann::ordered_json bound_json(const BoundReport& r, const ops::Problem& prob
                            {"sum_atol_alone", to_json(r.kernels_sum_atol_alone)},
                            {"either", to_json(r.kernels_either)}};
   object["exact_reference"] = {{"sum", to_json(r.exact_sum)}, {"sum_atol_alone", to_json(r.exact_sum_atol_alone)}};
+  for (const BoundReport::OfStage& of : r.stages)
+    object["stages"].push_back({{"stage", of.stage},
+                                {"elements", of.report.spread.elements},
+                                {"undetermined", of.report.spread.undetermined},
+                                {"radius", named(of.report.absolute)},
+                                {"two_kernels", to_json(of.report.kernels_sum_atol_alone)},
+                                {"exact_reference", to_json(of.report.exact_sum_atol_alone)}});
   return object;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,10 +21,17 @@ struct BoundReport {
   std::vector<double> absolute,
       relative;  // radii at 50 %, 90 %, 99 % and 100 % of the elements; relative to |y| where y != 0
   Tolerance kernels_sum, kernels_sum_atol_alone, kernels_either, exact_sum, exact_sum_atol_alone;
+  struct OfStage;
+  std::vector<OfStage> stages;  // on the way to out
+};
+struct BoundReport::OfStage {
+  std::string stage;
+  BoundReport report;
 };
 
 // rtol: what the user asked for; absent, the median of what two kernels may differ by, relative to the smaller.
-BoundReport bound_report(engine::Spread spread, std::optional<double> rtol);
+BoundReport bound_report(engine::Spread spread, std::optional<double> rtol,
+                         std::vector<engine::StageSpread> stages = {});
 
 std::string bound_text(const BoundReport& report, const ops::Problem& problem, const ops::Contract& contract);
 // The object that --json writes, but for `exit`.

@@ -16,7 +16,9 @@ struct Exported {
   const engine::Entry& entry;
   const ops::Exchange& call;
   bool answered = false;     // the outputs of `call` are what the subject returned just now
-  std::string subject_code;  // Python that leaves the subject's answer in `got`; empty: the recorded output is printed
+  // Python that leaves the subject's answer in `got`, and stages that the call asks for in `given` by their names; empty: the
+  // recorded output is printed.
+  std::string subject_code;
   // The calls of entry.after, with code like subject_code; empty where the subject has none.
   struct Earlier {
     const engine::EarlierCall& call;

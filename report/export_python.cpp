@@ -103,14 +103,17 @@ std::string print_expected(const Exported& exported) {
          print_range(exported.entry);
 }
 
-// Another output than the first is none of the script's subject: what attest saw stands for it.
+// Another output than the first is none of the script's subject, but for stages: what attest saw stands for it.
 std::string print_further(const Exported& exported, const ops::PythonReference& reference) {
   const auto& seen = exported.entry.evidence;
-  const std::string code = seen ? reference.further(seen->tensor) : std::string();
+  const std::string code = seen && reference.further ? reference.further(seen->tensor) : std::string();
   if (code.empty()) return {};
+  const bool stages_of_subject = !exported.subject_code.empty() && !reference.given.empty();
   return "\n" + code + fmt::format("print('expected {0}', {0}[{1}])\n", seen->tensor, witness_index(exported)) +
          print_range(exported.entry) +
-         fmt::format("print('got {}{}')\n", fmt::format("{:<9}", seen->tensor), number(seen->got));
+         (stages_of_subject
+              ? fmt::format("print('got {0:<9}', given['{0}'][{1}])\n", seen->tensor, witness_index(exported))
+              : fmt::format("print('got {:<9}{}')\n", seen->tensor, number(seen->got)));
 }
 
 std::string print_got(const engine::Entry& entry) {
@@ -147,8 +150,8 @@ std::string python_script(const Exported& exported) {
   code += "\n";
   if (const auto* law = ops::find_law(entry.property, entry.problem.op()))
     code += fmt::format("# law: {}\n", law->statement);
-  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class", "policy-bound", "hull",
-                                                        "fused-equals-explicit"};
+  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class",          "policy-bound",
+                                                        "hull",   "fused-equals-explicit", "stage-bound"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
   if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));
@@ -162,12 +165,12 @@ std::string python_script(const Exported& exported) {
   code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
   code += "import numpy as np\n";
   const bool recorded = exported.subject_code.empty() && exported.answered;
-  const std::string data =
-      tensors(exported.call) + (recorded ? array("got", *exported.call.outputs().front().tensor) : "");
+  const ops::PythonReference reference = entry.problem.op().python(exported.call, entry.contract);
+  std::string data = tensors(exported.call) + (recorded ? array("got", *exported.call.outputs().front().tensor) : "");
+  for (const auto& [name, tensor] : reference.given) data += array(fmt::format("given_{}", name), *tensor);
   const std::string made = earlier_calls(exported) + "\n" + data;
   if (made.find("nan") != std::string::npos || made.find("inf") != std::string::npos)
     code += "from numpy import inf, nan\n";
-  const ops::PythonReference reference = entry.problem.op().python(exported.call, entry.contract);
   code += made + reference.code + "\n" + print_expected(exported);
   if (!exported.subject_code.empty()) code += "\n" + exported.subject_code;  // may end the script with a refusal
   return code + (exported.subject_code.empty() && !recorded ? "" : print_got(entry)) +

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/layer_norm/documents.hpp"
+#include "core/mha/documents.hpp"
 #include "subjects/message.hpp"
 
 namespace attest {
@@ -40,7 +41,8 @@ std::vector<Quote> read_documents(const json& documents, const std::vector<FormO
     throw usage_error("'documents' must be an object of sentences, such as {\"empty_row\": \"...\"}");
   std::vector<Quote> quotes;
   for (const auto& [about, value] : documents.items()) {
-    if (!is_quotable(about) && !layer_norm::is_quotable(about) && !is_about_forms(about, forms))
+    if (!is_quotable(about) && !layer_norm::is_quotable(about) && !mha::is_quotable(about) &&
+        !is_about_forms(about, forms))
       throw usage_error(fmt::format(
           "'documents.{}' is about nothing of a call: docs/plugin.md lists what can be quoted", one_line(about)));
     if (value.is_array())

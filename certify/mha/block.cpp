@@ -18,10 +18,10 @@ std::vector<double> row_of(const Tensor& tensor, Index first, Index second, bool
 }
 
 // Rows [first, first + count) of a matrix of weights, and what is added to each sum of products with it.
-struct Projection {
+struct Factors {
   std::vector<Factor> rows;
   std::vector<double> bias;
-  Projection(const Tensor& weights, const Tensor& biases, Index first, Index count) {
+  Factors(const Tensor& weights, const Tensor& biases, Index first, Index count) {
     for (Index n = first; n < first + count; ++n) {
       rows.emplace_back(row_of(weights, n, 0, false));
       bias.push_back(biases.present() ? biases.at(n) : 0);
@@ -56,6 +56,7 @@ Block::Block(const Contract& contract, const attest::mha::Inputs& inputs, Going 
       of_heads_(contract.attention) {
   const Format wide = storage_ == Format::f64 ? Format::f64 : Format::f32;
   heads_ = going.heads_rounded ? storage_ : wide;
+  left_ = going.projected == attest::mha::Projected::unrounded ? wide : storage_;
   if (going.projected == attest::mha::Projected::unrounded)
     for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) of_heads_.policy.set(stage, wide);
   of_heads_.policy.set(Stage::output, heads_);
@@ -64,13 +65,13 @@ Block::Block(const Contract& contract, const attest::mha::Inputs& inputs, Going 
   const Tensor& memory = p.self ? inputs.x : inputs.memory;
   const Index q = p.q_width(), kv = p.kv_width();
   const auto projection = [&](const Tensor& own, const Tensor& bias, Index before, Index width) {
-    return p.packed ? Projection(inputs.w_q, inputs.b_q, before, width) : Projection(own, bias, 0, width);
+    return p.packed ? Factors(inputs.w_q, inputs.b_q, before, width) : Factors(own, bias, 0, width);
   };
-  Projection of_q = projection(inputs.w_q, inputs.b_q, 0, q), of_k = projection(inputs.w_k, inputs.b_k, q, kv),
-             of_v = projection(inputs.w_v, inputs.b_v, q + kv, kv);
+  Factors of_q = projection(inputs.w_q, inputs.b_q, 0, q), of_k = projection(inputs.w_k, inputs.b_k, q, kv),
+          of_v = projection(inputs.w_v, inputs.b_v, q + kv, kv);
   if (contract.drops_b_k) std::ranges::fill(of_k.bias, 0);
   const Rule rule(contract, storage_, storage_, float64_errors);
-  const auto make = [&](const Tensor& tokens, const Projection& by, Index heads, Intervals& to) {
+  const auto make = [&](const Tensor& tokens, const Factors& by, Index heads, Intervals& to) {
     const Index count = tokens.shape()[1];
     to.shape = {p.b, heads, count, p.head_dim};
     to.elements.resize(static_cast<std::size_t>(p.b * heads * count * p.head_dim));
@@ -331,6 +332,20 @@ Enclosure Block::element(Index b, Index i, Index e) {
   if (may_reach(max(abs(out.lo), abs(out.hi)), overflow_threshold(storage_)))
     out.nonfinite.give("the interval reaches the overflow threshold of out");
   return out;
+}
+
+Enclosure Block::projected(Projection of, const std::array<Index, 4>& index) const {
+  const Intervals& all = of == Projection::q ? operands_.q : of == Projection::k ? operands_.k : operands_.v;
+  const Intervals::Element& at = all.at(index[0], index[1], index[2], index[3]);
+  Enclosure enclosure;
+  enclosure.y = at.centre;
+  enclosure.lo = at.centre - at.radius;
+  enclosure.hi = at.centre + at.radius;
+  if (!at.known) {
+    enclosure.undetermined.give("a sum of the projection may overflow");
+    enclosure.nonfinite.give("a sum of the projection may overflow");
+  }
+  return enclosure;
 }
 
 // Whether every value of the head's keys, masked ones too, is known to be finite.

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <vector>
 
 #include "certify/enclosure.hpp"
@@ -22,6 +23,11 @@ class Block {
   Block(const Contract& contract, const attest::mha::Inputs& inputs, Going going, double float64_errors);
   // Element [b, i, e] before it is rounded to the tensor's type.
   [[nodiscard]] Enclosure element(Index b, Index i, Index e);
+  // Element [b, head, token, column] of a projection, as section 1 says it: rounded where this way rounds it.
+  enum class Projection : std::uint8_t { q, k, v };
+  [[nodiscard]] Enclosure projected(Projection of, const std::array<Index, 4>& index) const;
+  // The format that projections are left in.
+  [[nodiscard]] Format left() const noexcept { return left_; }
   // Whether an end was too near to where its rounding changes: more bits may tell.
   [[nodiscard]] bool uncertain() const noexcept { return uncertain_; }
 
@@ -42,7 +48,7 @@ class Block {
   const attest::mha::Inputs& inputs_;
   Going going_;
   double float64_errors_;
-  Format storage_, heads_ = Format::f32;
+  Format storage_, heads_ = Format::f32, left_ = Format::f32;
   bool flush_, uncertain_ = false, scores_are_known_ = false;
   attest::Contract of_heads_;
   attest::Inputs call_;  // of attention: q, k and v as their centres

@@ -1,9 +1,12 @@
 #include "certify/mha/certificate.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "certify/rounding.hpp"
 #include "core/error.hpp"
@@ -12,13 +15,24 @@ namespace attest::certify::mha {
 namespace {
 
 void check_claim(const attest::mha::Problem& problem, const Claim& claim) {
-  const std::array<Index, 3> extent{problem.b, problem.l, problem.e};
+  constexpr std::array<std::string_view, 4> names{"out", "q", "k", "v"};
+  const bool out = claim.tensor == Claim::Tensor::out, q = claim.tensor == Claim::Tensor::q;
+  const std::vector<Index> extent = out ? std::vector<Index>{problem.b, problem.l, problem.e}
+                                        : std::vector<Index>{problem.b, q ? problem.heads : problem.kv_heads,
+                                                             q ? problem.l : problem.m, problem.head_dim};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
     if (claim.index[axis] < 0 || claim.index[axis] >= extent[axis])
-      throw usage_error(fmt::format("claim: element [{},{},{}] lies outside out [{},{},{}]", claim.index[0],
-                                    claim.index[1], claim.index[2], extent[0], extent[1], extent[2]));
-  if (std::isfinite(claim.value) && round_to(problem.dtype, claim.value) != claim.value)
+      throw usage_error(fmt::format("claim: element [{}] lies outside {} [{}]",
+                                    fmt::join(std::span(claim.index).first(extent.size()), ","),
+                                    names[static_cast<std::size_t>(claim.tensor)], fmt::join(extent, ",")));
+  if (out && std::isfinite(claim.value) && round_to(problem.dtype, claim.value) != claim.value)
     throw usage_error(fmt::format("claim: {} is no number of {}", claim.value, name(problem.dtype)));
+}
+
+Block::Projection projection_of(Claim::Tensor tensor) {
+  return tensor == Claim::Tensor::q   ? Block::Projection::q
+         : tensor == Claim::Tensor::k ? Block::Projection::k
+                                      : Block::Projection::v;
 }
 
 }  // namespace
@@ -26,8 +40,8 @@ void check_claim(const attest::mha::Problem& problem, const Claim& claim) {
 Certificate certify(const Contract& contract, const attest::mha::Problem& problem, const Claim& claim) {
   const attest::mha::Inputs inputs = materialise(problem);
   check_claim(problem, claim);
-  const Rounding round{contract.attention.policy[Stage::output], problem.dtype,
-                       contract.attention.arithmetic.flush_to_zero};
+  const bool of_out = claim.tensor == Claim::Tensor::out;
+  const bool flush = contract.attention.arithmetic.flush_to_zero;
   Certificate certificate;
   certificate.arithmetic = library_version();
   for (std::int64_t bits = first_bits; bits <= most_bits; bits *= 2) {
@@ -37,7 +51,11 @@ Certificate certify(const Contract& contract, const attest::mha::Problem& proble
     certificate.answer = Answer::stands;
     for (const Going going : goings_of(contract)) {
       Block block(contract, inputs, going, 0);
-      const Enclosure enclosure = block.element(claim.index[0], claim.index[1], claim.index[2]);
+      const Enclosure enclosure = of_out ? block.element(claim.index[0], claim.index[1], claim.index[2])
+                                         : block.projected(projection_of(claim.tensor), claim.index);
+      // Beside a wider stage of one way a narrower one of another has its numbers, too.
+      const Rounding round = of_out ? Rounding{contract.attention.policy[Stage::output], problem.dtype, flush}
+                                    : Rounding{block.left(), block.left(), flush};
       Judgement judgement = judge(enclosure, round, claim.value);
       // Ends that were rounded outwards prove that a claim stands, and not that it falls.
       if (judgement.answer == Answer::falls && block.uncertain() && bits < most_bits)

@@ -8,10 +8,12 @@
 
 namespace attest::certify::mha {
 
-// What a reproducer says that a block returned for element [b, token, element] of out.
+// What a reproducer says that a block returned: element [b, token, element] of out, or [b, head, token, column] of a projection.
 struct Claim {
-  std::array<Index, 3> index{};
+  enum class Tensor : std::uint8_t { out, q, k, v };
+  std::array<Index, 4> index{};
   double value = 0;
+  Tensor tensor = Tensor::out;
 };
 
 struct Certificate {
@@ -31,7 +33,7 @@ struct Certificate {
 
 // Judges the claim by the interval of docs/mha.md in ball arithmetic, first in `first_bits` and, while the answer is uncertain,
 // with doubled precision up to `most_bits`. It stands if it does for every way that the contract permits. Throws Error(usage) for an
-// index outside the tensor, a value that is no number of its type, and what materialise() throws.
+// index outside the tensor, a value of out that is no number of its type, and what materialise() throws.
 Certificate certify(const Contract& contract, const attest::mha::Problem& problem, const Claim& claim);
 
 }  // namespace attest::certify::mha

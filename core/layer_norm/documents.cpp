@@ -1,16 +1,13 @@
 #include "core/layer_norm/documents.hpp"
 
-#include <algorithm>
 #include <array>
+
+#include "core/documents_of.hpp"
 
 namespace attest::layer_norm {
 namespace {
 
-// The options of a call, and whether a problem sets them.
-struct Option {
-  std::string_view name;
-  bool (*set)(const Problem&);
-};
+using Option = QuotableOption<Problem>;
 constexpr std::array options{
     Option{"layer_norm", [](const Problem&) { return true; }},
     Option{"dtypes", [](const Problem& p) { return p.dtype != Format::f32; }},
@@ -26,21 +23,11 @@ constexpr std::array<std::string_view, 5> promises_of_contracts{"policy", "varia
 
 }  // namespace
 
-bool is_quotable(std::string_view about) noexcept {
-  return std::ranges::any_of(options, [&](const Option& option) { return option.name == about; }) ||
-         std::ranges::find(promises_of_contracts, about) != promises_of_contracts.end();
-}
+bool is_quotable(std::string_view about) noexcept { return is_quotable_of(options, promises_of_contracts, about); }
 
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises) {
-  std::vector<Quote> found;
-  for (const Quote& quote : quotes) {
-    const auto* const option = std::ranges::find(options, quote.about, &Option::name);
-    const bool bears =
-        option != options.end() ? option->set(problem) : std::ranges::find(promises, quote.about) != promises.end();
-    if (bears && std::ranges::find(found, quote.text, &Quote::text) == found.end()) found.push_back(quote);
-  }
-  return found;
+  return quotes_of(options, quotes, problem, promises);
 }
 
 }  // namespace attest::layer_norm

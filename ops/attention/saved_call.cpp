@@ -66,65 +66,6 @@ Tensor exact_tensor(const Operand& source, DType type, Format format, std::strin
   return tensor;
 }
 
-// An array broadcast to [B,H,L,S] as NumPy does it: axes from the right, 1 or whole.
-Tensor broadcast(const NamedArray& array, DType type, const Shape& scores) {
-  Shape shape{1, 1, 1, 1}, strides{};
-  const std::size_t axes = array.shape.size();
-  bool fits = axes <= 4;
-  for (std::size_t back = 1; fits && back <= axes; ++back) {
-    shape[4 - back] = array.shape[axes - back];
-    fits = shape[4 - back] == scores[4 - back] || shape[4 - back] == 1;
-  }
-  if (!fits)
-    throw usage_error(fmt::format("{} is {}: it must broadcast to the scores, [B,H,L,S] = {}", array.name,
-                                  array.described(), text(scores)));
-  Index stride = 1;
-  for (std::size_t axis = 4; axis-- > 0; stride *= std::max<Index>(shape[axis], 1))
-    strides[axis] = shape[axis] == scores[axis] ? stride : 0;
-  Tensor tensor(type, scores, strides);
-  Index flat = 0;
-  for (Index b = 0; b < shape[0]; ++b)
-    for (Index h = 0; h < shape[1]; ++h)
-      for (Index i = 0; i < shape[2]; ++i)
-        for (Index j = 0; j < shape[3]; ++j)
-          if (scores[0] * scores[1] * scores[2] * scores[3] > 0) tensor.set(b, h, i, j, array.at(flat++));
-  return tensor;
-}
-
-Tensor bias_tensor(const NamedArray& array, Format storage, const Shape& scores) {
-  if (array.type == NamedArray::Type::boolean)
-    throw usage_error(fmt::format("{} is bool: a bias is added to the scores; a mask of keys to attend is --keep {}",
-                                  array.name, array.name));
-  const NamedArray values = meant_array(array, storage);
-  return broadcast(values, dtype_of(format_of(values.type)), scores);
-}
-
-Tensor keep_tensor(const NamedArray& array, const Shape& scores) {
-  const bool integers = array.type == NamedArray::Type::i32 || array.type == NamedArray::Type::i64;
-  bool flags = array.type == NamedArray::Type::boolean || integers;
-  for (Index n = 0; integers && flags && n < array.size(); ++n) flags = array.at(n) == 0 || array.at(n) == 1;
-  if (!flags)
-    throw usage_error(fmt::format("{} is {}: keep must be bool, or integers 0 and 1, where 1 is a key to attend",
-                                  array.name, array.described()));
-  return broadcast(array, DType::boolean, scores);
-}
-
-Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys) {
-  const bool integers = array.type == NamedArray::Type::i32 || array.type == NamedArray::Type::i64;
-  if (!integers || array.shape != std::vector<Index>{batch})
-    throw usage_error(fmt::format("{} is {}: kv_lengths must be i32 or i64 [{}], one length a sample", array.name,
-                                  array.described(), batch));
-  const Index shape[] = {batch};
-  Tensor tensor(DType::i32, shape);
-  for (Index b = 0; b < batch; ++b) {
-    const double length = array.at(b);
-    if (!(length >= 0 && length <= static_cast<double>(keys)))
-      throw usage_error(fmt::format("{}[{}] is {}: a length must be in 0..{}", array.name, b, length, keys));
-    tensor.set(b, 0, 0, 0, length);
-  }
-  return tensor;
-}
-
 Tensor lse_tensor(const NamedArray& array, const attest::Problem& problem) {
   std::vector<Index> shape = array.shape;
   if (shape.size() == 4 && shape[3] == 1) shape.pop_back();
@@ -194,14 +135,6 @@ std::set<std::string, std::less<>> heads_inside(const SavedWords& words) {
   return inside;
 }
 
-// Whether `key` has the second of two words; the first if it is left out.
-bool second_word(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second) {
-  const auto text = words.text(key);
-  if (text && *text != first && *text != second)
-    throw usage_error(fmt::format("{} {}: it must be {} or {}", words.origin(key), *text, first, second));
-  return text == second;
-}
-
 }  // namespace
 
 const std::vector<SavedWord>& saved_words() {
@@ -240,7 +173,7 @@ SavedCallOptions saved_call_options(const SavedWords& words, const attest::Polic
   call.scale = saved_real(words, "scale");
   call.softcap = saved_real(words, "softcap").value_or(0);
   call.causal = words.flag("causal");
-  call.align = second_word(words, "align", "top_left", "bottom_right") ? Align::bottom_right : Align::top_left;
+  call.align = saved_choice(words, "align", "top_left", "bottom_right") ? Align::bottom_right : Align::top_left;
   call.window_left = saved_count(words, "window-left", 0).value_or(-1);
   call.window_right = saved_count(words, "window-right", 0).value_or(-1);
   call.rows = saved_count(words, "rows", 1).value_or(0);
@@ -248,7 +181,7 @@ SavedCallOptions saved_call_options(const SavedWords& words, const attest::Polic
 }
 
 SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<NamedArray>& outputs,
-                     const SavedCallOptions& options) {
+                           const SavedCallOptions& options) {
   SavedArrays given(in, options.names, "inputs"), results(outputs, options.names, "outputs");
   const Format storage = options.policy[Stage::storage];
   const NamedArray q = meant_array(*given.find("q", true), storage), k = meant_array(*given.find("k", true), storage),

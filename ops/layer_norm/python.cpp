@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/layer_norm/parts.hpp"
+#include "ops/numpy_text.hpp"
 
 namespace attest::ops::of_layer_norm {
 namespace {
@@ -18,17 +19,13 @@ bool has(const Exchange& exchange, std::string_view name) {
   return std::ranges::find(inputs, name, &NamedTensor::name) != inputs.end();
 }
 
-constexpr std::string_view bf16_code =
-    "def bfloat16(a):  # to nearest, ties to even\n"
-    "    b = np.asarray(a, np.float32).view(np.uint32).astype(np.uint64)\n"
-    "    return ((b + 0x7fff + (b >> 16 & 1) >> 16 << 16) & 0xffffffff).astype(np.uint32).view(np.float32)\n";
-
 // x + residual as it is stored: `total`, in `wide`.
 std::string stored_sum(Format storage, std::string_view wide) {
   const std::string sum = fmt::format("x.astype({0}) + residual.astype({0})", wide);
   switch (storage) {
     case Format::bf16:
-      return fmt::format("{}total = bfloat16({}).astype({})  # stored, and then normalised\n", bf16_code, sum, wide);
+      return fmt::format("{}total = bfloat16({}).astype({})  # stored, and then normalised\n", numpy_bfloat16, sum,
+                         wide);
     case Format::f16:
       return fmt::format("total = ({}).astype(np.float16).astype({})  # stored, and then normalised\n", sum, wide);
     case Format::f64:
@@ -65,8 +62,9 @@ std::string reference(const Problem& p, const Contract& contract, const Exchange
 }  // namespace
 
 PythonReference python(const Exchange& exchange, const Contract& contract) {
-  return {reference(exchange.problem().as<Problem>(), contract, exchange),
-          [](std::string_view output) { return std::string(output == "sum_out" ? "sum_out = total\n" : ""); }};
+  return {reference(exchange.problem().as<Problem>(), contract, exchange), {}, [](std::string_view output) {
+            return std::string(output == "sum_out" ? "sum_out = total\n" : "");
+          }};
 }
 
 }  // namespace attest::ops::of_layer_norm

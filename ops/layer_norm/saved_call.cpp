@@ -24,12 +24,6 @@ using attest::layer_norm::Weights;
 
 constexpr std::string_view roles[] = {"x", "residual", "gamma", "beta", "out", "sum_out"};
 
-bool holds_only(Format format, const NamedArray& array) {
-  for (Index n = 0; n < array.size(); ++n)
-    if (const double x = array.at(n); !std::isnan(x) && round_to(format, x) != x) return false;
-  return true;
-}
-
 // [..., hidden] as [rows, hidden]; every value must be one of `format`.
 Tensor rows_of(const NamedArray& array, Index rows, Index hidden, Format type, Format format, std::string_view stage) {
   const Index shape[] = {rows, hidden};
@@ -51,12 +45,6 @@ Tensor weights_of(const NamedArray& array, Index hidden, Format type) {
     tensor.set(column, 0, 0, 0, x);
   }
   return tensor;
-}
-
-void require_shape(const NamedArray& array, const std::vector<Index>& wanted, std::string_view of) {
-  if (array.shape != wanted)
-    throw usage_error(
-        fmt::format("{} is {}: it must be [{}], as {} is", array.name, array.described(), fmt::join(wanted, ", "), of));
 }
 
 // gamma and beta are of x's type, or of f32 beside a narrower one: where one of them was saved so beside an x that was not, or

@@ -4,6 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/mha/call.hpp"
+#include "core/mha/documents.hpp"
+#include "generators/mha/coverage.hpp"
+#include "generators/mha/domain.hpp"
+#include "ops/domain.hpp"
 #include "ops/mha/parts.hpp"
 
 namespace attest::ops {
@@ -172,14 +176,44 @@ class Mha final : public Op {
     return of_mha::canaries(supports.mha, dtype);
   }
   [[nodiscard]] std::unique_ptr<Trial> trial(const ops::Problem& p, const ops::Contract& contract, Subject& subject,
-                                             Subject*) const override {
-    return of_mha::trial(own(p), contract.as<Contract>(), subject);
+                                             Subject* peer) const override {
+    return of_mha::trial(own(p), contract.as<Contract>(), subject, peer);
   }
   [[nodiscard]] std::vector<Law> laws() const override { return of_mha::laws(*this); }
   [[nodiscard]] std::optional<std::string> not_applicable(const Law& law, const ops::Problem& p,
                                                           const ops::Contract& contract,
                                                           const SubjectInfo& info) const override {
     return of_mha::not_applicable(law, own(p), contract.as<Contract>(), info.mha.value().supports);
+  }
+
+  // ---- two subjects
+  [[nodiscard]] std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(
+      const SubjectInfo& a, const SubjectInfo& b, const std::vector<Format>& dtypes,
+      const std::optional<ops::Policy>& policy) const override {
+    return of_mha::narrowed_to_both(a, b, dtypes, policy ? std::optional(policy->as<Policy>()) : std::nullopt);
+  }
+
+  // ---- one call apart from a trial
+  [[nodiscard]] std::unique_ptr<Exchange> exchange(const ops::Problem& p) const override {
+    return of_mha::exchange(own(p));
+  }
+  [[nodiscard]] SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                                     const ops::Policy& policy, const SavedWords& words) const override {
+    return of_mha::saved_call(inputs, outputs, policy.as<Policy>(), words);
+  }
+  [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_mha::saved_words(); }
+  [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
+    return of_mha::options_in_words(exchange);
+  }
+  [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
+    return of_mha::python(exchange, contract.as<Contract>());
+  }
+  [[nodiscard]] std::vector<Quote> quotes_on(std::span<const Quote> documents, const ops::Problem& p,
+                                             std::span<const std::string_view> promises) const override {
+    return attest::mha::quotes_on(documents, own(p), promises);
+  }
+  [[nodiscard]] Coverage coverage(const Domain& domain, std::uint64_t seed, std::uint64_t count) const override {
+    return cover(dynamic_cast<const DomainOf<attest::mha::Domain>&>(domain).own(), seed, count);
   }
 
   // ---- shrinking

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mha/inputs.hpp"
 #include "core/mha/offer.hpp"
 #include "ops/op.hpp"
 
@@ -36,10 +37,45 @@ std::vector<ops::Problem> canaries(const Supports& supports, Format dtype);
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_mha& call);
 
-// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out
+// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out, two subjects
+bool is_stage_bound(const Law& law);
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
                                           const Supports& supports);
-std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject);
+std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer);
+
+// ---- asked.cpp
+// What a block gave, and what it did to memory that is not its own.
+struct Answer {
+  Tensor out;
+  CallResult call;
+  std::optional<Evidence> violation;
+};
+// One call, of stages too where they are given; the subject is not asked what it declines. Adds to `calls`, and nanoseconds to
+// `elapsed`.
+Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::mha::StageOutputs& stages,
+             std::int64_t& calls, std::int64_t& elapsed);
+// Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave.
+attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports);
+// Evidence of memory, of one of two subjects.
+Verdict broken(Evidence evidence, bool is_a);
+
+// ---- compare.cpp
+// What both of two subjects take.
+Supports common(const Supports& a, const Supports& b);
+// As Op::narrowed_to_both() says.
+std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
+                                                     const std::vector<Format>& dtypes,
+                                                     const std::optional<Policy>& policy);
+
+// ---- exchange.cpp, python.cpp, saved_call.cpp
+std::unique_ptr<Exchange> exchange(const Problem& problem);
+// Of tensors that come from elsewhere: a call of the shape and options of `inputs.problem`, which is not packed.
+std::unique_ptr<Exchange> exchange(attest::mha::Inputs inputs, Tensor out, attest::mha::StageOutputs stages);
+std::string options_in_words(const Exchange& exchange);
+PythonReference python(const Exchange& exchange, const Contract& contract);
+const std::vector<SavedWord>& saved_words();
+SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
+                     const Policy& policy, const SavedWords& words);
 
 }  // namespace attest::ops::of_mha

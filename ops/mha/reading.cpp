@@ -335,8 +335,8 @@ class MhaReading final : public Reading {
     attest::mha::Call call = inputs_.call(out_);
     call.stages = stages_.views();
     std::vector<Element> all;
-    MhaOracle(contract.as<Contract>(), call).walk_stages(out_, [&](const MhaOracle::Visited& at) {
-      if (at.stage != name) return;
+    MhaOracle(contract.as<Contract>(), call).walk_stages(out_, [&](const oracle::BlockStages::Visited& at) {
+      if (oracle::name(at.stage) != name) return true;
       all.push_back({name,
                      at.index,
                      at.got,
@@ -346,6 +346,7 @@ class MhaReading final : public Reading {
                      at.enclosure.expect == oracle::Expect::number,
                      at.outcome,
                      {}});
+      return true;
     });
     return all;
   }

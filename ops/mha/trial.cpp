@@ -7,6 +7,8 @@
 #include "oracle/mha/mha.hpp"
 #include "properties/guarded.hpp"
 #include "properties/mha/laws.hpp"
+#include "properties/mha/pair.hpp"
+#include "properties/trial.hpp"
 
 namespace attest::ops::of_mha {
 namespace {
@@ -18,24 +20,17 @@ using properties::BlockLaw;
 using properties::BlockTrial;
 using properties::CallFailed;
 using properties::Stopwatch;
-using Named = attest::Inputs::Named;
 
 // In the order in which a failing case is reported: what names a stage before what names a symptom.
 enum : std::size_t { guards, stage_bound, first_law };
 std::size_t policy_bound() { return first_law + properties::block_laws().size(); }
-
-// Wide enough for whatever the contract lets a stage leave.
-DType type_of_stages(const Contract& contract) {
-  const Format storage = contract.attention.policy[Stage::storage];
-  const bool unrounded =
-      contract.projections[static_cast<std::size_t>(attest::mha::Projected::unrounded)] || contract.heads_unrounded;
-  return unrounded && storage != Format::f64 ? DType::f32 : dtype_of(storage);
-}
+std::size_t compare_bound() { return policy_bound() + 1; }
+std::size_t compare_bits() { return compare_bound() + 1; }
 
 class MhaTrial final : public Trial {
  public:
-  MhaTrial(const Problem& problem, const Contract& contract, Subject& subject)
-      : problem_(problem), contract_(contract), subject_(subject) {
+  MhaTrial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer)
+      : problem_(problem), contract_(contract), subject_(subject), peer_(peer) {
     const Stopwatch watch(elapsed_.values);
     inputs_ = materialise(problem_);
   }
@@ -46,12 +41,21 @@ class MhaTrial final : public Trial {
     if (!base_) base_ = call(inputs_, {});
     if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
   }
-  void peer_base() override {}  // no law of this operation asks a peer
+  // Only the laws of two subjects ask a peer.
+  void peer_base() override {
+    std::int64_t calls_of_peer = 0;
+    if (!peer_base_) peer_base_ = asked(*peer_, inputs_, {}, calls_of_peer, elapsed_.subject);
+    if (peer_base_->call.status == CallStatus::done) return;
+    CallResult failed = peer_base_->call;
+    failed.message = properties::peer_prefix + failed.message;
+    throw CallFailed(failed);
+  }
   Verdict check(const Law& law) override {
     base();
     if (law.own == guards) return check_guards();
     if (law.own == stage_bound) return check_stages();
     if (law.own == policy_bound()) return check_bound();
+    if (law.own > policy_bound()) return check_pair(law.own == compare_bits());
     return check_law(properties::block_laws()[law.own - first_law]);
   }
   std::optional<Aggregate> aggregate() override { return std::nullopt; }
@@ -59,37 +63,8 @@ class MhaTrial final : public Trial {
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override { return elapsed_; }
 
  private:
-  struct Result {
-    Tensor out;
-    CallResult call;
-    std::optional<Evidence> violation;
-  };
-
-  // One call, of stages too where they are given; the subject is not asked what it declines.
-  Result call(const Inputs& inputs, const StageOutputs& stages) {
-    Result result{make_out(inputs.problem), {}, {}};
-    const auto& offer = subject_.info().mha.value();
-    if (auto why = declined(inputs.problem, offer.supports, offer.dtypes)) {
-      result.call = {CallStatus::unsupported, std::move(*why), 0};
-      return result;
-    }
-    const std::vector<Named> tensors = inputs.named();
-    properties::Snapshot before({&tensors, 1});
-    attest::mha::Call asked = inputs.call(result.out);
-    asked.stages = stages.views();
-    {
-      const Stopwatch watch(elapsed_.subject);
-      result.call = subject_.run_one(as_plugin(asked, inputs.problem.self));
-    }
-    ++subject_calls_;
-    const std::optional<Evidence> modified = before.restore(tensors);
-    if (result.call.status != CallStatus::done) return result;
-    result.violation = properties::output_violation(result.out, "out");
-    for (const auto& [name, stage] :
-         {std::pair{"q", &stages.q}, {"k", &stages.k}, {"v", &stages.v}, {"heads", &stages.heads}})
-      if (!result.violation && stage->present()) result.violation = properties::output_violation(*stage, name);
-    if (!result.violation) result.violation = modified;
-    return result;
+  Answer call(const Inputs& inputs, const StageOutputs& stages) {
+    return asked(subject_, inputs, stages, subject_calls_, elapsed_.subject);
   }
 
   Verdict check_guards() const {
@@ -105,13 +80,8 @@ class MhaTrial final : public Trial {
 
   // A call of its own: what is asked for stages may go another way, and exact laws compare calls that go the same.
   Verdict check_stages() {
-    const Supports& supports = subject_.info().mha.value().supports;
-    StageOutputs stages = make_stages(problem_, type_of_stages(contract_));
-    if (!supports.stage_q) stages.q = {};
-    if (!supports.stage_k) stages.k = {};
-    if (!supports.stage_v) stages.v = {};
-    if (!supports.stage_heads) stages.heads = {};
-    Result result = call(inputs_, stages);
+    const StageOutputs stages = stages_to_ask(problem_, contract_, subject_.info().mha.value().supports);
+    Answer result = call(inputs_, stages);
     if (result.call.status != CallStatus::done) throw CallFailed(result.call);
     if (result.violation) return Verdict::fail(std::move(*result.violation));
     const Stopwatch watch(elapsed_.oracle);
@@ -120,10 +90,29 @@ class MhaTrial final : public Trial {
     return MhaOracle(contract_, judged).judge_stages(result.out);
   }
 
+  Verdict check_pair(bool bits) {
+    if (peer_ == nullptr || !peer_->info().mha) return Verdict::skip("no second subject");
+    peer_base();
+    const Answer &a = *base_, &b = *peer_base_;
+    if (bits && (a.violation || b.violation)) return Verdict::skip("memory was broken or left unwritten");
+    if (a.violation && !b.violation) return broken(*a.violation, true);
+    if (b.violation && !a.violation) return broken(*b.violation, false);
+    const Stopwatch watch(elapsed_.oracle);
+    const Contract its = peer_->info().mha->contract(problem_.dtype, peer_->info().name);
+    const attest::mha::Call of_call = inputs_.call(a.out);
+    MhaOracle of_a(contract_, of_call), of_b(its, of_call);
+    const properties::block::Promised first{a.out, contract_, of_a}, second{b.out, its, of_b};
+    Verdict verdict = held_together(first, second);
+    if (!bits) return verdict;
+    Counts counts;
+    auto evidence = first_other_bits(first, second, counts);
+    return evidence ? Verdict::fail(std::move(*evidence), counts) : Verdict::pass(counts);
+  }
+
   Verdict check_law(const BlockLaw& law) {
     std::optional<Evidence> violation;
     const BlockTrial trial{contract_, inputs_, base_->out, [&](const Inputs& inputs) {
-                             Result result = call(inputs, {});
+                             Answer result = call(inputs, {});
                              if (result.call.status != CallStatus::done) throw CallFailed(result.call);
                              if (!violation) violation = std::move(result.violation);
                              return std::move(result.out);
@@ -135,9 +124,10 @@ class MhaTrial final : public Trial {
   const Problem problem_;
   const Contract contract_;
   Subject& subject_;
+  Subject* const peer_;
   properties::Trial::Nanoseconds elapsed_;
   Inputs inputs_;
-  std::optional<Result> base_;
+  std::optional<Answer> base_, peer_base_;
   std::int64_t subject_calls_ = 0;
 };
 
@@ -158,8 +148,16 @@ std::vector<Law> laws(const Op& op) {
   all.push_back({&op, "policy-bound", "out lies in [lo, hi] of docs/mha.md",
                  "every element is what a block that keeps its contract could have returned", Kind::bound,
                  Asks::base_call, Claim::element, all.size()});
+  all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
+                 "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
+                 Kind::bound, Asks::base_call, Claim::none, all.size()});
+  all.push_back({&op, "compare-bits", "A(x) = B(x), bit by bit",
+                 "two subjects give the same bits: no contract claims it, and it is asked by name", Kind::exact,
+                 Asks::base_call, Claim::none, all.size()});
   return all;
 }
+
+bool is_stage_bound(const Law& law) { return law.own == stage_bound; }
 
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
                                           const Supports& supports) {
@@ -168,8 +166,8 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
   return properties::block_laws()[law.own - first_law].not_applicable(problem, contract);
 }
 
-std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject) {
-  return std::make_unique<MhaTrial>(problem, contract, subject);
+std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer) {
+  return std::make_unique<MhaTrial>(problem, contract, subject, peer);
 }
 
 }  // namespace attest::ops::of_mha

@@ -68,12 +68,16 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
 
 Verdict MhaOracle::judge_ways(const Tensor& out, bool quickly) {
   Verdict first;
+  judged_way_ = 0;
   for (std::size_t n = 0; n < names_.size(); ++n) {
     QuickBlock quick(block_, names_[n].projected, names_[n].heads_rounded);
     const bool usable = quickly && quick.usable();
     if (usable) quick.judge(out);
     Verdict verdict = judge_way(n, out, usable ? &quick : nullptr);
-    if (verdict.kind != VerdictKind::fail) return verdict;
+    if (verdict.kind != VerdictKind::fail) {
+      judged_way_ = n;
+      return verdict;
+    }
     if (n == 0) first = std::move(verdict);
   }
   return first;

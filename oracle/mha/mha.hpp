@@ -1,8 +1,6 @@
 #pragma once
-#include <array>
-#include <functional>
 #include <memory>
-#include <string_view>
+#include <optional>
 #include <vector>
 
 #include "core/mha/contract.hpp"
@@ -11,8 +9,8 @@
 #include "oracle/attention.hpp"
 #include "oracle/mha/out_row.hpp"
 #include "oracle/mha/quick_block.hpp"
+#include "oracle/mha/stages.hpp"
 #include "oracle/mha/way.hpp"
-#include "oracle/outcome.hpp"
 
 namespace attest::oracle {
 
@@ -36,19 +34,15 @@ class MhaOracle {
   // Nothing else is filled in.
   Verdict judge_stages(const Tensor& out, Statistics* statistics = nullptr);
   // Every element that judge_stages() judges, in that order, of the first way that has none outside, else of the first.
-  struct Visited {
-    std::string_view stage;  // "q", "k", "v", "heads", "out"
-    std::array<Index, 4> index;
-    const Enclosure& enclosure;
-    const Rounding& round;
-    double got;
-    Outcome outcome;
-  };
-  using Visit = std::function<void(const Visited&)>;
-  void walk_stages(const Tensor& out, const Visit& visit);
+  void walk_stages(const Tensor& out, const BlockStages::Visit& visit);
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
+  // Which way the last judgement's verdict is of: the first if every way has an element outside.
+  [[nodiscard]] std::size_t judged_way() const noexcept { return judged_way_; }
+  // What the call's stages may be; it must not outlive this object.
+  std::unique_ptr<BlockStages> stages(std::size_t n);
+  [[nodiscard]] std::optional<GivenHeads> heads_given(std::size_t n) const;
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 
  private:
@@ -59,7 +53,7 @@ class MhaOracle {
   std::vector<WayName> names_;
   std::vector<std::unique_ptr<Way>> ways_;  // made where the full formulas are needed
   OutRow row_;
-  std::size_t row_way_ = 0;
+  std::size_t row_way_ = 0, judged_way_ = 0;
   Index row_b_ = -1, row_i_ = -1;
 };
 

@@ -1,7 +1,5 @@
 #pragma once
-#include <array>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "properties/layer_norm/law.hpp"
 
@@ -14,13 +12,9 @@ struct Promised {
   oracle::layer_norm::LayerNormOracle& oracle;
 };
 
-// As properties/pair.hpp has it of attention: fail with the first element at which two results differ by more than both may, so
+// As properties/both.hpp says: fail with the first element at which two results differ by more than both may, so
 // that at least one of them is wrong; warn where both are right though only one gives a number; else pass, or vacuous.
 Verdict held_together(const Problem& problem, const Promised& a, const Promised& b);
-
-// Both sides of one element, as evidence holds them.
-std::vector<Side> sides_of(const std::string& tensor, const std::array<Index, 4>& index, const Promised& a,
-                           const Promised& b);
 
 // The first element of out, then of sum_out, whose bits differ.
 std::optional<Evidence> first_other_bits(const Promised& a, const Promised& b, Counts& counts);

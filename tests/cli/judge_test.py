@@ -219,7 +219,7 @@ class Judge(Cli):
 
     def test_bad_words(self):
         for words, word in ((["--layout", "sbhd"], "--layout sbhd"), (["--align", "left"], "--align left"),
-                            (["--scale", "one"], "--scale one"), (["--rows", "0"], "--rows 0"), (["--op", "mha"], "--op mha"),
+                            (["--scale", "one"], "--scale one"), (["--rows", "0"], "--rows 0"), (["--op", "rope"], "--op rope"),
                             (["--policy", "f16"], "which is no f16"), (["--policy", "f99"], "f99"), (["--out", "y"], "no array y")):
             self.judge(2, *words, says=[word])
         self.judge(2, outputs="missing.npz", says=["missing.npz"])

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -20,6 +19,7 @@
 #include "engine/tolerance.hpp"
 #include "ops/layer_norm.hpp"
 #include "subjects/builtin.hpp"
+#include "tests/engine/saved_arrays.hpp"
 
 namespace attest {
 namespace {
@@ -40,49 +40,11 @@ std::unique_ptr<Exchange> answered(const std::string& problem, const std::string
   return exchange;
 }
 
-NamedArray array_of(const ops::NamedTensor& named, NamedArray::Type type) {
-  NamedArray array;
-  array.name = named.name;
-  array.type = type;
-  array.shape.assign(named.tensor->shape().begin(), named.tensor->shape().end());
-  const auto put = [&](auto x) {
-    const auto* const from = reinterpret_cast<const std::byte*>(&x);
-    array.bytes.insert(array.bytes.end(), from, from + sizeof x);
-  };
-  for (Index i = 0; i < array.shape[0]; ++i)
-    for (Index j = 0; j < (array.shape.size() > 1 ? array.shape[1] : 1); ++j) {
-      const double x = named.tensor->at(i, j);
-      type == NamedArray::Type::f16 ? put(encode_f16(x)) : put(static_cast<float>(x));
-    }
-  return array;
-}
-
-struct Saved {
-  std::vector<NamedArray> inputs, outputs;
-  std::string policy;
-  std::map<std::string, std::string, std::less<>> words;
-
-  [[nodiscard]] ops::SavedCall call() const {
-    const ops::SavedWords said{[this](std::string_view key) {
-                                 const auto found = words.find(key);
-                                 return found == words.end() ? std::nullopt : std::optional(found->second);
-                               },
-                               [this](std::string_view key) { return words.contains(key); },
-                               [](std::string_view key) { return "--" + std::string(key); },
-                               [this](std::string_view key, std::uint64_t, std::uint64_t) {
-                                 const auto found = words.find(key);
-                                 return found == words.end() ? std::nullopt
-                                                             : std::optional<std::uint64_t>(std::stoull(found->second));
-                               }};
-    return op.saved_call(inputs, outputs, op.policy_from_text(policy), said);
-  }
-  [[nodiscard]] engine::Judgement judged() const { return engine::judge(*call().exchange, contract_of(policy)); }
-};
-
 Saved saved(const std::string& problem, const std::string& subject, const std::string& policy) {
   const auto exchange = answered(problem, subject, policy);
   const auto type = policy.starts_with("f16") ? NamedArray::Type::f16 : NamedArray::Type::f32;
   Saved s;
+  s.op = &op;
   s.policy = policy;
   for (const ops::NamedTensor& input : exchange->inputs())
     s.inputs.push_back(array_of(input, input.tensor->dtype() == DType::f32 ? NamedArray::Type::f32 : type));
@@ -97,22 +59,22 @@ constexpr const char* plain = "op=layer_norm rows=70 hidden=24 dtype=f32 values=
 
 TEST(LayerNormJudge, HoldsWhatConformingKernelsReturn) {
   for (const char* subject : {"builtin:ln-fused", "builtin:ln-explicit"}) {
-    const engine::Judgement of_whole = saved(whole, subject, "f16").judged();
+    const engine::Judgement of_whole = saved(whole, subject, "f16").judged(contract_of("f16"));
     EXPECT_EQ(of_whole.verdict.kind, VerdictKind::pass) << subject;
     EXPECT_EQ(of_whole.verdict.counts.judged, 2 * 5 * 24);
-    EXPECT_EQ(saved(plain, subject, "f32").judged().verdict.kind, VerdictKind::pass) << subject;
+    EXPECT_EQ(saved(plain, subject, "f32").judged(contract_of("f32")).verdict.kind, VerdictKind::pass) << subject;
   }
 }
 
 TEST(LayerNormJudge, FailsAFaultAndCountsItsElements) {
   const char* odd = "op=layer_norm rows=70 hidden=25 dtype=f32 values=normal seed=4";  // whose last column it misses
-  const engine::Judgement judgement = saved(odd, "fault:ln-tail", "f32").judged();
+  const engine::Judgement judgement = saved(odd, "fault:ln-tail", "f32").judged(contract_of("f32"));
   ASSERT_EQ(judgement.verdict.kind, VerdictKind::fail);
   EXPECT_GT(judgement.survey->outside, 70);
   EXPECT_EQ(judgement.survey->inside + judgement.survey->outside + judgement.survey->undetermined, 70 * 25);
   Saved s = saved(plain, "builtin:ln-fused", "f32");
   s.outputs[0].bytes[4 * 100 + 3] ^= std::byte{0x80};  // the sign of element 100
-  const engine::Judgement one = s.judged();
+  const engine::Judgement one = s.judged(contract_of("f32"));
   ASSERT_EQ(one.verdict.kind, VerdictKind::fail);
   EXPECT_EQ(one.survey->outside, 1);
   EXPECT_EQ(one.survey->rows, 70);
@@ -122,11 +84,11 @@ TEST(LayerNormJudge, FailsAFaultAndCountsItsElements) {
 TEST(LayerNormJudge, FailsAWrongSumAndWrongOptions) {
   Saved sum = saved(whole, "builtin:ln-fused", "f16");
   sum.outputs[1].bytes[1] ^= std::byte{0x80};
-  ASSERT_EQ(sum.judged().verdict.kind, VerdictKind::fail);
-  EXPECT_EQ(sum.judged().verdict.evidence->tensor, "sum_out");
+  ASSERT_EQ(sum.judged(contract_of("f16")).verdict.kind, VerdictKind::fail);
+  EXPECT_EQ(sum.judged(contract_of("f16")).verdict.evidence->tensor, "sum_out");
   Saved rms = saved(plain, "builtin:ln-fused", "f32");
   rms.words["rms"] = "";
-  EXPECT_EQ(rms.judged().verdict.kind, VerdictKind::fail);
+  EXPECT_EQ(rms.judged(contract_of("f32")).verdict.kind, VerdictKind::fail);
 }
 
 TEST(LayerNormSaved, NamesWhatDoesNotFit) {

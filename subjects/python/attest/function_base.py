@@ -15,7 +15,7 @@ class Function:
 
     op         the operation
     LEADING    the names of the tensors that the function takes first
-    SECOND     the name of the output beside `out`
+    SECOND     the name of the output beside `out`, None where there is none
     NUMBERS    those of its options that a script has in scope by their names
     OPTIONS    everything that it may take besides; for each, get_OPTION(call, place) gives the value
     offers()   what the signature says of `supports`
@@ -39,6 +39,10 @@ class Function:
     def describe(self):
         return {"ops": [self.op], "dtypes": self.dtypes, "supports": {**self.offers(), **self.declared},
                 "contract": self.promised(), "documents": self.documents, **self.times}
+
+    def asked(self, _call):
+        """The stages that the call asks for, by the names under which the function returns them."""
+        return ()
 
     def script(self, call, beside):
         return function_script.source(self, call, beside)

@@ -8,7 +8,7 @@ STAGES = {"heads" if name == "heads_out" else name: name for name in MhaCall.STA
 
 class MhaFunction(Function):
     op = "mha"
-    LEADING = ("x", "w_q", "w_k", "w_v", "w_out")
+    LEADING, SECOND, NUMBERS = ("x", "w_q", "w_k", "w_v", "w_out"), None, ("scale",)
     OPTIONS = ("memory", "b_q", "b_k", "b_v", "b_out", "bias", "keep", "kv_lengths", "heads", "kv_heads", "head_dim", "scale",
                "causal", "align", "stages", "out", "threads")
 
@@ -60,6 +60,12 @@ class MhaFunction(Function):
             array = self.checked(place, stage, stages[stage], view, (call.stage_dtype,))
             returned.append((array, place.target(view, call.stage_dtype)))
         return place.end(returned)
+
+    def asked(self, call):
+        return asked_stages(call)
+
+    def tensor_types(self, call):
+        return {**{name: call.dtype for name in MhaCall.INPUTS}, "keep": "bool", "kv_lengths": "i32"}
 
     # What each option is given as: None stands for an absent tensor. `place`: where tensors are to be.
     def get_heads(self, call, _place): return call.heads

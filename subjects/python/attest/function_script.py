@@ -61,7 +61,7 @@ def on_device(array):
 
 def source(subject, call, beside):
     """Lines that expect the call's arrays and numbers in scope by their names, bfloat16 ones as float32, and leave its output in
-    `got`. Empty if the function is no name of its module."""
+    `got`, and stages that the call asks for in `given` by their names. Empty if the function is no name of its module."""
     function = subject.function.__name__
     module = sys.modules.get(subject.function.__module__)
     file = getattr(module, "__file__", None)
@@ -89,14 +89,21 @@ def source(subject, call, beside):
     if "out" in subject.takes:
         lines += f"out = np.full({call.out.shape}, np.nan, np.{FLOATS[call.dtype]})\n"
         lines += f"out = {given['out']}\n"
-    lines += f"got = script.{function}({', '.join(arguments)})\n"
+    stages = subject.asked(call)
+    lines += f"got{', given' if stages else ''} = script.{function}({', '.join(arguments)})\n"
     if subject.SECOND in subject.takes and getattr(call, subject.SECOND) is not None:
         lines += "got = got[0]\n"
     if "out" in subject.takes:
         lines += "got = out if got is None else got\n"
-    if isinstance(subject.arrays, TorchArrays):
-        return lines + f"got = got.detach().cpu(){'.float()' if call.dtype == 'bf16' else ''}.numpy()\n"
-    return lines + ("got = got.astype(np.float32)\n" if call.dtype == "bf16" else "")
+    def told(array, dtype):
+        if isinstance(subject.arrays, TorchArrays):
+            return f"{array}.detach().cpu(){'.float()' if dtype == 'bf16' else ''}.numpy()"
+        return f"{array}.astype(np.float32)" if dtype == "bf16" else array
+    if told("got", call.dtype) != "got":
+        lines += f"got = {told('got', call.dtype)}\n"
+    if stages and told("stage", call.stage_dtype) != "stage":
+        lines += f"given = {{name: {told('stage', call.stage_dtype)} for name, stage in given.items()}}\n"
+    return lines
 
 
 def tensor(subject, name, view, dtype, exactly):

@@ -274,7 +274,7 @@ TEST(MhaCertificate, StandsForWhatNoWayPermits) {
     const Tensor out = mha::make_out(of.problem);
     const mha::Call call = inputs.call(out);
     oracle::MhaOracle oracle(contract, call);
-    const std::array<Index, 3> at{0, of.problem.l - 1, of.problem.e - 1};
+    const std::array<Index, 4> at{0, of.problem.l - 1, of.problem.e - 1, 0};
     double top = -infinity, middle = 0;
     bool open = false;
     for (std::size_t way = 0; way < oracle.ways(); ++way) {
@@ -295,8 +295,69 @@ TEST(MhaCertificate, StandsForWhatNoWayPermits) {
   }
   EXPECT_GT(asked_of, 30);
   EXPECT_THROW((void)certify::mha::certify(mha::contract_for(mha::policy_from_text("f16")),
-                                           mha::Problem{.e = 2, .dtype = Format::f16}, {{0, 0, 2}, 1}),
+                                           mha::Problem{.e = 2, .dtype = Format::f16}, {{0, 0, 2, 0}, 1}),
                std::exception);
+}
+
+// What a stage may be that follows from the inputs alone: its ends are permitted, and the numbers beside them are not, of every way.
+TEST(MhaCertificate, ProjectionsAgreeWithTheOracle) {
+  using Tensor = certify::mha::Claim::Tensor;
+  const std::uint64_t problems = setting("ATTEST_CERTIFY_PROBLEMS", 600);
+  int ends = 0, points = 0, apart = 0;
+  for (std::uint64_t n = 0; n < problems; ++n) {
+    const std::uint64_t key = mix(n + 0x71756572);
+    const Asked of = asked(key);
+    const mha::Problem& p = of.problem;
+    if (p.dtype == Format::f64) continue;  // whose ulp is the oracle's own error
+    const mha::Contract contract = of.named.contract();
+    const mha::Inputs inputs = mha::materialise(p);
+    const attest::Tensor out = mha::make_out(p);
+    const mha::Call call = inputs.call(out);
+    oracle::MhaOracle oracle(contract, call);
+    const auto which = static_cast<std::size_t>(below(key, 3));
+    const oracle::BlockStage stage = oracle::block_stages[which];
+    const Tensor tensor = std::array{Tensor::q, Tensor::k, Tensor::v}[which];
+    const auto pick = [&](std::uint64_t salt, Index count) {
+      return static_cast<Index>(below(mix(key + salt), static_cast<std::uint64_t>(count)));
+    };
+    const std::array<Index, 4> at{pick(1, p.b), pick(2, which == 0 ? p.heads : p.kv_heads),
+                                  pick(3, which == 0 ? p.l : p.m), pick(4, p.head_dim)};
+    for (std::size_t way = 0; way < oracle.ways(); ++way) {
+      // Of this way alone.
+      const oracle::WayName name = oracle::ways_of(contract)[way];
+      mha::Contract alone = contract;
+      for (bool& permitted : alone.projections) permitted = false;
+      alone.projections[static_cast<std::size_t>(name.projected)] = true;
+      alone.heads_rounded = name.heads_rounded;
+      alone.heads_unrounded = !name.heads_rounded;
+      const auto stages = oracle.stages(way);
+      const oracle::Enclosure e = stages->enclosure(stage, at);
+      if (e.undetermined) continue;
+      const Format left = stages->rounding(stage, DType::f32).stage;
+      const double lo = round_to(left, e.lo), hi = round_to(left, e.hi);
+      const std::string where = fmt::format("{} under {} {} way {} {}[{},{},{},{}]", mha::to_text(p), of.named.policy,
+                                            of.named.numbers, way, oracle::name(stage), at[0], at[1], at[2], at[3]);
+      const auto answer = [&](double value) { return certify::mha::certify(alone, p, {at, value, tensor}).answer; };
+      EXPECT_EQ(answer(lo), Answer::falls) << where << " lo " << lo;
+      EXPECT_EQ(answer(hi), Answer::falls) << where << " hi " << hi;
+      // What float64 itself rounds off may move an end of f32 by a number.
+      const bool close = left == Format::f32;
+      const double below_lo = step(left, lo, false), above_hi = step(left, hi, true);
+      const double under = close ? step(left, below_lo, false) : below_lo,
+                   over = close ? step(left, above_hi, true) : above_hi;
+      if (contract.attention.arithmetic.flush_to_zero &&
+          (std::fabs(under) < smallest_normal(left) || std::fabs(over) < smallest_normal(left)))
+        continue;
+      for (const double beside : {under, over})
+        EXPECT_TRUE(!std::isfinite(beside) || answer(beside) == Answer::stands) << where << " beside " << beside;
+      ++ends;
+      points += lo == hi;
+      apart += lo != hi;
+    }
+  }
+  EXPECT_GT(ends, static_cast<int>(problems) / 3);
+  EXPECT_GT(points, 50);
+  EXPECT_GT(apart, 50);
 }
 
 }  // namespace

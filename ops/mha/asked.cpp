@@ -1,0 +1,65 @@
+// One watched call of a block.
+#include <utility>
+
+#include "core/mha/call.hpp"
+#include "ops/mha/parts.hpp"
+#include "properties/guarded.hpp"
+#include "properties/pair.hpp"
+#include "properties/trial.hpp"
+
+namespace attest::ops::of_mha {
+namespace {
+
+// Wide enough for whatever the contract lets a stage leave.
+DType type_of_stages(const Contract& contract) {
+  const Format storage = contract.attention.policy[Stage::storage];
+  const bool unrounded =
+      contract.projections[static_cast<std::size_t>(attest::mha::Projected::unrounded)] || contract.heads_unrounded;
+  return unrounded && storage != Format::f64 ? DType::f32 : dtype_of(storage);
+}
+
+}  // namespace
+
+Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::mha::StageOutputs& stages,
+             std::int64_t& calls, std::int64_t& elapsed) {
+  Answer answer{make_out(inputs.problem), {}, {}};
+  const auto& offer = subject.info().mha.value();
+  if (auto why = declined(inputs.problem, offer.supports, offer.dtypes)) {
+    answer.call = {CallStatus::unsupported, std::move(*why), 0};
+    return answer;
+  }
+  const std::vector<attest::Inputs::Named> tensors = inputs.named();
+  properties::Snapshot before({&tensors, 1});
+  attest::mha::Call call = inputs.call(answer.out);
+  call.stages = stages.views();
+  {
+    const properties::Stopwatch watch(elapsed);
+    answer.call = subject.run_one(as_plugin(call, inputs.problem.self));
+  }
+  ++calls;
+  const std::optional<Evidence> modified = before.restore(tensors);
+  if (answer.call.status != CallStatus::done) return answer;
+  answer.violation = properties::output_violation(answer.out, "out");
+  for (const auto& [name, stage] :
+       {std::pair{"q", &stages.q}, {"k", &stages.k}, {"v", &stages.v}, {"heads", &stages.heads}})
+    if (!answer.violation && stage->present()) answer.violation = properties::output_violation(*stage, name);
+  if (!answer.violation) answer.violation = modified;
+  return answer;
+}
+
+attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports) {
+  attest::mha::StageOutputs stages = make_stages(problem, type_of_stages(contract));
+  if (!supports.stage_q) stages.q = {};
+  if (!supports.stage_k) stages.k = {};
+  if (!supports.stage_v) stages.v = {};
+  if (!supports.stage_heads) stages.heads = {};
+  return stages;
+}
+
+Verdict broken(Evidence evidence, bool is_a) {
+  evidence.note = (is_a ? properties::subject_prefix : properties::peer_prefix) + evidence.note;
+  evidence.sides = properties::of_side(is_a, !is_a);
+  return Verdict::fail(std::move(evidence));
+}
+
+}  // namespace attest::ops::of_mha

@@ -1,0 +1,77 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "core/inputs.hpp"
+#include "core/problem.hpp"
+#include "core/verdict.hpp"
+#include "oracle/linear/error.hpp"
+#include "oracle/mha/out_row.hpp"
+#include "oracle/mha/way.hpp"
+#include "oracle/outcome.hpp"
+
+namespace attest::oracle {
+
+// The stages of a block, in the order in which they are computed.
+enum class BlockStage : std::uint8_t { q, k, v, heads, out };
+inline constexpr std::array block_stages{BlockStage::q, BlockStage::k, BlockStage::v, BlockStage::heads,
+                                         BlockStage::out};
+std::string_view name(BlockStage stage) noexcept;
+
+// What each stage of one way may be, given what the call holds of the stages before (docs/mha.md, section 10). Those that it does
+// not hold are intervals.
+class BlockStages {
+ public:
+  // Keeps references to the first two.
+  BlockStages(const Way::Block& block, const Way& way, WayName name);
+
+  // Before it is rounded: q [b,heads,l,head_dim], k and v [b,kv_heads,m,head_dim], heads [b,l,q_width], out [b,l,e].
+  [[nodiscard]] Enclosure enclosure(BlockStage stage, const std::array<std::int64_t, 4>& index);
+  // How a stage is rounded on its way into a tensor.
+  [[nodiscard]] Rounding rounding(BlockStage stage, DType tensor) const noexcept;
+  // What the call holds of a stage; absent of out.
+  [[nodiscard]] const attest_tensor& given(BlockStage stage) const noexcept;
+  struct Visited {
+    BlockStage stage;
+    std::array<std::int64_t, 4> index;
+    const Enclosure& enclosure;
+    const Rounding& round;
+    double got;
+    Outcome outcome;
+  };
+  using Visit = std::function<bool(const Visited&)>;  // false: no further one
+  // Every element that the call gives of a stage, in the order of the stages, then those of out.
+  void walk(const Tensor& out, const Visit& visit);
+  // The first element outside, in the same order.
+  std::optional<Evidence> first_outside(const Tensor& out, Counts& counts);
+
+ private:
+  [[nodiscard]] Enclosure of_projection(const Tensor& centre, const Tensor& radius,
+                                        const std::array<std::int64_t, 4>& index) const;
+  [[nodiscard]] Enclosure of_heads_given(const std::array<std::int64_t, 4>& index);
+  bool walk(BlockStage stage, const attest_tensor& tensor, const Visit& visit);
+
+  const Way::Block& block_;
+  const Way& way_;
+  WayName name_;
+  Format wide_, left_;
+  Way from_;  // of q, k and v as given
+  bool heads_given_;
+  std::optional<Projected> out_of_heads_;
+  OutRow row_;
+  Index row_b_ = -1, row_i_ = -1;
+};
+
+// The heads of a call as a result of attention like any other: given q, k and v in the storage that this way rounds them to.
+struct GivenHeads {
+  attest::Contract contract;
+  attest::Problem problem;
+  attest::Inputs inputs;
+  Tensor heads;  // [b,heads,l,head_dim]
+};
+// nullopt where the call does not hold all four as such.
+std::optional<GivenHeads> given_heads(const Way::Block& block, WayName name);
+
+}  // namespace attest::oracle
