@@ -32,7 +32,7 @@ const std::vector<Option>& calibrate_options() {
 
 engine::CalibrateOptions read_calibrate_options(const Settings& settings) {
   engine::CalibrateOptions calibrate;
-  calibrate.kernel = emulated_kernel;
+  calibrate.kernel = [](const Policy& policy, std::uint64_t number) { return emulated_kernel(policy, number); };
   if (const auto policy = read_policy(settings, *ops::all_ops().front()))
     calibrate.policies = {policy->as<Policy>()};
   else

@@ -69,9 +69,11 @@ void add_lambda(oracle::Oracle& oracle, const Tensor& out, Measured& record) {
 
 // A kernel's result on a problem, and its judge.
 struct Run {
-  Run(const attest::Problem& the_problem, const EmulatedKernel& kernel)
+  Run(const attest::Problem& the_problem, const attest::EmulatedKernel& kernel)
       : problem(the_problem), inputs(materialise(problem)), out(make_out(problem)), lse(make_lse(problem)) {
-    contract = kernel.run(problem, inputs, out, lse);
+    const auto call = kernel.on(problem);
+    call.run(inputs.call(out, lse));
+    contract = call.contract;
     oracle = oracle::make_oracle(contract, problem, inputs);
   }
   attest::Problem problem;
@@ -81,7 +83,7 @@ struct Run {
   std::unique_ptr<oracle::Oracle> oracle;
 };
 
-Measured measure(const attest::Problem& problem, const EmulatedKernel& kernel) {
+Measured measure(const attest::Problem& problem, const attest::EmulatedKernel& kernel) {
   Measured record;
   record.problem = problem;
   Run run(problem, kernel);
@@ -165,16 +167,17 @@ class Shares {
 };
 
 // The kernel with this number, of those whose contract has statistics.
-EmulatedKernel kernel_of(const CalibrateOptions& options, const attest::Policy& policy, std::uint64_t number) {
+attest::EmulatedKernel kernel_of(const CalibrateOptions& options, const attest::Policy& policy, std::uint64_t number) {
   for (std::uint64_t key = extend(extend(mix(options.seed), calibration_stream), number);; key = mix(key)) {
-    EmulatedKernel kernel = options.kernel(policy, key);
+    attest::EmulatedKernel kernel = options.kernel(policy, key);
     if (oracle::statistical_refusal(kernel.contract).empty()) return kernel;
   }
 }
 
 // Every kernel on as many problems with these values.
 std::vector<Measured> measure_all(const CalibrateOptions& options, const attest::Policy& policy,
-                                  const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
+                                  const std::vector<attest::EmulatedKernel>& kernels, Values values,
+                                  std::uint64_t step) {
   std::vector<attest::Domain> domains;
   for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, largest_problem, rows));
   const attest::Domain large = domain_of(policy, values, most_long, any_rows);
@@ -194,7 +197,7 @@ std::vector<Measured> measure_all(const CalibrateOptions& options, const attest:
 std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const attest::Policy& policy,
                                                           std::size_t step) {
   oracle::PolicyCalibration calibrated;
-  std::vector<EmulatedKernel> kernels;
+  std::vector<attest::EmulatedKernel> kernels;
   for (std::uint64_t number = 0; number < options.kernels; ++number)
     kernels.push_back(kernel_of(options, policy, number));
   Shares by_kernel, by_keys;

@@ -14,7 +14,7 @@ namespace attest::engine {
 
 struct CalibrateOptions {
   // emulated_kernel().
-  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)> kernel;
+  std::function<attest::EmulatedKernel(const attest::Policy&, std::uint64_t number)> kernel;
   std::vector<attest::Policy> policies;
   std::uint64_t kernels = 40;  // per policy and class
   std::uint64_t cases = 40;    // problems per kernel and class

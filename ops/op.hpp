@@ -19,6 +19,7 @@
 #include "core/verdict.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
+#include "ops/grading.hpp"
 #include "ops/probe.hpp"
 #include "ops/problem.hpp"
 #include "ops/reading.hpp"
@@ -291,6 +292,10 @@ class Op {
   // ---- probing
   // nullptr: there are none yet.
   [[nodiscard]] virtual const Probes* probes() const noexcept { return nullptr; }
+
+  // ---- grading
+  // nullptr: its faults, if it has any, cannot be graded.
+  [[nodiscard]] virtual const Grading* grading() const noexcept { return nullptr; }
 
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.

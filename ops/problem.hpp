@@ -48,6 +48,11 @@ class AnyOf {
     return std::holds_alternative<T>(value_);
   }
   [[nodiscard]] const Op& op() const noexcept { return *all_ops()[value_.index()]; }
+  // What `take` makes of the operation's own.
+  template <class Take>
+  decltype(auto) visit(Take&& take) const {
+    return std::visit(std::forward<Take>(take), value_);
+  }
 
   friend bool operator==(const AnyOf&, const AnyOf&) = default;
 

@@ -336,6 +336,8 @@ class Attention final : public Op {
     return of_attention::reading(call.as<attest_attention>());
   }
 
+  [[nodiscard]] const Grading* grading() const noexcept override { return &of_attention::grading(); }
+
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
 };

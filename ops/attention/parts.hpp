@@ -78,6 +78,9 @@ PythonReference python(const Exchange& exchange, const Contract& contract);
 // ---- reading.cpp, and variants.cpp for the other calls that it knows
 std::unique_ptr<Reading> reading(const attest_attention& call);
 
+// ---- grading.cpp
+const Grading& grading();
+
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
                              attest::Subject* peer);

@@ -229,6 +229,8 @@ class Mha final : public Op {
   }
   [[nodiscard]] std::vector<Trait> traits() const override { return make_traits(*this); }
 
+  [[nodiscard]] const Grading* grading() const noexcept override { return &of_mha::grading(); }
+
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
 };

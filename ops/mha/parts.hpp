@@ -33,6 +33,9 @@ std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
 std::vector<ops::Problem> canaries(const Supports& supports, Format dtype);
 
+// ---- grading.cpp
+const Grading& grading();
+
 // ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,

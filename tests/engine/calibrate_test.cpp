@@ -23,7 +23,7 @@ const Policy f16 = policy_from_text("f16");
 
 CalibrateOptions small(int jobs) {
   CalibrateOptions options;
-  options.kernel = emulated_kernel;
+  options.kernel = [](const Policy& policy, std::uint64_t number) { return attest::emulated_kernel(policy, number); };
   options.policies = {f16};
   options.kernels = 4;
   options.cases = 5;
@@ -56,12 +56,11 @@ TEST(Calibrate, SeesLargerErrorsAndRefusesKernelsThatBreakTheirPromise) {
   const auto kept_otherwise = [](const char* kept) {
     CalibrateOptions options = small(2);
     options.kernel = [kept](const Policy& policy, std::uint64_t number) {
-      EmulatedKernel kernel = emulated_kernel(policy_from_text(kept), number);
-      const auto run = kernel.run;
-      kernel.run = [run, policy](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
-        Contract promised = run(problem, inputs, out, lse);
-        promised.policy = policy;
-        return promised;
+      attest::EmulatedKernel kernel = attest::emulated_kernel(policy_from_text(kept), number);
+      kernel.on = [on = kernel.on, policy](const Problem& problem) {
+        auto call = on(problem);
+        call.contract.policy = policy;
+        return call;
       };
       return kernel;
     };
