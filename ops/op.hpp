@@ -17,6 +17,7 @@
 #include "core/documents.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "ops/calibrating.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
 #include "ops/grading.hpp"
@@ -296,6 +297,10 @@ class Op {
   // ---- grading
   // nullptr: its faults, if it has any, cannot be graded.
   [[nodiscard]] virtual const Grading* grading() const noexcept { return nullptr; }
+
+  // ---- calibrating
+  // nullptr: its results have no statistical tiers.
+  [[nodiscard]] virtual const Calibrating* calibrating() const noexcept { return nullptr; }
 
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.

@@ -78,6 +78,8 @@ PythonReference python(const Exchange& exchange, const Contract& contract);
 // ---- reading.cpp, and variants.cpp for the other calls that it knows
 std::unique_ptr<Reading> reading(const attest_attention& call);
 
+// ---- calibrating.cpp
+const Calibrating& calibrating();
 // ---- grading.cpp
 const Grading& grading();
 

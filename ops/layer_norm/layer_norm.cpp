@@ -291,6 +291,7 @@ class LayerNorm final : public Op {
   }
 
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_layer_norm::grading(); }
+  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_layer_norm::calibrating(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
