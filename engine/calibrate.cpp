@@ -115,6 +115,7 @@ std::vector<Measured> measure_all(const CalibrateOptions& options, const Policy&
                                   std::uint64_t step) {
   const ops::Calibrating& op = *options.op->calibrating();
   const auto problem_of = op.problems(policy, distribution, extend(mix(options.seed), step));
+  if (!problem_of) return {};
   std::vector<Measured> records(kernels.size() * options.cases);
   const auto measure_one = [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;

@@ -22,7 +22,7 @@ class Calibrating {
 
   // Distributions of values, each measured by itself.
   [[nodiscard]] virtual std::size_t distributions() const noexcept = 0;
-  // Problem n of one of them, for kernels that compute in `policy`.
+  // Problem n of one of them, for kernels that compute in `policy`; empty where the tiers say nothing of any.
   using Problems = std::function<Problem(std::uint64_t n)>;
   [[nodiscard]] virtual Problems problems(const Policy& policy, std::size_t distribution, std::uint64_t seed) const = 0;
   // The class whose thresholds a problem has.

@@ -26,6 +26,7 @@ constexpr Distribution calibrated[] = {
     {Values::uniform, false},     {Values::uniform, true},      {Values::normal, false}, {Values::normal, true},
     {Values::roots_large, false}, {Values::roots_small, false}, {Values::huge, false}};
 
+constexpr double least_offset = 0.125;  // generators/layer_norm/draw.cpp
 constexpr Index largest_calibrated = Index{1} << 13;
 constexpr Index most_long = Index{1} << 16;                                   // of one problem in fifty
 constexpr Index any_rows = Index{1} << 40, row_limits[] = {any_rows, 31, 3};  // as attention has it
@@ -60,6 +61,11 @@ class LayerNormCalibrating final : public Calibrating {
                                   std::uint64_t seed) const override {
     const auto& own = policy.as<Policy>();
     const Distribution& of = calibrated[distribution];
+    Problem least;  // with the least offset that is drawn
+    least.dtype = own[Stage::storage];
+    least.values = of.values;
+    least.offset = of.offset ? least_offset : 0;
+    if (oracle::layer_norm::outputs_alike(least)) return {};
     std::vector<attest::layer_norm::Domain> domains;
     for (const Index rows : row_limits) domains.push_back(calibrated_domain(own, of, largest_calibrated, rows));
     return [domains, large = calibrated_domain(own, of, most_long, any_rows), seed](std::uint64_t n) {

@@ -34,8 +34,8 @@ std::string calibration_class(const Problem& p) {
 }
 
 bool outputs_alike(const Problem& p) {
-  // Moved so far that fewer than 64 numbers of the format lie within a deviation.
-  if (std::fabs(p.offset) >= std::ldexp(1.0, precision(p.dtype) - 6)) return true;
+  // Moved so far that fewer than 4,096 numbers of the format lie within a deviation.
+  if (std::fabs(p.offset) >= std::ldexp(1.0, precision(p.dtype) - 12)) return true;
   switch (p.values) {
     case Values::uniform:
     case Values::normal:

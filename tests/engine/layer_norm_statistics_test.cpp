@@ -276,6 +276,9 @@ TEST(LayerNormStatistics, SayWhereTheyAreSilent) {
            Silence{"f32", "{}", "rows=4 hidden=256 values=outlier", false, false, "alike"},
            Silence{"f32", "{}", "rows=4 hidden=256 residual=cancelling", false, false, "alike"},
            Silence{"f32", "{}", "rows=4 hidden=256 norm=rms offset=100", false, false, "alike"},
+           Silence{"f32", "{}", "rows=4 hidden=256 offset=100", true, true, ""},
+           Silence{"f32", "{}", "rows=4 hidden=256 offset=4096", false, false, "alike"},
+           Silence{"bf16", "{}", "rows=4 hidden=256 dtype=bf16 offset=0.125", false, false, "alike"},
            Silence{"f32", "{}", "rows=1 hidden=65536", true, true, ""},
        }) {
     const std::string text = std::string(row.policy) + ' ' + row.promise + ' ' + row.problem;
