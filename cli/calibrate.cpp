@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/policy_option.hpp"
@@ -13,13 +14,13 @@
 #include "core/error.hpp"
 #include "engine/calibrate.hpp"
 #include "report/calibration.hpp"
-#include "subjects/builtin_emulated.hpp"
 
 namespace attest::cli {
 namespace {
 
 const std::vector<Option>& calibrate_options() {
   static const std::vector<Option> all{
+      {"op", "OP", "attention or layer_norm (attention)"},
       {"policy", "NAME|STAGE=FORMAT,...", "this precision policy alone (all named ones)"},
       {"kernels", "N", "conforming kernels per policy (40)"},
       {"cases", "N", "problems per kernel and class of values (40)"},
@@ -32,11 +33,22 @@ const std::vector<Option>& calibrate_options() {
 
 engine::CalibrateOptions read_calibrate_options(const Settings& settings) {
   engine::CalibrateOptions calibrate;
-  calibrate.kernel = emulated_kernel;
-  if (const auto policy = read_policy(settings, *ops::all_ops().front()))
-    calibrate.policies = {policy->as<Policy>()};
+  const ops::Op* asked = asked_op(settings);
+  const ops::Op& op = asked != nullptr ? *asked : *ops::all_ops().front();
+  if (op.calibrating() == nullptr)
+    throw usage_error(fmt::format("{} {}: its results have no statistical tiers, and nothing to calibrate",
+                                  settings.origin("op"), op.name()));
+  calibrate.op = &op;
+  calibrate.kernel = engine::emulated_kernel;
+  if (const auto policy = read_policy(settings, op))
+    calibrate.policies = {*policy};
   else
-    for (const NamedPolicy& named : named_policies()) calibrate.policies.push_back(named.policy);
+    for (const ops::NamedPolicy& named : op.named_policies())
+      if (op.calibrating()->refusal(op.grading()->silent(named.policy)).empty())
+        calibrate.policies.push_back(named.policy);
+  for (const ops::Policy& policy : calibrate.policies)
+    if (const std::string_view why = op.calibrating()->refusal(op.grading()->silent(policy)); !why.empty())
+      throw usage_error(fmt::format("--policy {}: the statistical tiers do not speak of it: {}", to_text(policy), why));
   calibrate.kernels = settings.integer("kernels", 1, 100'000).value_or(calibrate.kernels);
   calibrate.cases = settings.integer("cases", 1, 100'000).value_or(calibrate.cases);
   calibrate.seed = settings.integer("seed", 0, ~std::uint64_t{0}).value_or(calibrate.seed);
@@ -45,17 +57,17 @@ engine::CalibrateOptions read_calibrate_options(const Settings& settings) {
 }
 
 // A live line where stderr is a terminal; else one per policy.
-void tell_calibrating(std::string_view what, std::size_t done, std::size_t of) {
+void tell_calibrating(std::size_t distributions, std::string_view what, std::size_t done, std::size_t of) {
   if (progress_is_live())
     std::cerr << fmt::format("\r\033[Kcalibrating {} ({} of {})", what, done + 1, of) << std::flush;
-  else if (done % values_count == 0)
+  else if (done % distributions == 0)
     std::cerr << fmt::format("calibrating {}\n", what) << std::flush;
 }
 
 // Says aloud which policies an interrupted run leaves out.
-std::string missing_text(const oracle::Calibration& calibration, const std::vector<Policy>& policies) {
+std::string missing_text(const oracle::Calibration& calibration, const std::vector<ops::Policy>& policies) {
   std::vector<std::string> missing;
-  for (const Policy& policy : policies)
+  for (const ops::Policy& policy : policies)
     if (!calibration.policies.contains(to_text(policy))) missing.push_back(to_text(policy));
   return fmt::format("INTERRUPTED: {} of {} policies calibrated; there are no data for {}\n",
                      calibration.policies.size(), policies.size(), fmt::join(missing, " "));
@@ -66,7 +78,10 @@ int run_calibrate(const Settings& settings) {
   std::unique_ptr<OutputFile> out;
   if (const auto path = settings.text("out"))
     out = std::make_unique<OutputFile>(*path, "--out", OutputFile::Before::what_it_held);
-  calibrate.progress = tell_calibrating;
+  calibrate.progress = [distributions = calibrate.op->calibrating()->distributions()](
+                           std::string_view what, std::size_t done, std::size_t of) {
+    tell_calibrating(distributions, what, done, of);
+  };
   calibrate.interrupt = end_on_interrupt();
   const oracle::Calibration calibration = engine::calibrate(calibrate);
   if (progress_is_live()) std::cerr << "\r\033[K" << std::flush;

@@ -70,6 +70,7 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   auto subject =
       open_subject(settings, subject_text, options.folder.empty() ? options.folder : options.folder / "logs");
   read_operation(settings, subject->info(), options);
+  require_calibration_of(engine::op_of(options, subject->info()), options.calibration.get());
   const auto peer = open_peer();
   const Origin origin = origin_of(*subject);
   if (fuzz && settings.flag("probe-first") && !options.policy) {

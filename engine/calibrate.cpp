@@ -1,7 +1,6 @@
 #include "engine/calibrate.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -11,8 +10,6 @@
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "engine/threads.hpp"
-#include "generators/draw.hpp"
-#include "oracle/oracle.hpp"
 
 namespace attest::engine {
 namespace {
@@ -20,17 +17,11 @@ namespace {
 using oracle::Calibration;
 using oracle::CalibrationCell;
 
-constexpr Index largest_problem = Index{1} << 16;
-constexpr Index most_long = Index{1} << 19;  // of one problem in a hundred
-// Results of few rows spread T most and are rare among random problems: a third of the problems has at most three rows,
-// and a third at most 31.
-constexpr Index any_rows = Index{1} << 40, row_limits[] = {any_rows, 31, 3};
-constexpr Index most_of_lambda = Index{1} << 13;        // where the full formulas are asked of every element
 constexpr std::uint64_t calibration_stream = 0x63616C;  // keeps the kernels apart from the problems
 
 // One kernel on one problem.
 struct Measured {
-  attest::Problem problem;
+  Problem problem;
   std::uint64_t kernel = 0;
   double t = 0, lambda = 0;
   Index elements = 0, lambda_elements = 0;
@@ -40,60 +31,6 @@ struct Measured {
   // The T that counts, or what it cannot exceed.
   [[nodiscard]] double smaller_t() const { return slow_t ? std::min(t, *slow_t) : t; }
 };
-
-attest::Domain domain_of(const attest::Policy& policy, Values values, Index most, Index most_rows) {
-  attest::Domain domain(attest::Supports{}, {policy[Stage::storage]});
-  domain.narrow("values", static_cast<Index>(values), static_cast<Index>(values));
-  for (const char* field : {"b", "hq", "lq"}) domain.narrow(field, 1, most_rows);
-  domain.assume([=](const attest::Problem& p) {
-    const Index rows = p.b * p.hq * p.lq;
-    return !oracle::outputs_alike(p) && rows <= most_rows && rows * p.dv >= oracle::least_elements &&
-           p.multiply_adds() <= most;
-  });
-  return domain;
-}
-
-void add_lambda(oracle::Oracle& oracle, const Tensor& out, Measured& record) {
-  for (const Index flat : judged_rows(record.problem)) {
-    const RowIndex r = row_index(record.problem, flat);
-    for (Index c = 0; c < record.problem.dv; ++c) {
-      const double got = out.at(r.b, r.h, r.i, c);
-      if (!std::isfinite(got)) continue;
-      const double lambda = oracle.lambda_needed(r.b, r.h, r.i, c, record.problem.dtype, got);
-      if (std::isnan(lambda)) continue;
-      ++record.lambda_elements;
-      record.lambda = std::max(record.lambda, lambda);
-    }
-  }
-}
-
-// A kernel's result on a problem, and its judge.
-struct Run {
-  Run(const attest::Problem& the_problem, const EmulatedKernel& kernel)
-      : problem(the_problem), inputs(materialise(problem)), out(make_out(problem)), lse(make_lse(problem)) {
-    contract = kernel.run(problem, inputs, out, lse);
-    oracle = oracle::make_oracle(contract, problem, inputs);
-  }
-  attest::Problem problem;
-  Inputs inputs;
-  Tensor out, lse;
-  attest::Contract contract;
-  std::unique_ptr<oracle::Oracle> oracle;
-};
-
-Measured measure(const attest::Problem& problem, const EmulatedKernel& kernel) {
-  Measured record;
-  record.problem = problem;
-  Run run(problem, kernel);
-  oracle::Statistics statistics;
-  if (run.oracle->judge(run.out, run.lse, &statistics).kind == VerdictKind::fail)
-    throw internal_error("calibrate: an emulated kernel left the proven interval of its own contract on " +
-                         to_text(problem));
-  record.t = statistics.t();
-  record.elements = statistics.elements;
-  if (problem.multiply_adds() <= most_of_lambda) add_lambda(*run.oracle, run.out, record);
-  return record;
-}
 
 // The place, from the largest down, of the value that a share `q` of `n` does not exceed.
 std::size_t place(double q, std::size_t n) {
@@ -165,77 +102,88 @@ class Shares {
 };
 
 // The kernel with this number, of those whose contract has statistics.
-EmulatedKernel kernel_of(const CalibrateOptions& options, const attest::Policy& policy, std::uint64_t number) {
+EmulatedKernel kernel_of(const CalibrateOptions& options, const Policy& policy, std::uint64_t number) {
   for (std::uint64_t key = extend(extend(mix(options.seed), calibration_stream), number);; key = mix(key)) {
     EmulatedKernel kernel = options.kernel(policy, key);
-    if (oracle::statistical_refusal(kernel.contract).empty()) return kernel;
+    if (options.op->calibrating()->refusal(kernel.contract).empty()) return kernel;
   }
 }
 
-// Every kernel on as many problems with these values.
-std::vector<Measured> measure_all(const CalibrateOptions& options, const attest::Policy& policy,
-                                  const std::vector<EmulatedKernel>& kernels, Values values, std::uint64_t step) {
-  std::vector<attest::Domain> domains;
-  for (const Index rows : row_limits) domains.push_back(domain_of(policy, values, largest_problem, rows));
-  const attest::Domain large = domain_of(policy, values, most_long, any_rows);
-  const std::uint64_t seed = extend(mix(options.seed), step);
+// Every kernel on as many problems of this distribution. `step` counts distributions over all policies.
+std::vector<Measured> measure_all(const CalibrateOptions& options, const Policy& policy,
+                                  const std::vector<EmulatedKernel>& kernels, std::size_t distribution,
+                                  std::uint64_t step) {
+  const ops::Calibrating& op = *options.op->calibrating();
+  const auto problem_of = op.problems(policy, distribution, extend(mix(options.seed), step));
+  if (!problem_of) return {};
   std::vector<Measured> records(kernels.size() * options.cases);
   const auto measure_one = [&](std::uint64_t n) {
     const std::uint64_t number = n / options.cases;
-    const attest::Domain& domain = n % 100 == 0 ? large : domains[n % domains.size()];
-    records[n] = measure(draw_problem(domain, seed, n, 1), kernels[number]);
-    records[n].kernel = number;
+    Measured& record = records[n];
+    record.problem = problem_of(n);
+    record.kernel = number;
+    const EmulatedCall call = kernels[number].on(record.problem);
+    const auto seen = op.measure(record.problem, call.contract, call.run);
+    record.t = seen.t;
+    record.lambda = seen.lambda;
+    record.elements = seen.elements;
+    record.lambda_elements = seen.lambda_elements;
   };
   on_all_threads(records.size(), options.jobs, measure_one, options.interrupt);
   return records;
 }
 
-// nullopt if it was interrupted before all of it was measured. `step` counts distributions of values over all policies.
-std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const attest::Policy& policy,
+// nullopt if it was interrupted before all of it was measured.
+std::optional<oracle::PolicyCalibration> calibrate_policy(const CalibrateOptions& options, const Policy& policy,
                                                           std::size_t step) {
+  const ops::Calibrating& op = *options.op->calibrating();
   oracle::PolicyCalibration calibrated;
   std::vector<EmulatedKernel> kernels;
   for (std::uint64_t number = 0; number < options.kernels; ++number)
     kernels.push_back(kernel_of(options, policy, number));
-  Shares by_kernel, by_keys;
+  Shares by_kernel, by_kin;
   const Look slow_t = [&](const Measured& record) {
-    Run run(record.problem, kernels[record.kernel]);
-    return run.oracle->slow_t(run.out);
+    const EmulatedCall call = kernels[record.kernel].on(record.problem);
+    return op.slow_t(record.problem, call.contract, call.run);
   };
-  for (std::size_t values = 0; values < values_count; ++values, ++step) {
-    if (options.progress) options.progress(to_text(policy), step, options.policies.size() * values_count);
-    std::vector<Measured> records = measure_all(options, policy, kernels, static_cast<Values>(values), step);
+  const std::size_t distributions = op.distributions();
+  for (std::size_t n = 0; n < distributions; ++n, ++step) {
+    if (options.progress) options.progress(to_text(policy), step, options.policies.size() * distributions);
+    std::vector<Measured> records = measure_all(options, policy, kernels, n, step);
     if (is_set(options.interrupt)) return std::nullopt;
     std::map<std::string, std::vector<Measured*>> classes;
-    for (Measured& record : records) classes[oracle::calibration_class(record.problem)].push_back(&record);
+    for (Measured& record : records) classes[op.class_of(record.problem)].push_back(&record);
     for (const auto& [name, of_class] : classes) {
       const CalibrationCell& cell = calibrated.classes[name] = cell_of(of_class, kernels.size(), slow_t, options.jobs);
       for (const Measured* record : of_class) {
         if (!record->has_t()) continue;
         const bool above = record->smaller_t() > cell.t99;
         by_kernel.add(record->kernel, above);
-        by_keys.add(static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(record->problem.lk))), above);
+        by_kin.add(op.kin(record->problem), above);
       }
     }
   }
-  calibrated.share = std::max(by_kernel.largest(), by_keys.largest());
+  calibrated.share = std::max(by_kernel.largest(), by_kin.largest());
   return calibrated;
 }
 
 }  // namespace
 
 oracle::Calibration calibrate(const CalibrateOptions& options) {
+  if (options.op == nullptr || options.op->calibrating() == nullptr)
+    throw internal_error("calibrate: an operation without statistical tiers was asked for");
   Calibration calibration;
+  if (options.op != ops::all_ops().front()) calibration.op = options.op->name();
   calibration.seed = options.seed;
   std::size_t step = 0;
-  for (const attest::Policy& policy : options.policies) {
+  for (const Policy& policy : options.policies) {
     std::optional<oracle::PolicyCalibration> calibrated = calibrate_policy(options, policy, step);
     if (!calibrated) {
       calibration.interrupted = true;
       break;
     }
     calibration.policies[to_text(policy)] = std::move(*calibrated);
-    step += values_count;
+    step += options.op->calibrating()->distributions();
   }
   return calibration;
 }

@@ -5,17 +5,17 @@
 #include <string_view>
 #include <vector>
 
-#include "core/policy.hpp"
+#include "engine/grade/emulated.hpp"
+#include "engine/ops.hpp"
 #include "oracle/calibration.hpp"
-#include "subjects/builtin_emulated.hpp"
 
 // What conforming kernels give, measured: where the thresholds of the statistical tiers come from.
 namespace attest::engine {
 
 struct CalibrateOptions {
-  // emulated_kernel().
-  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)> kernel;
-  std::vector<attest::Policy> policies;
+  const Op* op = nullptr;  // one that has statistical tiers
+  DrawEmulated kernel;     // emulated_kernel()
+  std::vector<Policy> policies;
   std::uint64_t kernels = 40;  // per policy and class
   std::uint64_t cases = 40;    // problems per kernel and class
   std::uint64_t seed = 1;

@@ -17,8 +17,10 @@
 #include "core/documents.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "ops/calibrating.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
+#include "ops/grading.hpp"
 #include "ops/probe.hpp"
 #include "ops/problem.hpp"
 #include "ops/reading.hpp"
@@ -293,6 +295,14 @@ class Op {
   // ---- probing
   // nullptr: there are none yet.
   [[nodiscard]] virtual const Probes* probes() const noexcept { return nullptr; }
+
+  // ---- grading
+  // nullptr: its faults, if it has any, cannot be graded.
+  [[nodiscard]] virtual const Grading* grading() const noexcept { return nullptr; }
+
+  // ---- calibrating
+  // nullptr: its results have no statistical tiers.
+  [[nodiscard]] virtual const Calibrating* calibrating() const noexcept { return nullptr; }
 
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.

@@ -125,6 +125,7 @@ Thresholds Calibration::thresholds_of_any_class(const Policy& policy) const {
 ordered_json to_json(const Calibration& calibration) {
   ordered_json object;
   object["format"] = format_version;
+  if (!calibration.op.empty()) object["op"] = calibration.op;
   object["seed"] = calibration.seed;
   if (calibration.interrupted) object["interrupted"] = true;
   ordered_json& policies = object["policies"] = ordered_json::object();
@@ -141,7 +142,9 @@ ordered_json to_json(const Calibration& calibration) {
 
 std::string to_file_text(const Calibration& calibration) {
   const ordered_json object = to_json(calibration);
-  std::string text = "{\n\"format\": " + json_text(object["format"]) + ",\n\"seed\": " + json_text(object["seed"]) +
+  std::string text = "{\n\"format\": " + json_text(object["format"]) +
+                     (calibration.op.empty() ? "" : ",\n\"op\": " + json_text(object["op"])) +
+                     ",\n\"seed\": " + json_text(object["seed"]) +
                      (calibration.interrupted ? ",\n\"interrupted\": true" : "") + ",\n\"policies\": {";
   std::string between_policies = "\n";
   for (const auto& [name, policy] : object["policies"].items()) {
@@ -160,11 +163,14 @@ std::string to_file_text(const Calibration& calibration) {
 }
 
 Calibration calibration_from_text(std::string_view text, std::string_view origin) {
-  return calibration_from_text(text, origin, [](std::string_view name) { return to_text(policy_from_text(name)); });
+  return calibration_from_text(text, origin, [](std::string_view op, std::string_view name) {
+    if (!op.empty()) throw usage_error("it is of another operation, " + std::string(op));
+    return to_text(policy_from_text(name));
+  });
 }
 
 Calibration calibration_from_text(std::string_view text, std::string_view origin,
-                                  std::string (*policy_name)(std::string_view)) {
+                                  std::string (*policy_name)(std::string_view op, std::string_view policy)) {
   const std::string file(origin);
   const json object = parse_json_or_discard(text);
   if (!object.is_object()) throw usage_error(file + " is no JSON object: `attest calibrate --out FILE` writes one");
@@ -176,6 +182,10 @@ Calibration calibration_from_text(std::string_view text, std::string_view origin
   if (policies == object.end() || !policies->is_object())
     throw usage_error(file + " has no object 'policies': write it anew with `attest calibrate`");
   Calibration calibration;
+  if (const auto op = object.find("op"); op != object.end()) {
+    if (!op->is_string()) throw usage_error(file + ": 'op' must be the name of an operation");
+    calibration.op = op->get<std::string>();
+  }
   if (const auto seed = object.find("seed"); seed != object.end() && seed->is_number_unsigned())
     calibration.seed = seed->get<std::uint64_t>();
   if (const auto interrupted = object.find("interrupted"); interrupted != object.end())
@@ -184,7 +194,7 @@ Calibration calibration_from_text(std::string_view text, std::string_view origin
     const std::string where = file + ": policy " + text_of_policy;
     std::string name;
     try {
-      name = policy_name(text_of_policy);
+      name = policy_name(calibration.op, text_of_policy);
     } catch (const Error& error) {
       throw usage_error(file + ": " + error.what());
     }

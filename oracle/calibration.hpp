@@ -60,6 +60,7 @@ bool outputs_alike(const Problem& problem);
 class Calibration {
  public:
   std::map<std::string, PolicyCalibration, std::less<>> policies;
+  std::string op{};          // whose; empty: of attention
   std::uint64_t seed = 0;    // of the problems and kernels
   bool interrupted = false;  // policies that were asked for are missing
 
@@ -77,9 +78,9 @@ std::string to_file_text(const Calibration& calibration);
 nlohmann::ordered_json to_json(const Calibration& calibration);
 // Reading throws Error(usage) that names what is wrong in `origin`.
 Calibration calibration_from_text(std::string_view text, std::string_view origin);
-// Of another operation: `policy_name` gives a policy as it is written, or throws Error(usage).
+// Of any operation: `policy_name` gives a policy of `op` (Calibration::op) as it is written, or throws Error(usage).
 Calibration calibration_from_text(std::string_view text, std::string_view origin,
-                                  std::string (*policy_name)(std::string_view));
+                                  std::string (*policy_name)(std::string_view op, std::string_view policy));
 
 // The data that this version of attest was shipped with.
 const Calibration& shipped_calibration();

@@ -44,18 +44,15 @@ std::string rarity(double lambda) {
                     : std::string("less than once in 1e300 normal errors");
 }
 
-Evidence element_evidence(oracle::Oracle& oracle, const Tensor& out, const Statistics& statistics,
-                          const Thresholds& thresholds, double limit) {
-  const auto [b, h, i, c] = statistics.index;
-  const oracle::StatisticalEnclosure permitted = oracle.statistical_enclosure(b, h, i, c, limit);
-  const Format type = format_of(out.dtype());
+Evidence element_evidence(const NearElement& element, const Statistics& statistics, const Thresholds& thresholds,
+                          double limit) {
   Evidence evidence;
   evidence.tensor = "out";
   evidence.index = statistics.index;
-  evidence.got = out.at(b, h, i, c);
-  evidence.expected = oracle.out_enclosure(b, h, i, c).y;
-  evidence.lo = round_to(type, permitted.lo);
-  evidence.hi = round_to(type, permitted.hi);
+  evidence.got = element.got;
+  evidence.expected = element.expected;
+  evidence.lo = element.lo;
+  evidence.hi = element.hi;
   evidence.ratio = statistics.largest_lambda / limit;
   evidence.wrong = Wrong::finite;
   evidence.note = fmt::format("tier two, no proof: lambda {:.3g} where {:.3g} is permitted, {}",
@@ -69,18 +66,55 @@ Evidence element_evidence(oracle::Oracle& oracle, const Tensor& out, const Stati
 }  // namespace
 
 Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& statistics, const Thresholds& thresholds,
-                                  oracle::Oracle& oracle, const Tensor& out) {
+                                  const std::function<NearElement(double)>& element) {
   if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
   if (statistics.largest_lambda > thresholds.fail)
-    return Verdict::fail(element_evidence(oracle, out, statistics, thresholds, thresholds.fail), proven.counts);
+    return Verdict::fail(element_evidence(element(thresholds.fail), statistics, thresholds, thresholds.fail),
+                         proven.counts);
   if (statistics.largest_lambda > thresholds.warn) {
     Verdict warning = Verdict::pass(proven.counts);
     warning.kind = VerdictKind::warn;
-    warning.evidence = element_evidence(oracle, out, statistics, thresholds, thresholds.warn);
+    warning.evidence = element_evidence(element(thresholds.warn), statistics, thresholds, thresholds.warn);
     return warning;
   }
   if (proven.counts.judged == 0) return Verdict::vacuous("undetermined", proven.counts);
   return Verdict::pass(proven.counts);
+}
+
+Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& statistics, const Thresholds& thresholds,
+                                  oracle::Oracle& oracle, const Tensor& out) {
+  return statistical_bound_verdict(proven, statistics, thresholds, [&](double lambda) -> NearElement {
+    const auto [b, h, i, c] = statistics.index;
+    const oracle::StatisticalEnclosure permitted = oracle.statistical_enclosure(b, h, i, c, lambda);
+    const Format type = format_of(out.dtype());
+    return {out.at(b, h, i, c), oracle.out_enclosure(b, h, i, c).y, round_to(type, permitted.lo),
+            round_to(type, permitted.hi)};
+  });
+}
+
+Verdict aggregate_error_verdict(const Statistics& statistics, const Thresholds& thresholds,
+                                const std::function<double()>& slow_t) {
+  const Counts counts{statistics.elements, 0, 0};
+  if (statistics.t() <= *thresholds.t) return Verdict::pass(counts);
+  const double t = slow_t ? std::min(statistics.t(), slow_t()) : statistics.t();
+  if (t <= *thresholds.t) return Verdict::pass(counts);
+  const CalibrationCell& cell = *thresholds.cell;
+  Evidence evidence;
+  evidence.tensor = "T";
+  evidence.got = t;
+  evidence.expected = cell.t50;
+  evidence.hi = *thresholds.t;
+  evidence.ratio = t / *thresholds.t;
+  evidence.wrong = Wrong::finite;
+  evidence.note = fmt::format(
+      "tier three, no proof: over {} elements of out; the largest of {} results of conforming "
+      "kernels is {:.3g}",
+      statistics.elements, cell.results, cell.t);
+  return Verdict::fail(std::move(evidence), counts);
+}
+
+std::string not_calibrated(std::string_view policy, std::string_view calibrated_class) {
+  return fmt::format("not calibrated: {}, {}", policy, calibrated_class);
 }
 
 namespace {
@@ -98,25 +132,8 @@ Verdict check_aggregate(Trial& trial) {
     return Verdict::skip(fmt::format("fewer than {} elements have an estimate", oracle::least_elements));
   const Thresholds& thresholds = trial.thresholds();
   if (!thresholds.t)
-    return Verdict::skip("not calibrated: " + to_text(trial.contract().policy) + ", " +
-                         oracle::calibration_class(trial.problem()));
-  const Counts counts{statistics.elements, 0, 0};
-  if (statistics.t() <= *thresholds.t) return Verdict::pass(counts);
-  const double t = std::min(statistics.t(), trial.oracle().slow_t(trial.base().out));
-  if (t <= *thresholds.t) return Verdict::pass(counts);
-  const CalibrationCell& cell = *thresholds.cell;
-  Evidence evidence;
-  evidence.tensor = "T";
-  evidence.got = t;
-  evidence.expected = cell.t50;
-  evidence.hi = *thresholds.t;
-  evidence.ratio = t / *thresholds.t;
-  evidence.wrong = Wrong::finite;
-  evidence.note = fmt::format(
-      "tier three, no proof: over {} elements of out; the largest of {} results of conforming "
-      "kernels is {:.3g}",
-      statistics.elements, cell.results, cell.t);
-  return Verdict::fail(std::move(evidence), counts);
+    return Verdict::skip(not_calibrated(to_text(trial.contract().policy), oracle::calibration_class(trial.problem())));
+  return aggregate_error_verdict(statistics, thresholds, [&] { return trial.oracle().slow_t(trial.base().out); });
 }
 
 }  // namespace

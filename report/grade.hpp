@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,8 +17,14 @@ std::string grade_text(const engine::Grade& grade, const engine::GradeOptions& o
 // The object that --json writes, without `exit`.
 nlohmann::ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& options);
 
-// A picture for browsers, light and dark: a row per fault; a column for the campaign, per law and per rule; the colour says
-// after how many problems, on a logarithmic scale. Well-formed XML.
-std::string grade_svg(const engine::Grade& grade, const engine::GradeOptions& options);
+// What was graded, of one operation, and by which options.
+struct Graded {
+  const engine::Grade& grade;
+  const engine::GradeOptions& options;
+};
+
+// A picture for browsers, light and dark: a row per fault, those of one operation below those of another; a column for the campaign,
+// per law and per rule; the colour says after how many problems, on a logarithmic scale. Well-formed XML.
+std::string grade_svg(std::span<const Graded> all);
 
 }  // namespace attest::report

@@ -1,12 +1,13 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/evidence.hpp"
-#include "properties/property.hpp"
 #include "report/grade.hpp"
 
 namespace attest::report {
 namespace {
 
+using engine::GradeOptions;
 using engine::Hunt;
 using engine::LawPower;
 using engine::RuleTable;
@@ -17,13 +18,20 @@ ordered_json maybe(const std::optional<T>& x) {
   return x ? ordered_json(*x) : ordered_json(nullptr);
 }
 
-ordered_json hunt_json(const Hunt& hunt) {
+// "multiply_adds", "elements": a key for the operation's unit of work.
+std::string unit_key(const GradeOptions& options) {
+  std::string key(options.op->unit_of_work());
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+ordered_json hunt_json(const Hunt& hunt, const std::string& unit) {
   ordered_json object{{"seed", hunt.seed}, {"found", hunt.found}, {"problems", hunt.drawn}};
   if (!hunt.found) return object;
   object["seconds"] = hunt.seconds;
   object["law"] = hunt.law;
   object["credited"] = hunt.credited;
-  object["multiply_adds"] = hunt.multiply_adds;
+  object[unit] = hunt.work;
   object["subject_calls"] = hunt.subject_calls;
   object["minimal"] = hunt.minimal;
   object["problem"] = hunt.problem;
@@ -31,7 +39,7 @@ ordered_json hunt_json(const Hunt& hunt) {
 }
 
 ordered_json law_json(const LawPower& law) {
-  return {{"law", properties::properties()[law.law].name},
+  return {{"law", engine::all_laws()[law.law].name},
           {"judged", law.judged},
           {"failed", law.failed},
           {"beyond_bound", law.beyond_bound},
@@ -100,29 +108,30 @@ ordered_json rules_json(const RuleTable& table) {
 }  // namespace
 
 ordered_json grade_json(const engine::Grade& grade, const engine::GradeOptions& options) {
-  ordered_json object{{"format", 1},
-                      {"verb", "grade"},
-                      {"policy", options.policy_text},
-                      {"seeds", options.seeds},
-                      {"cases", options.cases},
-                      {"paired", options.paired},
-                      {"emulated", options.emulated},
-                      {"clean", options.clean},
-                      {"jobs", options.jobs},
-                      {"interrupted", grade.interrupted},
-                      {"faults_asked", options.faults.size()},
-                      {"median_problems", engine::real_to_json(grade.median_problems())},
-                      {"worst_problems", engine::real_to_json(grade.worst_problems())},
-                      {"missed", grade.missed()},
-                      {"faults", ordered_json::array()},
-                      {"rules", ordered_json::array()}};
+  ordered_json object{{"format", 1}, {"verb", "grade"}};
+  if (options.op != ops::all_ops().front()) object["op"] = options.op->name();
+  object.update(ordered_json{{"policy", options.policy_text},
+                             {"seeds", options.seeds},
+                             {"cases", options.cases},
+                             {"paired", options.paired},
+                             {"emulated", options.emulated},
+                             {"clean", options.clean},
+                             {"jobs", options.jobs},
+                             {"interrupted", grade.interrupted},
+                             {"faults_asked", options.faults.size()},
+                             {"median_problems", engine::real_to_json(grade.median_problems())},
+                             {"worst_problems", engine::real_to_json(grade.worst_problems())},
+                             {"missed", grade.missed()},
+                             {"faults", ordered_json::array()},
+                             {"rules", ordered_json::array()}});
+  const std::string unit = unit_key(options);
   for (const engine::FaultGrade& fault : grade.faults) {
     ordered_json row{{"name", fault.fault.name},
                      {"parent", fault.fault.parent},
                      {"report", fault.fault.report},
                      {"campaigns", ordered_json::array()},
                      {"laws", ordered_json::array()}};
-    for (const Hunt& hunt : fault.hunts) row["campaigns"].push_back(hunt_json(hunt));
+    for (const Hunt& hunt : fault.hunts) row["campaigns"].push_back(hunt_json(hunt, unit));
     for (const LawPower& law : fault.laws) row["laws"].push_back(law_json(law));
     object["faults"].push_back(row);
   }

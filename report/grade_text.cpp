@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "properties/property.hpp"
 #include "report/grade.hpp"
 #include "report/text.hpp"
 
@@ -41,12 +40,11 @@ std::vector<double> of_found(const FaultGrade& fault, Get get) {
 std::string beyond_bound(const FaultGrade& fault) {
   std::vector<LawPower> laws;
   for (const LawPower& law : fault.laws)
-    if (law.first_beyond_bound && properties::properties()[law.law].name != "policy-bound") laws.push_back(law);
+    if (law.first_beyond_bound && engine::all_laws()[law.law].name != "policy-bound") laws.push_back(law);
   std::ranges::stable_sort(laws, {}, [](const LawPower& law) { return *law.first_beyond_bound; });
   std::string text;
   for (std::size_t i = 0; i < std::min(laws.size(), most_laws); ++i)
-    text +=
-        fmt::format("{}{} {}", i ? ", " : "", properties::properties()[laws[i].law].name, *laws[i].first_beyond_bound);
+    text += fmt::format("{}{} {}", i ? ", " : "", engine::all_laws()[laws[i].law].name, *laws[i].first_beyond_bound);
   if (laws.size() > most_laws) text += fmt::format(", {} more", laws.size() - most_laws);
   return text.empty() ? "-" : text;
 }
@@ -61,7 +59,7 @@ std::string campaign_line(const FaultGrade& fault, bool laws) {
   const std::vector<double> seconds = of_found(fault, [](const Hunt& h) { return h.seconds; });
   std::string line = fmt::format("  {:<{}}{:>12}{:>8}{:>10}{:>10}  {:<24}", bare(fault.fault.name), name_width,
                                  problems, seconds.empty() ? "-" : fmt::format("{:.2f}", engine::median(seconds)),
-                                 pair_of(of_found(fault, [](const Hunt& h) { return h.multiply_adds; })),
+                                 pair_of(of_found(fault, [](const Hunt& h) { return h.work; })),
                                  pair_of(of_found(fault, [](const Hunt& h) { return h.subject_calls; })),
                                  credited.empty() ? "NOT FOUND" : fmt::format("{}", fmt::join(credited, ", ")));
   if (laws) line += "  " + beyond_bound(fault);
@@ -73,8 +71,8 @@ std::string campaign_table(const Grade& grade, const GradeOptions& options) {
   std::string text = fmt::format(
       "Default campaigns, seeds 1..{}, at most {} problems each; median/worst of the seeds: problems to the first "
       "failure,\n"
-      "seconds (median), multiply-adds of the reproducer, subject calls of shrinking; the law credited with it\n",
-      options.seeds, grouped(options.cases));
+      "seconds (median), {} of the reproducer, subject calls of shrinking; the law credited with it\n",
+      options.seeds, grouped(options.cases), options.op->unit_of_work());
   if (options.paired > 0)
     text += fmt::format(
         "(the policy bound where it fails too). Last: laws that detect it on problems on which the bound does not, and "
@@ -150,12 +148,12 @@ std::string rule_text(const RuleTable& table, const GradeOptions& options) {
   constexpr int width = 13;
   std::string text = fmt::format(
       "\nRules, {} cases: {} problems on every kernel, {};\n"
-      "and {} results of emulated kernels that conform, other ones on each problem of up to 2^16 multiply-adds.\n"
+      "and {} results of emulated kernels that conform, other ones on each problem of {}.\n"
       "In % of the cases in which a fault changes the result: detected as published / set so that no conforming case "
       "is\n"
       "objected to\n  {:<{}}{:>6}",
-      table.set, part_of(table.problems, options.paired), table.doc, grouped(table.emulated_cases), "fault", name_width,
-      "cases");
+      table.set, part_of(table.problems, options.paired), table.doc, grouped(table.emulated_cases), table.emulated_on,
+      "fault", name_width, "cases");
   for (const RuleColumn& column : table.columns) text += fmt::format("{:>{}}", column.name, column.own ? 8 : width);
   text += "  beyond\n";
   for (const engine::FaultRules& fault : table.faults) {

@@ -261,6 +261,12 @@ std::vector<ListedSubject> fault_subjects(std::string_view op) {
   return {};
 }
 
+std::string reference_subject(std::string_view op) {
+  for (const ListedSubject& kernel : builtin_subjects(op))
+    if (kernel.name.ends_with("explicit")) return kernel.name;
+  return {};
+}
+
 std::string builtin_op(std::string_view name) {
   if (kernel_named<OfAttention>(name) != nullptr) return std::string(OfAttention::op);
   if (kernel_named<OfLayerNorm>(name) != nullptr) return std::string(OfLayerNorm::op);

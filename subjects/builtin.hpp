@@ -24,6 +24,8 @@ std::vector<std::string_view> builtin_ops();
 // layer_norm begin with ln-, those of mha with mha-: builtin:ln-fused, fault:ln-tail.
 std::vector<ListedSubject> builtin_subjects(std::string_view op = {});
 std::vector<ListedSubject> fault_subjects(std::string_view op = {});
+// The kernel of an operation that computes stage by stage: builtin:explicit, builtin:ln-explicit, builtin:mha-explicit.
+std::string reference_subject(std::string_view op);
 // The operation of a kernel that such a name stands for; empty if there is none.
 std::string builtin_op(std::string_view name);
 

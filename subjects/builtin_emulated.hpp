@@ -1,26 +1,59 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <tuple>
 
+#include "core/call.hpp"
 #include "core/contract.hpp"
-#include "core/inputs.hpp"
+#include "core/layer_norm/contract.hpp"
+#include "core/layer_norm/problem.hpp"
+#include "core/mha/contract.hpp"
+#include "core/mha/problem.hpp"
+#include "core/problem.hpp"
 
 namespace attest {
 
-// A kernel in emulated arithmetic.
-struct EmulatedKernel {
+// A kernel in emulated arithmetic on one problem: what it promises of it, and a function that answers that problem's call.
+template <class Contract>
+struct EmulatedCallOf {
   Contract contract;
-  // Writes out, and lse if present, and says what it promises for this problem: no more than `contract`.
-  std::function<Contract(const Problem&, const Inputs&, Tensor& out, Tensor& lse)> run;
+  std::function<void(const Call&)> run;
 };
 
-// One of many that compute in `policy`: order of sums, tiles, splits, placement of the scale, FMA, errors of exp and of
-// division, and what the contract promises beside the policy, drawn from `number`. Half of them promise no more than they use.
+// A kernel in emulated arithmetic. `on` promises no more than `contract`.
+template <class Problem, class Contract>
+struct EmulatedKernelOf {
+  Contract contract;
+  std::function<EmulatedCallOf<Contract>(const Problem&)> on;
+};
+using EmulatedKernel = EmulatedKernelOf<Problem, Contract>;
+using EmulatedLayerNorm = EmulatedKernelOf<layer_norm::Problem, layer_norm::Contract>;
+using EmulatedBlock = EmulatedKernelOf<mha::Problem, mha::Contract>;
+
+// An operation that has emulated kernels, by its own types.
+template <class OwnProblem, class OwnPolicy, class OwnContract>
+struct EmulatedOp {
+  using Problem = OwnProblem;
+  using Policy = OwnPolicy;
+  using Contract = OwnContract;
+};
+using EmulatedOps = std::tuple<EmulatedOp<Problem, Policy, Contract>,
+                               EmulatedOp<layer_norm::Problem, layer_norm::Policy, layer_norm::Contract>,
+                               EmulatedOp<mha::Problem, mha::Policy, mha::Contract>>;
+
+// One of many that compute in `policy`, drawn from `number`. Of attention: order of sums, tiles, splits, placement of the scale, FMA,
+// errors of exp and of division, and what the contract promises beside the policy; half of them promise no more than they use.
 EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
 // The same, of those whose accumulators are tensor cores.
 EmulatedKernel emulated_kernel_with(const Mma& mma, const Policy& policy, std::uint64_t number);
+// Order and shape of sums, ways to the variance, merges, FMA, errors of the reciprocal root up to the end that the contract permits.
+// None has an order that depends on the numbers that it adds.
+EmulatedLayerNorm emulated_kernel(const layer_norm::Policy& policy, std::uint64_t number);
+// Of the heads what attention has; what projections and heads are left in, and the order and chains of their sums.
+EmulatedBlock emulated_kernel(const mha::Policy& policy, std::uint64_t number);
 
-// Whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp). False says nothing.
-bool emulated_kernel_returns(const Contract& contract, const Problem& problem, const Inputs& inputs, const Tensor& out);
+// Whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp), for a problem of one
+// element of out. False says nothing.
+bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
 
 }  // namespace attest

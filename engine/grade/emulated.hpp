@@ -4,31 +4,44 @@
 #include <memory>
 #include <vector>
 
-#include "core/contract.hpp"
-#include "core/inputs.hpp"
-#include "core/problem.hpp"
 #include "core/subject.hpp"
-#include "subjects/builtin_emulated.hpp"
+#include "engine/ops.hpp"
 
-// Emulated kernels among the conforming subjects of the paired cases.
+// Emulated kernels of any operation: what conforms beside the built-in ones.
 namespace attest::engine {
 
-// Larger problems have none: they compute an operation at a time.
-inline constexpr Index most_emulated = Index{1} << 16;  // multiply-adds
+// One on one problem: what it promises of it, and a function that answers that problem's call.
+struct EmulatedCall {
+  Contract contract;
+  std::function<void(const Call&)> run;
+};
+struct EmulatedKernel {
+  Contract contract;  // `on` promises no more
+  std::function<EmulatedCall(const Problem&)> on;
+};
+using DrawEmulated = std::function<EmulatedKernel(const Policy&, std::uint64_t number)>;
 
+// Those that live in attest (subjects/builtin_emulated.hpp): one of many that compute in `policy`, drawn from `number`.
+EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
+// The same, of those that have the sums which `promise` has and few others do (Grading::has_rare_sums()).
+EmulatedKernel emulated_kernel_for(const Contract& promise, const Policy& policy, std::uint64_t number);
+
+// Whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of out. False says
+// nothing, and is all that is said of operations for which nobody looks.
+bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
+
+// One on a paired problem.
 struct EmulatedResult {
-  std::uint64_t number = 0;   // of the kernel, for emulated_kernel()
-  attest::Contract contract;  // what it promises for the problem
-  Tensor out, lse;            // lse absent unless the problem asks for it
+  std::uint64_t number = 0;  // of the kernel
+  EmulatedCall kernel;
 };
 
-// What `draws` kernels give that compute in `policy`, with the semantics of attention as the other kernels have it; none for
-// a problem without a multiply-add, or with too many. Which kernels: drawn from `key`.
-std::vector<EmulatedResult> emulated_results(
-    const std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)>& kernel, std::uint64_t draws,
-    const attest::Policy& policy, const attest::Problem& problem, const Inputs& inputs, std::uint64_t key);
+// `draws` kernels that compute in `policy`, and the same function as others that promise nothing beside it; none for a problem on
+// which emulated ones do not run. Which kernels: drawn from `key`.
+std::vector<EmulatedResult> emulated_results(const DrawEmulated& draw, std::uint64_t draws, const Policy& policy,
+                                             const Problem& problem, std::uint64_t key);
 
-// A subject that answers every call with `result`, which must outlive it.
-std::unique_ptr<Subject> answering(const EmulatedResult& result, const SubjectInfo& info);
+// A subject that answers every call of the kernel's problem, which must outlive it.
+std::unique_ptr<Subject> answering(const EmulatedCall& kernel, const SubjectInfo& info);
 
 }  // namespace attest::engine

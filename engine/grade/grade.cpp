@@ -16,6 +16,8 @@ namespace {
 void require(const GradeOptions& options) {
   if (options.faults.empty()) throw usage_error("there is no fault to grade");
   if (options.seeds < 1 || options.cases < 1) throw usage_error("grade needs at least one seed and one problem");
+  if (options.op == nullptr || options.op->grading() == nullptr)
+    throw internal_error("grade: an operation without a Grading was asked for");
   if (options.jobs < 1) throw usage_error("--jobs must be at least 1");
   validate({.further = std::nullopt, .property_glob = options.property_glob});
 }
@@ -28,10 +30,10 @@ std::vector<double> problems_of(const Grade& grade) {
   return problems;
 }
 
-std::vector<std::optional<attest::Policy>> clean_policies(const GradeOptions& options) {
+std::vector<std::optional<Policy>> clean_policies(const GradeOptions& options) {
   if (options.policy) return {options.policy};
-  std::vector<std::optional<attest::Policy>> policies;
-  for (const NamedPolicy& named : named_policies()) policies.emplace_back(named.policy);
+  std::vector<std::optional<Policy>> policies;
+  for (const ops::NamedPolicy& named : options.op->named_policies()) policies.emplace_back(named.policy);
   return policies;
 }
 

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/policy.hpp"
 #include "core/subject.hpp"
+#include "engine/grade/emulated.hpp"
+#include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
-#include "subjects/builtin_emulated.hpp"
 
-// How much attest detects, measured on planted faults: by the campaign that users run, by each law alone, and beside the
-// tolerance rules that others use.
+// How much attest detects, measured on planted faults of one operation: by the campaign that users run, by each law alone, and
+// beside the tolerance rules that others use.
 namespace attest::engine {
 
 struct GradedFault {
@@ -27,25 +27,24 @@ struct GradedFault {
 
 struct GradeOptions {
   // A kernel by its name on the command line, computing in the given policy if there is one.
-  std::function<std::unique_ptr<SubjectFactory>(const std::string&, const std::optional<attest::Policy>&)> open;
+  std::function<std::unique_ptr<SubjectFactory>(const std::string&, const std::optional<Policy>&)> open;
+  const Op* op = nullptr;  // whose faults and kernels these are
   std::vector<GradedFault> faults;
   std::vector<std::string> conforming;  // the parents of all faults among them; all take the same problems
-  std::string reference;  // explicit attention: the peer of laws, and what the rules of others compare with
-  std::optional<attest::Policy> policy;  // absent: drawn per problem, and all named policies for the conforming kernels
-  std::string policy_text;               // as given
-  std::string property_glob;             // which laws the matrix has; empty: all
-  std::uint64_t seeds = 5;               // a default campaign per fault from each of the seeds 1..seeds
-  std::uint64_t cases = 20'000;          // problems that such a campaign may draw
-  std::uint64_t paired = 1000;           // problems that every law and every rule is tried on; 0: no matrix, no rules
-  std::function<EmulatedKernel(const attest::Policy&, std::uint64_t number)>
-      draw_emulated;  // emulated_kernel(); empty: none
-  // So many of them conform beside the kernels above on every paired problem of at most 2^16 multiply-adds, others on each.
+  std::string reference;         // the plainest kernel: the peer of laws, and what the rules of others compare with
+  std::optional<Policy> policy;  // absent: drawn per problem, and all named policies for the conforming kernels
+  std::string policy_text;       // as given
+  std::string property_glob;     // which laws the matrix has; empty: all
+  std::uint64_t seeds = 5;       // a default campaign per fault from each of the seeds 1..seeds
+  std::uint64_t cases = 20'000;  // problems that such a campaign may draw
+  std::uint64_t paired = 1000;   // problems that every law and every rule is tried on; 0: no matrix, no rules
+  DrawEmulated draw_emulated;    // emulated_kernel(); empty: none
+  // So many of them conform beside the kernels above on every paired problem that is small enough, others on each.
   std::uint64_t emulated = 16;
-  // The same with the sums of tensor cores, for faults whose parent promises them: emulated_kernel_with(); empty: none.
-  std::function<EmulatedKernel(const Mma&, const attest::Policy&, std::uint64_t number)> draw_emulated_with;
-  // Whether a kernel that keeps the contract could have returned a result, to the bit: emulated_kernel_returns(); empty: no.
-  std::function<bool(const attest::Contract&, const attest::Problem&, const Inputs&, const Tensor& out)>
-      conforming_returns;
+  // The same with rare sums, for faults whose parent promises them: emulated_kernel_for(); empty: none.
+  std::function<EmulatedKernel(const Contract& promise, const Policy&, std::uint64_t number)> draw_emulated_for;
+  // Whether a kernel that keeps the contract could have returned a single element, to the bit: emulated_kernel_returns(); empty: no.
+  std::function<bool(const Contract&, const Problem&, double out)> conforming_returns;
   std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none
   int jobs = 1;
   ShrinkBudget shrink;
@@ -61,7 +60,7 @@ struct Hunt {
   double seconds = 0;              // to the failure
   std::string law;                 // under which it is reported
   std::string credited;            // the policy bound if it failed on the same problem, else `law`
-  std::int64_t multiply_adds = 0;  // of the reproducer
+  std::int64_t work = 0;           // of the reproducer, in the operation's unit
   std::int64_t subject_calls = 0;  // of shrinking
   bool minimal = false;            // no neighbour of the reproducer fails
   std::string problem;             // the reproducer
@@ -69,7 +68,7 @@ struct Hunt {
 
 // One law on every paired problem. Counts are of problems; a first is a problem's place in their order, from 1.
 struct LawPower {
-  std::size_t law = 0;  // position in properties::properties()
+  std::size_t law = 0;  // position in all_laws()
   std::uint64_t judged = 0, failed = 0;
   std::uint64_t beyond_bound = 0;  // failed where the policy bound did not: what the law itself contributes
   std::optional<std::uint64_t> first{}, first_beyond_bound{};
@@ -132,6 +131,7 @@ struct FaultRules {
 // The rules over one set of paired cases: the same problems on every fault and on the conforming kernels.
 struct RuleTable {
   std::string set, doc;
+  std::string emulated_on;     // on which problems emulated kernels ran: "up to 2^16 multiply-adds"
   std::uint64_t problems = 0;  // fewer than were asked for if interrupted: the first of them
   std::uint64_t conforming_cases = 0;
   std::uint64_t emulated_cases = 0;  // of them those of emulated kernels

@@ -7,8 +7,7 @@
 namespace attest::engine {
 namespace {
 
-CampaignOptions campaign_of(const std::string& name, const std::optional<attest::Policy>& policy,
-                            const GradeOptions& options) {
+CampaignOptions campaign_of(const std::string& name, const std::optional<Policy>& policy, const GradeOptions& options) {
   CampaignOptions campaign;
   campaign.verb = "check";
   campaign.subject = name;
@@ -42,7 +41,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
   hunt.credited = std::ranges::find(finding.also, policy_bound_name) == finding.also.end()
                       ? hunt.law
                       : std::string(policy_bound_name);
-  hunt.multiply_adds = work_of(finding.entry.problem);
+  hunt.work = work_of(finding.entry.problem);
   hunt.subject_calls = finding.entry.shrink_calls;
   hunt.minimal = finding.entry.minimal;
   hunt.problem = to_text(finding.entry.problem);
@@ -50,7 +49,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
 }
 
 void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const std::string& name,
-               const std::optional<attest::Policy>& policy, const GradeOptions& options, CleanRecord& record) {
+               const std::optional<Policy>& policy, const GradeOptions& options, CleanRecord& record) {
   CampaignOptions campaign = campaign_of(name, policy, options);
   campaign.cases = options.clean;
   Observer silent;

@@ -5,16 +5,15 @@
 #include "engine/grade/parts.hpp"
 #include "engine/stream.hpp"
 #include "engine/threads.hpp"
-#include "properties/property.hpp"
 
 #include <omp.h>
 
 namespace attest::engine {
 
 void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, std::vector<LawPower>& powers) {
-  const std::size_t bound = law_named(policy_bound_name);
+  const auto is_bound = [](std::size_t law) { return all_laws()[law].name == policy_bound_name; };
   const bool bound_fails =
-      std::ranges::any_of(verdicts, [&](const LawVerdict& v) { return v.law == bound && is_finding(v.verdict.kind); });
+      std::ranges::any_of(verdicts, [&](const LawVerdict& v) { return is_bound(v.law) && is_finding(v.verdict.kind); });
   for (const auto& [law, verdict] : verdicts) {
     const auto power = std::ranges::find(powers, law, &LawPower::law);
     if (power == powers.end() || verdict.kind == VerdictKind::skip || verdict.kind == VerdictKind::vacuous) continue;
@@ -22,7 +21,7 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
     if (!is_finding(verdict.kind)) continue;
     ++power->failed;
     if (!power->first) power->first = number;
-    if (bound_fails && law != bound) continue;
+    if (bound_fails && !is_bound(law)) continue;
     ++power->beyond_bound;
     if (!power->first_beyond_bound) power->first_beyond_bound = number;
   }
@@ -30,7 +29,8 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
 
 std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options) {
   const SubjectInfo& info = fault.info();
-  const attest::Domain domain = paired_domain(info, options.policy);
+  const Op& op = *options.op;
+  const std::unique_ptr<Domain> domain = paired_domain(info, op, options.policy);
   struct Station {
     std::unique_ptr<Subject> subject, peer;
   };
@@ -39,7 +39,7 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   const auto ask_all = [&](std::uint64_t i) {
     Station& station = stations[static_cast<std::size_t>(omp_get_thread_num())];
     if (!station.subject) station = {fault.open(), peer.open()};
-    const attest::Problem problem = paired_problem(domain, i, false);
+    const Problem problem = paired_problem(*domain, i, false);
     const Contract contract = contract_for_problem(info, options.policy, problem);
     const auto laws = choose_laws({.further = std::nullopt, .property_glob = {}}, problem, contract, info, 0, i);
     verdicts[i] = check(problem, contract, {*station.subject, station.peer.get()}, laws).laws;
@@ -48,7 +48,8 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
   on_all_threads(options.paired, options.jobs, ask_all, options.interrupt);
   std::vector<LawPower> powers;
   const LawChoice chosen{.further = std::nullopt, .property_glob = options.property_glob};
-  for (const std::size_t law : choose_laws(chosen, attest::Problem{}, contract_for(attest::Policy()), info, 0, 0))
+  for (const std::size_t law :
+       choose_laws(chosen, op.defaults(), op.contract(info, op.dtypes(info).front()), info, 0, 0))
     powers.push_back({.law = law});
   for (std::uint64_t i = 0; i < options.paired; ++i) add_verdicts(i + 1, verdicts[i], powers);
   return powers;

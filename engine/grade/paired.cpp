@@ -4,65 +4,30 @@
 #include <cmath>
 #include <limits>
 
-#include "core/inputs.hpp"
 #include "core/rng.hpp"
 #include "engine/check.hpp"
 #include "engine/grade/emulated.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
+#include "engine/grade/watched.hpp"
 #include "engine/stream.hpp"
 #include "engine/threads.hpp"
-#include "generators/draw.hpp"
-#include "ops/attention.hpp"
-#include "properties/property.hpp"
-#include "properties/trial.hpp"
 
 #include <omp.h>
 
 namespace attest::engine {
 namespace {
 
+using ops::Grading;
+using ops::is_ordinary;
+
 constexpr std::uint64_t paired_seed = 0x7061697265640001;  // apart from the seeds of campaigns
 constexpr std::uint64_t emulated_stream = 0x656D756C;      // keeps the emulated kernels apart from the problems
-constexpr std::uint64_t blocks_stream = 0x626C6F63;        // and those with the sums of tensor cores
-constexpr std::uint64_t blocks_draws = 2;  // of the latter, for each of the others: few built-in kernels have such sums
-constexpr Index most_multiply_adds = Index{1} << 20, most_numbers = Index{1} << 22;
-
-// Elements in logical order.
-std::vector<double> elements(const Tensor& tensor) {
-  std::vector<double> values;
-  if (!tensor.present()) return values;
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::ranges::copy(tensor.shape(), n.begin());
-  values.reserve(static_cast<std::size_t>(tensor.size()));
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d) values.push_back(tensor.at(a, b, c, d));
-  return values;
-}
+constexpr std::uint64_t rare_stream = 0x626C6F63;          // and those with rare sums
+constexpr std::uint64_t rare_draws = 2;  // of the latter, for each of the others: few built-in kernels have such sums
 
 bool same_number(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
-}
-
-Tensor in_f64(const Tensor& tensor) {
-  Tensor wide(DType::f64, tensor.shape());
-  const auto n = wide.shape();
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d) wide.set(a, b, c, d, tensor.at(a, b, c, d));
-  return wide;
-}
-
-// The policy of explicit attention as a framework runs it on tensors of `type`: each operation accumulates in f32 and rounds
-// its result to the type, scores and weights among them.
-attest::Policy framework_policy(Format type) {
-  attest::Policy policy = policy_for(type);
-  if (type == Format::f16 || type == Format::bf16)
-    for (const Stage stage : {Stage::scale, Stage::score, Stage::softcap}) policy.set(stage, type);
-  return policy;
 }
 
 // What users of the rules compare with, for one thread.
@@ -70,30 +35,27 @@ class References {
  public:
   explicit References(const GradeOptions& options) : options_(options) {}
 
-  std::vector<double> exact(const Inputs& inputs, const attest::Problem& problem) {
-    Inputs wide = inputs.clone();
-    wide.q = in_f64(inputs.q);
-    wide.k = in_f64(inputs.k);
-    wide.v = in_f64(inputs.v);
-    Tensor out(DType::f64, std::array<Index, 4>{problem.b, problem.hq, problem.lq, problem.dv});
-    return run(policy_for(Format::f64), wide, std::move(out));
+  // The first output in f64, of inputs that are taken as they are.
+  std::vector<double> exact(const Problem& problem, const Contract& contract, const SubjectInfo& info) {
+    InF64 wide(opened(options_.op->policy_from_text("f64")), info);
+    problem.op().trial(problem, contract, wide, nullptr)->base();
+    return wide.out();
   }
-  std::vector<double> low(const Inputs& inputs, const attest::Problem& problem) {
-    return run(framework_policy(problem.dtype), inputs, make_out(problem));
+  // The same as a framework computes it in the problem's type.
+  std::vector<double> low(const Problem& problem, const Contract& contract) {
+    Watched watched(opened(problem.op().grading()->framework_policy(problem.op().dtype(problem))));
+    problem.op().trial(problem, contract, watched, nullptr)->base();
+    return watched.outputs().front();
   }
 
  private:
-  std::vector<double> run(const attest::Policy& policy, const Inputs& inputs, Tensor out) {
+  Subject& opened(const Policy& policy) {
     std::unique_ptr<Subject>& subject = subjects_[to_text(policy)];
     if (!subject) {
       factories_.push_back(options_.open(options_.reference, policy));
       subject = factories_.back()->open();
     }
-    const attest_attention call = inputs.call(out, Tensor());
-    const CallResult result = subject->run_one(call);
-    if (result.status != CallStatus::done)
-      throw internal_error("grade: the reference kernel failed: " + result.message);
-    return elements(out);
+    return *subject;
   }
 
   const GradeOptions& options_;
@@ -115,7 +77,7 @@ struct Shot {
   bool widens = false;            // of a conforming kernel: the rules of others are set by it
   // Of a conforming kernel that does not: the parents that promise as much, for whose faults it does all the same.
   std::vector<std::size_t> widens_for{};
-  std::optional<Tensor> out{};  // of a fault that acts and is not objected to, if it is small and has no lse
+  std::optional<double> out{};  // of a fault that acts and is not objected to, if that is all it gave
 };
 
 // All kernels on one problem.
@@ -127,39 +89,6 @@ struct Shots {
   std::vector<Emulated> emulated;
 };
 
-// The laws that look at nothing but the call itself and run on every problem of a campaign.
-bool attest_objects(properties::Trial& trial, std::span<const std::size_t> laws) {
-  const auto all = properties::properties();
-  return std::ranges::any_of(laws, [&](std::size_t law) {
-    return !all[law].not_applicable(trial.problem(), trial.contract(), trial.subject().info()) &&
-           is_finding(all[law].check(trial).kind);
-  });
-}
-
-// Whether every block is made of as many products as `least` says, and keeps as many bits.
-bool keeps(const std::optional<Mma>& sums, const std::optional<Mma>& least) {
-  return !sums || (least && sums->block >= least->block && sums->frac >= least->frac && sums->out == least->out);
-}
-
-// Whether the errors of `contract` are none but such as one of the other two permits.
-bool no_wider(const attest::Contract& contract, const attest::Contract& least, const attest::Contract& other) {
-  const Arithmetic &a = contract.arithmetic, &b = least.arithmetic, &c = other.arithmetic;
-  const auto tanh_of = [&](const Arithmetic& x) { return x.tanh == a.tanh ? x.tanh_ulp : 0; };
-  return a.kappa <= std::max(b.kappa, c.kappa) && (keeps(a.mma, b.mma) || keeps(a.mma, c.mma)) &&
-         (!a.flush_to_zero || b.flush_to_zero || c.flush_to_zero) &&
-         a.exp_rel.value_or(0) <= std::max(b.exp_rel.value_or(0), c.exp_rel.value_or(0)) &&
-         (a.exp_rel || a.exp_ulp <= std::max(b.exp_ulp, c.exp_ulp)) && a.div_ulp <= std::max(b.div_ulp, c.div_ulp) &&
-         a.tanh_ulp <= std::max(tanh_of(b), tanh_of(c)) &&
-         contract.lazy_nats() <= std::max(least.lazy_nats(), other.lazy_nats());
-}
-
-// Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must accept
-// though it is told nothing.
-bool ordinary(const attest::Contract& contract) {
-  const attest::Contract silent = contract_for(contract.policy);
-  return no_wider(contract, silent, silent);
-}
-
 // Where no kernel could set the rule, it takes anything.
 double least_multiple(const std::map<Format, double>& multiples, Format type) {
   const auto found = multiples.find(type);
@@ -169,7 +98,7 @@ double least_multiple(const std::map<Format, double>& multiples, Format type) {
 class PairedRun {
  public:
   PairedRun(const GradeOptions& options, bool plain)
-      : options_(options), plain_(plain), conforming_(options.conforming.size()) {
+      : options_(options), grading_(*options.op->grading()), plain_(plain), conforming_(options.conforming.size()) {
     for (const std::string& name : options.conforming) kernels_.push_back({name, options.open(name, options.policy)});
     for (const GradedFault& fault : options.faults) {
       const auto parent = std::ranges::find(options.conforming, fault.parent);
@@ -185,24 +114,23 @@ class PairedRun {
   }
 
   RuleTable run() {
-    const attest::Domain domain = paired_domain(kernels_.front().factory->info(), options_.policy);
+    const std::unique_ptr<Domain> domain =
+        paired_domain(kernels_.front().factory->info(), *options_.op, options_.policy);
     const auto shoot_all = [&](std::uint64_t i) {
-      problems_[i] = paired_problem(domain, i, plain_);
+      problems_[i] = paired_problem(*domain, i, plain_);
       shots_[i] = shoot(i, threads_[static_cast<std::size_t>(omp_get_thread_num())]);
     };
     on_all_threads(options_.paired, options_.jobs, shoot_all, options_.interrupt);
     shots_.erase(std::ranges::find_if(shots_, [](const Shots& shots) { return shots.kernels.empty(); }), shots_.end());
     RuleTable table;
     table.set = plain_ ? "plain" : "domain";
-    table.doc = plain_ ? "values from N(0,1), the default scale, no softcap, masks of -inf"
-                       : "as campaigns draw them, up to 2^20 multiply-adds";
+    const Grading::Words& words = grading_.words();
+    table.doc = plain_ ? std::string(words.plain) : "as campaigns draw them, " + std::string(words.paired);
+    table.emulated_on = words.emulated;
     table.problems = shots_.size();
-    table.columns.push_back(
-        {.name = "attest",
-         .doc = "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers",
-         .own = true});
+    table.columns.push_back({.name = "attest", .doc = std::string(words.own), .own = true});
     for (const ToleranceRule& rule : tolerance_rules())
-      table.columns.push_back({.name = std::string(rule.name), .doc = std::string(rule.doc)});
+      table.columns.push_back({.name = std::string(rule.name), .doc = doc_of(rule, words.reference)});
     set_on_conforming(table);
     for (std::size_t k = conforming_; k < kernels_.size(); ++k) table.faults.push_back(measure(k, table));
     for (auto& [parent, wider] : wider_) table.wider.push_back(std::move(wider));
@@ -224,83 +152,91 @@ class PairedRun {
   Shots shoot(std::uint64_t number, Thread& thread) {
     if (thread.subjects.empty())
       for (const Kernel& kernel : kernels_) thread.subjects.push_back(kernel.factory->open());
-    const attest::Problem& problem = problems_[number];
-    const Inputs inputs = materialise(problem);
-    const View view = view_of(problem, inputs, thread);
+    const Problem& problem = problems_[number];
+    const View view = view_of(problem, thread);
     Shots shots;
     shots.kernels.resize(kernels_.size());
-    const std::map<std::size_t, attest::Contract> unusual = unusual_parents(problem);
-    std::vector<std::vector<double>> results(conforming_);  // out and lse
+    const std::map<std::size_t, Contract> unusual = unusual_parents(problem);
+    std::vector<std::vector<double>> results(conforming_);  // all outputs
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
-      const attest::Contract contract = contract_of(k, problem);
-      properties::Trial trial(problem, contract, *thread.subjects[k]);
-      Shot& shot = shots.kernels[k] = judge(trial, view);
-      std::vector<double> all = elements(trial.base().out);
-      for (const double x : elements(trial.base().lse)) all.push_back(x);
+      const Contract contract = contract_of(k, problem);
+      Watched watched(*thread.subjects[k]);
+      Shot& shot = shots.kernels[k] = judge(problem, contract, watched, view);
+      std::vector<double> all;
+      for (const std::vector<double>& output : watched.outputs()) all.insert(all.end(), output.begin(), output.end());
       if (k < conforming_) {
         results[k] = std::move(all);
         set_widens_for(shot, contract, unusual);
       } else {
         shot.acts = !std::ranges::equal(all, results[kernels_[k].parent], same_number);
-        if (shot.acts && !(shot.multiples[0] > 1) && all.size() == 1) shot.out = trial.base().out.clone();
+        if (shot.acts && !(shot.multiples[0] > 1) && all.size() == 1) shot.out = all.front();
       }
     }
-    const attest::Policy policy = contract_of(0, problem).policy;
+    const Policy policy = ops::policy_of(contract_of(0, problem));
     const std::uint64_t key = extend(extend(extend(mix(paired_seed), emulated_stream), plain_), number);
-    const auto shoot_emulated = [&](const auto& draw, std::uint64_t draws, std::uint64_t from) {
-      for (const EmulatedResult& result : emulated_results(draw, draws, policy, problem, inputs, from)) {
-        const auto subject = answering(result, kernels_.front().factory->info());
-        properties::Trial trial(problem, result.contract, *subject);
-        shots.emulated.push_back({judge(trial, view), result.number});
-        set_widens_for(shots.emulated.back(), result.contract, unusual);
+    const auto shoot_emulated = [&](const DrawEmulated& draw, std::uint64_t draws, std::uint64_t from) {
+      for (const EmulatedResult& result : emulated_results(draw, draws, policy, problem, from)) {
+        const auto subject = answering(result.kernel, kernels_.front().factory->info());
+        Watched watched(*subject);
+        shots.emulated.push_back({judge(problem, result.kernel.contract, watched, view), result.number});
+        set_widens_for(shots.emulated.back(), result.kernel.contract, unusual);
       }
     };
     shoot_emulated(options_.draw_emulated, options_.emulated, key);
-    if (options_.draw_emulated_with)
+    if (options_.draw_emulated_for)
       for (const auto& [parent, contract] : unusual)
-        if (contract.arithmetic.mma)
-          shoot_emulated(drawn_for(contract), blocks_draws * options_.emulated,
-                         extend(extend(key, blocks_stream), parent));
+        if (grading_.has_rare_sums(contract))
+          shoot_emulated([&](const Policy& p, std::uint64_t n) { return options_.draw_emulated_for(contract, p, n); },
+                         rare_draws * options_.emulated, extend(extend(key, rare_stream), parent));
     return shots;
   }
 
-  static View view_of(const attest::Problem& problem, const Inputs& inputs, Thread& thread) {
-    View view{thread.references.exact(inputs, problem), {}, thread.references.low(inputs, problem)};
+  View view_of(const Problem& problem, Thread& thread) const {
+    const Contract contract = contract_of(0, problem);
+    View view{thread.references.exact(problem, contract, kernels_.front().factory->info()),
+              {},
+              thread.references.low(problem, contract)};
     view.expected = view.exact;
-    for (double& x : view.expected) x = round_to(problem.dtype, x);
+    for (double& x : view.expected) x = round_to(problem.op().dtype(problem), x);
     return view;
   }
 
-  [[nodiscard]] attest::Contract contract_of(std::size_t k, const attest::Problem& problem) const {
-    return contract_for_problem(kernels_[k].factory->info(), options_.policy, problem).as<attest::Contract>();
+  [[nodiscard]] Contract contract_of(std::size_t k, const Problem& problem) const {
+    return contract_for_problem(kernels_[k].factory->info(), options_.policy, problem);
   }
 
   // Of the faults' parents those that promise more than the rules of others are told.
-  [[nodiscard]] std::map<std::size_t, attest::Contract> unusual_parents(const attest::Problem& problem) const {
-    std::map<std::size_t, attest::Contract> unusual;
+  [[nodiscard]] std::map<std::size_t, Contract> unusual_parents(const Problem& problem) const {
+    std::map<std::size_t, Contract> unusual;
     for (std::size_t k = conforming_; k < kernels_.size(); ++k) {
-      attest::Contract contract = contract_of(kernels_[k].parent, problem);
-      if (!ordinary(contract)) unusual.emplace(kernels_[k].parent, std::move(contract));
+      Contract contract = contract_of(kernels_[k].parent, problem);
+      if (!is_ordinary(grading_, contract)) unusual.emplace(kernels_[k].parent, std::move(contract));
     }
     return unusual;
   }
 
-  static void set_widens_for(Shot& shot, const attest::Contract& contract,
-                             const std::map<std::size_t, attest::Contract>& unusual) {
+  void set_widens_for(Shot& shot, const Contract& contract, const std::map<std::size_t, Contract>& unusual) const {
     if (shot.widens) return;
     for (const auto& [parent, promise] : unusual)
-      if (no_wider(contract, contract_for(contract.policy), promise)) shot.widens_for.push_back(parent);
+      if (grading_.no_wider(contract, grading_.silent(ops::policy_of(contract)), promise))
+        shot.widens_for.push_back(parent);
   }
 
-  static Shot judge(properties::Trial& trial, const View& view) {
-    trial.announce_statistics();
-    const std::vector<double> got = elements(trial.base().out);
-    const auto laws = choose_laws({.further = 0, .property_glob = {}}, trial.problem(), trial.contract(),
-                                  trial.subject().info(), 0, 0);
+  // By the laws that look at nothing but the call itself and run on every problem of a campaign, and by every rule.
+  [[nodiscard]] Shot judge(const Problem& problem, const Contract& contract, Watched& subject, const View& view) const {
+    const std::unique_ptr<ops::Trial> trial = problem.op().trial(problem, contract, subject, nullptr);
+    trial->announce_statistics();
+    trial->base();
+    const std::vector<double> got = subject.outputs().front();
+    const auto all = all_laws();
+    const auto laws = choose_laws({.further = 0, .property_glob = {}}, problem, contract, subject.info(), 0, 0);
+    const bool objects = std::ranges::any_of(laws, [&](std::size_t law) {
+      return !all[law].not_applicable(problem, contract, subject.info()) && is_finding(trial->check(all[law]).kind);
+    });
     Shot shot;
-    shot.widens = ordinary(trial.contract());
-    shot.multiples.push_back(attest_objects(trial, laws) ? any_multiple : 0);
-    const Sight sight{trial.problem().dtype, got, view.exact, view.expected, view.low};
+    shot.widens = is_ordinary(grading_, contract);
+    shot.multiples.push_back(objects ? any_multiple : 0);
+    const Sight sight{problem.op().dtype(problem), got, view.exact, view.expected, view.low};
     for (const ToleranceRule& rule : tolerance_rules()) shot.multiples.push_back(rule.least_multiple(sight));
     return shot;
   }
@@ -325,7 +261,7 @@ class PairedRun {
       if (column.own || shot.widens) column.false_alarms += objects;
       if (column.own && objects) table.alarms.push_back(kernel + ": " + to_text(problems_[number]));
       if (column.own) continue;
-      const Format type = problems_[number].dtype;
+      const Format type = dtype_of(number);
       if (shot.widens) widen(column.multiple[type], shot.multiples[c]);
       for (const std::size_t parent : shot.widens_for) {
         WiderSetting& wider = wider_[parent];
@@ -345,6 +281,8 @@ class PairedRun {
         for (const auto& [type, least] : table.columns[c].multiple) widen(wider.multiples[c][type], least);
     }
   }
+
+  [[nodiscard]] Format dtype_of(std::size_t problem) const { return options_.op->dtype(problems_[problem]); }
 
   [[nodiscard]] double multiple_for(std::size_t k, std::size_t column, Format type, const RuleTable& table) const {
     const auto wider = wider_.find(kernels_[k].parent);
@@ -368,7 +306,7 @@ class PairedRun {
         RulePower& power = row.columns[c];
         const double multiple = shot.multiples[c];
         const bool detected = !(multiple <= 1);
-        const bool at_zero = column.own ? detected : !(multiple <= multiple_for(k, c, problems_[i].dtype, table));
+        const bool at_zero = column.own ? detected : !(multiple <= multiple_for(k, c, dtype_of(i), table));
         ours = ours || (column.own && detected);
         power.detected += detected;
         power.detected_at_zero += at_zero;
@@ -392,53 +330,33 @@ class PairedRun {
 
   // Whether a kernel that keeps the promise of the fault's parent was found to return the very bits.
   [[nodiscard]] bool owed(std::size_t k, std::size_t i) const {
-    const std::optional<Tensor>& out = shots_[i].kernels[k].out;
-    if (!out || !options_.conforming_returns) return false;
-    const attest::Problem& problem = problems_[i];
-    return options_.conforming_returns(contract_of(kernels_[k].parent, problem), problem, materialise(problem), *out);
-  }
-
-  // Emulated kernels with the sums of a promise.
-  [[nodiscard]] std::function<EmulatedKernel(const attest::Policy&, std::uint64_t)> drawn_for(
-      const attest::Contract& promise) const {
-    if (const std::optional<Mma>& mma = promise.arithmetic.mma; mma && options_.draw_emulated_with)
-      return [this, mma](const attest::Policy& p, std::uint64_t n) { return options_.draw_emulated_with(*mma, p, n); };
-    return options_.draw_emulated;
+    const std::optional<double>& out = shots_[i].kernels[k].out;
+    return out && options_.conforming_returns &&
+           options_.conforming_returns(contract_of(kernels_[k].parent, problems_[i]), problems_[i], *out);
   }
 
   const GradeOptions& options_;
+  const Grading& grading_;
   const bool plain_;
   const std::size_t conforming_;
   std::vector<Kernel> kernels_;
   std::vector<Thread> threads_;
   std::vector<Shots> shots_;  // by problem
-  std::vector<attest::Problem> problems_;
+  std::vector<Problem> problems_;
   std::map<std::size_t, WiderSetting> wider_;  // by parent
 };
 
 }  // namespace
 
-attest::Domain paired_domain(const SubjectInfo& info, const std::optional<attest::Policy>& policy) {
-  attest::Domain domain = ops::attention_domain(*domain_for(info, ops::attention_op(), policy, std::nullopt));
-  domain.assume([](const attest::Problem& p) {
-    const Index numbers = p.b * (p.hq * p.lq + p.hkv * p.lk) * (p.d + p.dv);  // of q, k, v and out
-    return p.multiply_adds() <= most_multiply_adds && numbers <= most_numbers;
-  });
+std::unique_ptr<Domain> paired_domain(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy) {
+  std::unique_ptr<Domain> domain = domain_for(info, op, policy, std::nullopt);
+  domain->assume([&grading = *op.grading()](const Problem& problem) { return grading.is_paired(problem); });
   return domain;
 }
 
-attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t number, bool plain) {
-  attest::Problem problem = draw_problem(domain, paired_seed, number, 1);
-  if (!plain) return problem;
-  problem.values = Values::normal;
-  problem.amplitude = 1;
-  problem.q_form = problem.k_form = problem.v_form = Form::drawn;
-  problem.scale.reset();
-  problem.softcap = 0;
-  if (problem.bias == Bias::lowest || problem.bias == Bias::minus_1e4 || problem.bias == Bias::large)
-    problem.bias = Bias::minus_inf;
-  if (problem.bias == Bias::empty_lowest) problem.bias = Bias::empty_inf;
-  return problem;
+Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain) {
+  Problem problem = domain.draw(paired_seed, number, 1).problem;
+  return plain ? problem.op().grading()->plain(std::move(problem)) : problem;
 }
 
 RuleTable rule_table(const GradeOptions& options, bool plain) { return PairedRun(options, plain).run(); }

@@ -2,7 +2,6 @@
 #include <span>
 
 #include "engine/grade/grade.hpp"
-#include "generators/domain.hpp"
 
 // The parts of run_grade().
 namespace attest::engine {
@@ -13,7 +12,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
 
 // Adds a default campaign of a conforming kernel to `record`.
 void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const std::string& name,
-               const std::optional<attest::Policy>& policy, const GradeOptions& options, CleanRecord& record);
+               const std::optional<Policy>& policy, const GradeOptions& options, CleanRecord& record);
 
 // Of no use if it was interrupted.
 std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options);
@@ -25,10 +24,10 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
 // Over the problems before the first that an interrupt left out.
 RuleTable rule_table(const GradeOptions& options, bool plain);
 
-// The domain of a kernel, without problems of more than 2^20 multiply-adds, which would take most of the time.
-attest::Domain paired_domain(const SubjectInfo& info, const std::optional<attest::Policy>& policy);
+// The domain of a kernel, without problems that would take most of the time (Grading::is_paired()).
+std::unique_ptr<Domain> paired_domain(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy);
 
-// Problem `number` of the paired ones; `plain` draws its values from N(0,1), at the default scale and without softcap.
-attest::Problem paired_problem(const attest::Domain& domain, std::uint64_t number, bool plain);
+// Problem `number` of the paired ones; `plain` as tests of kernels draw it (Grading::plain()).
+Problem paired_problem(const Domain& domain, std::uint64_t number, bool plain);
 
 }  // namespace attest::engine

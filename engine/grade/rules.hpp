@@ -1,6 +1,7 @@
 #pragma once
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/format.hpp"
@@ -11,21 +12,23 @@ namespace attest::engine {
 struct Sight {
   Format type;                       // of out
   std::span<const double> got;       // from the kernel under test
-  std::span<const double> exact;     // from explicit attention in float64, q, k and v taken as they are
+  std::span<const double> exact;     // from the plain kernel in float64, inputs taken as they are
   std::span<const double> expected;  // the same, rounded to `type`
-  std::span<const double> low;       // from explicit attention as a framework computes it in `type`
+  std::span<const double> low;       // from the plain kernel as a framework computes it in `type`
 };
 
 // A rule that others accept a kernel by.
 struct ToleranceRule {
   std::string_view name;
-  std::string_view doc;  // the formula, and whose it is
+  std::string_view doc;  // the formula, and whose it is; {} stands for the plain kernel
   // The least multiple of its tolerance at which it accepts: it objects as published if !(multiple <= 1). Infinite where it
   // objects at any, as to a NaN; never NaN.
   double (*least_multiple)(const Sight& sight);
 };
 
 std::span<const ToleranceRule> tolerance_rules();
+// `plain`: the kernel that it compares with, "explicit attention".
+std::string doc_of(const ToleranceRule& rule, std::string_view plain);
 
 inline constexpr double any_multiple = std::numeric_limits<double>::infinity();
 

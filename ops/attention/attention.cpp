@@ -343,6 +343,9 @@ class Attention final : public Op {
     return of_attention::isolated_stage(law, own(problem), contract.as<Contract>(), verdict);
   }
 
+  [[nodiscard]] const Grading* grading() const noexcept override { return &of_attention::grading(); }
+  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_attention::calibrating(); }
+
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
 };

@@ -53,7 +53,8 @@ class AttentionExchange final : public Exchange {
     const Contract& own = contract.as<Contract>();
     if (const std::string_view refusal = oracle::statistical_refusal(own); !refusal.empty())
       return Verdict::skip(std::string(refusal));
-    const oracle::Calibration& data = calibration ? *calibration : oracle::shipped_calibration();
+    const oracle::Calibration& data =
+        calibration && calibration->op.empty() ? *calibration : oracle::shipped_calibration();
     return properties::statistical_bound_verdict(proven, statistics, data.thresholds_of_any_class(own.policy),
                                                  *oracle::make_oracle(own, own_, inputs_), out_);
   }

@@ -83,6 +83,11 @@ std::string_view isolated_stage(std::string_view law, const Problem& problem, co
 // Other promises than a contract, of which ops/mha makes some of its own.
 std::vector<Departure> contract_departures(const Contract& declared);
 
+// ---- calibrating.cpp
+const Calibrating& calibrating();
+// ---- grading.cpp
+const Grading& grading();
+
 // ---- trial.cpp
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
                              attest::Subject* peer);

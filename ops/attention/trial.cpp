@@ -13,7 +13,9 @@ class AttentionTrial final : public Trial {
   AttentionTrial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer)
       : own_(problem, contract, subject, peer) {}
 
-  void calibrate_by(const oracle::Calibration& calibration) noexcept override { own_.calibrate_by(calibration); }
+  void calibrate_by(const oracle::Calibration& calibration) noexcept override {
+    if (calibration.op.empty()) own_.calibrate_by(calibration);  // else of another operation
+  }
   void announce_statistics() noexcept override { own_.announce_statistics(); }
   void base() override { own_.base(); }
   void peer_base() override { own_.peer_result(); }

@@ -294,6 +294,9 @@ class LayerNorm final : public Op {
     return of_layer_norm::reading(call.as<attest_layer_norm>());
   }
 
+  [[nodiscard]] const Grading* grading() const noexcept override { return &of_layer_norm::grading(); }
+  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_layer_norm::calibrating(); }
+
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
 };

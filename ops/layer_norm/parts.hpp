@@ -50,7 +50,12 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_layer_norm& call);
 
-// ---- trial.cpp: guards and the policy bound, and behind them the laws of properties/layer_norm
+// ---- calibrating.cpp
+const Calibrating& calibrating();
+// ---- grading.cpp
+const Grading& grading();
+
+// ---- trial.cpp: guards and the policy bound, behind them the laws of properties/layer_norm, and the statistical ones
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract);
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer);

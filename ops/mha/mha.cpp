@@ -277,6 +277,7 @@ class Mha final : public Op {
                                                 const Verdict& verdict) const override {
     return law == "stage-bound" && verdict.evidence ? std::string_view(verdict.evidence->tensor) : std::string_view();
   }
+  [[nodiscard]] const Grading* grading() const noexcept override { return &of_mha::grading(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

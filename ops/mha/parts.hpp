@@ -34,6 +34,9 @@ std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
 std::vector<ops::Problem> canaries(const Supports& supports, Format dtype);
 
+// ---- grading.cpp
+const Grading& grading();
+
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_mha& call);
 

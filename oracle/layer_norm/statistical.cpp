@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/least.hpp"
@@ -98,7 +99,7 @@ double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
 oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
   oracle::Statistics statistics;
   std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
-  for (const Index row : attest::layer_norm::judged_rows(problem_)) {
+  for (const Index row : statistical_rows(problem_)) {
     if (!has_spread(row)) continue;
     read(out, row, got);
     Fit fit;
@@ -128,6 +129,7 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
           std::fabs(residual) < 1e100)
         fit.add(square(gamma) / noise, t, residual / gamma);
     }
+    if (!has_aggregate(round_.stage) || !has_aggregate(round_.tensor)) continue;
     const double determinant = fit.w * fit.tt - square(fit.t);
     // A row whose t are as good as one number, or whose weights are those of a few elements, says nothing of both.
     if (fit.columns < least_columns || saturates(source_, problem_.hidden) || !(determinant > 1e-6 * fit.w * fit.tt) ||

@@ -53,6 +53,36 @@ class Calibrate(unittest.TestCase):
             file.write_text(json.dumps(data))
             self.assertEqual(run(*fault, "--calibration", file).returncode, 0)
 
+    def test_of_layer_norm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "norm.json"
+            words = ("--op", "layer_norm", "--policy", "f32", "--kernels", 12, "--cases", 60, "--jobs", 2)
+            done = run("calibrate", *words, "--out", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            data = json.loads(file.read_text())
+            self.assertEqual((data["op"], list(data["policies"])), ("layer_norm", ["f32"]))
+            classes = data["policies"]["f32"]["classes"]
+            self.assertGreater(classes["normal+rows1"]["results"], 100)
+            self.assertNotIn("integers+rows1", classes)  # the tiers do not speak of them
+
+            # Its thresholds are what a campaign of layer_norm asks, and no other's.
+            asked = ("builtin:ln-fused", "--policy", "f32", "--property", "aggregate-error", "--cases", 300,
+                     "--assume", "values==normal && offset==0 && rows<4")
+            check = ("check", *asked, "--json", "-")
+            verdict = json.loads(run(*check, "--calibration", file).stdout)["verdicts"]["aggregate-error"]
+            self.assertEqual(verdict["fail"], 0)
+            self.assertGreater(verdict["pass"], 50)
+            for cell in classes.values():
+                cell["t"] = 0  # the least threshold is 1
+                cell["results"] = 10
+            file.write_text(json.dumps(data))
+            silent = run(*check, "--calibration", file)
+            self.assertEqual(silent.returncode, 3)  # too few results give no threshold
+            self.assertIn("not calibrated: f32, normal+rows1", silent.stdout)
+            refused = run("check", "builtin:fused", "--cases", 5, "--calibration", file)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--calibration is of layer_norm, and the problems are of attention", refused.stderr)
+
     def interrupted(self, words, line, which, out):
         """Of a calibration that gets the signal when stderr has told `line`: status, stdout, the rest of stderr."""
         process = subprocess.Popen([ATTEST, "calibrate", *map(str, words), "--out", out], stdout=subprocess.PIPE,
@@ -104,6 +134,8 @@ class Calibrate(unittest.TestCase):
             for words, sentence in (
                     (("calibrate", "--policy", "f17"), "f17"),
                     (("calibrate", "--kernels", 0), "--kernels"),
+                    (("calibrate", "--op", "mha"), "--op mha: its results have no statistical tiers"),
+                    (("calibrate", "--op", "layer_norm", "--policy", "f64"), "several times what independent roundings do"),
                     (("calibrate", "--out", Path(folder) / "no" / "x.json"), "--out"),
                     (("check", "builtin:fused", "--calibration", damaged), "damaged.json has no object 'policies'"),
                     (("replay", folder, "--calibration", Path(folder) / "missing"), "missing")):

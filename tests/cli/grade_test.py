@@ -102,6 +102,53 @@ class Grade(unittest.TestCase):
                 del campaign["seconds"]
         self.assertEqual(one, two)
 
+    def test_each_operation_alone(self):
+        for op, fault, key in (("layer_norm", "ln-tail", "elements"), ("mha", "mha-qkv-order", "multiply_adds")):
+            words = ("--faults", fault, *SMALL, "--json", "-")
+            told = json.loads(grade(*words, "--op", op).stdout)
+            self.assertEqual((told["format"], told["op"], told["exit"], told["missed"]), (1, op, 0, []))
+            self.assertEqual([row["name"] for row in told["faults"]], ["fault:" + fault])
+            hunt = told["faults"][0]["campaigns"][0]
+            self.assertTrue(hunt["found"] and hunt["problem"].startswith(f"op={op} "))
+            self.assertGreater(hunt[key], 0)
+            laws = [law["law"] for law in told["faults"][0]["laws"]]
+            self.assertIn("policy-bound", laws)
+            self.assertEqual(len(laws), len(set(laws)))
+            for table in told["rules"]:
+                self.assertEqual([column["name"] for column in table["columns"]], RULES)
+                self.assertEqual((table["columns"][0]["false_alarms"], table["alarms"]), (0, []))
+                self.assertGreater(table["emulated_cases"], 16)
+            self.assertEqual(told["conforming"]["alarms"], [])
+            self.assertGreater(told["conforming"]["campaigns"], 30)
+            without = json.loads(grade(*words).stdout)  # the name says which operation
+            del told["seconds"], without["seconds"]
+            for one in (told, without):
+                del one["faults"][0]["campaigns"][0]["seconds"]
+            self.assertEqual(told, without)
+
+    def test_faults_of_several_operations(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            done = grade("--faults", "*tail", "--seeds", 1, "--cases", 100, "--paired", 4, "--clean", 0, "--json", "g.json",
+                         "--svg", "g.svg", folder=folder)
+            told = json.loads((folder / "g.json").read_text())
+            picture = ElementTree.parse(folder / "g.svg").getroot()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual([part.get("op", "attention") for part in told["operations"]], ["attention", "layer_norm"])
+        self.assertEqual((told["exit"], told["interrupted"]), (0, False))
+        self.assertEqual([part["exit"] for part in told["operations"]], [0, 0])
+        self.assertIn("==== attention\n", done.stdout)
+        self.assertIn("==== layer_norm\n", done.stdout)
+        places = {"".join(text.itertext()): float(text.get("y") or "nan")
+                  for text in picture.iter("{http://www.w3.org/2000/svg}text")}
+        self.assertLess(places["rescale-tail"], places["ln-tail"])  # one block below the other
+        self.assertTrue(places["rescale-tail"] < places["layer_norm"] < places["ln-tail"])
+        self.assertLess(places["ln-tail"], float(picture.get("height")))
+
+        refused = grade("--faults", "*tail", "--policy", "f16-acc16")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("give --op", refused.stderr)
+
     def test_an_interrupt_keeps_the_faults_that_are_whole(self):
         words = ("--seeds", 1, "--cases", 300, "--paired", 20, "--clean", 0, "--jobs", 1)
         with tempfile.TemporaryDirectory() as name:
@@ -183,6 +230,8 @@ class Grade(unittest.TestCase):
     def test_words_that_it_refuses(self):
         for words, says in (
             (("--faults", "bird*"), ["--faults bird*", "attest list faults"]),
+            (("--op", "bird"), ["--op bird"]),
+            (("--op", "mha", "--faults", "ln-*"), ["--faults ln-*", "no fault of mha"]),
             (("--seeds", 0), ["--seeds"]),
             (("--cases", 0), ["--cases"]),
             (("--jobs", 0), ["--jobs"]),

@@ -9,6 +9,8 @@
 #include "core/json_text.hpp"
 #include "engine/campaign.hpp"
 #include "fake_subject.hpp"
+#include "ops/attention.hpp"
+#include "ops/layer_norm.hpp"
 #include "subjects/builtin.hpp"
 
 namespace attest::engine {
@@ -23,6 +25,7 @@ const Policy f16 = policy_from_text("f16");
 
 CalibrateOptions small(int jobs) {
   CalibrateOptions options;
+  options.op = &ops::attention_op();
   options.kernel = emulated_kernel;
   options.policies = {f16};
   options.kernels = 4;
@@ -55,13 +58,12 @@ TEST(Calibrate, DependsOnItsOptionsAlone) {
 TEST(Calibrate, SeesLargerErrorsAndRefusesKernelsThatBreakTheirPromise) {
   const auto kept_otherwise = [](const char* kept) {
     CalibrateOptions options = small(2);
-    options.kernel = [kept](const Policy& policy, std::uint64_t number) {
-      EmulatedKernel kernel = emulated_kernel(policy_from_text(kept), number);
-      const auto run = kernel.run;
-      kernel.run = [run, policy](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
-        Contract promised = run(problem, inputs, out, lse);
-        promised.policy = policy;
-        return promised;
+    options.kernel = [kept](const ops::Policy& policy, std::uint64_t number) {
+      EmulatedKernel kernel = emulated_kernel(ops::attention_op().policy_from_text(kept), number);
+      kernel.on = [on = kernel.on, policy](const ops::Problem& problem) {
+        EmulatedCall call = on(problem);
+        call.contract.as<Contract>().policy = policy.as<Policy>();
+        return call;
       };
       return kernel;
     };

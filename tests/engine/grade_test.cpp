@@ -9,24 +9,26 @@
 #include <mutex>
 #include <set>
 
+#include <nlohmann/json.hpp>
 #include "core/inputs.hpp"
+#include "core/layer_norm/call.hpp"
+#include "core/layer_norm/inputs.hpp"
 #include "core/tensor.hpp"
 #include "engine/check.hpp"
 #include "engine/grade/emulated.hpp"
 #include "engine/grade/parts.hpp"
 #include "engine/grade/rules.hpp"
+#include "engine/grade/watched.hpp"
 #include "engine/stream.hpp"
+#include "ops/attention.hpp"
+#include "ops/layer_norm.hpp"
+#include "ops/mha.hpp"
 #include "subjects/builtin.hpp"
 #include "subjects/builtin_emulated.hpp"
 #include "tests/engine/fake_subject.hpp"
 
 namespace attest::engine {
 namespace {
-
-using attest::Contract;
-using attest::Domain;
-using attest::Policy;
-using attest::Problem;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 using Numbers = std::vector<double>;
@@ -146,11 +148,12 @@ std::unique_ptr<SubjectFactory> open_kernel(const std::string& name, const std::
 
 GradeOptions small(std::vector<std::string> faults, std::vector<std::string> conforming) {
   GradeOptions options;
+  options.op = &ops::attention_op();
   options.open = open_kernel;
   for (const std::string& fault : faults) options.faults.push_back({fault, "builtin:fused", "none"});
   options.conforming = std::move(conforming);
   options.reference = "builtin:explicit";
-  options.policy = policy_for(Format::f32);
+  options.policy = attest::policy_for(Format::f32);
   options.policy_text = "f32";
   options.seeds = 2;
   options.cases = 60;
@@ -222,7 +225,7 @@ TEST(Grade, RulesAreWidenedUntilNoConformingCaseIsObjectedTo) {
 }
 
 // builtin:fused, and three kernels from `draw` on each problem.
-GradeOptions with_emulated(std::function<EmulatedKernel(const Policy&, std::uint64_t)> draw) {
+GradeOptions with_emulated(DrawEmulated draw) {
   GradeOptions options = small({"fault:0.25"}, {"builtin:fused"});
   options.seeds = options.cases = 1;
   options.clean = 0;
@@ -233,11 +236,11 @@ GradeOptions with_emulated(std::function<EmulatedKernel(const Policy&, std::uint
 }
 
 std::uint64_t small_enough(const GradeOptions& options, bool plain) {
-  const Domain domain = paired_domain(open_kernel("builtin:fused", options.policy)->info(), options.policy);
+  const auto domain = paired_domain(open_kernel("builtin:fused", options.policy)->info(), *options.op, options.policy);
   std::uint64_t count = 0;
   for (std::uint64_t i = 0; i < options.paired; ++i) {
-    const Index size = paired_problem(domain, i, plain).multiply_adds();
-    count += size >= 1 && size <= most_emulated;
+    const Index size = work_of(paired_problem(*domain, i, plain));
+    count += size >= 1 && size <= 1 << 16;
   }
   return count;
 }
@@ -267,11 +270,11 @@ TEST(Grade, EmulatedKernelsDifferFromProblemToProblem) {
     const std::lock_guard lock(guard);
     numbers.insert(number);
     ++drawn;
-    other += !kernel.contract.softcap_before_bias;
-    return EmulatedKernel{kernel.contract,
-                          [kernel](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
-                            EXPECT_TRUE(kernel.contract.softcap_before_bias);
-                            return kernel.run(problem, inputs, out, lse);
+    const auto first = [](const Contract& contract) { return contract.as<attest::Contract>().softcap_before_bias; };
+    other += !first(kernel.contract);
+    return EmulatedKernel{kernel.contract, [kernel, first](const Problem& problem) {
+                            EXPECT_TRUE(first(kernel.contract));
+                            return kernel.on(problem);
                           }};
   });
   for (const bool plain : {true, false}) rule_table(options, plain);
@@ -282,10 +285,14 @@ TEST(Grade, EmulatedKernelsDifferFromProblemToProblem) {
 // An emulated kernel with `shift` added to the first element of out.
 EmulatedKernel shifted_emulated(const Policy& policy, std::uint64_t number, double shift) {
   const EmulatedKernel kernel = emulated_kernel(policy, number);
-  return {kernel.contract, [kernel, shift](const Problem& problem, const Inputs& inputs, Tensor& out, Tensor& lse) {
-            const Contract contract = kernel.run(problem, inputs, out, lse);
-            if (out.size() > 0) out.set(0, 0, 0, 0, out.at(0, 0, 0, 0) + shift);
-            return contract;
+  return {kernel.contract, [kernel, shift](const Problem& problem) -> EmulatedCall {
+            const EmulatedCall call = kernel.on(problem);
+            return {call.contract, [call, shift](const Call& asked) {
+                      call.run(asked);
+                      const attest_tensor& out = asked.as<attest_attention>().out;
+                      if (out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3] > 0)
+                        store(out, 0, 0, 0, 0, load(out, 0, 0, 0, 0) + shift);
+                    }};
           }};
 }
 
@@ -338,9 +345,9 @@ TEST(Grade, ACaseThatAConformingKernelReturnsIsOwedAndNotBeyond) {
   GradeOptions options = beyond_attest();
   options.paired = 600;
   const RuleTable counted = rule_table(options, true);
-  options.conforming_returns = [](const Contract& contract, const Problem&, const Inputs&, const Tensor& out) {
-    EXPECT_EQ(contract.arithmetic.kv_tile_min, 64);  // the parent's promise
-    EXPECT_EQ(out.size(), 1);
+  options.conforming_returns = [](const Contract& contract, const Problem& problem, double) {
+    EXPECT_EQ(contract.as<attest::Contract>().arithmetic.kv_tile_min, 64);  // the parent's promise
+    EXPECT_EQ(make_out(problem.as<attest::Problem>()).size(), 1);
     return true;
   };
   const RuleTable apart = rule_table(options, true);
@@ -353,19 +360,19 @@ TEST(Grade, ACaseThatAConformingKernelReturnsIsOwedAndNotBeyond) {
     EXPECT_EQ(rest.columns[c].detected_at_zero, all.columns[c].detected_at_zero);
     EXPECT_LE(rest.columns[c].beyond, all.columns[c].beyond);
   }
-  options.conforming_returns = [](const Contract&, const Problem&, const Inputs&, const Tensor&) { return false; };
+  options.conforming_returns = [](const Contract&, const Problem&, double) { return false; };
   EXPECT_EQ(rule_table(options, true).faults.front().beyond.size(), all.beyond.size());
 }
 
 // What a kernel by that name returns, and whether one that keeps the promise of builtin:fused was found to return it.
 bool is_owed(const std::string& kernel, const std::string& text) {
-  const Problem problem = attest::problem_from_text(text);
+  const attest::Problem problem = attest::problem_from_text(text);
   const auto factory = builtin_subject(kernel, {}), parent = builtin_subject("builtin:fused", {});
-  const Contract promise = contract_for_problem(parent->info(), std::nullopt, problem).as<Contract>();
   const Inputs inputs = materialise(problem);
   Tensor out = make_out(problem), lse;
   EXPECT_EQ(factory->open()->run_one(inputs.call(out, lse)).status, CallStatus::done);
-  return emulated_kernel_returns(promise, problem, inputs, out);
+  return emulated_kernel_returns(contract_for_problem(parent->info(), std::nullopt, problem), problem,
+                                 out.at(0, 0, 0, 0));
 }
 
 // Another order within tiles is no fault of a single call; nor can a result tell a lost key of 18,000, or lost weights that come to
@@ -395,9 +402,9 @@ TEST(Grade, RulesForFaultsOfAKernelWithBlocksAreSetByKernelsWithBlocks) {
   options.faults = {{"fault:bits-dropped", "builtin:fused-ampere", "none"}, {"fault:race", "builtin:fused", "none"}};
   options.conforming = {"builtin:fused", "builtin:fused-ampere", "builtin:fused-volta"};
   const RuleTable few = rule_table(options, true);
-  options.draw_emulated_with = [](const Mma& mma, const Policy& policy, std::uint64_t number) {
-    EXPECT_EQ(to_text(mma), "8/24/f32/only");
-    return emulated_kernel_with(mma, policy, number);
+  options.draw_emulated_for = [](const Contract& promise, const Policy& policy, std::uint64_t number) {
+    EXPECT_EQ(to_text(promise.as<attest::Contract>().arithmetic.mma.value()), "8/24/f32/only");
+    return emulated_kernel_for(promise, policy, number);
   };
   const RuleTable many = rule_table(options, true);
   EXPECT_EQ(many.alarms, std::vector<std::string>{});
@@ -435,6 +442,192 @@ TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
     EXPECT_EQ(one.rules[1].faults[0].columns[c].detected_at_zero, three.rules[1].faults[0].columns[c].detected_at_zero);
   }
   EXPECT_EQ(one.faults.front().hunts[1].drawn, three.faults.front().hunts[1].drawn);
+}
+
+// ---- every operation -----------------------------------------------------------------------------------------------------
+
+// Two kernels and a fault of each, by the names of the command line.
+struct OfOperation {
+  const Op* op;
+  std::string prefix, fault, other;
+};
+
+GradeOptions options_of(const OfOperation& of) {
+  GradeOptions options;
+  options.op = of.op;
+  options.open = [](const std::string& name, const std::optional<Policy>& policy) {
+    return builtin_subject(name, policy ? to_text(*policy) : std::string());
+  };
+  options.conforming = {"builtin:" + of.prefix + "fused", "builtin:" + of.prefix + "explicit", of.other};
+  options.reference = options.conforming[1];
+  options.faults = {{of.fault, options.conforming[0], "none"},
+                    {options.conforming[0], options.conforming[0], "itself"}};
+  options.draw_emulated = emulated_kernel;
+  options.emulated = 4;
+  options.paired = 60;
+  return options;
+}
+
+const std::vector<OfOperation>& operations() {
+  static const std::vector<OfOperation> all{
+      {&ops::attention_op(), "", "fault:scale-twice", "builtin:fused-truncating"},
+      {&ops::layer_norm_op(), "ln-", "fault:ln-bf16-reduce", "builtin:ln-fused-one-pass"},
+      {&ops::mha_op(), "mha-", "fault:mha-qkv-order", "builtin:mha-separate"}};
+  return all;
+}
+
+TEST(GradeOperations, AFaultIsSeenAndNoConformingKernelIsBlamed) {
+  for (const OfOperation& of : operations()) {
+    const GradeOptions options = options_of(of);
+    for (const bool plain : {true, false}) {
+      const RuleTable table = rule_table(options, plain);
+      EXPECT_EQ(table.alarms, std::vector<std::string>{}) << of.op->name();
+      EXPECT_GT(table.emulated_cases, 100u) << of.op->name();
+      EXPECT_LT(table.widening_cases, table.conforming_cases) << of.op->name();  // the third kernel sets no rule
+      EXPECT_GT(table.widening_cases, 120u) << of.op->name();
+      EXPECT_GT(table.columns[column_of(table, "polygraphy")].false_alarms, 0u) << of.op->name();
+      const FaultRules &fault = table.faults[0], &itself = table.faults[1];
+      EXPECT_GT(fault.acts, 10u) << of.op->name();
+      EXPECT_GT(fault.columns[0].detected * 5, fault.acts * 4) << of.op->name();
+      EXPECT_EQ(itself.acts, 0u) << of.op->name();  // nothing to detect where nothing differs
+    }
+  }
+}
+
+// Emulated kernels of each operation that are off though they say that they conform.
+TEST(GradeOperations, AnEmulatedKernelThatIsOffIsBlamed) {
+  for (const OfOperation& of : operations()) {
+    GradeOptions options = options_of(of);
+    options.faults.resize(1);
+    options.draw_emulated = [](const Policy& policy, std::uint64_t number) {
+      EmulatedKernel kernel = emulated_kernel(policy, number);
+      return EmulatedKernel{kernel.contract, [kernel](const Problem& problem) -> EmulatedCall {
+                              const EmulatedCall call = kernel.on(problem);
+                              return {call.contract, [call](const Call& asked) {
+                                        call.run(asked);
+                                        for (const TensorSlot& slot : asked.shape().tensors) {
+                                          const attest_tensor& out = asked.tensor(slot);
+                                          if (!slot.written() || !attest_present(&out)) continue;
+                                          for (int axis = 0; axis < out.ndim; ++axis)
+                                            if (out.shape[axis] == 0) return;
+                                          store(out, 0, 0, 0, 0, load(out, 0, 0, 0, 0) * 1.25 + 1);
+                                          return;
+                                        }
+                                      }};
+                            }};
+    };
+    const RuleTable table = rule_table(options, true);
+    EXPECT_GT(table.alarms.size() * 2, table.emulated_cases) << of.op->name();
+  }
+}
+
+TEST(GradeOperations, ACampaignFindsTheFault) {
+  for (const OfOperation& of : operations()) {
+    GradeOptions options = options_of(of);
+    options.faults.resize(1);
+    options.seeds = 1;
+    options.cases = 300;
+    options.paired = 10;
+    options.clean = 3;
+    const Grade grade = run_grade(options);
+    EXPECT_EQ(grade.exit(), Exit::held) << of.op->name();
+    EXPECT_GT(grade.faults.front().hunts.front().work, 0) << of.op->name();
+    EXPECT_EQ(grade.clean.campaigns, 3 * of.op->named_policies().size()) << of.op->name();
+    for (const LawPower& law : grade.faults.front().laws) EXPECT_EQ(all_laws()[law.law].op, of.op);
+  }
+}
+
+// A contract is ordinary if it permits nothing that a silent one does not, and no wider than another that permits as much.
+TEST(Grading, TellsUnusualPromises) {
+  struct Row {
+    const Op* op;
+    const char *policy, *promise;
+    bool ordinary;
+  };
+  for (const Row& row : {
+           Row{&ops::attention_op(), "f16", R"({"exp2":false,"kv_tile_min":4})", true},
+           Row{&ops::attention_op(), "f16", R"({"kappa":3})", false},
+           Row{&ops::attention_op(), "f16", R"({"mma":"ampere"})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"variance":"welford","depth":{"lanes":8}})", true},
+           Row{&ops::layer_norm_op(), "f16", R"({"rsqrt_ulp":0.5,"form":"folded"})", true},
+           Row{&ops::layer_norm_op(), "f16", R"({"variance":"one_pass"})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"rsqrt_ulp":4})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"rsqrt_rel":1e-3})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"norm_rounded":true})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"flush_to_zero":true})", false},
+           Row{&ops::layer_norm_op(), "f16", R"({"sum_of":"unrounded"})", false},
+           Row{&ops::mha_op(), "f16", R"({"projections":"unrounded","heads":"unrounded"})", true},
+           Row{&ops::mha_op(), "f16", R"({"gemm_chain":6,"drops_b_k":true})", true},
+           Row{&ops::mha_op(), "f16", R"({"projections":"separate"})", false},
+           Row{&ops::mha_op(), "f16", R"({"kappa":3})", false},
+       }) {
+    const ops::Grading& grading = *row.op->grading();
+    const Policy policy = row.op->policy_from_text(row.policy);
+    const Contract contract = row.op->contract_from_json(nlohmann::json::parse(row.promise), policy);
+    EXPECT_EQ(is_ordinary(grading, contract), row.ordinary) << row.op->name() << ' ' << row.promise;
+    EXPECT_TRUE(grading.no_wider(contract, grading.silent(policy), contract)) << row.promise;
+    EXPECT_TRUE(grading.same_function(contract, grading.silent(policy))) << row.promise;
+  }
+  const ops::Grading& norm = *ops::layer_norm_op().grading();
+  const Policy f32 = ops::layer_norm_op().policy_from_text("f32");
+  const auto moved = ops::layer_norm_op().contract_from_json(nlohmann::json::parse(R"({"gamma_offset":1})"), f32);
+  EXPECT_FALSE(norm.same_function(moved, norm.silent(f32)));
+}
+
+// Answers with what `answer` writes.
+class Answers final : public Subject {
+ public:
+  Answers(const SubjectInfo& info, std::function<void(const attest_layer_norm&)> answer)
+      : info_(info), answer_(std::move(answer)) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
+  std::vector<CallResult> run(std::span<const Call> calls) override {
+    for (const Call& call : calls) answer_(call.as<attest_layer_norm>());
+    return std::vector<CallResult>(calls.size());
+  }
+
+ private:
+  const SubjectInfo& info_;
+  std::function<void(const attest_layer_norm&)> answer_;
+};
+
+// The exact reference sees the very numbers in f64, is asked for out alone, and what it gives is kept unrounded.
+TEST(Watched, TheExactReferenceIsAskedInF64) {
+  const auto kernel = builtin_subject("builtin:ln-fused", {});
+  const Problem problem =
+      problem_from_text("op=layer_norm rows=2 hidden=3 dtype=f16 residual=like_x sum_out=1 param_type=f32 seed=5");
+  int asked = 0;
+  Answers inner(kernel->info(), [&](const attest_layer_norm& call) {
+    ++asked;
+    for (const attest_tensor* tensor : {&call.x, &call.residual, &call.out})
+      EXPECT_EQ(dtype_of(tensor->dtype), DType::f64);
+    EXPECT_EQ(dtype_of(call.gamma.dtype), DType::f32);
+    EXPECT_FALSE(attest_present(&call.sum_out));
+    for (Index row = 0; row < 2; ++row)
+      for (Index column = 0; column < 3; ++column)
+        store(call.out, row, column, 0, 0, load(call.x, row, column) + 0x1p-40);
+  });
+  InF64 wide(inner, kernel->info());
+  const Contract contract = contract_for_problem(kernel->info(), std::nullopt, problem);
+  problem.op().trial(problem, contract, wide, nullptr)->base();
+  ASSERT_EQ(wide.out().size(), 6u);
+  const auto inputs = attest::layer_norm::materialise(problem.as<attest::layer_norm::Problem>());
+  for (Index n = 0; n < 6; ++n) EXPECT_EQ(wide.out()[static_cast<std::size_t>(n)], inputs.x.at(n / 3, n % 3) + 0x1p-40);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(Watched, KeepsWhatTheFirstCallGave) {
+  const auto kernel = builtin_subject("builtin:ln-fused", {});
+  const Problem problem = problem_from_text("op=layer_norm rows=2 hidden=3 dtype=f32 residual=like_x sum_out=1 seed=5");
+  double next = 1;
+  Answers inner(kernel->info(), [&](const attest_layer_norm& call) {
+    for (const attest_tensor* tensor : {&call.out, &call.sum_out})
+      for (Index row = 0; row < 2; ++row)
+        for (Index column = 0; column < 3; ++column) store(*tensor, row, column, 0, 0, next++);
+  });
+  Watched watched(inner);
+  const Contract contract = contract_for_problem(kernel->info(), std::nullopt, problem);
+  for (int twice = 0; twice < 2; ++twice) problem.op().trial(problem, contract, watched, nullptr)->base();
+  EXPECT_EQ(watched.outputs(), (std::vector<std::vector<double>>{{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}}));
 }
 
 // Interrupted while `what` is measured, after `done` others.

@@ -78,13 +78,12 @@ NAMES_NO_OPERATION = {
         "ops/mha/": "a block is made of it",
     },
     "subjects": {
-        "subjects/builtin.cpp": "the registry of kernels",
+        "subjects/builtin.cpp": "the registry of kernels", "subjects/builtin_emulated.cpp": "the registry of kernels",
         "subjects/resolve.cpp": "a sentence for users",
         "subjects/adapters/": "what a library offers",
         "subjects/describe_mha.cpp": "a block is made of it",
     },
     "engine": {
-        "engine/grade/emulated.cpp": "answers its call", "engine/grade/paired.cpp": "makes its call",
         "engine/grade/rules.cpp": "quotes rules of others",
     },
     "report": {},

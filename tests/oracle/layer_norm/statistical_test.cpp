@@ -61,9 +61,9 @@ TEST(LayerNormStatistical, NoConformingKernelIsBlamed) {
     contract.arithmetic.kappa = 1;
     contract.arithmetic.flush_to_zero = FlushToZero::no;
     Problem problem = emulated::draw_problem(contract, 1024, key);
-    constexpr Values spoken_of[] = {Values::uniform,     Values::normal,      Values::outlier, Values::heavy,
-                                    Values::roots_large, Values::roots_small, Values::huge};
-    if (n % 2) problem.values = spoken_of[n / 2 % 7];
+    constexpr Values spoken_of[] = {Values::uniform, Values::normal, Values::roots_large, Values::roots_small,
+                                    Values::huge};
+    if (n % 2) problem.values = spoken_of[n / 2 % 5];
     problem.rows = std::max<Index>(1, std::min<Index>(16, 4096 / problem.hidden));
     const bool rms = problem.norm == attest::layer_norm::Norm::rms;
     emulated::Scheme scheme = emulated::draw_scheme(contract, problem.hidden, rms, key);
