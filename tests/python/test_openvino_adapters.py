@@ -18,11 +18,14 @@ import numpy as np
 import openvino
 
 from attest import Refused, Unsupported
-from attest.adapters import _openvino_sdpa as sdpa
+from attest.adapters import _openvino_norm as norm_adapter, _openvino_sdpa as sdpa
 from attest.adapters._forms import words
-from attest.adapters.openvino import SUBJECTS
+from attest.adapters import openvino as adapter
 from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
+from block_calls import Norms, norm
 
+SUBJECTS = {name: make for name, make in adapter.SUBJECTS.items() if name.startswith("sdpa")}
+NORMS = {name: make for name, make in adapter.SUBJECTS.items() if name not in SUBJECTS}
 LENGTHS = np.array([1, 3], np.int32)
 
 
@@ -233,11 +236,41 @@ class Scripts(unittest.TestCase):
 class Declarations(unittest.TestCase):
     def test_names_versions_and_descriptions(self):
         self.assertEqual(set(SUBJECTS), {"sdpa", "sdpa-static", "sdpa-bf16"})
-        for name, make in SUBJECTS.items():
+        for name, make in adapter.SUBJECTS.items():
             subject = make()
             self.assertEqual(subject.name, f"openvino:{name}")
             self.assertIn(openvino.__version__.split("-")[0], subject.version)
             self.assertEqual(subject.describe()["dtypes"], ["f32", "bf16", "f16"])
+
+
+class NormsAgree(Norms, unittest.TestCase):
+    make = NORMS
+
+    def limit(self, name, dtype):
+        return self.tolerance["f32" if dtype == "f32" and not name.endswith("16") else "bf16" if "16" in name else dtype]
+
+
+class NormDeclarations(unittest.TestCase):
+    def test_there_is_a_graph_under_each_precision(self):
+        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm") for end in ("", "-f16", "-bf16")})
+
+    def test_the_contract_is_that_of_the_precision_that_a_model_says_it_took(self):
+        for hint in ("f16", "bf16"):
+            taken = norm_adapter.effective(hint)
+            self.assertIn(taken, ("f32", "bf16", "f16"))
+            policy = NORMS[f"MVN-{hint}"]().describe()["contract"].get("policy", {"f32": "f32"})["f32"]
+            self.assertEqual(policy, "f32" if taken == "f32" else f"*={taken},storage=f32,output=f32")
+        self.assertEqual(NORMS["MVN"]().describe()["contract"]["policy"], {"f32": "f32"})
+
+    def test_graphs_are_fused(self):
+        """What is asked is the kernel, not the operators that say it."""
+        for graph, kernel in (("MVN", "MVN"), ("LayerNorm", "MVN"), ("RMSNorm", "RMS")):
+            weights = np.ones(64, np.float32)
+            model = norm_adapter.model(norm_adapter.GRAPHS[graph], norm(hidden=64).x, weights, None, 1e-5, openvino.Type.f32)
+            compiled = openvino.Core().compile_model(model, "CPU", NORMS[graph]().config(0))
+            kinds = [str(op.get_rt_info()["layerType"].astype(str)) for op in compiled.get_runtime_model().get_ops()]
+            self.assertIn(kernel, kinds)
+            self.assertNotIn("Reduce", kinds)
 
 
 class Findings(findings_scripts.Findings):
