@@ -4,9 +4,9 @@ rms_normalization.
 Documents: their docstrings in keras 3.15.1, the text of https://keras.io/api/layers/normalization_layers/ and https://keras.io/api/ops/nn/,
 one for all backends. DOCUMENTS has the sentences relied on. How they are read:
 - LayerNormalization: the equations of its docstring, biased variance, epsilon "added to variance"; they do not say how the variance is
-  summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy's "is computed using $Var =
-  E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass; those of JAX and TensorFlow go over x - mean; PyTorch's
-  own layer_norm is called on PyTorch. But there x is scaled and shifted, gamma in the scale;
+  summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy "is computed using $Var =
+  E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass (keras-numpy-2 of docs/findings.md); those of JAX and
+  TensorFlow go over x - mean; PyTorch's own layer_norm is called on PyTorch. But there x is scaled and shifted, gamma in the scale;
 - rms_normalization: "x * rsqrt(mean(square(x))) * scale", to which epsilon is added where "a small number to avoid division by zero" has to
   be. An absent gamma is a scale of ones in the layer;
 - types: of mixed_float16 and mixed_bfloat16 "variables are float32", so layers have gamma and beta of float32, too.
@@ -31,11 +31,22 @@ _OF_LAYER = {
     "epsilon": [(_LAYER, "Small float added to variance to avoid dividing by zero.")],
     "gamma": [(_LAYER, "output_i = x_i_normalized * gamma + beta")],
 }
+_OPERATION, _RMS_OPERATION = "docstring of keras.ops.layer_normalization", "docstring of keras.ops.rms_normalization"
+_OF_OPERATION = {
+    "layer_norm": [(_OPERATION, "applies a transformation that maintains the mean activation within each example close to 0 and the "
+                                "activation standard deviation close to 1.")],
+    "epsilon": [(_OPERATION, "A lower bound value for the norm.")],
+}
+_OF_RMS_OPERATION = {
+    "layer_norm": [(_RMS_OPERATION, "It is defined as rms_normalization(x) = x * rsqrt(mean(square(x))) * scale")],
+    "epsilon": [(_RMS_OPERATION, "A lower bound value for the norm.")],
+}
 _OF_RMS = {
     "layer_norm": [(_RMS, "rms_normalization(x) = x * rsqrt(mean(square(x))) * scale")],
     "epsilon": [(_RMS, "A small number to add to avoid division by zero.")],
 }
 
+_KEPT_CALLS = 512  # of compiled operations, one for each shape
 _XLA = {"rsqrt_ulp": 4, "flush_to_zero": True}
 _TORCH = {"flush_to_zero": {"bf16": True}}
 _WELFORD = {"variance": "welford", "merge": "delta", "merge_depth": 64, "form": "scale_bias"}  # as in _torch_layer_norm
@@ -57,7 +68,7 @@ class Norm:
         self.name, self.backend = f"keras:{backend}-{name}", backend
         self.version = f"keras {keras.__version__}, {backend} {__import__(backend).__version__}"
         self.dtypes = ["f32", "bf16", "f16"] + (["f64"] if backend == "tensorflow" else [])
-        self.layers = {}
+        self.layers, self.calls = {}, 0
 
     def describe(self):
         supports = {"norms": ["rms" if self.rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
@@ -70,6 +81,10 @@ class Norm:
         return 60 if self.backend == "jax" else 0  # each operation is compiled for each shape
 
     def layer_norm(self, call):
+        self.calls += 1
+        if self.backend == "jax" and self.calls % _KEPT_CALLS == 0:
+            import jax
+            jax.clear_caches()
         try:
             y = self.normalised(tensor(call.x, call.dtype), *(
                 None if view is None else tensor(view, call.param_dtype) for view in (call.gamma, call.beta)), call)
@@ -94,7 +109,7 @@ class Norm:
 class LayerOperation(Norm):
     """keras.ops.layer_normalization."""
 
-    rms, documents = False, _OF_LAYER
+    rms, documents = False, _OF_OPERATION
 
     def normalised(self, x, gamma, beta, call):
         return keras.ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=call.epsilon)
@@ -106,7 +121,7 @@ class LayerOperation(Norm):
 class RmsOperation(Norm):
     """keras.ops.rms_normalization."""
 
-    rms, documents = True, _OF_RMS
+    rms, documents = True, _OF_RMS_OPERATION
 
     def normalised(self, x, gamma, beta, call):
         return keras.ops.rms_normalization(x, gamma, axis=-1, epsilon=call.epsilon)

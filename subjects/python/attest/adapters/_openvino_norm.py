@@ -12,7 +12,7 @@ the page precision-control of _openvino_sdpa.py. How they are read:
   took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used".
   beta is not asked for there: where the variance overflows out is beta, and a policy says beta as the affine stage rounds it;
 - subnormal numbers: the property CPU_DENORMALS_OPTIMIZATION, which is off by default, says whether computing takes them for zero; of
-  constants, in which they become zero (docs/findings.md, openvino-norm-1), nothing is said.
+  constants, in which they become zero (docs/findings.md, openvino-sdpa-6), nothing is said.
 Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them.
 Nothing is said on batches, NaN, repeated calls: nothing is claimed.
 """
@@ -36,6 +36,7 @@ REFUSED = {
     "this epsilon is no {call.dtype}, the type of the constant that is added": (
         "page Add-1", "A tensor of type T and arbitrary shape."),
 }
+
 
 def mvn(x, gamma, beta, epsilon, last, kind):
     y = ops.mvn(x, last, True, epsilon, "inside_sqrt")
