@@ -5,6 +5,7 @@ Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where openvino
 
 import sys
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from need_package import need
@@ -22,7 +23,7 @@ from attest.adapters import _openvino_norm as norm_adapter, _openvino_sdpa as sd
 from attest.adapters._forms import words
 from attest.adapters import openvino as adapter
 from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
-from block_calls import Norms, norm
+from block_calls import Norms, norm, norm_reference
 
 SUBJECTS = {name: make for name, make in adapter.SUBJECTS.items() if name.startswith("sdpa")}
 NORMS = {name: make for name, make in adapter.SUBJECTS.items() if name not in SUBJECTS}
@@ -252,7 +253,7 @@ class NormsAgree(Norms, unittest.TestCase):
 
 class NormDeclarations(unittest.TestCase):
     def test_there_is_a_graph_under_each_precision(self):
-        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm") for end in ("", "-f16", "-bf16")})
+        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm") for end in ("", "-constants", "-f16", "-bf16")})
 
     def test_the_contract_is_that_of_the_precision_that_a_model_says_it_took(self):
         for hint in ("f16", "bf16"):
@@ -265,12 +266,47 @@ class NormDeclarations(unittest.TestCase):
     def test_graphs_are_fused(self):
         """What is asked is the kernel, not the operators that say it."""
         for graph, kernel in (("MVN", "MVN"), ("LayerNorm", "MVN"), ("RMSNorm", "RMS")):
-            weights = np.ones(64, np.float32)
-            model = norm_adapter.model(norm_adapter.GRAPHS[graph], norm(hidden=64).x, weights, None, 1e-5, openvino.Type.f32)
-            compiled = openvino.Core().compile_model(model, "CPU", NORMS[graph]().config(0))
-            kinds = [str(op.get_rt_info()["layerType"].astype(str)) for op in compiled.get_runtime_model().get_ops()]
-            self.assertIn(kernel, kinds)
-            self.assertNotIn("Reduce", kinds)
+            for name in (graph, f"{graph}-constants"):
+                self.assertEqual(self.kinds(name, norm(hidden=64, rms=graph == "RMSNorm"))[kernel], 1, name)
+
+    def kinds(self, name, c):
+        """How many kernels of each kind run this call, by their kind."""
+        subject = NORMS[name]()
+        compiled = subject.request(c).get_compiled_model()
+        kinds = Counter(str(op.get_rt_info()["layerType"].astype(str)) for op in compiled.get_runtime_model().get_ops())
+        self.assertEqual(kinds["Reduce"], 0, name)
+        return kinds
+
+    def test_packed_copies_live_as_long_as_the_call(self):
+        for name, make in NORMS.items():
+            subject = make()
+            for seed in range(20):
+                c = norm(rows=64, hidden=700, rms="RMS" in name, seed=seed)
+                c.x = np.repeat(c.x, 2, 1)[:, ::2]
+                c.gamma = np.repeat(c.gamma, 2)[::2]
+                subject.layer_norm(c)
+                self.assertLess(np.abs(c.out - norm_reference(c)).max(), 0.1 if "16" in name else 1e-4, name)
+
+    def test_constants_are_part_of_the_model(self):
+        c = norm()
+        self.assertEqual(self.kinds("MVN", c)["Input"], 3)
+        self.assertEqual(self.kinds("MVN-constants", c)["Input"], 1)
+
+    def test_a_model_is_kept_for_every_width_but_where_it_is_pinned(self):
+        for name, kept in (("MVN", True), ("MVN-constants", False), ("RMSNorm", False)):
+            subject = NORMS[name]()
+            requests = [subject.request(norm(hidden=hidden, rms=name == "RMSNorm")) for hidden in (5, 6)]
+            self.assertEqual(requests[0] is requests[1], kept, name)
+
+    def test_an_epsilon_that_the_constants_type_does_not_hold(self):
+        if norm_adapter.effective("f16") != "bf16":
+            self.skipTest("the hint f16 is not bfloat16 on this processor")
+        for epsilon, held in ((2.0**-25, False), (1e-5, True), (0.0, True), (1e-12, False)):
+            c = norm(dtype="f16", beta=False, epsilon=epsilon)
+            if held:
+                NORMS["LayerNorm-f16"]().layer_norm(c)
+            else:
+                self.assertRaises(Unsupported, NORMS["LayerNorm-f16"]().layer_norm, c)
 
 
 class Findings(findings_scripts.Findings):

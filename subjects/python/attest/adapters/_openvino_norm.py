@@ -63,34 +63,42 @@ def number(value, kind):
     return ops.constant(np.array(value, np.float32), kind)
 
 
-def model(graph, x, gamma, beta, epsilon, kind):
-    """The model of a graph over rows of the width of x; gamma and beta, arrays or None, are part of it."""
-    rows = ops.parameter([-1, x.shape[1]], kind)
-    held = [None if array is None else ov.op.Constant(given(array, kind)) for array in (gamma, beta)]
-    return ov.Model([graph(rows, *held, epsilon, ops.constant(np.array([-1], np.int64)), kind)], [rows])
+def model(graph, width, gamma, beta, epsilon, kind):
+    """The model of a graph over rows of a width, -1 for any. gamma and beta: None; the text "input", for one of the model's inputs; or
+    an array, which is part of it."""
+    inputs = [ops.parameter([-1, width], kind)]
+    weights = []
+    for weight in (gamma, beta):
+        if isinstance(weight, str):
+            inputs.append(ops.parameter([width], kind))
+            weights.append(inputs[-1])
+        else:
+            weights.append(None if weight is None else ov.op.Constant(given(weight, kind)))
+    return ov.Model([graph(inputs[0], *weights, epsilon, ops.constant(np.array([-1], np.int64)), kind)], inputs)
 
 
 GRAPHS = {"MVN": mvn, "LayerNorm": layer_norm, "RMSNorm": rms_norm}
 
 
 class Norm:
-    """One graph under ACCURACY mode, or under the hint of a precision."""
+    """One graph under ACCURACY mode, or under the hint of a precision; gamma and beta inputs of the model, or part of it."""
 
-    def __init__(self, name, graph, precision=None):
-        self.name, self.graph, self.precision = f"openvino:{name}", graph, precision
+    def __init__(self, name, graph, precision=None, constants=False):
+        self.name, self.graph, self.precision, self.constants = f"openvino:{name}", graph, precision, constants
         self.version = f"openvino {ov.__version__.split('-')[0]}"
         self.made = GRAPHS[graph]
         self.taken = None if precision is None else effective(precision)
 
     def describe(self):
         rms = self.graph == "RMSNorm"
-        return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "plan_ms": 30,
+        pinned = self.constants or rms  # of any width the graph of RMSNorm is not fused
+        return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, **({"plan_ms": 30} if pinned else {}),
                 "supports": {"norms": ["rms" if rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
                              "beta": not rms and self.precision is None, "param_dtypes": ["same"], "strides": "any"},
                 "contract": self.promised()}
 
     def promised(self):
-        flushed = {"flush_to_zero": "inputs"}
+        flushed = {"flush_to_zero": "inputs" if self.constants or self.precision else {"bf16": True}}
         if self.precision is None:
             return {"policy": {"f32": "f32"}, **flushed}
         if self.taken == "f32":
@@ -101,26 +109,40 @@ class Norm:
     def layer_norm(self, call):
         if self.graph != "MVN" and not self.holds(call.epsilon, call.dtype):
             raise Unsupported(f"this epsilon is no {call.dtype}, the type of the constant that is added")
-        arrays = [None if view is None else np.require(view, requirements="CW").copy() for view in (call.gamma, call.beta)]
-        key = (call.dtype, call.x.shape[1], call.epsilon, call.threads, *(None if a is None else a.tobytes() for a in arrays))
-        kind = TYPES[call.dtype]
         try:
-            # A constant is read where it lies: its array is kept with the request.
-            request, _ = _models.get((self.name, *key), lambda: (
-                _core.compile_model(model(self.made, call.x, *arrays, call.epsilon, kind), "CPU", self.config(call.threads))
-                .create_infer_request(), arrays))
-            x = np.require(call.x, requirements="CW")
-            request.set_input_tensor(0, given(x, kind))
+            request = self.request(call)
+            kind = TYPES[call.dtype]
+            views = [call.x] if self.constants else [v for v in (call.x, call.gamma, call.beta) if v is not None]
+            arrays = [np.require(view, requirements="CW") for view in views]  # read where they lie, in infer()
+            for index, array in enumerate(arrays):
+                request.set_input_tensor(index, given(array, kind))
             request.infer()
             call.out[...] = request.get_output_tensor().data.view(call.out.dtype)
         except RuntimeError as error:
             raise Refused(f"openvino: {reason(str(error))}") from error
 
+    def request(self, call):
+        """Of a compiled model, which is kept."""
+        weights = [None if view is None else np.require(view, requirements="CW").copy() if self.constants else "input"
+                   for view in (call.gamma, call.beta)]
+        width = self.width(call)
+        key = (self.name, call.dtype, width, call.epsilon, call.threads,
+               *(weight.tobytes() if isinstance(weight, np.ndarray) else weight for weight in weights))
+        made = model(self.made, width, *weights, call.epsilon, TYPES[call.dtype]) if key not in _models.made else None
+        # A constant is read where it lies: its array is kept with the request.
+        return _models.get(key, lambda: (
+            _core.compile_model(made, "CPU", self.config(call.threads)).create_infer_request(), weights))[0]
+
+    def width(self, call):
+        return call.x.shape[1] if self.constants or self.graph == "RMSNorm" else -1
+
     def holds(self, epsilon, dtype):
         """Whether the constant of the tensors' type is an epsilon that the statistics' format permits."""
         taken = self.taken if self.taken in UNITS else dtype
-        return abs(rounded(epsilon, dtype) - epsilon) <= (0 if rounded(epsilon, taken) == epsilon else UNITS[taken] * epsilon) or (
-            taken == dtype)
+        if taken == dtype:
+            return True
+        slack = 0 if rounded(epsilon, taken) == epsilon else UNITS[taken] * epsilon
+        return abs(rounded(epsilon, dtype) - epsilon) <= slack
 
     def script(self, call, beside=None):
         return script.norm(self, call)

@@ -61,7 +61,8 @@ def norm(subject, call):
 
     graph = subject.made
     functions = "\n\n".join(inspect.getsource(f) for f in ((graph,) if graph is of.mvn else (of.number, graph)))
-    bf16 = call.dtype == "bf16"
+    names = ["x", *(name for name in ("gamma", "beta") if getattr(call, name) is not None)]
+    bf16, width = call.dtype == "bf16", subject.width(call)
     bits = "bits = lambda a: (np.array(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n" if bf16 else ""
     tensor = "ov.Tensor(a, ov.Shape(list(a.shape)), kind)" if bf16 else "ov.Tensor(a, shared_memory=True)"
     array = "bits(a)" if bf16 else "a"
@@ -76,15 +77,16 @@ from openvino import opset13 as ops
 {functions}
 
 {bits}kind = ov.Type.{call.dtype}
-kept = [np.require({array}, requirements="CW") for a in (x, {', '.join(n for n in ('gamma', 'beta') if getattr(call, n) is not None)})]
+kept = [np.require({array}, requirements="CW") for a in ({', '.join(names)},)]
 tensor = lambda a: {tensor}
-rows = ops.parameter([-1, {call.x.shape[1]}], kind)
-held = [ov.op.Constant(tensor(a)) for a in kept[1:]]
-gamma, beta = {_taken(call)}
-y = {graph.__name__}(rows, gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)
+inputs = [ops.parameter([-1, {width}], kind){"" if subject.constants else f", *(ops.parameter([{width}], kind) for _ in kept[1:])"}]
+weights = {"[ov.op.Constant(tensor(a)) for a in kept[1:]]" if subject.constants else "inputs[1:]"}
+gamma, beta = {_taken(names)}
+y = {graph.__name__}(inputs[0], gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)
 try:
-    request = ov.Core().compile_model(ov.Model([y], [rows]), "CPU", {subject.config(call.threads)!r}).create_infer_request()
-    request.set_input_tensor(0, tensor(kept[0]))
+    request = ov.Core().compile_model(ov.Model([y], inputs), "CPU", {subject.config(call.threads)!r}).create_infer_request()
+    for i, a in enumerate(kept[:len(inputs)]):
+        request.set_input_tensor(i, tensor(a))
     request.infer()
     got = {got}
 except RuntimeError as error:
@@ -92,7 +94,6 @@ except RuntimeError as error:
 """
 
 
-def _taken(call):
-    """gamma and beta among what the script holds."""
-    names = [name for name in ("gamma", "beta") if getattr(call, name) is not None]
-    return ", ".join(f"held[{names.index(name)}]" if name in names else "None" for name in ("gamma", "beta"))
+def _taken(names):
+    """gamma and beta among the weights of the script, which has those of these names behind x."""
+    return ", ".join(f"weights[{names.index(name) - 1}]" if name in names else "None" for name in ("gamma", "beta"))

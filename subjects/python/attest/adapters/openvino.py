@@ -17,5 +17,5 @@ _VARIANTS = {
 }
 
 SUBJECTS = {name: partial(ScaledDotProductAttention, name, **how) for name, how in _VARIANTS.items()}
-SUBJECTS |= {graph + ending: partial(Norm, graph + ending, graph, precision) for graph in GRAPHS
-             for ending, precision in (("", None), ("-f16", "f16"), ("-bf16", "bf16"))}
+_WAYS = {"": {}, "-constants": {"constants": True}, "-f16": {"precision": "f16"}, "-bf16": {"precision": "bf16"}}
+SUBJECTS |= {graph + way: partial(Norm, graph + way, graph, **how) for graph in GRAPHS for way, how in _WAYS.items()}
