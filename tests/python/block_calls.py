@@ -116,8 +116,8 @@ def norm(rows=3, hidden=7, dtype="f32", gamma=True, beta=True, rms=False, epsilo
     x = stored(rng.standard_normal((rows, hidden)) * 2 + 1, dtype)
     gamma, beta = weight(gamma), weight(beta and not rms)
     return SimpleNamespace(
-        op="layer_norm", x=x, gamma=gamma, beta=beta, residual=None, sum_out=None, out=stored(np.full((rows, hidden), np.nan), dtype),
-        dtype=dtype, param_dtype=None if gamma is None and beta is None else param_dtype, epsilon=epsilon, rms=rms, threads=2)
+        op="layer_norm", x=x, gamma=gamma, beta=beta, residual=None, sum_out=None,
+        out=stored(np.full((rows, hidden), np.nan), dtype), dtype=dtype, param_dtype=None if gamma is None and beta is None else param_dtype, epsilon=epsilon, rms=rms, threads=2)
 
 
 def norm_reference(c):

@@ -1,7 +1,7 @@
 """Short campaigns of attest against shipped adapters hold where no finding stands, and fail under a promise that was not made.
 
-Usage: test_campaigns.py ATTEST PACKAGE [BACKEND]. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where PACKAGE, or
-the backend of Keras, is not installed there.
+Usage: test_campaigns.py ATTEST PACKAGE [BACKEND]. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where PACKAGE,
+or the backend of Keras, is not installed there.
 """
 
 import os
@@ -14,7 +14,7 @@ from need_package import need
 
 ATTEST, PACKAGE = os.path.abspath(sys.argv[1]), sys.argv[2]
 BACKEND = sys.argv[3] if len(sys.argv) > 3 and not sys.argv[3].startswith("-") else None
-for package in (PACKAGE, *([BACKEND] if BACKEND else []), *(["scipy"] if BACKEND == "numpy" else [])):  # which Keras on NumPy imports
+for package in (PACKAGE, *([BACKEND] if BACKEND else []), *(["scipy"] if BACKEND == "numpy" else [])):  # as Keras imports there
     need(package, f"it is never part of ./run test, ./run fuzz {PACKAGE}: installs it")
 
 

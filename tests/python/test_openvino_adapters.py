@@ -253,7 +253,8 @@ class NormsAgree(Norms, unittest.TestCase):
 
 class NormDeclarations(unittest.TestCase):
     def test_there_is_a_graph_under_each_precision(self):
-        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm") for end in ("", "-constants", "-f16", "-bf16")})
+        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm")
+                                      for end in ("", "-constants", "-f16", "-bf16")})
 
     def test_the_contract_is_that_of_the_precision_that_a_model_says_it_took(self):
         for hint in ("f16", "bf16"):

@@ -222,7 +222,8 @@ class Declarations(unittest.TestCase):
             self.assertIn(torch.__version__, subject.version)
             types = ["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64", "bf16", "f16"]
             self.assertEqual(subject.describe()["dtypes"], types)
-            self.assertEqual(subject.describe()["ops"], ["layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"])
+            op = "layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"
+            self.assertEqual(subject.describe()["ops"], [op])
 
     def test_only_the_math_backend_promises_a_policy_for_16_bits(self):
         for name, make in SUBJECTS.items():

@@ -1,14 +1,15 @@
-"""Keras's normalisations on the CPU: the layers LayerNormalization and RMSNormalization and the operations layer_normalization and
-rms_normalization.
+"""Keras's normalisations on the CPU: the layers LayerNormalization and RMSNormalization and the operations
+layer_normalization and rms_normalization.
 
-Documents: their docstrings in keras 3.15.1, the text of https://keras.io/api/layers/normalization_layers/ and https://keras.io/api/ops/nn/,
-one for all backends. DOCUMENTS has the sentences relied on. How they are read:
-- LayerNormalization: the equations of its docstring, biased variance, epsilon "added to variance"; they do not say how the variance is
-  summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy "is computed using $Var =
-  E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass (keras-numpy-2 of docs/findings.md); those of JAX and
-  TensorFlow go over x - mean; PyTorch's own layer_norm is called on PyTorch. But there x is scaled and shifted, gamma in the scale;
-- rms_normalization: "x * rsqrt(mean(square(x))) * scale", to which epsilon is added where "a small number to avoid division by zero" has to
-  be. An absent gamma is a scale of ones in the layer;
+Documents: their docstrings in keras 3.15.1, the text of https://keras.io/api/layers/normalization_layers/ and
+https://keras.io/api/ops/nn/, one for all backends. DOCUMENTS has the sentences relied on. How they are read:
+- LayerNormalization: the equations of its docstring, biased variance, epsilon "added to variance"; they do not say how the
+  variance is summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy "is computed
+  using $Var = E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass (keras-numpy-2 of
+  docs/findings.md); those of JAX and TensorFlow go over x - mean; PyTorch's own layer_norm is called on PyTorch. But there x
+  is scaled and shifted, gamma in the scale;
+- rms_normalization: "x * rsqrt(mean(square(x))) * scale", to which epsilon is added where "a small number to avoid division
+  by zero" has to be. An absent gamma is a scale of ones in the layer;
 - types: of mixed_float16 and mixed_bfloat16 "variables are float32", so layers have gamma and beta of float32, too.
 Nothing is said on precision, NaN, repeated calls, batches: nothing is claimed. float64 is offered on TensorFlow alone, as in
 _keras_sdpa. On the reciprocal root 4 ulp are left to XLA and TensorFlow.
@@ -33,8 +34,8 @@ _OF_LAYER = {
 }
 _OPERATION, _RMS_OPERATION = "docstring of keras.ops.layer_normalization", "docstring of keras.ops.rms_normalization"
 _OF_OPERATION = {
-    "layer_norm": [(_OPERATION, "applies a transformation that maintains the mean activation within each example close to 0 and the "
-                                "activation standard deviation close to 1.")],
+    "layer_norm": [(_OPERATION, "applies a transformation that maintains the mean activation within each example close to 0 "
+                                "and the activation standard deviation close to 1.")],
     "epsilon": [(_OPERATION, "A lower bound value for the norm.")],
 }
 _OF_RMS_OPERATION = {
@@ -75,7 +76,8 @@ class Norm:
                     "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any"}
         return {"ops": ["layer_norm"], "dtypes": self.dtypes, "concurrent": False, "supports": supports,
                 "contract": (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend], "plan_ms": self.plan_ms(),
-                "documents": {about: [citing("keras 3.15.1")(*pair) for pair in pairs] for about, pairs in self.documents.items()}}
+                "documents": {about: [citing("keras 3.15.1")(*pair) for pair in pairs]
+                              for about, pairs in self.documents.items()}}
 
     def plan_ms(self):
         return 60 if self.backend == "jax" else 0  # each operation is compiled for each shape

@@ -8,8 +8,8 @@ from ._masks import BOTTOM_RIGHT, diagonal_as_keep, starts_top_left
 
 
 def as_attention(call, top_left=False):
-    """The attention of the block's heads as the helpers of attention's adapters read a call; q, k, v and out are shapes alone, their
-    elements all one zero. `top_left`: a causal mask whose diagonal starts elsewhere becomes part of `keep`."""
+    """The attention of the block's heads as the helpers of attention's adapters read a call; q, k, v and out are shapes alone,
+    their elements all one zero. `top_left`: a causal mask whose diagonal starts elsewhere becomes part of `keep`."""
     memory = call.x if call.memory is None else call.memory
     b, rows, _ = call.x.shape
     hollow = lambda heads, tokens: np.broadcast_to(np.zeros((), call.x.dtype), (b, heads, tokens, call.head_dim))

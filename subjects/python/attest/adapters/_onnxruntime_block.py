@@ -1,13 +1,15 @@
-"""Attention blocks of ONNX Runtime on the CPUExecutionProvider: com.microsoft.MultiHeadAttention between projections that are MatMul
-and Add, as exporters write them, and com.microsoft.Attention, which projects its input itself and is projected by MatMul and Add.
+"""Attention blocks of ONNX Runtime on the CPUExecutionProvider: com.microsoft.MultiHeadAttention between projections that are
+MatMul and Add, as exporters write them, and com.microsoft.Attention, which projects its input itself and is projected by
+MatMul and Add.
 
-Documents: those of _onnxruntime_mha.py and _onnxruntime_contrib_attention.py, where they are read, and ONNX's MatMul-13 and Add-14.
-Nothing is said on precision, empty rows, determinism: nothing is claimed. float16 runs on float32 kernels through inserted casts, some
-of which a session takes out again: projections and heads may be rounded or not, the bias added before or behind.
+Documents: those of _onnxruntime_mha.py and _onnxruntime_contrib_attention.py, where they are read, and ONNX's MatMul-13 and
+Add-14. Nothing is said on precision, empty rows, determinism: nothing is claimed. float16 runs on float32 kernels through
+inserted casts, some of which a session takes out again: projections and heads may be rounded or not, the bias added before or
+behind.
 
-How a graph is built is the subject's name: operations other than attention have no forms in describe. `optimisation`: how far the
-session may rewrite the graph. `weights`: part of the model, as they are in files, or inputs. `bias`: Add, or the operator's own input.
-`projection`: three products, or one of the width of all whose result is split.
+How a graph is built is the subject's name: operations other than attention have no forms in describe. `optimisation`: how far
+the session may rewrite the graph. `weights`: part of the model, as they are in files, or inputs. `bias`: Add, or the
+operator's own input. `projection`: three products, or one of the width of all whose result is split.
 """
 
 import numpy as np
@@ -27,7 +29,8 @@ _PRODUCT = ("schema of ai.onnx MatMul-13", "Matrix product that behaves like")
 
 
 class Block:
-    """One operator between projections. A subclass says `memory`, `gqa` and attention(call, seen, wired) -> inputs and steps."""
+    """One operator between projections. A subclass says `memory`, `documents` and attention(call, seen): the inputs and the steps
+    that make the heads, `seen` being the call as adapters of attention read it."""
 
     def __init__(self, name, engine, optimisation="all", weights="constants", bias="add", projection="three"):
         self.name, self.engine, self.version = name, engine, engine.versions()
@@ -74,7 +77,8 @@ class MultiHeadAttention(Block):
         if seen.causal:
             attributes["unidirectional"] = 1
         padding, bias = multi_head.masks(seen, "shortest")
-        inputs += [("memory", call.memory), ("projection_bias", merged), ("key_padding_mask", padding), ("attention_bias", bias)]
+        inputs += [("memory", call.memory), ("projection_bias", merged), ("key_padding_mask", padding),
+                   ("attention_bias", bias)]
         given = dict(inputs)
         names = ["q", "k", "v", *(name if given[name] is not None else "" for name in (
             "projection_bias", "key_padding_mask", "attention_bias"))]

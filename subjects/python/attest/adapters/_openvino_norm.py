@@ -1,20 +1,21 @@
 """OpenVINO's MVN-6 over the last axis, and LayerNorm and RMSNorm as the graphs of operators that it fuses, on the CPU device.
 
-Documents: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/mvn-6.html (page
-MVN-6), https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/add-1.html (page Add-1) and
-the page precision-control of _openvino_sdpa.py. How they are read:
-- MVN: "the specified epsilon number is added to the variance" under the root where eps_mode is inside_sqrt, the mode that is asked.
-  gamma and beta are Multiply and Add behind it;
-- LayerNorm and RMSNorm are ReduceMean, Subtract, Power, Add, Sqrt, Divide, Multiply, as exporters write them: each is what its own
-  page says, in the type of the tensors, which epsilon is rounded to; in MVN it is an attribute of 32 bits. Either is a rounding to the
-  format of the statistics, which every policy has;
-- precision: float32 is float32 in ACCURACY mode. Under a hint every step may be in the precision that the compiled model says it
-  took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used".
-  beta is not asked for there: where the variance overflows out is beta, and a policy says beta as the affine stage rounds it;
-- subnormal numbers: the property CPU_DENORMALS_OPTIMIZATION, which is off by default, says whether computing takes them for zero; of
-  constants, in which they become zero (docs/findings.md, openvino-sdpa-6), nothing is said.
-Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them.
-Nothing is said on batches, NaN, repeated calls: nothing is claimed.
+Documents:
+https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/mvn-6.html (page
+MVN-6), https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/add-1.html
+(page Add-1) and the page precision-control of _openvino_sdpa.py. How they are read:
+- MVN: "the specified epsilon number is added to the variance" under the root where eps_mode is inside_sqrt, the mode that is
+  asked. gamma and beta are Multiply and Add behind it;
+- LayerNorm and RMSNorm are ReduceMean, Subtract, Power, Add, Sqrt, Divide, Multiply, as exporters write them: each is what
+  its own page says, in the type of the tensors, which epsilon is rounded to; in MVN it is an attribute of 32 bits. Either is
+  a rounding to the format of the statistics, which every policy has;
+- precision: float32 is float32 in ACCURACY mode. Under a hint every step may be in the precision that the compiled model says
+  it took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used". beta is not asked
+  for there: where the variance overflows out is beta, and a policy says beta as the affine stage rounds it;
+- subnormal numbers: the property CPU_DENORMALS_OPTIMIZATION, which is off by default, says whether computing takes them for
+  zero; of constants, in which they become zero (docs/findings.md, openvino-sdpa-6), nothing is said.
+Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them. Nothing is
+said on batches, NaN, repeated calls: nothing is claimed.
 """
 
 import numpy as np
@@ -64,8 +65,8 @@ def number(value, kind):
 
 
 def model(graph, width, gamma, beta, epsilon, kind):
-    """The model of a graph over rows of a width, -1 for any. gamma and beta: None; the text "input", for one of the model's inputs; or
-    an array, which is part of it."""
+    """The model of a graph over rows of a width, -1 for any. gamma and beta: None; the text "input", for one of the model's inputs;
+    or an array, which is part of it."""
     inputs = [ops.parameter([-1, width], kind)]
     weights = []
     for weight in (gamma, beta):
@@ -157,8 +158,8 @@ def rounded(number, dtype):
     with np.errstate(all="ignore"):
         if dtype != "bf16":
             return float({"f16": np.float16, "f32": np.float32}[dtype](number))
-        bits = np.float32(number).view(np.uint32)
-        return float(((bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(np.float32))
+        bits = int(np.float32(number).view(np.uint32))
+        return float(np.uint32((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32))
 
 
 def effective(hint):

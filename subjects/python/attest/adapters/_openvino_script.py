@@ -63,6 +63,7 @@ def norm(subject, call):
     functions = "\n\n".join(inspect.getsource(f) for f in ((graph,) if graph is of.mvn else (of.number, graph)))
     names = ["x", *(name for name in ("gamma", "beta") if getattr(call, name) is not None)]
     bf16, width = call.dtype == "bf16", subject.width(call)
+    more = "" if subject.constants else f", *(ops.parameter([{width}], kind) for _ in kept[1:])"
     bits = "bits = lambda a: (np.array(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n" if bf16 else ""
     tensor = "ov.Tensor(a, ov.Shape(list(a.shape)), kind)" if bf16 else "ov.Tensor(a, shared_memory=True)"
     array = "bits(a)" if bf16 else "a"
@@ -79,7 +80,7 @@ from openvino import opset13 as ops
 {bits}kind = ov.Type.{call.dtype}
 kept = [np.require({array}, requirements="CW") for a in ({', '.join(names)},)]
 tensor = lambda a: {tensor}
-inputs = [ops.parameter([-1, {width}], kind){"" if subject.constants else f", *(ops.parameter([{width}], kind) for _ in kept[1:])"}]
+inputs = [ops.parameter([-1, {width}], kind){more}]
 weights = {"[ov.op.Constant(tensor(a)) for a in kept[1:]]" if subject.constants else "inputs[1:]"}
 gamma, beta = {_taken(names)}
 y = {graph.__name__}(inputs[0], gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)

@@ -1,14 +1,16 @@
 """torch.nn.MultiheadAttention on the CPU as a whole: its projections, attention and its output projection.
 
-Document: the docstring of the class in torch 2.15, the text of https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html.
-DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+Document: the docstring of the class in torch 2.15, the text of
+https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html. DOCUMENTS and REFUSED have the sentences relied
+on. How they are read:
 - the formulas have no biases: `bias` "adds bias to input / output projection layers". There are both or none, so one that a
   problem lacks is of zeros;
-- the fast path, torch._native_multi_head_attention: autograd is off, eval() called, and the rest of the list holds. Its conditions
-  in the source are an even number of heads and a bias, too, and masks that are boolean;
+- the fast path, torch._native_multi_head_attention: autograd is off, eval() called, and the rest of the list holds. Its
+  conditions in the source are an even number of heads and a bias, too, and masks that are boolean;
 - kdim and vdim: memory of a problem has one width, so that features of zeros, with weights of zeros, make it wider: exact;
-- add_bias_kv is one more key behind the others, the same in all samples, which no mask speaks of: the last token of memory, whose
-  projections without biases are computed here, exactly and rounded once. add_zero_attn is not asked: no token is projected to zeros.
+- add_bias_kv is one more key behind the others, the same in all samples, which no mask speaks of: the last token of memory,
+  whose projections without biases are computed here, exactly and rounded once. add_zero_attn is not asked: no token is
+  projected to zeros.
 Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed. A projection may be rounded before its bias is
 added or behind it, or not at all.
 """
@@ -65,7 +67,7 @@ class Block(Formed):
         "path": ["as_it_is", "fast", "slow"],  # fast: what can only be said there; slow: torch.backends.mha says no
         "weights": ["none", "averaged", "per_head"],  # need_weights=False; True; and average_attn_weights=False
         "batch": ["first", "second", "none"],  # batch_first, and tensors without a batch
-        "projection": ["packed", "three", "separate"],  # three: query, key and value are tensors of their own; separate: kdim, vdim
+        "projection": ["packed", "three", "separate"],  # three: query, key, value are tensors of their own; separate: kdim, vdim
         "last_key": ["given", "bias_kv"],
         "input": ["plain", "nested"],
         "mask_type": ["bool", "float"],
@@ -81,8 +83,8 @@ class Block(Formed):
     def describe(self):
         fast = self.first["path"] == "fast"
         supports = {
-            "memory": ["self", "cross"], "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"],
-            "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any",
+            "memory": ["self", "cross"], "in_biases": True, "out_bias": True, "causal": True,
+            "align": ["top_left", "bottom_right"], "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any",
             "dims": {"head_dim": "=e/heads"},
         }
         contract = NO_PROMISE | ADDED | _WAYS

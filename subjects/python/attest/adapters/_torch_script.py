@@ -113,7 +113,8 @@ def block(said, call, path):
     wider = lambda text, columns: f"torch.nn.functional.pad({text}, (0, {columns}))"
     given = {"out_proj.weight": named("w_out")}
     if said.separate:
-        given |= {"q_proj_weight": named("w_q"), "k_proj_weight": wider(named("w_k"), 1), "v_proj_weight": wider(named("w_v"), 2)}
+        given |= {"q_proj_weight": named("w_q"), "k_proj_weight": wider(named("w_k"), 1),
+                  "v_proj_weight": wider(named("w_v"), 2)}
     else:
         given["in_proj_weight"] = _joined(("w_q", "w_k", "w_v"), call)
     if said.biased:

@@ -1,8 +1,8 @@
-"""Subjects keras:BACKEND and keras:BACKEND-NORM: keras.ops.dot_product_attention, and its normalisations, on the CPU, on one of Keras's
-backends.
+"""Subjects keras:BACKEND and keras:BACKEND-NORM: keras.ops.dot_product_attention, and its normalisations, on the CPU, on one
+of Keras's backends.
 
-The contracts, with the sentences of the documents they come from, are in _keras_sdpa.py and _keras_norm.py. Keras has one backend a
-process, the one that KERAS_BACKEND names when it is imported.
+The contracts, with the sentences of the documents they come from, are in _keras_sdpa.py and _keras_norm.py. Keras has one
+backend a process, the one that KERAS_BACKEND names when it is imported.
 """
 
 import os

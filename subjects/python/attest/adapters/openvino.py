@@ -1,8 +1,8 @@
-"""Subjects openvino:NAME: OpenVINO's operators ScaledDotProductAttention and MVN, and graphs of LayerNorm and RMSNorm, on the CPU
-device.
+"""Subjects openvino:NAME: OpenVINO's operators ScaledDotProductAttention and MVN, and graphs of LayerNorm and RMSNorm, on the
+CPU device.
 
-The contracts, with the sentences of the documents they come from, are in _openvino_sdpa.py and _openvino_norm.py. OpenVINO's Python tensors have
-no strides, so a view is packed before the call unless it is contiguous already: then its memory goes in as it is.
+The contracts, with the sentences of the documents they come from, are in _openvino_sdpa.py and _openvino_norm.py. OpenVINO's
+Python tensors have no strides, so a view is packed before the call unless it is contiguous already: then its memory goes in as it is.
 """
 
 from functools import partial
