@@ -254,6 +254,15 @@ class Norms:
     def limit(self, name, dtype):
         return self.tolerance[dtype]
 
+    def test_no_rows(self):
+        for name, make in self.make.items():
+            subject = make()
+            supports = subject.describe()["supports"]
+            self.assertEqual(supports["dims"]["rows"][0], 0)
+            c = norm(rows=0, rms=supports["norms"] == ["rms"], beta=supports["beta"])
+            subject.layer_norm(c)
+            self.assertEqual(c.out.shape, (0, 7))
+
     def test_scripts_give_what_the_norms_give(self):
         for name, make in self.make.items():
             subject = make()

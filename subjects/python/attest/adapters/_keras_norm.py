@@ -73,7 +73,7 @@ class Norm:
 
     def describe(self):
         supports = {"norms": ["rms" if self.rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
-                    "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any"}
+                    "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any", "dims": {"rows": [0, None, 1]}}
         return {"ops": ["layer_norm"], "dtypes": self.dtypes, "concurrent": False, "supports": supports,
                 "contract": (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend], "plan_ms": self.plan_ms(),
                 "documents": {about: [citing("keras 3.15.1")(*pair) for pair in pairs]

@@ -95,7 +95,8 @@ class Norm:
         pinned = self.constants or rms  # of any width the graph of RMSNorm is not fused
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, **({"plan_ms": 30} if pinned else {}),
                 "supports": {"norms": ["rms" if rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
-                             "beta": not rms and self.precision is None, "param_dtypes": ["same"], "strides": "any"},
+                             "beta": not rms and self.precision is None, "param_dtypes": ["same"], "strides": "any",
+                             "dims": {"rows": [0, None, 1]}},
                 "contract": self.promised()}
 
     def promised(self):
