@@ -295,6 +295,12 @@ class RunScript(unittest.TestCase):
         self.call("replay", str(entry))
         self.assertRegex(self.pip_calls(), r"requirements-keras-tensorflow.txt\n(.*\n)*.*requirements-keras-torch.txt\n")
 
+    def test_a_norm_of_keras_is_of_its_backend(self):
+        self.call("fuzz", "keras:tensorflow-RMSNormalization")
+        self.assertRegex(self.pip_calls(), r"requirements-keras-tensorflow.txt\n")
+        self.call("fuzz", "keras:jax-LayerNormalization")
+        self.assertRegex(self.pip_calls(), r"requirements-keras.txt\n")
+
     def test_torch_is_no_part_of_the_tests(self):
         self.call("test")
         self.assertNotIn("torch", self.pip_calls())

@@ -1,7 +1,7 @@
 """Short campaigns of attest against shipped adapters hold where no finding stands, and fail under a promise that was not made.
 
-Usage: test_campaigns.py ATTEST PACKAGE. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where PACKAGE is
-not installed there.
+Usage: test_campaigns.py ATTEST PACKAGE [BACKEND]. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where PACKAGE,
+or the backend of Keras, is not installed there.
 """
 
 import os
@@ -13,7 +13,9 @@ import unittest
 from need_package import need
 
 ATTEST, PACKAGE = os.path.abspath(sys.argv[1]), sys.argv[2]
-need(PACKAGE, f"it is never part of ./run test, ./run fuzz {PACKAGE}: installs it")
+BACKEND = sys.argv[3] if len(sys.argv) > 3 and not sys.argv[3].startswith("-") else None
+for package in (PACKAGE, *([BACKEND] if BACKEND else []), *(["scipy"] if BACKEND == "numpy" else [])):  # as Keras imports there
+    need(package, f"it is never part of ./run test, ./run fuzz {PACKAGE}: installs it")
 
 
 class Campaigns(unittest.TestCase):
@@ -34,6 +36,14 @@ class Torch(Campaigns):
                 self.ends(0, subject, rows, "--property", law)
 
 
+    def test_blocks(self):
+        for name in ("block", "block-fast", "block-nested", "block-weights", "block-separate", "block-bias-kv"):
+            with self.subTest(name):
+                self.ends(0, name, "weights!=selection", cases=150)
+
+    def test_a_block_does_not_keep_what_nobody_promised(self):
+        self.ends(1, "block", "dtype==f32 && b>1", "--policy", "f64,storage=f32,output=f32", "--shrink-budget", "10", cases=100)
+
     def test_layer_norm(self):
         self.ends(0, "layer_norm", "values!=huge && values!=roots_large", cases=300)  # torch-layer-norm-1
         self.ends(0, "rms_norm", "rows<4096", cases=300)
@@ -45,6 +55,25 @@ class Onnxruntime(Campaigns):
                      "SkipSimplifiedLayerNormalization"):
             with self.subTest(name):
                 self.ends(0, name, "residual!=none" if name.startswith("Skip") else "rows<4096", cases=300)
+
+
+    def test_blocks(self):
+        rest = "scale!=0 && (!causal || l>=m) && weights!=selection"  # ort-mha-1, -2
+        for name in ("block", "block-none", "block-bias", "contrib-block"):
+            with self.subTest(name):
+                self.ends(0, name, rest, cases=120)
+
+    def test_what_stands_of_the_operator_stands_in_a_block(self):
+        self.ends(1, "block", "causal && l<m && align==top_left", "--shrink-budget", "10")
+        self.ends(1, "contrib-block", "scale==0 && m>1", "--shrink-budget", "10")
+
+
+class Keras(Campaigns):
+    def test_norms(self):
+        for name in ("LayerNormalization", "layer_normalization", "RMSNormalization", "rms_normalization"):
+            rest = "values!=huge && values!=roots_large" if BACKEND == "torch" else "rows<64"  # torch-layer-norm-1
+            with self.subTest(name):
+                self.ends(0, f"{BACKEND}-{name}", rest, cases=25 if BACKEND == "jax" else 200)
 
 
 class Jax(Campaigns):
@@ -61,6 +90,11 @@ class Jax(Campaigns):
 
 
 class Openvino(Campaigns):
+    def test_norms(self):
+        for name in ("MVN", "LayerNorm", "RMSNorm", "MVN-f16", "RMSNorm-f16", "LayerNorm-bf16"):
+            with self.subTest(name):
+                self.ends(0, name, "rows<64", cases=60)
+
     def test_under_the_hint_every_type_may_be_bfloat16_in_every_step(self):
         self.ends(0, "sdpa-bf16", "dtype==f16", "--property", "single-key")
         self.ends(0, "sdpa-bf16", "dtype!=f32 || d<16")  # openvino-sdpa-1
@@ -73,5 +107,5 @@ class Openvino(Campaigns):
 
 
 if __name__ == "__main__":
-    del sys.argv[1:3]
+    del sys.argv[1:4 if BACKEND else 3]
     unittest.main(defaultTest=PACKAGE.capitalize())

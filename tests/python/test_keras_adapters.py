@@ -19,8 +19,9 @@ sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 
 from array_adapters import Adapters
-from attest.adapters.keras import BACKENDS, SUBJECTS
+from attest.adapters.keras import BACKENDS, NORMS, SUBJECTS
 from attention_calls import BOTTOM_RIGHT, call, reference
+import block_calls
 
 make = SUBJECTS[BACKEND]
 make()  # names the backend before keras is imported
@@ -71,9 +72,29 @@ class Encoding(unittest.TestCase):
         self.assertEqual(set(both), {"mask", "bias"})
 
 
+class NormsAgree(block_calls.Norms, unittest.TestCase):
+    make = {norm: SUBJECTS[f"{BACKEND}-{norm}"] for norm in NORMS}
+
+    def test_a_layer_has_the_weights_of_each_call(self):
+        """One that is kept, and asked without gamma behind a call with it."""
+        subject = self.make["RMSNormalization"]()
+        for gamma in (True, False, True):
+            c = block_calls.norm(gamma=gamma, rms=True, epsilon=0.5 if gamma else 0.25)
+            subject.layer_norm(c)
+            self.assertLess(np.abs(c.out - block_calls.norm_reference(c)).max(), 1e-5)
+        self.assertEqual(len(subject.layers), 1)
+
+    def test_float32_weights_are_those_of_mixed_precision(self):
+        from attest.adapters import _keras_norm
+        for dtype, param_dtype, policy in (("f16", "f16", "float16"), ("f16", "f32", "mixed_float16"), ("f32", "f32", "float32"),
+                                           ("bf16", "f32", "mixed_bfloat16"), ("bf16", None, "bfloat16")):
+            c = block_calls.norm(dtype=dtype, param_dtype=param_dtype, gamma=param_dtype is not None, beta=param_dtype is not None)
+            self.assertEqual(_keras_norm.policy(c), policy)
+
+
 class Declarations(unittest.TestCase):
     def test_names_and_versions(self):
-        self.assertEqual(set(SUBJECTS), set(BACKENDS))
+        self.assertEqual(set(SUBJECTS), {*BACKENDS, *(f"{backend}-{norm}" for backend in BACKENDS for norm in NORMS)})
         self.assertEqual(make().name, f"keras:{BACKEND}")
         self.assertRegex(make().version, rf"^keras {keras.__version__}, {BACKEND} \d")
 

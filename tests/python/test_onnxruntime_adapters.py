@@ -330,7 +330,7 @@ class Declarations(unittest.TestCase):
             subject = make()
             self.assertEqual(subject.name, f"onnxruntime:{name}")
             self.assertIn(onnxruntime.__version__, subject.version)
-            self.assertEqual(subject.describe()["ops"], ["layer_norm" if "Norm" in name else "attention"])
+            self.assertEqual(subject.describe()["ops"], ["layer_norm" if "Norm" in name else "mha" if "block" in name else "attention"])
 
     def test_pinned_packages(self):
         pinned = (ROOT / "subjects/python/requirements-onnxruntime.txt").read_text().split()

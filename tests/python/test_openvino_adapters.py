@@ -5,6 +5,7 @@ Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where openvino
 
 import sys
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from need_package import need
@@ -18,11 +19,14 @@ import numpy as np
 import openvino
 
 from attest import Refused, Unsupported
-from attest.adapters import _openvino_sdpa as sdpa
+from attest.adapters import _openvino_norm as norm_adapter, _openvino_sdpa as sdpa
 from attest.adapters._forms import words
-from attest.adapters.openvino import SUBJECTS
+from attest.adapters import openvino as adapter
 from attention_calls import BOTTOM_RIGHT, ROUNDOFF, battery, call, far, reference, script_output, values
+from block_calls import Norms, norm, norm_reference
 
+SUBJECTS = {name: make for name, make in adapter.SUBJECTS.items() if name.startswith("sdpa")}
+NORMS = {name: make for name, make in adapter.SUBJECTS.items() if name not in SUBJECTS}
 LENGTHS = np.array([1, 3], np.int32)
 
 
@@ -233,11 +237,77 @@ class Scripts(unittest.TestCase):
 class Declarations(unittest.TestCase):
     def test_names_versions_and_descriptions(self):
         self.assertEqual(set(SUBJECTS), {"sdpa", "sdpa-static", "sdpa-bf16"})
-        for name, make in SUBJECTS.items():
+        for name, make in adapter.SUBJECTS.items():
             subject = make()
             self.assertEqual(subject.name, f"openvino:{name}")
             self.assertIn(openvino.__version__.split("-")[0], subject.version)
             self.assertEqual(subject.describe()["dtypes"], ["f32", "bf16", "f16"])
+
+
+class NormsAgree(Norms, unittest.TestCase):
+    make = NORMS
+
+    def limit(self, name, dtype):
+        return self.tolerance["f32" if dtype == "f32" and not name.endswith("16") else "bf16" if "16" in name else dtype]
+
+
+class NormDeclarations(unittest.TestCase):
+    def test_there_is_a_graph_under_each_precision(self):
+        self.assertEqual(set(NORMS), {graph + end for graph in ("MVN", "LayerNorm", "RMSNorm")
+                                      for end in ("", "-constants", "-f16", "-bf16")})
+
+    def test_the_contract_is_that_of_the_precision_that_a_model_says_it_took(self):
+        for hint in ("f16", "bf16"):
+            taken = norm_adapter.effective(hint)
+            self.assertIn(taken, ("f32", "bf16", "f16"))
+            policy = NORMS[f"MVN-{hint}"]().describe()["contract"].get("policy", {"f32": "f32"})["f32"]
+            self.assertEqual(policy, "f32" if taken == "f32" else f"*={taken},storage=f32,output=f32")
+        self.assertEqual(NORMS["MVN"]().describe()["contract"]["policy"], {"f32": "f32"})
+
+    def test_graphs_are_fused(self):
+        """What is asked is the kernel, not the operators that say it."""
+        for graph, kernel in (("MVN", "MVN"), ("LayerNorm", "MVN"), ("RMSNorm", "RMS")):
+            for name in (graph, f"{graph}-constants"):
+                self.assertEqual(self.kinds(name, norm(hidden=64, rms=graph == "RMSNorm"))[kernel], 1, name)
+
+    def kinds(self, name, c):
+        """How many kernels of each kind run this call, by their kind."""
+        subject = NORMS[name]()
+        compiled = subject.request(c).get_compiled_model()
+        kinds = Counter(str(op.get_rt_info()["layerType"].astype(str)) for op in compiled.get_runtime_model().get_ops())
+        self.assertEqual(kinds["Reduce"], 0, name)
+        return kinds
+
+    def test_packed_copies_live_as_long_as_the_call(self):
+        for name, make in NORMS.items():
+            subject = make()
+            for seed in range(20):
+                c = norm(rows=64, hidden=700, rms="RMS" in name, seed=seed)
+                c.x = np.repeat(c.x, 2, 1)[:, ::2]
+                c.gamma = np.repeat(c.gamma, 2)[::2]
+                subject.layer_norm(c)
+                self.assertLess(np.abs(c.out - norm_reference(c)).max(), 0.1 if "16" in name else 1e-4, name)
+
+    def test_constants_are_part_of_the_model(self):
+        c = norm()
+        self.assertEqual(self.kinds("MVN", c)["Input"], 3)
+        self.assertEqual(self.kinds("MVN-constants", c)["Input"], 1)
+
+    def test_a_model_is_kept_for_every_width_but_where_it_is_pinned(self):
+        for name, kept in (("MVN", True), ("MVN-constants", False), ("RMSNorm", False)):
+            subject = NORMS[name]()
+            requests = [subject.request(norm(hidden=hidden, rms=name == "RMSNorm")) for hidden in (5, 6)]
+            self.assertEqual(requests[0] is requests[1], kept, name)
+
+    def test_an_epsilon_that_the_constants_type_does_not_hold(self):
+        if norm_adapter.effective("f16") != "bf16":
+            self.skipTest("the hint f16 is not bfloat16 on this processor")
+        for epsilon, held in ((2.0**-25, False), (1e-5, True), (0.0, True), (1e-12, False)):
+            c = norm(dtype="f16", beta=False, epsilon=epsilon)
+            if held:
+                NORMS["LayerNorm-f16"]().layer_norm(c)
+            else:
+                self.assertRaises(Unsupported, NORMS["LayerNorm-f16"]().layer_norm, c)
 
 
 class Findings(findings_scripts.Findings):

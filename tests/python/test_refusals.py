@@ -75,7 +75,7 @@ def families(package):
 def subjects(family):
     """The names of an adapter's subjects that one process can have: Keras has one backend there."""
     names = list(importlib.import_module(f"attest.adapters.{family}").SUBJECTS)
-    return [os.environ["KERAS_BACKEND"]] if family == "keras" else names
+    return [name for name in names if name.partition("-")[0] == os.environ["KERAS_BACKEND"]] if family == "keras" else names
 
 
 def modules(package=None):

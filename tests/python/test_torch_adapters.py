@@ -30,6 +30,7 @@ MHA = ("mha", "mha-slow", "mha-weights")
 OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
 NORMS = ("layer_norm", "rms_norm")  # whose results test_campaigns.py holds
+BLOCKS = {name for name in SUBJECTS if name.startswith("block")}  # test_torch_block.py
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
 
@@ -214,14 +215,15 @@ class Scripts(unittest.TestCase):
 
 class Declarations(unittest.TestCase):
     def test_names_versions_and_descriptions(self):
-        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA, *OTHER, *COMPILED, *NORMS})
+        self.assertEqual(set(SUBJECTS), {*SDPA, *MHA, *OTHER, *COMPILED, *NORMS, *BLOCKS})
         for name, make in SUBJECTS.items():
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
             types = ["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64", "bf16", "f16"]
             self.assertEqual(subject.describe()["dtypes"], types)
-            self.assertEqual(subject.describe()["ops"], ["layer_norm" if name in NORMS else "attention"])
+            op = "layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"
+            self.assertEqual(subject.describe()["ops"], [op])
 
     def test_only_the_math_backend_promises_a_policy_for_16_bits(self):
         for name, make in SUBJECTS.items():

@@ -7,7 +7,9 @@ _SOURCES = {
     "Q": ["q"], "query": ["q"], "K": ["k"], "key": ["k"], "past_key": ["k"], "V": ["v"], "value": ["v"],
     "past_value": ["v"], "attn_mask": ["keep", "bias"], "attention_bias": ["bias", "keep"],
     "key_padding_mask": ["kv_lengths", "keep"], "nonpad_kv_seqlen": ["kv_lengths"],
-    "X": ["x"], "input": ["x"], "skip": ["residual"], "Scale": ["gamma"], "gamma": ["gamma"], "B": ["beta"], "beta": ["beta"],
+    "X": ["x"], "input": ["x"], "skip": ["residual"], "Scale": ["gamma"], "x": ["x"], "memory": ["memory"],
+    **{f"{kind}_{of}": [f"{kind}_{of}"] for kind in "wb" for of in ("q", "k", "v", "out")},
+    "gamma": ["gamma"], "B": ["beta"], "beta": ["beta"],
 }
 
 
@@ -72,6 +74,7 @@ def _forms(tensor, array):
     if tensor.ndim < 4:
         yield "", tensor
         yield "[None]", tensor[None]
+        yield ".T", tensor.T
         return
     length = array.shape[-2] if array.ndim > 1 else 0
     new = max(tensor.shape[2] - length, 0)

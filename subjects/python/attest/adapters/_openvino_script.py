@@ -51,3 +51,50 @@ def _expression(name, array, node, call):
         return f"bits({_SOURCES[name]})" if numbers else _SOURCES[name]
     text = cut_of(array, call) or literal(array, node.dtype if numbers else array.dtype.name)
     return f"bits({text})" if numbers else text
+
+
+def norm(subject, call):
+    """A graph of _openvino_norm."""
+    import inspect
+
+    from . import _openvino_norm as of
+
+    graph = subject.made
+    functions = "\n\n".join(inspect.getsource(f) for f in ((graph,) if graph is of.mvn else (of.number, graph)))
+    names = ["x", *(name for name in ("gamma", "beta") if getattr(call, name) is not None)]
+    bf16, width = call.dtype == "bf16", subject.width(call)
+    more = "" if subject.constants else f", *(ops.parameter([{width}], kind) for _ in kept[1:])"
+    bits = "bits = lambda a: (np.array(a, np.float32).view(np.uint32) >> 16).astype(np.uint16)\n" if bf16 else ""
+    tensor = "ov.Tensor(a, ov.Shape(list(a.shape)), kind)" if bf16 else "ov.Tensor(a, shared_memory=True)"
+    array = "bits(a)" if bf16 else "a"
+    got = "request.get_output_tensor().data"
+    if bf16:
+        got = f"({got}.view(np.uint16).astype(np.uint32) << 16).view(np.float32)"
+    return f"""\
+import openvino as ov
+from openvino import opset13 as ops
+
+
+{functions}
+
+{bits}kind = ov.Type.{call.dtype}
+kept = [np.require({array}, requirements="CW") for a in ({', '.join(names)},)]
+tensor = lambda a: {tensor}
+inputs = [ops.parameter([-1, {width}], kind){more}]
+weights = {"[ov.op.Constant(tensor(a)) for a in kept[1:]]" if subject.constants else "inputs[1:]"}
+gamma, beta = {_taken(names)}
+y = {graph.__name__}(inputs[0], gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)
+try:
+    request = ov.Core().compile_model(ov.Model([y], inputs), "CPU", {subject.config(call.threads)!r}).create_infer_request()
+    for i, a in enumerate(kept[:len(inputs)]):
+        request.set_input_tensor(i, tensor(a))
+    request.infer()
+    got = {got}
+except RuntimeError as error:
+    raise SystemExit(f"refused: {{error}}")
+"""
+
+
+def _taken(names):
+    """gamma and beta among the weights of the script, which has those of these names behind x."""
+    return ", ".join(f"weights[{names.index(name) - 1}]" if name in names else "None" for name in ("gamma", "beta"))

@@ -9,6 +9,7 @@ import inspect
 import numpy as np
 import torch
 
+from ._mha_call import side_by_side
 from ._torch_call import TYPES
 
 _HEAD = """\
@@ -102,6 +103,46 @@ def mha(said, call):
     return _script(call, body)
 
 
+def block(said, call, path):
+    """A call of a whole layer of torch.nn.MultiheadAttention, as _torch_block says it; `path`: as_it_is, fast or slow."""
+    named = lambda name: _argument_named(name, call)
+    batched = {"first": "", "second": ".transpose(0, 1)", "none": "[0]"}[said.batch]
+    kinds = "".join(f", {name}={value}" for name, value in (
+        ("bias", said.biased), ("add_bias_kv", said.bias_kv), ("batch_first", said.batch != "second")))
+    kinds += f", kdim={said.width + 1}, vdim={said.width + 2}" if said.separate else ""
+    wider = lambda text, columns: f"torch.nn.functional.pad({text}, (0, {columns}))"
+    given = {"out_proj.weight": named("w_out")}
+    if said.separate:
+        given |= {"q_proj_weight": named("w_q"), "k_proj_weight": wider(named("w_k"), 1),
+                  "v_proj_weight": wider(named("w_v"), 2)}
+    else:
+        given["in_proj_weight"] = _joined(("w_q", "w_k", "w_v"), call)
+    if said.biased:
+        zeros = lambda n: f"torch.zeros({n}, dtype={said.dtype})"
+        given["in_proj_bias"] = zeros(3 * said.width) if call.b_q is None else _joined(("b_q", "b_k", "b_v"), call)
+        given["out_proj.bias"] = zeros(said.width) if call.b_out is None else named("b_out")
+    if said.bias_kv:
+        given |= {name: _literal(said.parameters[name]) for name in ("bias_k", "bias_v")}
+    memory = "x" if call.memory is None else named("memory") + ("[:, :-1]" if said.bias_kv else "") + batched
+    inputs = "x, memory, memory"
+    if said.three:
+        inputs = "x, memory[:], memory[:]  # tensors of their own"
+    elif said.separate:
+        inputs = f"x, {wider('memory', 1)}, {wider('memory', 2)}"
+    options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
+    body = (f"mha = torch.nn.MultiheadAttention({said.width}, {said.heads}{kinds}, dtype={said.dtype}).eval()\n"
+            + "".join(f'mha.{name} = torch.nn.Parameter({text}, requires_grad=False)\n' for name, text in given.items())
+            + ("torch.backends.mha.set_fastpath_enabled(False)\n" if path == "slow" else "")
+            + f"x = {named('x')}{batched}\nmemory = {memory}\n"
+            + ("x = memory = torch.nested.as_nested_tensor(list(x))\n" if said.nested else "")
+            + f"inputs = {inputs}\n"
+            + f"try:\n    with torch.no_grad():\n        got = mha(*inputs{options})[0]\n" + _CATCH
+            + ('got = got.to_padded_tensor(float("nan"))\n' if said.nested else "")
+            + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
+            + "got = got.double().numpy()\n")
+    return _script(call, body)
+
+
 def nested(functions, rows, made, options, call):
     given = "".join(f", {name}={value!r}" for name, value in options.items())
     body = ("from torch.nn.functional import scaled_dot_product_attention\n\n\n"
@@ -165,22 +206,38 @@ def _argument(value, call):
                 return _argument_named(name, call)
             if value.dim() == view.ndim + 1:
                 return f"{_argument_named(name, call)}.unsqueeze(1)"
+            if value.numel() == view.size:  # samples and heads in one axis
+                return f"{_argument_named(name, call)}.reshape{tuple(value.shape)}"
             gone = view.ndim - value.dim()
             cut = ["0"] * gone + [":1" if n < m else ":" for n, m in zip(value.shape, view.shape[gone:])]
             return f"{_argument_named(name, call)}[{', '.join(cut)}]"
     return _literal(value)
 
 
+def _joined(names, call):
+    """The rows of these arrays of the call in one tensor, which lies as they do where they are views of one buffer."""
+    views = [getattr(call, name) for name in names]
+    together = side_by_side(views)
+    if together is None:
+        return f"torch.cat([{', '.join(_argument_named(name, call) for name in names)}])"
+    rows = f"np.concatenate([{', '.join(names)}])"
+    return _laid(rows, together, TYPES[call.dtype])
+
+
 def _argument_named(name, call, dtype=None):
     """The call's array as a tensor with the strides and the misalignment it has in the call. `dtype`: its own, if it has one."""
     view = getattr(call, name)
-    dtype = torch.bool if name == "keep" else TYPES[dtype or call.dtype]
+    return _laid(name, view, torch.bool if name == "keep" else TYPES[dtype or call.dtype])
+
+
+def _laid(text, view, dtype):
+    """The array that the text gives as a tensor that lies as the view does."""
     strides = tuple(s // view.itemsize for s in view.strides)
     offset = view.ctypes.data % 64 // view.itemsize  # torch allocates at multiples of 64, and more on devices
     packed = strides == tuple(s // view.itemsize for s in np.empty(view.shape, view.dtype).strides)
     if packed and offset == 0 or view.size == 0:
-        return f"torch.tensor({name}, dtype={dtype})"
-    return f"laid({name}, {dtype}, {strides}, {offset})"
+        return f"torch.tensor({text}, dtype={dtype})"
+    return f"laid({text}, {dtype}, {strides}, {offset})"
 
 
 def _literal(value):

@@ -8,7 +8,7 @@ every view is packed before the call.
 
 from functools import partial
 
-from . import _onnxruntime_session as engine
+from . import _onnxruntime_block as block, _onnxruntime_session as engine
 from ._onnx_attention import Attention
 from ._onnxruntime_contrib_attention import ContribAttention
 from ._onnxruntime_decoder_mha import DecoderMaskedMultiHeadAttention
@@ -36,6 +36,18 @@ _VARIANTS = {
     "contrib-Attention": (ContribAttention, {}),
     "DecoderMaskedMultiHeadAttention": (DecoderMaskedMultiHeadAttention, {}),
     "explicit": (Explicit, {}),
+    "block": (block.MultiHeadAttention, {}),
+    "block-extended": (block.MultiHeadAttention, {"optimisation": "extended"}),
+    "block-basic": (block.MultiHeadAttention, {"optimisation": "basic"}),
+    "block-none": (block.MultiHeadAttention, {"optimisation": "none"}),
+    "block-inputs": (block.MultiHeadAttention, {"weights": "inputs"}),
+    "block-bias": (block.MultiHeadAttention, {"bias": "operator"}),
+    "block-split": (block.MultiHeadAttention, {"projection": "split"}),
+    "contrib-block": (block.Attention, {}),
+    "contrib-block-extended": (block.Attention, {"optimisation": "extended"}),
+    "contrib-block-basic": (block.Attention, {"optimisation": "basic"}),
+    "contrib-block-none": (block.Attention, {"optimisation": "none"}),
+    "contrib-block-inputs": (block.Attention, {"weights": "inputs"}),
     "LayerNormalization": (LayerNormalization, {}),
     "RMSNormalization": (RMSNormalization, {}),
     "SimplifiedLayerNormalization": (SimplifiedLayerNormalization, {}),

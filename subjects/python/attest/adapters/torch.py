@@ -6,6 +6,7 @@ arena where the operator takes any strides: same strides, same address modulo 25
 
 from functools import partial
 
+from ._torch_block import Block
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled, FlexTraced
 from ._torch_layer_norm import LayerNorm, RmsNorm
@@ -27,6 +28,18 @@ _VARIANTS = {
     "mha": (MultiheadAttention, {}),
     "mha-slow": (MultiheadAttention, {"path": "slow"}),
     "mha-weights": (MultiheadAttention, {"path": "slow", "weights": "averaged"}),
+    "block": (Block, {}),
+    "block-fast": (Block, {"path": "fast"}),
+    "block-fast-weights": (Block, {"path": "fast", "weights": "averaged"}),
+    "block-nested": (Block, {"path": "fast", "input": "nested"}),
+    "block-slow": (Block, {"path": "slow"}),
+    "block-weights": (Block, {"path": "slow", "weights": "per_head"}),
+    "block-float-mask": (Block, {"mask_type": "float"}),
+    "block-second": (Block, {"batch": "second"}),
+    "block-unbatched": (Block, {"batch": "none"}),
+    "block-three": (Block, {"projection": "three"}),
+    "block-separate": (Block, {"projection": "separate"}),
+    "block-bias-kv": (Block, {"last_key": "bias_kv"}),
     "layer_norm": (LayerNorm, {}),
     "rms_norm": (RmsNorm, {}),
 }

@@ -1,0 +1,141 @@
+"""Attention blocks of ONNX Runtime on the CPUExecutionProvider: com.microsoft.MultiHeadAttention between projections that are
+MatMul and Add, as exporters write them, and com.microsoft.Attention, which projects its input itself and is projected by
+MatMul and Add.
+
+Documents: those of _onnxruntime_mha.py and _onnxruntime_contrib_attention.py, where they are read, and ONNX's MatMul-13 and
+Add-14. Nothing is said on precision, empty rows, determinism: nothing is claimed. float16 runs on float32 kernels through
+inserted casts, some of which a session takes out again: projections and heads may be rounded or not, the bias added before or
+behind.
+
+How a graph is built is the subject's name: operations other than attention have no forms in describe. `optimisation`: how far
+the session may rewrite the graph. `weights`: part of the model, as they are in files, or inputs. `bias`: Add, or the
+operator's own input. `projection`: three products, or one of the width of all whose result is split.
+"""
+
+import numpy as np
+
+from . import _onnxruntime_contrib_attention as contrib, _onnxruntime_mha as multi_head
+from ._mha_call import as_attention
+from ._onnx_call import DEFAULT_THREADS, scale_attribute
+from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, UNIDIRECTIONAL, cited
+from ._onnx_node import Graph, Step
+
+DTYPES = ("f16", "f32")
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft MultiHeadAttention-1"
+_CONTRIB = "schema of com.microsoft Attention-1"
+_PRODUCT = ("schema of ai.onnx MatMul-13", "Matrix product that behaves like")
+
+
+class Block:
+    """One operator between projections. A subclass says `memory`, `documents` and attention(call, seen): the inputs and the steps
+    that make the heads, `seen` being the call as adapters of attention read it."""
+
+    def __init__(self, name, engine, optimisation="all", weights="constants", bias="add", projection="three"):
+        self.name, self.engine, self.version = name, engine, engine.versions()
+        self.optimisation, self.weights, self.bias, self.projection = optimisation, weights, bias, projection
+
+    def describe(self):
+        supports = {
+            "memory": self.memory, "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"],
+            "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "any", "stages": [], "strides": "any",
+        }
+        contract = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
+        return {"ops": ["mha"], "dtypes": list(DTYPES), "concurrent": False, "supports": supports, "contract": contract,
+                "documents": {about: [cited(*pair) for pair in pairs] for about, pairs in self.documents.items()}}
+
+    def mha(self, call):
+        call.out[...] = self.engine.run(self.graph(call))
+
+    def script(self, call, beside=None):
+        return self.engine.source(self.graph(call), call)
+
+    def graph(self, call):
+        inputs, steps = self.attention(call, as_attention(call, top_left=True))
+        inputs = [("x", call.x), *inputs, ("w_out", call.w_out.T), ("b_out", call.b_out)]
+        steps += projected("heads", "w_out", None if call.b_out is None else "b_out", "out")
+        held = [name for name, array in inputs if array is not None and name.startswith(("w_", "b_"))]
+        return Graph(steps, 17, inputs, ["out"], call.threads or DEFAULT_THREADS, optimisation=self.optimisation,
+                     constants=tuple(held) if self.weights == "constants" else ())
+
+
+class MultiHeadAttention(Block):
+    memory = ["self", "cross"]
+    documents = {
+        "attention": [_PRODUCT],
+        "causal": [(_SCHEMA, UNIDIRECTIONAL)],
+        "bias": [multi_head.DOCUMENTS["bias"]],
+        "keep": multi_head.DOCUMENTS["keep"],
+        "kv_lengths": multi_head.DOCUMENTS["kv_lengths"],
+        "scale": [(_SCHEMA, CUSTOM_SCALE)],
+    }
+
+    def attention(self, call, seen):
+        inputs, steps, merged = self.projections(call)
+        attributes = {"num_heads": call.heads, **scale_attribute(seen, "as_called")}
+        if seen.causal:
+            attributes["unidirectional"] = 1
+        padding, bias = multi_head.masks(seen, "shortest")
+        inputs += [("memory", call.memory), ("projection_bias", merged), ("key_padding_mask", padding),
+                   ("attention_bias", bias)]
+        given = dict(inputs)
+        names = ["q", "k", "v", *(name if given[name] is not None else "" for name in (
+            "projection_bias", "key_padding_mask", "attention_bias"))]
+        while not names[-1]:
+            names.pop()
+        return inputs, [*steps, Step("MultiHeadAttention", names, ["heads"], attributes, "com.microsoft")]
+
+    def projections(self, call):
+        """(inputs, steps that make q, k and v, the biases for the operator or None)."""
+        biases = [call.b_q, call.b_k, call.b_v]
+        merged = np.concatenate(biases) if call.b_q is not None and self.bias == "operator" else None
+        added = call.b_q is not None and merged is None
+        source = "x" if call.memory is None else "memory"
+        if self.projection == "split" and call.memory is None:
+            inputs = [("w_qkv", np.concatenate([call.w_q, call.w_k, call.w_v]).T),
+                      ("b_qkv", np.concatenate(biases) if added else None),
+                      ("widths", np.array([call.w_q.shape[0]] * 3, np.int64))]
+            steps = projected("x", "w_qkv", "b_qkv" if added else None, "qkv")
+            return inputs, [*steps, Step("Split", ["qkv", "widths"], ["q", "k", "v"], {"axis": -1})], merged
+        inputs, steps = [], []
+        for part, of in zip("qkv", ("x", source, source)):
+            inputs += [(f"w_{part}", getattr(call, f"w_{part}").T), (f"b_{part}", getattr(call, f"b_{part}") if added else None)]
+            steps += projected(of, f"w_{part}", f"b_{part}" if added else None, part)
+        return inputs, steps, merged
+
+
+class Attention(Block):
+    memory = ["self"]
+    documents = {
+        "attention": [contrib.DOCUMENTS["form.projection"], (_CONTRIB, contrib.DOCUMENTS["form.projection_bias"][1]), _PRODUCT],
+        "causal": [(_CONTRIB, UNIDIRECTIONAL)],
+        "bias": [(_CONTRIB, ATTENTION_BIAS)],
+        "keep": contrib.DOCUMENTS["keep"],
+        "kv_lengths": contrib.DOCUMENTS["kv_lengths"],
+        "scale": [(_CONTRIB, CUSTOM_SCALE)],
+    }
+
+    def attention(self, call, seen):
+        width = call.w_q.shape[0]
+        attributes = {"num_heads": call.heads, **scale_attribute(seen, "as_called")}
+        if width != call.x.shape[2]:
+            attributes["qkv_hidden_sizes"] = [width] * 3
+        if contrib.unidirectional(seen):
+            attributes["unidirectional"] = 1
+        mask, bias = contrib.masks(seen, "shortest")
+        # Without a bias the process dies: ort-contrib-1.
+        merged = np.zeros(3 * width, call.x.dtype) if call.b_q is None else np.concatenate([call.b_q, call.b_k, call.b_v])
+        inputs = [("w_qkv", np.concatenate([call.w_q, call.w_k, call.w_v]).T), ("b_qkv", merged), ("mask_index", mask),
+                  ("attention_bias", bias)]
+        names = ["x", "w_qkv", "b_qkv", "" if mask is None else "mask_index", "", "" if bias is None else "attention_bias"]
+        while not names[-1]:
+            names.pop()
+        return inputs, [Step("Attention", names, ["heads"], attributes, "com.microsoft")]
+
+
+def projected(source, weights, bias, out):
+    """Steps that make `out` of `source`; `bias`: the name of one, or None."""
+    if bias is None:
+        return [Step("MatMul", [source, weights], [out])]
+    return [Step("MatMul", [source, weights], [f"{out}_product"]), Step("Add", [f"{out}_product", bias], [out])]

@@ -1,0 +1,139 @@
+"""torch.nn.MultiheadAttention as an attention block: every way of a call, what is handed over, and its scripts.
+
+Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is not installed there.
+"""
+
+import sys
+import unittest
+import unittest.mock
+from pathlib import Path
+
+from need_package import need
+
+ROOT = Path(__file__).resolve().parents[2]
+need("torch", "it is never part of ./run test, ./run fuzz torch:block installs it")
+
+sys.path.insert(0, str(ROOT / "subjects" / "python"))
+import numpy as np
+import torch
+
+from attest import Unsupported
+from attest.adapters import _torch_block as torch_block
+from attest.adapters.torch import SUBJECTS
+from block_calls import Blocks, block, block_reference, values
+
+NAMES = [name for name in SUBJECTS if name.startswith("block")]
+FAST = ("block-fast", "block-fast-weights", "block-nested")
+
+
+class Agreement(Blocks, unittest.TestCase):
+    make = {name: SUBJECTS[name] for name in NAMES}
+    fewer = {"block-bias-kv": 1, "block-nested": 4, "block-fast": 7, "block-fast-weights": 7, "block-unbatched": 2}
+
+    def tearDown(self):
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+class Ways(unittest.TestCase):
+    """Each name goes the way that it says."""
+
+    def tearDown(self):
+        torch.backends.mha.set_fastpath_enabled(True)
+
+    def calls(self, name, c, function):
+        """How often asking this subject calls a function of PyTorch."""
+        module, _, last = function.rpartition(".")
+        owner = torch if module == "torch" else torch.nn.functional
+        with unittest.mock.patch.object(owner, last, wraps=getattr(owner, last)) as called:
+            SUBJECTS[name]().mha(c)
+        return called
+
+    def test_the_fast_path_is_taken_where_a_name_says_so_and_nowhere_else(self):
+        for name in NAMES:
+            c = block(b=1, biases=False, m=4) if name == "block-bias-kv" else block(b=1)
+            fast = name in (*FAST, "block", "block-float-mask")  # no mask here
+            self.assertEqual(self.calls(name, c, "torch._native_multi_head_attention").called, fast, name)
+
+    def test_a_float_mask_leaves_it(self):
+        c = block(kv_lengths=np.array([1, 3], np.int32))
+        self.assertTrue(self.calls("block", c, "torch._native_multi_head_attention").called)
+        self.assertFalse(self.calls("block-float-mask", c, "torch._native_multi_head_attention").called)
+
+    def test_weights_leave_scaled_dot_product_attention(self):
+        for name, called in (("block-slow", True), ("block-weights", False)):
+            with unittest.mock.patch.object(torch.nn.functional, "scaled_dot_product_attention",
+                                            wraps=torch.nn.functional.scaled_dot_product_attention) as sdpa:
+                SUBJECTS[name]().mha(block())
+            self.assertEqual(sdpa.called, called, name)
+
+    def arguments(self, name, c):
+        with unittest.mock.patch.object(torch.nn.functional, "multi_head_attention_forward",
+                                        wraps=torch.nn.functional.multi_head_attention_forward) as forward:
+            SUBJECTS[name]().mha(c)
+        return forward.call_args.args, forward.call_args.kwargs
+
+    def test_projections_of_their_own(self):
+        args, kwargs = self.arguments("block-separate", block(m=4))
+        self.assertTrue(kwargs["use_separate_proj_weight"])
+        self.assertEqual([t.shape[2] for t in args[:3]], [8, 9, 10])
+        self.assertEqual([kwargs[f"{n}_proj_weight"].shape[1] for n in "qkv"], [8, 9, 10])
+        args, kwargs = self.arguments("block-three", block(m=4))
+        self.assertIsNot(args[1], args[2])
+        args, kwargs = self.arguments("block-slow", block(m=4))
+        self.assertIs(args[1], args[2])
+
+    def test_a_last_key_of_the_layers_own(self):
+        c = block(b=2, l=3, m=5, biases=False)
+        c.memory[:, -1] = c.memory[0, -1]
+        args, kwargs = self.arguments("block-bias-kv", c)
+        self.assertEqual(args[1].shape[0], 4)  # tokens come first there
+        np.testing.assert_allclose(args[7].ravel(), c.w_k.astype(float) @ c.memory[0, -1].astype(float), rtol=1e-6)
+        np.testing.assert_allclose(args[8].ravel(), c.w_v.astype(float) @ c.memory[0, -1].astype(float), rtol=1e-6)
+        self.assertLess(np.abs(c.out - block_reference(c)[0]).max(), 1e-5)
+
+    def test_a_last_key_that_is_none_of_its_own(self):
+        closed = np.ones((2, 1, 1, 5), bool)
+        closed[1, ..., -1] = False
+        low = np.zeros((3, 5), "f")
+        low[0, -1] = 1
+        for name, options in (("keep", {"keep": closed}), ("bias", {"bias": low}), ("other samples", {}),
+                              ("lengths", {"kv_lengths": np.array([5, 4], np.int32)}), ("causal", {"causal": True})):
+            c = block(b=2, l=3, m=5, biases=False, **options)
+            if name != "other samples":
+                c.memory[:, -1] = c.memory[0, -1]
+            with self.subTest(name), self.assertRaises(Unsupported):
+                SUBJECTS["block-bias-kv"]().mha(c)
+
+    def test_packed_weights_are_one_view_of_the_calls_own_memory(self):
+        c = block()
+        made = torch_block.Said(c, SUBJECTS["block"]().first, {}).parameters
+        self.assertEqual(made["in_proj_weight"].data_ptr(), c.w_q.ctypes.data)
+        self.assertEqual(made["in_proj_weight"].shape, (24, 8))
+        self.assertEqual(made["out_proj.weight"].data_ptr(), c.w_out.ctypes.data)
+        c = block(packed=False)
+        made = torch_block.Said(c, SUBJECTS["block"]().first, {}).parameters
+        np.testing.assert_array_equal(made["in_proj_weight"][8:16], c.w_k)
+
+
+class Declarations(unittest.TestCase):
+    def test_nothing_is_promised_of_precision(self):
+        for name in NAMES:
+            self.assertNotIn("policy", SUBJECTS[name]().describe()["contract"], name)
+
+    def test_values_come_in_every_type(self):
+        self.assertEqual(SUBJECTS["block"]().describe()["dtypes"], ["f32", "f64", "bf16", "f16"])
+        c = block(dtype="bf16")
+        SUBJECTS["block"]().mha(c)
+        self.assertEqual(values(c.out, "bf16").shape, (2, 3, 8))
+
+    def test_the_conditions_of_the_fast_path_are_still_there(self):
+        text = " ".join(torch.nn.MultiheadAttention.__doc__.replace("`", "").split())
+        for sentence in ("self attention is being computed (i.e., query, key, and value are the same tensor)",
+                         "inputs are batched (3D) with batch_first==True", "training is disabled (using .eval())",
+                         "if a NestedTensor <https://pytorch.org/docs/stable/nested.html>_ is passed, neither key_padding_mask nor "
+                         "attn_mask is passed"):
+            self.assertIn(sentence, text)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
