@@ -26,8 +26,10 @@ namespace {
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
   for (const Option& option : std::vector<Option>{
-           {"inputs", "FILE", "q, k, v (or x, w_q, ...) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
-           {"outputs", "FILE", "out and perhaps lse (or sum_out, or stages): .npz, .npy, or Polygraphy's --save-outputs JSON"},
+           {"inputs", "FILE",
+            "q, k, v (or x, w_q, ...) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
+           {"outputs", "FILE",
+            "out and perhaps lse (or sum_out, or stages): .npz, .npy, or Polygraphy's --save-outputs JSON"},
            {"op", "OP", "what was called: attention, layer_norm or mha (attention)"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},

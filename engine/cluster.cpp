@@ -261,10 +261,10 @@ class Clustering {
              known_.holds_apart(entry(member), entry(member).property);
     };
     return comparable(other, group) && std::ranges::any_of(group.members, tells) &&
-           std::ranges::all_of(other.members.begin(),
-                               other.members.begin() +
-                                   static_cast<std::ptrdiff_t>(std::min(other.members.size(), asked_of_each)),
-                               apart);
+           std::ranges::all_of(
+               other.members.begin(),
+               other.members.begin() + static_cast<std::ptrdiff_t>(std::min(other.members.size(), asked_of_each)),
+               apart);
   }
   [[nodiscard]] bool drifts_there(const Siblings& drift, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;

@@ -475,7 +475,7 @@ std::unique_ptr<Exchange> Plain::exchange(const Problem& problem) const {
   return std::make_unique<PlainExchange>(*this, problem);
 }
 PythonReference Plain::python(const Exchange&, const Contract&) const {
-  return {numpy(), [](std::string_view) { return std::string(); }};
+  return {numpy(), {}, [](std::string_view) { return std::string(); }};
 }
 std::array<Index, 4> Plain::witness_extents(const Problem& problem) const {
   std::array<Index, 4> n{1, 1, 1, 1};

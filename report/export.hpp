@@ -15,7 +15,7 @@ namespace attest::report {
 struct Exported {
   const engine::Entry& entry;
   const ops::Exchange& call;
-  bool answered = false;     // the outputs of `call` are what the subject returned just now
+  bool answered = false;  // the outputs of `call` are what the subject returned just now
   // Python that leaves the subject's answer in `got`, and stages that the call asks for in `given` by their names; empty: the
   // recorded output is printed.
   std::string subject_code;

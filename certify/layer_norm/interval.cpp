@@ -230,7 +230,9 @@ Interval Facts::element(std::size_t i) const {
   result.lo = y.lo;
   result.hi = y.hi;
   if (lost_variance || root_may_be_infinite) {
-    result.others.push_back(round_to(A.format, beta[i]));
+    for (int format = 0; format < format_count; ++format)  // the affine stage is as wide as promised, or wider
+      if (!loses(static_cast<Format>(format), A.format))
+        result.others.push_back(round_to(static_cast<Format>(format), beta[i]));
     if (flush && std::fabs(beta[i]) < std::max(smallest_normal(A.format), smallest_normal(params)))
       result.others.push_back(0);
   }

@@ -99,7 +99,7 @@ Permitted LayerNormExchange::out_element(LayerNormOracle& oracle, const Contract
   p.lo = round(e.lo);
   p.hi = round(e.hi);
   const auto also = [&](double x) { p.lo = std::min(p.lo, x), p.hi = std::max(p.hi, x); };
-  if (interval.beta_ok) also(round(interval.beta_stored));
+  if (interval.beta_ok) also(round(interval.beta_stored)), also(round(interval.beta));
   if (e.zero_ok || (interval.beta_ok && interval.beta_may_flush)) also(0);
   const double tiny = round.flush_to_zero ? smallest_normal(round.stage) : 0;
   if (p.lo > 0 && p.lo <= tiny) p.lo = 0;

@@ -227,6 +227,8 @@ class Builder {
     e.nonfinite_ok = nonfinite_;
     interval.beta_ok = row_.lost_variance || infinite_root_;
     interval.beta_stored = round_to(m_.affine.format, beta);
+    interval.beta = beta;
+    interval.affine = m_.affine.format;
     interval.beta_may_flush =
         m_.flush && std::fabs(beta) < std::max(smallest_normal(m_.affine.format), smallest_normal(m_.params));
     return interval;
@@ -252,6 +254,14 @@ class Builder {
 };
 
 }  // namespace
+
+bool Interval::is_beta(double got, const Rounding& round) const {
+  if (!beta_ok || !std::isfinite(got)) return false;
+  for (int format = 0; format < format_count; ++format)
+    if (!loses(static_cast<Format>(format), affine) && got == round(round_to(static_cast<Format>(format), beta)))
+      return true;
+  return beta_may_flush && got == 0;
+}
 
 Interval interval_of(const Numbers& numbers, const Statistics& row, const Element& element) {
   return Builder(numbers, row, element)();

@@ -1,6 +1,7 @@
 #pragma once
 #include "oracle/attention.hpp"
 #include "oracle/layer_norm/statistics.hpp"
+#include "oracle/outcome.hpp"
 
 namespace attest::oracle::layer_norm {
 
@@ -15,9 +16,13 @@ struct Element {
 // What one element of out could be, before it is rounded to the output format (docs/layer-norm.md, section 4).
 struct Interval {
   Enclosure enclosure;
-  bool beta_ok = false;  // the variance may overflow, and then exactly beta is what is left
-  double beta_stored = 0;
+  bool beta_ok = false;              // the variance may overflow, and then exactly beta is what is left
+  double beta_stored = 0, beta = 0;  // in the affine format, and as given
+  Format affine = Format::f32;
   bool beta_may_flush = false;
+
+  // Whether `got` is what is left of beta where its stage is as wide as promised, or wider.
+  [[nodiscard]] bool is_beta(double got, const Rounding& round) const;
 };
 
 Interval interval_of(const Numbers& numbers, const Statistics& row, const Element& element);

@@ -174,9 +174,7 @@ const Statistics& LayerNormOracle::statistics() {
 }
 
 Outcome LayerNormOracle::outcome(const Interval& interval, double got) const {
-  if (interval.beta_ok && std::isfinite(got) &&
-      (got == round_(interval.beta_stored) || (interval.beta_may_flush && got == 0)))
-    return Outcome::undetermined;
+  if (interval.is_beta(got, round_)) return Outcome::undetermined;
   return judge_element(interval.enclosure, round_, got);
 }
 

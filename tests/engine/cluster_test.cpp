@@ -178,8 +178,7 @@ TEST(Cluster, WhatACallLeavesBehindIsOneDefect) {
   const auto fault = builtin_subject("fault:state-kept", {});
   const Summary summary = campaign(*fault, "fault:state-kept", 6000, true, 1);
   std::string found;
-  for (const Defect& defect : summary.defects)
-    found += "\n  " + summary.findings[defect.findings.front()].entry.bucket;
+  for (const Defect& defect : summary.defects) found += "\n  " + summary.findings[defect.findings.front()].entry.bucket;
   EXPECT_GT(summary.findings.size(), 20u);
   EXPECT_LE(summary.defects.size(), 2u) << found;
 }

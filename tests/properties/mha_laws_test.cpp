@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -141,6 +142,26 @@ TEST(MhaLaws, ExactProbesKnowEveryBit) {
       }
       std::printf("\n");
     }
+}
+
+// Of a head without keys nothing is promised unless the contract says so: NaN, which 0 of w_out does not take away.
+TEST(MhaLaws, AHeadWithoutKeysMayBeNanInEveryColumn) {
+  mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
+  const mha::Inputs inputs = mha::materialise(mha::problem_from_text(
+      "b=1 l=1 m=1 e=1 heads=1 kv_heads=1 head_dim=1 dtype=f32 self=1 padding=rows biases=in weights=selection "
+      "seed=1907819395754143232"));
+  const auto nan_rows = [&](const mha::Inputs& of) {
+    Tensor out = mha::make_out(of.problem);
+    out.set(0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
+    return out;
+  };
+  const Tensor out = nan_rows(inputs);
+  for (const EmptyRow promised : {EmptyRow::unspecified, EmptyRow::nan, EmptyRow::zero}) {
+    contract.attention.empty_row = promised;
+    const Verdict verdict =
+        properties::check(law_named("block-selection"), BlockTrial{contract, inputs, out, nan_rows});
+    EXPECT_EQ(verdict.kind == VerdictKind::fail, promised == EmptyRow::zero) << static_cast<int>(promised);
+  }
 }
 
 TEST(MhaLaws, SayWhyTheyDoNotApply) {

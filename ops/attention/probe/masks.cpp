@@ -12,7 +12,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-
 // nullopt where the subject takes too few columns of v.
 std::optional<Problem> telling(const Maker& maker, Index lq, Index lk) {
   Problem p = maker.blank(lq, lk, 1, lk);

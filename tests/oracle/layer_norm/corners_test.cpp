@@ -51,6 +51,25 @@ TEST(LayerNormCorners, AScaledWeightThatIsSubnormal) {
   EXPECT_GT(off, 64 * unit_roundoff(Format::f32));  // or the corner is not met
 }
 
+// Where the variance overflows beta is left: as the affine stage rounds it, which may be wider than promised.
+TEST(LayerNormCorners, BetaOfAWiderStage) {
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("*=bf16,storage=f32,output=f32"));
+  const Problem problem =
+      problem_from_text("rows=1 hidden=2 dtype=f32 gamma=none values=huge seed=0 edits=x[0,0]:0x0p+0");
+  const Inputs inputs = materialise(problem);
+  LayerNormOracle oracle(contract, problem, inputs);
+  const layer_norm::Interval interval = oracle.interval(0, 0);
+  ASSERT_TRUE(interval.beta_ok);
+  const double beta = inputs.beta.at(0), stored = round_to(Format::bf16, beta);
+  ASSERT_NE(beta, stored);
+  const Rounding round{Format::f32, Format::f32, false};
+  for (const double left : {beta, stored, round_to(Format::tf32, beta)})
+    EXPECT_TRUE(interval.is_beta(left, round)) << left;
+  // Narrower than promised, or none of beta's: nothing that a stage would leave.
+  EXPECT_FALSE(interval.is_beta(stored + 2 * (stored - beta), round));
+  EXPECT_FALSE(interval.is_beta(2 * beta, round));
+}
+
 // A constant subnormal row under flush-to-zero leaves the range of its own numbers: the mean becomes 0.
 TEST(LayerNormCorners, AFlushedMeanOutsideTheRow) {
   Contract contract = attest::layer_norm::contract_for(policy_from_text("f32"));
