@@ -164,9 +164,9 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
       others.push_back(law);
     }
   }
-  // The K smallest of one random number each.
+  // The K smallest of one random number each, which does not change when another operation gets a law.
   const std::uint64_t key = extend(extend(mix(seed), law_stream), case_number);
-  const auto rank = [key](std::size_t law) { return extend(key, law); };
+  const auto rank = [key, all](std::size_t law) { return extend(key, all[law].own); };
   std::ranges::sort(others, {}, rank);
   const std::size_t drawn = std::min(choice.further.value_or(0), others.size());
   chosen.insert(chosen.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(drawn));
