@@ -28,6 +28,7 @@
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
 #include "engine/recorder.hpp"
+#include "engine/restated.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
 #include "properties/property.hpp"
@@ -305,24 +306,25 @@ class Campaign {
     summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   Probed probed(const std::string& property, const Entry& at) {
-    const std::size_t law = law_named(property, op_);
     const Bench bench = stations_[0].bench();
     const bool deadly = ends_instance(at.seen);
     if (deadly && !bench.peer) return {};
-    StandIn stand_in(bench.subject, deadly ? *bench.peer : bench.subject);
+    Restated stand_in(bench.subject.info(), deadly ? *bench.peer : bench.subject);
     Recorder recorder(stand_in, op_);
-    const CaseOutcome outcome =
-        check(at.problem, at.contract, {recorder, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
-              {&law, 1});
+    const CaseOutcome outcome = asked_alone(property, at, recorder);
     return {outcome.reported && !deadly ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
   }
   bool holds_apart(const std::string& property, const Entry& at) {
+    Apart apart(stations_[0].bench().subject);
+    const CaseOutcome outcome = asked_alone(property, at, apart);
+    return !outcome.reported && apart.were_all();
+  }
+  // One law on the problem of an entry, with `subject` in the place of the first thread's own.
+  CaseOutcome asked_alone(const std::string& property, const Entry& at, Subject& subject) {
     const std::size_t law = law_named(property, op_);
     const Bench bench = stations_[0].bench();
-    Apart apart(bench.subject);
-    const CaseOutcome outcome = check(
-        at.problem, at.contract, {apart, bench.peer, bench.calibration, nullptr, nullptr, bench.compares}, {&law, 1});
-    return !outcome.reported && apart.were_all();
+    return check(at.problem, at.contract, {subject, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
+                 {&law, 1});
   }
   // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
   void note_predicate(const Defect& defect) {

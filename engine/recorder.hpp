@@ -26,19 +26,6 @@ class Recorder final : public Subject {
   std::vector<Problem> calls_;
 };
 
-// One subject's name and promises, and the answers of another.
-class StandIn final : public Subject {
- public:
-  StandIn(const Subject& promises, Subject& answers) : info_(promises.info()), answers_(answers) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override { return answers_.run(calls); }
-  bool renew() override { return answers_.renew(); }
-
- private:
-  const SubjectInfo& info_;
-  Subject& answers_;
-};
-
 // Every call has a fresh instance to itself.
 class Apart final : public Subject {
  public:

@@ -1,21 +1,17 @@
 #include "engine/restated.hpp"
 
-#include <span>
 #include <utility>
-#include <vector>
 
 namespace attest::engine {
 namespace {
 
-class Restated final : public Subject {
+// `info` is the factory's, which outlives its instances.
+class RestatedInstance final : public Restated {
  public:
-  Restated(const SubjectInfo& info, std::unique_ptr<Subject> inner) : info_(info), inner_(std::move(inner)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override { return inner_->run(calls); }
-  bool renew() override { return inner_->renew(); }
+  RestatedInstance(const SubjectInfo& info, std::unique_ptr<Subject> inner)
+      : Restated(info, *inner), inner_(std::move(inner)) {}
 
  private:
-  const SubjectInfo& info_;  // of the factory, which outlives its instances
   std::unique_ptr<Subject> inner_;
 };
 
@@ -25,7 +21,7 @@ class RestatedFactory final : public SubjectFactory {
       : inner_(std::move(inner)), info_(std::move(info)) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override {
-    return std::make_unique<Restated>(info_, inner_->open());
+    return std::make_unique<RestatedInstance>(info_, inner_->open());
   }
 
  private:

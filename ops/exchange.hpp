@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,13 @@ struct Permitted {
   oracle::Outcome outcome = oracle::Outcome::undetermined;  // of what stands there
   std::optional<Evidence> evidence{};                       // where that is outside
 };
+
+// What an enclosure permits once it is rounded; nothing stands there yet. `besides`: single values that are permitted, too.
+Permitted permitted_by(const oracle::Enclosure& enclosure, const oracle::Rounding& round, std::string_view tensor,
+                       const std::array<Index, 4>& index, std::span<const double> besides = {});
+// `got` stands there, with this outcome.
+void put(Permitted& permitted, double got, oracle::Outcome outcome, const oracle::Enclosure& enclosure,
+         const oracle::Rounding& round);
 
 class Exchange {
  public:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/index.hpp"
 #include "core/tensor.hpp"
 #include "ops/problem.hpp"
@@ -47,8 +48,8 @@ struct Departure {
 template <class C>
 class DeparturesOf {
  public:
-  // `consistent`: whether the numbers of a contract contradict each other. Keeps a reference to `declared`.
-  DeparturesOf(const C& declared, bool (*consistent)(const C&)) : declared_(declared), consistent_(consistent) {}
+  // `check` throws Error where the numbers of a contract contradict each other. Keeps a reference to `declared`.
+  DeparturesOf(const C& declared, void (*check)(const C&)) : declared_(declared), check_(check) {}
 
   // `change` of a copy of what was declared, if that changes it into what a kernel may declare.
   template <class Change>
@@ -56,7 +57,7 @@ class DeparturesOf {
            Change change) {
     C contract = declared_;
     change(contract);
-    if (contract == declared_ || !consistent_(contract)) return;
+    if (contract == declared_ || !is_consistent(contract)) return;
     all.push_back({std::move(words), stage, group, size, kind, std::move(contract), 0});
   }
 
@@ -66,7 +67,16 @@ class DeparturesOf {
   const C& declared_;
 
  private:
-  bool (*consistent_)(const C&);
+  [[nodiscard]] bool is_consistent(const C& contract) const {
+    try {
+      check_(contract);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  void (*check_)(const C&);
 };
 
 // Whether a number is one of a format's: what was rounded to it once is.

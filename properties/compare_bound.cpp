@@ -11,12 +11,6 @@
 namespace attest::properties {
 namespace {
 
-Verdict broken(Evidence evidence, bool is_a) {
-  evidence.note = (is_a ? subject_prefix : peer_prefix) + evidence.note;
-  evidence.sides = of_side(is_a, !is_a);
-  return Verdict::fail(std::move(evidence));
-}
-
 Verdict check_compare_bound(Trial& trial) {
   if (!trial.peer()) return Verdict::skip("no second subject");
   const Result &a = trial.base(), &b = trial.peer_result();

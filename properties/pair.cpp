@@ -150,4 +150,10 @@ Verdict held_together(const Problem& problem, const Promised& a, const Promised&
   return Verdict::pass(of_a.counts);
 }
 
+Verdict broken(Evidence violation, bool is_a) {
+  violation.note = (is_a ? subject_prefix : peer_prefix) + violation.note;
+  violation.sides = of_side(is_a, !is_a);
+  return Verdict::fail(std::move(violation));
+}
+
 }  // namespace attest::properties

@@ -31,4 +31,7 @@ std::vector<Side> sides_of(const char* tensor, std::array<Index, 4> index, const
 // The sides of evidence that is of no number: which of the two it is of.
 std::vector<Side> of_side(bool a, bool b);
 
+// What one of two subjects did to memory: fail, and of which it is.
+Verdict broken(Evidence violation, bool is_a);
+
 }  // namespace attest::properties

@@ -133,15 +133,18 @@ const Result* Trial::peer_base() {
   return peer_base_->call.status == CallStatus::done ? &*peer_base_ : nullptr;
 }
 
+CallFailed failed_peer(CallResult call) {
+  call.message = peer_prefix + call.message;
+  return CallFailed(std::move(call));
+}
+
 const Result& Trial::peer_result() {
   if (!peer_base_) {
     call_peer();
     ++subject_calls_;
   }
   if (peer_base_->call.status == CallStatus::done) return *peer_base_;
-  CallResult failed = peer_base_->call;
-  failed.message = peer_prefix + failed.message;
-  throw CallFailed(std::move(failed));
+  throw failed_peer(peer_base_->call);
 }
 
 oracle::Oracle& Trial::oracle() {

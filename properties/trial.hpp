@@ -25,6 +25,8 @@ struct CallFailed : std::runtime_error {
 
 // Whose message it is, where two subjects are held against each other.
 inline constexpr const char *subject_prefix = "A: ", *peer_prefix = "B: ";
+// A call of the second that was not done.
+CallFailed failed_peer(CallResult call);
 
 // What one call gave.
 struct Result {

@@ -89,26 +89,8 @@ class AttentionExchange final : public Exchange {
 
 Permitted AttentionExchange::permitted(const oracle::Enclosure& e, const oracle::Rounding& round, double got,
                                        std::string_view tensor, const std::array<Index, 4>& index) const {
-  Permitted p;
-  p.tensor = tensor;
-  p.index = index;
-  p.y = e.y;
-  p.lo = round(e.lo);
-  p.hi = round(e.hi);
-  if (e.zero_ok) p.lo = std::min(p.lo, 0.0), p.hi = std::max(p.hi, 0.0);
-  const double tiny = round.flush_to_zero ? smallest_normal(round.stage) : 0;
-  if (p.lo > 0 && p.lo <= tiny) p.lo = 0;
-  if (p.hi < 0 && p.hi >= -tiny) p.hi = 0;
-  p.number = e.expect == oracle::Expect::number;
-  p.nonfinite = e.nonfinite_ok || !p.number;
-  p.undetermined = e.undetermined;
-  p.wide = oracle::is_wide(e);
-  p.outcome = oracle::judge_element(e, round, got);
-  if (p.outcome == oracle::Outcome::outside) {
-    p.evidence = oracle::evidence_of(e, round, got);
-    p.evidence->tensor = tensor;
-    p.evidence->index = index;
-  }
+  Permitted p = permitted_by(e, round, tensor, index);
+  put(p, got, oracle::judge_element(e, round, got), e, round);
   return p;
 }
 
@@ -141,12 +123,7 @@ Verdict AttentionExchange::against(const ops::Contract& saved_contract, Subject&
   if (lse.present()) problem.lse = lse.dtype() == DType::f64 ? LseOutput::f64 : LseOutput::f32;
   properties::Trial trial(problem, inputs_.clone(), its, subject);
   const properties::Result& result = trial.base();
-  if (result.violation) {
-    Evidence evidence = *result.violation;
-    evidence.note = (saved_first ? properties::peer_prefix : properties::subject_prefix) + evidence.note;
-    evidence.sides = properties::of_side(!saved_first, saved_first);
-    return Verdict::fail(std::move(evidence));
-  }
+  if (result.violation) return properties::broken(*result.violation, !saved_first);
   const auto oracle = oracle::make_oracle(of_saved, problem, inputs_);
   const Promised saved{out_, lse, of_saved, *oracle};
   const Promised now{result.out, result.lse, its, trial.oracle()};

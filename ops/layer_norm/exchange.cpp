@@ -92,28 +92,11 @@ Permitted LayerNormExchange::out_element(LayerNormOracle& oracle, const Contract
   const oracle::Rounding round{contract.policy[Stage::output], format_of(inputs_.x.dtype()),
                                contract.arithmetic.flushes()};
   const double got = out_.at(row, column);
-  Permitted p;
-  p.tensor = "out";
-  p.index = {row, column, 0, 0};
-  p.y = e.y;
-  p.lo = round(e.lo);
-  p.hi = round(e.hi);
-  const auto also = [&](double x) { p.lo = std::min(p.lo, x), p.hi = std::max(p.hi, x); };
-  if (interval.beta_ok) also(round(interval.beta_stored)), also(round(interval.beta));
-  if (e.zero_ok || (interval.beta_ok && interval.beta_may_flush)) also(0);
-  const double tiny = round.flush_to_zero ? smallest_normal(round.stage) : 0;
-  if (p.lo > 0 && p.lo <= tiny) p.lo = 0;
-  if (p.hi < 0 && p.hi >= -tiny) p.hi = 0;
-  p.number = e.expect == oracle::Expect::number;
-  p.nonfinite = e.nonfinite_ok || !p.number;
-  p.undetermined = e.undetermined;
-  p.wide = oracle::is_wide(e);
-  p.outcome = oracle.outcome(interval, got);
-  if (p.outcome == oracle::Outcome::outside) {
-    p.evidence = oracle::evidence_of(e, round, got);
-    p.evidence->tensor = "out";
-    p.evidence->index = p.index;
-  }
+  std::vector<double> beta;  // all that may be left
+  if (interval.beta_ok) beta = {round(round_to(interval.affine, interval.beta)), round(interval.beta)};
+  if (interval.beta_ok && interval.beta_may_flush) beta.push_back(0);
+  Permitted p = permitted_by(e, round, "out", {row, column, 0, 0}, beta);
+  put(p, got, oracle.outcome(interval, got), e, round);
   return p;
 }
 

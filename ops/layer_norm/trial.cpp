@@ -55,10 +55,7 @@ class LayerNormTrial final : public Trial {
   // Only the laws of two subjects ask a peer.
   void peer_base() override {
     if (!peer_base_) peer_base_ = call(*peer_, problem_, inputs_);
-    if (peer_base_->call.status == CallStatus::done) return;
-    CallResult failed = peer_base_->call;
-    failed.message = properties::peer_prefix + failed.message;
-    throw CallFailed(failed);
+    if (peer_base_->call.status != CallStatus::done) throw properties::failed_peer(peer_base_->call);
   }
   Verdict check(const Law& law) override {
     base();
@@ -165,8 +162,8 @@ class LayerNormTrial final : public Trial {
     peer_base();
     const Result &a = *base_, &b = *peer_base_;
     if (bits && (a.violation || b.violation)) return Verdict::skip("memory was broken or left unwritten");
-    if (a.violation && !b.violation) return broken(*a.violation, true);
-    if (b.violation && !a.violation) return broken(*b.violation, false);
+    if (a.violation && !b.violation) return properties::broken(*a.violation, true);
+    if (b.violation && !a.violation) return properties::broken(*b.violation, false);
     const Stopwatch watch(elapsed_.oracle);
     const Contract its = peer_->info().layer_norm->contract(problem_.dtype, peer_->info().name);
     LayerNormOracle of_a(contract_, problem_, inputs_), of_b(its, problem_, inputs_);
@@ -175,12 +172,6 @@ class LayerNormTrial final : public Trial {
     Counts counts;
     auto evidence = first_other_bits(first, second, counts);
     return evidence ? Verdict::fail(std::move(*evidence), counts) : Verdict::pass(counts);
-  }
-
-  static Verdict broken(Evidence evidence, bool is_a) {
-    evidence.note = (is_a ? properties::subject_prefix : properties::peer_prefix) + evidence.note;
-    evidence.sides = properties::of_side(is_a, !is_a);
-    return Verdict::fail(std::move(evidence));
   }
 
   Verdict check_law(const own::Law& law) {

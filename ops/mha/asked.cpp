@@ -56,10 +56,4 @@ attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& 
   return stages;
 }
 
-Verdict broken(Evidence evidence, bool is_a) {
-  evidence.note = (is_a ? properties::subject_prefix : properties::peer_prefix) + evidence.note;
-  evidence.sides = properties::of_side(is_a, !is_a);
-  return Verdict::fail(std::move(evidence));
-}
-
 }  // namespace attest::ops::of_mha

@@ -40,33 +40,6 @@ std::vector<Index> spread_over(Index all, Index count) {
   return some;
 }
 
-Permitted permitted(const oracle::Enclosure& e, const oracle::Rounding& round, std::string_view tensor,
-                    const std::array<Index, 4>& index) {
-  Permitted p;
-  p.tensor = tensor;
-  p.index = index;
-  p.y = e.y;
-  p.lo = round(e.lo);
-  p.hi = round(e.hi);
-  if (e.zero_ok) p.lo = std::min(p.lo, 0.0), p.hi = std::max(p.hi, 0.0);
-  const double tiny = round.flush_to_zero ? smallest_normal(round.stage) : 0;
-  if (p.lo > 0 && p.lo <= tiny) p.lo = 0;
-  if (p.hi < 0 && p.hi >= -tiny) p.hi = 0;
-  p.number = e.expect == oracle::Expect::number;
-  p.nonfinite = e.nonfinite_ok || !p.number;
-  p.undetermined = e.undetermined;
-  p.wide = oracle::is_wide(e);
-  return p;
-}
-
-void see(Permitted& p, const oracle::Enclosure& e, const oracle::Rounding& round, double got) {
-  p.outcome = judge_element(e, round, got);
-  if (p.outcome != oracle::Outcome::outside) return;
-  p.evidence = evidence_of(e, round, got);
-  p.evidence->tensor = p.tensor;
-  p.evidence->index = p.index;
-}
-
 // What a block that may go one way or another may return.
 void join(Permitted& p, const Permitted& other) {
   p.lo = std::min(p.lo, other.lo);
@@ -219,8 +192,9 @@ const std::vector<oracle::Enclosure>& MhaExchange::Seen::row(std::size_t way, In
 Permitted MhaExchange::Seen::stage(BlockStage stage, const Tensor& tensor, const std::array<Index, 4>& at) const {
   const oracle::Enclosure enclosure = stages_->enclosure(stage, at);
   const oracle::Rounding round = stages_->rounding(stage, tensor.dtype());
-  Permitted p = permitted(enclosure, round, name(stage), at);
-  see(p, enclosure, round, tensor.at(at[0], at[1], at[2], at[3]));
+  Permitted p = permitted_by(enclosure, round, name(stage), at);
+  const double got = tensor.at(at[0], at[1], at[2], at[3]);
+  put(p, got, judge_element(enclosure, round, got), enclosure, round);
   return p;
 }
 
@@ -236,10 +210,11 @@ Permitted MhaExchange::Seen::element(std::string_view tensor_name, const Tensor&
                                contract_.attention.arithmetic.flush_to_zero};
   const std::size_t judged = oracle_.judged_way();
   const oracle::Enclosure& enclosure = row(judged, b, i)[static_cast<std::size_t>(e)];
-  Permitted p = permitted(enclosure, round, "out", at);
-  see(p, enclosure, round, tensor.at(b, i, e));
+  Permitted p = permitted_by(enclosure, round, "out", at);
+  const double got = tensor.at(b, i, e);
+  put(p, got, judge_element(enclosure, round, got), enclosure, round);
   for (std::size_t way = 0; way < oracle_.ways(); ++way)
-    if (way != judged) join(p, permitted(row(way, b, i)[static_cast<std::size_t>(e)], round, "out", at));
+    if (way != judged) join(p, permitted_by(row(way, b, i)[static_cast<std::size_t>(e)], round, "out", at));
   return p;
 }
 
@@ -285,7 +260,7 @@ void MhaExchange::walk_stages(const ops::Contract& contract, Index work, const V
                                                    : std::array<Index, 4>{row / tokens, c / d, row % tokens, c % d};
           const Format left = way->rounding(stage, DType::f64).stage;
           const Permitted p =
-              permitted(way->enclosure(stage, at), way->rounding(stage, dtype_of(left)), name(stage), at);
+              permitted_by(way->enclosure(stage, at), way->rounding(stage, dtype_of(left)), name(stage), at);
           if (way == ways.front())
             found.push_back(p);
           else
@@ -326,7 +301,7 @@ Verdict MhaExchange::against(const ops::Contract& saved_contract, Subject& subje
   std::int64_t calls = 0, elapsed = 0;
   const Answer answer = asked(subject, inputs_, {}, calls, elapsed);
   if (answer.call.status != CallStatus::done) throw properties::CallFailed(answer.call);
-  if (answer.violation) return broken(*answer.violation, !saved_first);
+  if (answer.violation) return properties::broken(*answer.violation, !saved_first);
   const attest::mha::Call call = inputs_.call(out_);
   MhaOracle oracle_of_saved(of_saved, call), oracle_of_subject(its, call);
   const Promised saved{out_, of_saved, oracle_of_saved}, now{answer.out, its, oracle_of_subject};

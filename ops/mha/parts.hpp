@@ -60,8 +60,6 @@ Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::
              std::int64_t& calls, std::int64_t& elapsed);
 // Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave.
 attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports);
-// Evidence of memory, of one of two subjects.
-Verdict broken(Evidence evidence, bool is_a);
 
 // ---- compare.cpp
 // What both of two subjects take.

@@ -45,10 +45,7 @@ class MhaTrial final : public Trial {
   void peer_base() override {
     std::int64_t calls_of_peer = 0;
     if (!peer_base_) peer_base_ = asked(*peer_, inputs_, {}, calls_of_peer, elapsed_.subject);
-    if (peer_base_->call.status == CallStatus::done) return;
-    CallResult failed = peer_base_->call;
-    failed.message = properties::peer_prefix + failed.message;
-    throw CallFailed(failed);
+    if (peer_base_->call.status != CallStatus::done) throw properties::failed_peer(peer_base_->call);
   }
   Verdict check(const Law& law) override {
     base();
@@ -95,8 +92,8 @@ class MhaTrial final : public Trial {
     peer_base();
     const Answer &a = *base_, &b = *peer_base_;
     if (bits && (a.violation || b.violation)) return Verdict::skip("memory was broken or left unwritten");
-    if (a.violation && !b.violation) return broken(*a.violation, true);
-    if (b.violation && !a.violation) return broken(*b.violation, false);
+    if (a.violation && !b.violation) return properties::broken(*a.violation, true);
+    if (b.violation && !a.violation) return properties::broken(*b.violation, false);
     const Stopwatch watch(elapsed_.oracle);
     const Contract its = peer_->info().mha->contract(problem_.dtype, peer_->info().name);
     const attest::mha::Call of_call = inputs_.call(a.out);

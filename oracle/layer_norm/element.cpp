@@ -226,7 +226,6 @@ class Builder {
     e.hull_hi = beta + hull;
     e.nonfinite_ok = nonfinite_;
     interval.beta_ok = row_.lost_variance || infinite_root_;
-    interval.beta_stored = round_to(m_.affine.format, beta);
     interval.beta = beta;
     interval.affine = m_.affine.format;
     interval.beta_may_flush =

@@ -16,9 +16,9 @@ struct Element {
 // What one element of out could be, before it is rounded to the output format (docs/layer-norm.md, section 4).
 struct Interval {
   Enclosure enclosure;
-  bool beta_ok = false;              // the variance may overflow, and then exactly beta is what is left
-  double beta_stored = 0, beta = 0;  // in the affine format, and as given
-  Format affine = Format::f32;
+  bool beta_ok = false;  // the variance may overflow, and then exactly beta is what is left
+  double beta = 0;
+  Format affine = Format::f32;  // of the stage that leaves it, at the narrowest
   bool beta_may_flush = false;
 
   // Whether `got` is what is left of beta where its stage is as wide as promised, or wider.

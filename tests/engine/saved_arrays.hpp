@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
 #include "core/npz.hpp"
 #include "engine/judge.hpp"
 #include "ops/op.hpp"
@@ -74,6 +77,16 @@ struct Saved {
   }
   [[nodiscard]] engine::Judgement judged(const ops::Contract& contract) const {
     return engine::judge(*call().exchange, contract);
+  }
+  // What is said of a run that is no call of the operation; "(taken)" of one that is.
+  [[nodiscard]] std::string refusal() const {
+    try {
+      (void)call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      return error.what();
+    }
+    return "(taken)";
   }
 };
 
