@@ -72,7 +72,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   text += "\n" + finding_lines(finding);
   if (defect.effective) text += item("precision", to_text(*defect.effective));
   text += item("where", where(defect));
-  if (defect.explanation) text += brief_text(*defect.explanation, line);
+  if (defect.explanation) text += brief_text(*defect.explanation, item);
   text += item("also fails", also(summary, defect));
   return text + item("rerun", rerun_line(summary, finding));
 }

@@ -11,6 +11,7 @@
 #include "oracle/mha/mha.hpp"
 #include "properties/compare.hpp"
 #include "properties/mha/pair.hpp"
+#include "properties/pair.hpp"
 #include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 

@@ -8,6 +8,7 @@
 #include "properties/guarded.hpp"
 #include "properties/mha/laws.hpp"
 #include "properties/mha/pair.hpp"
+#include "properties/pair.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::ops::of_mha {

@@ -37,6 +37,16 @@ class Stdout(Cli):
         self.assertTrue(json.loads((self.cwd / "faults.json").read_text()))
 
 
+class Report(Cli):
+    def test_what_is_told_of_a_defect_stands_in_one_column(self):
+        done = self.attest("check", "fault:causal-off-by-one", "--cases", 100, "--jobs", 1)
+        lines = done.stdout.splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("  1. "))
+        told = lines[first + 1:next(i for i, line in enumerate(lines) if "rerun      " in line) + 1]
+        for label in ("problem", "witness", "looks like", "rerun"):
+            self.assertTrue([line for line in told if line.startswith(f"     {label:<11}")], (label, told))
+
+
 class Words(Cli):
     def test_help_has_examples_and_statuses(self):
         done = self.attest("--help")
