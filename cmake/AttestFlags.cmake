@@ -20,7 +20,7 @@ endif()
 # Line tables only: stack traces stay readable and the build stays small and quick.
 foreach(lang C CXX)
   set(CMAKE_${lang}_FLAGS_RELWITHDEBINFO "-O2 -g1")
-  set(CMAKE_${lang}_FLAGS_RELEASE "-O3 -DNDEBUG")
+  set(CMAKE_${lang}_FLAGS_RELEASE "-O2 -DNDEBUG")
   set(CMAKE_${lang}_FLAGS_DEBUG "-O1 -g1")
 endforeach()
 # GCC 12 warns of overlapping copies inside std::string at -O3, where there are none (GCC bug 105651).
@@ -50,6 +50,11 @@ if(ATTEST_BUILD_FUZZ)
     message(FATAL_ERROR "ATTEST_BUILD_FUZZ needs clang, for libFuzzer: cmake --preset fuzz")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# GCC's own garbage collector takes a tenth of the time of a large source; below half a gigabyte it need not run.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:--param=ggc-min-expand=1000;--param=ggc-min-heapsize=500000>")
 endif()
 
 # ccache sees paths relative to the build folder, so that a second clone of this repository finds what the first compiled; what

@@ -1,27 +1,37 @@
-# attest_add_room(NAME [SOURCES file...] [TOGETHER file...] [PUBLIC_LIBS target...] [PRIVATE_LIBS target...])
+# attest_add_room(NAME [SOURCES file...] [TOGETHER file...] [LOOPS file...] [PUBLIC_LIBS target...] [PRIVATE_LIBS target...])
 #
 # A room of the house: the static library attest_NAME, alias attest::NAME. Includes are written
 # from the repository root ("core/problem.hpp") or from include/ (<attest/plugin.h>). SOURCES are
-# compiled one by one; those of TOGETHER see attest_compile_together().
+# compiled one by one; those of TOGETHER see attest_compile_together(), and so do LOOPS, the inner
+# loops, which are worth more than what -O2 makes of them, in attest_NAME_loops.
 function(attest_add_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TOGETHER;PUBLIC_LIBS;PRIVATE_LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TOGETHER;LOOPS;PUBLIC_LIBS;PRIVATE_LIBS")
   if(arg_UNPARSED_ARGUMENTS OR NOT (arg_SOURCES OR arg_TOGETHER))
     message(FATAL_ERROR "attest_add_room(${name}): SOURCES is needed, '${arg_UNPARSED_ARGUMENTS}' is not understood")
   endif()
   add_library(attest_${name} STATIC ${arg_SOURCES})
   attest_compile_together(attest_${name} ${arg_TOGETHER})
   add_library(attest::${name} ALIAS attest_${name})
-  target_include_directories(attest_${name} PUBLIC "${PROJECT_SOURCE_DIR}"
-                                                   "${PROJECT_SOURCE_DIR}/include")
-  target_link_libraries(attest_${name} PUBLIC ${arg_PUBLIC_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
+  attest_room_needs(attest_${name} "${arg_PUBLIC_LIBS}" "${arg_PRIVATE_LIBS}")
+  if(arg_LOOPS)
+    add_library(attest_${name}_loops OBJECT)
+    attest_compile_together(attest_${name}_loops ${arg_LOOPS})
+    attest_room_needs(attest_${name}_loops "${arg_PUBLIC_LIBS}" "${arg_PRIVATE_LIBS}")
+    target_compile_options(attest_${name}_loops PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
+    target_sources(attest_${name} PRIVATE $<TARGET_OBJECTS:attest_${name}_loops>)
+  endif()
+endfunction()
+
+function(attest_room_needs target public private)
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(${target} PUBLIC ${public} PRIVATE ${private})
 endfunction()
 
 # attest_compile_together(TARGET file...)
 #
 # Further sources of TARGET, of which a release compiles up to forty at a time, so that headers
 # are parsed and templates instantiated once for all of them (ATTEST_UNITY). No two may therefore
-# give one name to different things, in anonymous namespaces neither. Not for inner loops, which are
-# compiled as they are measured. TARGET's property ATTEST_TOGETHER lists them.
+# give one name to different things, in anonymous namespaces neither. TARGET's property ATTEST_TOGETHER lists them.
 function(attest_compile_together target)
   get_target_property(alone ${target} SOURCES)
   # Those that include the heaviest header share as few parts as can be.
@@ -48,14 +58,10 @@ function(attest_compile_together target)
   endif()
 endfunction()
 
-# attest_cold(TARGET... [BUT file...]): what no campaign waits for. A release compiles it with -O1, in two thirds of the time,
-# and with -O3 the files named after BUT.
+# attest_cold(TARGET...): what no campaign waits for. A release compiles it in half the time: GCC with -Og, which inlines little
+# but what is tiny or called once. A room's LOOPS stay as they are.
 function(attest_cold)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "BUT")
-  foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:$<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1>>)
   endforeach()
-  if(arg_BUT)
-    set_property(SOURCE ${arg_BUT} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-  endif()
 endfunction()

@@ -59,7 +59,8 @@ constexpr double overflow_threshold(Format format) noexcept {
 constexpr bool narrower(Format a, Format b) noexcept { return precision(a) < precision(b); }
 
 // Rounds to nearest, ties to even, once. Infinities and NaN stay; magnitudes past overflow_threshold become infinite.
-inline double round_to(Format format, double x) noexcept {
+// Always inlined: of a function that is not, the linker may keep the copy of a source that is compiled for its size.
+[[gnu::always_inline]] inline double round_to(Format format, double x) noexcept {
   if (format == Format::f64) return x;
   if (format == Format::f32) return static_cast<double>(static_cast<float>(x));
   const double magnitude = std::fabs(x);
@@ -80,7 +81,7 @@ inline double round_to(Format format, double x) noexcept {
 }
 
 // The same from float, for kernels that compute in float (one rounding, since float holds the exact argument).
-inline float round_to(Format format, float x) noexcept {
+[[gnu::always_inline]] inline float round_to(Format format, float x) noexcept {
   if (format == Format::f32 || format == Format::f64) return x;
   if (format == Format::f16) return static_cast<float>(round_to(format, static_cast<double>(x)));
   auto bits = std::bit_cast<std::uint32_t>(x);

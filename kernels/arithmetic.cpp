@@ -13,21 +13,21 @@ namespace attest::kernels {
 namespace {
 
 template <class Real>
-Lanes<Real> load(const Real* x) noexcept {
+Lanes<Real> load_lanes(const Real* x) noexcept {
   Lanes<Real> register_;
   std::memcpy(&register_, x, sizeof register_);
   return register_;
 }
 
 template <class Real>
-void store(Real* x, Lanes<Real> register_) noexcept {
+void store_lanes(Real* x, Lanes<Real> register_) noexcept {
   std::memcpy(x, &register_, sizeof register_);
 }
 
 // x[j] = change(x[j]) in registers.
 template <class Real, class Change>
 void transform(Real* x, Index n, Change change) noexcept {
-  for (Index j = 0; j < padded(n); j += lanes<Real>) store(x + j, change(load(x + j)));
+  for (Index j = 0; j < padded(n); j += lanes<Real>) store_lanes(x + j, change(load_lanes(x + j)));
 }
 
 // `registers` registers of dots at once: their sums never leave the register file.
@@ -36,22 +36,22 @@ void dot_chunk(Round round, const Real* q, const Real* keys, Index stride, Index
   Lanes<Real> sum[registers] = {};
   for (Index e = 0; e < d; ++e) {
     for (int r = 0; r < registers; ++r)
-      sum[r] = round(sum[r] + round(q[e] * load(keys + e * stride + r * lanes<Real>)));
+      sum[r] = round(sum[r] + round(q[e] * load_lanes(keys + e * stride + r * lanes<Real>)));
   }
-  for (int r = 0; r < registers; ++r) store(dots + r * lanes<Real>, sum[r]);
+  for (int r = 0; r < registers; ++r) store_lanes(dots + r * lanes<Real>, sum[r]);
 }
 
 template <int registers, class Real, class Round>
 void weighted_chunk(Round round, const Real* weights, const std::int32_t* keys, Index count, const Real* values,
                     Index stride, Real* sum) noexcept {
   Lanes<Real> total[registers];
-  for (int r = 0; r < registers; ++r) total[r] = load(sum + r * lanes<Real>);
+  for (int r = 0; r < registers; ++r) total[r] = load_lanes(sum + r * lanes<Real>);
   for (Index entry = 0; entry < count; ++entry) {
     const Index j = keys[entry];
     for (int r = 0; r < registers; ++r)
-      total[r] = round(total[r] + round(weights[j] * load(values + j * stride + r * lanes<Real>)));
+      total[r] = round(total[r] + round(weights[j] * load_lanes(values + j * stride + r * lanes<Real>)));
   }
-  for (int r = 0; r < registers; ++r) store(sum + r * lanes<Real>, total[r]);
+  for (int r = 0; r < registers; ++r) store_lanes(sum + r * lanes<Real>, total[r]);
 }
 
 constexpr int registers_at_once = 4;
@@ -141,7 +141,7 @@ template <class Real>
 Real max_of(const Real* x, Index n) noexcept {
   Lanes<Real> best = Lanes<Real>{} - std::numeric_limits<Real>::infinity();
   for (Index j = 0; j < padded(n); j += lanes<Real>) {
-    const Lanes<Real> next = load(x + j);
+    const Lanes<Real> next = load_lanes(x + j);
     best = next > best ? next : best;
   }
   Real largest = best[0];
@@ -155,9 +155,9 @@ Real sum_of(Format format, const Real* x, Index n) noexcept {
     constexpr int registers = padding / lanes<Real>;
     Lanes<Real> partial[registers] = {};
     for (Index j = 0; j < padded(n); j += padding)
-      for (int r = 0; r < registers; ++r) partial[r] = round(partial[r] + load(x + j + r * lanes<Real>));
+      for (int r = 0; r < registers; ++r) partial[r] = round(partial[r] + load_lanes(x + j + r * lanes<Real>));
     Real sums[padding];
-    for (int r = 0; r < registers; ++r) store(sums + r * lanes<Real>, partial[r]);
+    for (int r = 0; r < registers; ++r) store_lanes(sums + r * lanes<Real>, partial[r]);
     for (int half = padding / 2; half > 0; half /= 2)
       for (int i = 0; i < half; ++i) sums[i] = round(sums[i] + sums[i + half]);
     return sums[0];
@@ -175,7 +175,8 @@ template <class Real>
 void powers_above(Format format, Base base, const Real* x, Real shift, Index n, Real* powers) noexcept {
   with_rounding<Real>(format, [&](auto round) {
     const auto each = [&](auto base_to) {
-      for (Index j = 0; j < padded(n); j += lanes<Real>) store(powers + j, round(base_to(round(load(x + j) - shift))));
+      for (Index j = 0; j < padded(n); j += lanes<Real>)
+        store_lanes(powers + j, round(base_to(round(load_lanes(x + j) - shift))));
     };
     if constexpr (std::is_same_v<Real, float>)
       base == Base::e ? each([](FloatLanes y) { return power_in_lanes<Base::e>(y); })

@@ -15,7 +15,7 @@ void empty_row(const Call& call, Index sample, Index kv_head, Index length, Real
   for (Index c = 0; c < call.dv; ++c) {
     double sum = 0;
     for (Index j = 0; j < length; ++j) {
-      double v;
+      double v = 0;
       read_block(call.v.at(sample, kv_head, j, c), call.v.type, {1, 1}, &v);
       sum += v;
     }
