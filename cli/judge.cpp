@@ -47,7 +47,7 @@ std::string needed(const Settings& settings, std::string_view key) {
   return *text;
 }
 
-// What else the numbers of a call would fit, and which planted faults give them. Nothing where they hold.
+// Where they are wrong, what else the numbers of a call would fit, and which planted faults give them. Nothing where they hold.
 std::optional<engine::Explanation> explained(const ops::SavedCall& call, const ops::Contract& contract,
                                              const engine::Judgement& judgement) {
   if (judgement.verdict.kind != VerdictKind::fail) return std::nullopt;
@@ -89,7 +89,7 @@ int judge_files(const Settings& settings) {
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
               << report::judgement_text(call, contract, judgement)
-              << (explanation ? report::fits_and_hypotheses_text(*explanation) : std::string());
+              << (explanation ? report::saved_explanation_text(*explanation) : std::string());
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);
     if (explanation) object["explanation"] = engine::to_json(*explanation);

@@ -1,10 +1,17 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/ranges.hpp"
+#include "core/subject.hpp"
 
 // What two subjects have in common, whatever the operation.
 namespace attest {
@@ -34,6 +41,22 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<std::size_t>&
   for (const std::size_t place : places)
     if (place < all.size()) some.push_back(all[place]);
   return some;
+}
+
+// For who is asked for problems that two subjects both take.
+inline Error nothing_in_common(const SubjectInfo& a, const SubjectInfo& b, std::string_view what) {
+  return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
+}
+
+// Both subjects with `supports` of an operation, of which each has an offer, put in by `narrowed(info)`; whether a policy is declared is
+// said aloud of either.
+template <class Offer, class Narrowed>
+std::pair<SubjectInfo, SubjectInfo> both_narrowed(const SubjectInfo& a, const SubjectInfo& b,
+                                                  std::optional<Offer> SubjectInfo::*offer, Narrowed narrowed) {
+  std::pair both{narrowed(a), narrowed(b)};
+  bool& declared = (both.first.*offer)->policy_declared;
+  declared = declared && (both.second.*offer)->policy_declared;
+  return both;
 }
 
 }  // namespace attest

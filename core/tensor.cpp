@@ -350,4 +350,29 @@ Tensor::Damage Tensor::damage() const noexcept {
   return untouched(rest) ? Damage::none : Damage::gap;
 }
 
+namespace {
+
+Tensor filled(Tensor to, const attest_tensor& from) {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::copy_n(from.shape, from.ndim, n.begin());
+  for (Index i = 0; i < n[0]; ++i)
+    for (Index j = 0; j < n[1]; ++j)
+      for (Index k = 0; k < n[2]; ++k)
+        for (Index l = 0; l < n[3]; ++l) to.set(i, j, k, l, load(from, i, j, k, l));
+  return to;
+}
+
+}  // namespace
+
+Tensor copied_as_it_lies(const attest_tensor& from) {
+  if (!attest_present(&from)) return {};
+  const auto axes = static_cast<std::size_t>(from.ndim);
+  return filled(Tensor(dtype_of(from.dtype).value(), std::span(from.shape, axes), std::span(from.strides, axes)), from);
+}
+
+Tensor copied_packed(const attest_tensor& from) {
+  if (!attest_present(&from)) return {};
+  return filled(Tensor(dtype_of(from.dtype).value(), std::span(from.shape, static_cast<std::size_t>(from.ndim))), from);
+}
+
 }  // namespace attest

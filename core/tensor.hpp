@@ -93,4 +93,8 @@ class Tensor {
   std::unique_ptr<Block, Free> block_;
 };
 
+// What a view holds in memory of its own: with the same strides, or packed. Absent where the view is.
+Tensor copied_as_it_lies(const attest_tensor& from);
+Tensor copied_packed(const attest_tensor& from);
+
 }  // namespace attest

@@ -38,30 +38,35 @@ Pair worst_pair(const OutputRange& range, Reference reference) {
 
 double OutputRange::radius() const noexcept { return std::max(hi - y, y - lo); }
 
-Spread spread_of(const Problem& problem, const Contract& contract) {
-  const auto exchange = problem.op().exchange(problem);
-  const ops::NamedTensor out = exchange->outputs().front();
+Spread spread_of(ops::Exchange& call, const Contract& contract) {
+  const ops::NamedTensor out = call.outputs().front();
   const Format stage = output_of(policy_of(contract)), tensor = format_of(out.tensor->dtype());
   Spread spread;
   spread.output = narrower(stage, tensor) ? stage : tensor;
-  const auto walked = exchange->walk(contract, std::numeric_limits<Index>::max(), [&](const ops::Permitted& element) {
+  const auto walked = call.walk(contract, std::numeric_limits<Index>::max(), [&](const ops::Permitted& element) {
     if (element.tensor == out.name) add(spread, element);
   });
   spread.all = walked.rows == walked.all_rows;
   return spread;
 }
 
-std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract& contract) {
+std::vector<StageSpread> stage_spreads_of(ops::Exchange& call, const Contract& contract) {
   std::vector<StageSpread> all;
-  problem.op().exchange(problem)->walk_stages(contract, std::numeric_limits<Index>::max(),
-                                              [&](const ops::Permitted& element) {
-                                                if (all.empty() || all.back().stage != element.tensor) {
-                                                  all.push_back({std::string(element.tensor), {}});
-                                                  all.back().spread.output = storage_of(problem);
-                                                }
-                                                add(all.back().spread, element);
-                                              });
+  call.walk_stages(contract, std::numeric_limits<Index>::max(), [&](const ops::Permitted& element) {
+    if (all.empty() || all.back().stage != element.tensor) {
+      all.push_back({std::string(element.tensor), {}});
+      all.back().spread.output = storage_of(call.problem());
+    }
+    add(all.back().spread, element);
+  });
   return all;
+}
+
+Spread spread_of(const Problem& problem, const Contract& contract) {
+  return spread_of(*problem.op().exchange(problem), contract);
+}
+std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract& contract) {
+  return stage_spreads_of(*problem.op().exchange(problem), contract);
 }
 
 double least_atol(const Spread& spread, Reference reference, Rule rule, double rtol) {

@@ -25,6 +25,7 @@ struct Spread {
   bool all = true;  // every row is judged
 };
 
+Spread spread_of(ops::Exchange& call, const Contract& contract);
 // Throws what ops::Op::exchange() throws.
 Spread spread_of(const Problem& problem, const Contract& contract);
 
@@ -33,6 +34,7 @@ struct StageSpread {
   std::string stage;
   Spread spread;
 };
+std::vector<StageSpread> stage_spreads_of(ops::Exchange& call, const Contract& contract);
 std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract& contract);
 
 // What a result is compared with: the exact result, or that of another kernel that rounds as well.

@@ -108,6 +108,8 @@ struct SavedWords {
   std::function<std::string(std::string_view key)> origin;  // "--scale"
   // Throws Error(usage) for what is no integer between the two.
   std::function<std::optional<std::uint64_t>(std::string_view key, std::uint64_t lo, std::uint64_t hi)> integer;
+  bool answered =
+      true;  // false: inputs alone were saved, so that there are no outputs to find; those of the call hold nothing
 };
 struct SavedWord {
   std::string_view key, value, help;  // no value: a flag

@@ -32,50 +32,14 @@ bool is_extent(const Field& field) { return field.group == FieldGroup::shape && 
 
 // ---- words -------------------------------------------------------------------------------------------------------------
 
-std::string value_text(const Field& field, const Problem& problem) {
-  switch (field.kind) {
-    case FieldKind::label:
-      return std::string(field.labels[static_cast<std::size_t>(field.get(problem))]);
-    case FieldKind::real:
-      return field.get_real(problem) ? hex_float(*field.get_real(problem)) : std::string("default");
-    case FieldKind::seed:
-      return std::to_string(std::bit_cast<std::uint64_t>(field.get(problem)));
-    default:
-      return std::to_string(field.get(problem));
-  }
-}
-
-void read_value(Problem& problem, const Field& field, std::string_view text) {
-  const auto refuse = [&](const std::string& allowed) {
-    throw usage_error(fmt::format("{}={}: {} must be {}", field.name, text, field.name, allowed));
-  };
-  if (field.kind == FieldKind::label) {
-    const auto found = std::ranges::find(field.labels, text);
-    if (found == field.labels.end()) refuse(fmt::format("one of {}", fmt::join(field.labels, ", ")));
-    field.set(problem, found - field.labels.begin());
-  } else if (field.kind == FieldKind::real) {
-    const auto real = parse_double(text);
-    if (!real) refuse("a number");
-    field.set_real(problem, real);
-  } else if (field.kind == FieldKind::seed) {
-    const auto seed = parse_whole<std::uint64_t>(text);
-    if (!seed) refuse("an integer in 0..2^64-1");
-    field.set(problem, std::bit_cast<Index>(*seed));
-  } else {
-    const auto integer = parse_whole<Index>(text);
-    if (!integer || *integer < field.lo || *integer > field.hi)
-      refuse(fmt::format("an integer in {}..{}", field.lo, field.hi));
-    field.set(problem, *integer);
-  }
-}
-
 void read_item(const Op& op, Problem& problem, std::string_view key, std::string_view value) {
   if (key == "op") {
-    if (value != op.name()) throw usage_error(fmt::format("op={}: this is a problem of {}", value, op.name()));
+    if (value != op.name())
+      throw usage_error(fmt::format("problem: op={} is another operation: here it must be {}", value, op.name()));
   } else if (const Field* field = op.find_field(key)) {
-    read_value(problem, *field, value);
+    read_value(*field, problem, value);
   } else {
-    throw usage_error(fmt::format("{}={}: {} has no field '{}'", key, value, op.name(), key));
+    throw usage_error(fmt::format("problem: {} has no field '{}'", op.name(), key));
   }
 }
 
@@ -349,15 +313,7 @@ std::string Plain::to_text(const Problem& problem) const {
 }
 Problem Plain::problem_from_text(std::string_view line) const {
   Problem problem = defaults_;
-  while (true) {
-    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-    if (line.empty()) break;
-    const std::string_view item = line.substr(0, std::min(line.find_first_of(" \t"), line.size()));
-    line.remove_prefix(item.size());
-    const auto equals = item.find('=');
-    if (equals == std::string_view::npos) throw usage_error(fmt::format("problem item '{}' is not key=value", item));
-    read_item(*this, problem, item.substr(0, equals), item.substr(equals + 1));
-  }
+  read_problem_line(line, [&](std::string_view key, std::string_view value) { read_item(*this, problem, key, value); });
   validate(problem);
   return problem;
 }

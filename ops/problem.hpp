@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -28,28 +29,15 @@ std::span<const Op* const> all_ops() noexcept;
 // Whose type it is (Op::owns). Throws Error(internal) if it is nobody's.
 const Op& op_owning(const std::type_info& type);
 
-// What a type of an operation's own is taken for. An operation says it of its three types, once, beside their declaration.
+// What a type of an operation's own is taken for. One that is added from outside says it of its types beside their declaration.
 enum class Role : std::uint8_t { none, problem, policy, contract };
+template <class T, class... Those>
+inline constexpr bool is_one_of = (std::is_same_v<T, Those> || ...);
 template <class T>
-inline constexpr Role role_of = Role::none;
-template <>
-inline constexpr Role role_of<attest::Problem> = Role::problem;
-template <>
-inline constexpr Role role_of<attest::Policy> = Role::policy;
-template <>
-inline constexpr Role role_of<attest::Contract> = Role::contract;
-template <>
-inline constexpr Role role_of<layer_norm::Problem> = Role::problem;
-template <>
-inline constexpr Role role_of<layer_norm::Policy> = Role::policy;
-template <>
-inline constexpr Role role_of<layer_norm::Contract> = Role::contract;
-template <>
-inline constexpr Role role_of<mha::Problem> = Role::problem;
-template <>
-inline constexpr Role role_of<mha::Policy> = Role::policy;
-template <>
-inline constexpr Role role_of<mha::Contract> = Role::contract;
+inline constexpr Role role_of = is_one_of<T, attest::Problem, layer_norm::Problem, mha::Problem>      ? Role::problem
+                                : is_one_of<T, attest::Policy, layer_norm::Policy, mha::Policy>       ? Role::policy
+                                : is_one_of<T, attest::Contract, layer_norm::Contract, mha::Contract> ? Role::contract
+                                                                                                      : Role::none;
 
 // A value of some operation's own type of this role. Refers to nothing. `Default`: of the first operation.
 template <Role role, class Default>

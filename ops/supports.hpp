@@ -15,6 +15,13 @@ struct Supports {
   mha::Supports mha;
 
   Supports() = default;
+  // Whatever stages there are to give, and all else as a subject that says nothing.
+  static Supports giving_every_stage() {
+    Supports all;
+    all.attention.stages = {"scores", "weights"};
+    all.mha.stage_q = all.mha.stage_k = all.mha.stage_v = all.mha.stage_heads = true;
+    return all;
+  }
   Supports(attest::Supports of_attention) : attention(std::move(of_attention)) {}
   Supports(const SubjectInfo& info) : attention(info.supports) {
     if (info.layer_norm) layer_norm = info.layer_norm->supports;

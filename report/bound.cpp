@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "report/judge.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -94,9 +95,12 @@ BoundReport bound_report(Spread spread, std::optional<double> asked, std::vector
   return report;
 }
 
-std::string bound_text(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
+namespace {
+
+// `of`: the lines that say what the numbers are of.
+std::string tolerances_text(const BoundReport& r, std::string of, std::string_view values) {
   const Spread& s = r.spread;
-  std::string text = fmt::format("  problem    {}\n  policy     {}\n", to_text(problem), to_text(policy_of(contract)));
+  std::string text = std::move(of);
   text += fmt::format("  elements   {} of out{}: {} undetermined, {} wide, {} may be NaN or infinite\n",
                       grouped(static_cast<std::uint64_t>(s.elements)), s.all ? "" : " (of the judged rows)",
                       share_of(s.undetermined, s.elements), share_of(s.wide, s.elements),
@@ -124,18 +128,19 @@ std::string bound_text(const BoundReport& r, const ops::Problem& problem, const 
   if (s.unsafe > 0)
     text += fmt::format("of {} elements no tolerance is safe: a correct kernel may return anything, or NaN, there\n",
                         grouped(static_cast<std::uint64_t>(s.unsafe)));
-  text += "these numbers are for the values of this problem alone; a fault that stays below them passes\n";
+  text += fmt::format("these numbers are for {} alone; a fault that stays below them passes\n", values);
   return text;
 }
 
-nlohmann::ordered_json bound_json(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
+nlohmann::ordered_json tolerances_json(const BoundReport& r, const nlohmann::ordered_json& of,
+                                       const ops::Contract& contract) {
   const auto named = [](const std::vector<double>& q) {
     return nlohmann::ordered_json{{"median", q[0]}, {"p90", q[1]}, {"p99", q[2]}, {"largest", q[3]}};
   };
   nlohmann::ordered_json object;
   object["format"] = 1;
   object["verb"] = "bound";
-  object["problem"] = to_text(problem);
+  object.update(of);
   object["policy"] = to_text(policy_of(contract));
   object["contract"] = ops::to_json(contract);
   object["elements"] = r.spread.elements;
@@ -148,14 +153,33 @@ nlohmann::ordered_json bound_json(const BoundReport& r, const ops::Problem& prob
                            {"sum_atol_alone", to_json(r.kernels_sum_atol_alone)},
                            {"either", to_json(r.kernels_either)}};
   object["exact_reference"] = {{"sum", to_json(r.exact_sum)}, {"sum_atol_alone", to_json(r.exact_sum_atol_alone)}};
-  for (const BoundReport::OfStage& of : r.stages)
-    object["stages"].push_back({{"stage", of.stage},
-                                {"elements", of.report.spread.elements},
-                                {"undetermined", of.report.spread.undetermined},
-                                {"radius", named(of.report.absolute)},
-                                {"two_kernels", to_json(of.report.kernels_sum_atol_alone)},
-                                {"exact_reference", to_json(of.report.exact_sum_atol_alone)}});
+  for (const BoundReport::OfStage& stage : r.stages)
+    object["stages"].push_back({{"stage", stage.stage},
+                                {"elements", stage.report.spread.elements},
+                                {"undetermined", stage.report.spread.undetermined},
+                                {"radius", named(stage.report.absolute)},
+                                {"two_kernels", to_json(stage.report.kernels_sum_atol_alone)},
+                                {"exact_reference", to_json(stage.report.exact_sum_atol_alone)}});
   return object;
+}
+
+}  // namespace
+
+std::string bound_text(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
+  return tolerances_text(
+      r, fmt::format("  problem    {}\n  policy     {}\n", to_text(problem), to_text(policy_of(contract))),
+      "the values of this problem");
+}
+std::string bound_text(const BoundReport& r, const ops::SavedCall& call, const ops::Contract& contract) {
+  return tolerances_text(r, call_text(call, contract), "the values that were saved");
+}
+nlohmann::ordered_json bound_json(const BoundReport& r, const ops::Problem& problem, const ops::Contract& contract) {
+  return tolerances_json(r, {{"problem", to_text(problem)}}, contract);
+}
+nlohmann::ordered_json bound_json(const BoundReport& r, const ops::SavedCall& call, const ops::Contract& contract) {
+  nlohmann::ordered_json of = call_json(call);
+  of["notes"] = call.notes;
+  return tolerances_json(r, of, contract);
 }
 
 }  // namespace attest::report

@@ -37,5 +37,8 @@ std::string bound_text(const BoundReport& report, const ops::Problem& problem, c
 // The object that --json writes, but for `exit`.
 nlohmann::ordered_json bound_json(const BoundReport& report, const ops::Problem& problem,
                                   const ops::Contract& contract);
+// The same of inputs that were saved elsewhere.
+std::string bound_text(const BoundReport& report, const ops::SavedCall& call, const ops::Contract& contract);
+nlohmann::ordered_json bound_json(const BoundReport& report, const ops::SavedCall& call, const ops::Contract& contract);
 
 }  // namespace attest::report

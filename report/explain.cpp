@@ -135,18 +135,52 @@ std::string fits_text(const Explanation& e) {
   return text;
 }
 
+// "q, k, v lie within their bounds; 3 of 48 heads are out of theirs, first heads[0,1,5,0] = ...".
 std::string stages_text(const Explanation& e) {
-  std::vector<std::string> words;
-  for (const engine::StageSeen& stage : e.stages)
-    words.push_back(stage.wrong == 0 ? fmt::format("{} lie within their bounds", stage.name)
-                                     : fmt::format("{} of {} {} are out of their bounds, first {}", stage.wrong,
-                                                   stage.judged, stage.name, evidence_line(*stage.first)));
-  return line("stages", few(words, 2, "; "));
+  std::vector<std::string_view> right;
+  for (const engine::StageSeen& stage : e.stages) {
+    if (stage.wrong == 0) {
+      right.push_back(stage.name);
+      continue;
+    }
+    const std::string before =
+        right.empty() ? std::string() : fmt::format("{} lie within their bounds; ", fmt::join(right, ", "));
+    return line("stages",
+                fmt::format("{}{} of {} {} are out of {}, first {}", before, stage.wrong, stage.judged, stage.name,
+                            right.empty() ? "their bounds" : "theirs", evidence_line(*stage.first)));
+  }
+  return right.empty() ? std::string()
+                       : line("stages", fmt::format("{} lie within their bounds", fmt::join(right, ", ")));
+}
+
+std::string fits_of_stage_text(const Explanation& e) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(e.fits_of_stage.size(), most_fits); ++i)
+    text += line(i == 0 ? "they fit" : "", e.fits_of_stage[i].words);
+  return text;
+}
+
+std::string where_text(const Explanation& e) {
+  std::string text;
+  for (const WrongPlace& place : e.where)
+    if (const std::string words = of_place(place); !words.empty()) text += line(text.empty() ? "where" : "", words);
+  return text;
+}
+
+std::string stage_text(const Explanation& e) {
+  return e.stage.empty() ? std::string() : line("stage", fmt::format("{}, by: {}", e.stage, e.stage_by));
 }
 
 }  // namespace
 
-std::string fits_and_hypotheses_text(const Explanation& e) { return looks_like_text(e) + fits_text(e); }
+std::string saved_explanation_text(const Explanation& e) {
+  if (!e.fails) return {};
+  std::string text = where_text(e) + line("in memory", few(e.lies, 5, "; "));
+  if (e.outside) text += looks_like_text(e) + fits_text(e);
+  text += stages_text(e) + fits_of_stage_text(e) + stage_text(e);
+  for (const std::string& note : e.notes) text += line("left out", note);
+  return text;
+}
 
 std::string explanation_text(const engine::Entry& entry, const Explanation& e) {
   std::string text = line("problem", to_text(entry.problem));
@@ -161,10 +195,7 @@ std::string explanation_text(const engine::Entry& entry, const Explanation& e) {
   text += line("verdict", fmt::format("{} {}{}", entry.property, name(e.verdict.kind),
                                       e.verdict.reason.empty() ? "" : ": " + e.verdict.reason));
   if (e.verdict.evidence) text += line("witness", evidence_line(*e.verdict.evidence));
-  std::vector<std::string> places;
-  for (const WrongPlace& place : e.where)
-    if (std::string words = of_place(place); !words.empty()) places.push_back(std::move(words));
-  for (std::size_t i = 0; i < places.size(); ++i) text += line(i == 0 ? "where" : "", places[i]);
+  text += where_text(e);
   if (e.outside && !e.own_call)
     text += line("", fmt::format("in call {} of the {} that {} makes", e.wrong_call, e.calls, entry.property));
   text += line("in memory", few(e.lies, 5, "; "));
@@ -175,7 +206,7 @@ std::string explanation_text(const engine::Entry& entry, const Explanation& e) {
   if (passing.empty() && entry.minimal) passing = entry.neighbours;
   text += line("passes at", few(passing, most_changes));
   text += line("fails at", few(e.fails_at, most_changes));
-  if (!e.stage.empty()) text += line("stage", fmt::format("{}, by: {}", e.stage, e.stage_by));
+  text += stage_text(e);
   for (const std::string& note : e.notes) text += line("left out", note);
   return text;
 }

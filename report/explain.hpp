@@ -12,8 +12,8 @@ namespace attest::report {
 
 // What `attest explain` prints: a screen at most.
 std::string explanation_text(const engine::Entry& entry, const engine::Explanation& explanation);
-// (c) and (d) alone: of numbers that were saved. Nothing where nothing fails.
-std::string fits_and_hypotheses_text(const engine::Explanation& explanation);
+// What `attest judge` prints of numbers that were saved. Nothing where nothing fails.
+std::string saved_explanation_text(const engine::Explanation& explanation);
 // Three lines at most, behind `label(NAME, TEXT)`: what it looks like, where, and what it fits. Empty where nothing is known.
 std::string brief_text(const engine::Explanation& explanation,
                        const std::function<std::string(std::string_view, const std::string&)>& label);

@@ -94,7 +94,7 @@ nlohmann::ordered_json statistical_json(const Judgement& judgement) {
 
 }  // namespace
 
-std::string judgement_text(const SavedCall& call, const ops::Contract& contract, const Judgement& judgement) {
+std::string call_text(const SavedCall& call, const ops::Contract& contract) {
   const ops::Problem& p = call.exchange->problem();
   std::string text =
       fmt::format("  call       {}{}{}, {}\n  policy     {}\n",
@@ -104,6 +104,20 @@ std::string judgement_text(const SavedCall& call, const ops::Contract& contract,
     text += fmt::format("  rows       {} of {}, spread evenly\n", grouped(static_cast<std::uint64_t>(judged.rows)),
                         grouped(static_cast<std::uint64_t>(judged.all_rows)));
   for (const std::string& note : call.notes) text += "  note       " + printable(note) + "\n";
+  return text;
+}
+
+nlohmann::ordered_json call_json(const SavedCall& call) {
+  const ops::Problem& p = call.exchange->problem();
+  nlohmann::ordered_json object;
+  if (&p.op() != ops::all_ops().front()) object["op"] = p.op().name();
+  object["shape"] = shape_json(p);
+  object["options"] = p.op().options_in_words(*call.exchange);
+  return object;
+}
+
+std::string judgement_text(const SavedCall& call, const ops::Contract& contract, const Judgement& judgement) {
+  std::string text = call_text(call, contract);
   text += verdict_text(judgement);
   if (judgement.verdict.evidence) text += "  first      " + evidence_line(*judgement.verdict.evidence) + "\n";
   if (judgement.survey) {
@@ -122,14 +136,11 @@ std::string judgement_text(const SavedCall& call, const ops::Contract& contract,
 
 nlohmann::ordered_json judgement_json(const SavedCall& call, const ops::Contract& contract,
                                       const Judgement& judgement) {
-  const ops::Problem& p = call.exchange->problem();
   const Verdict& v = judgement.verdict;
   nlohmann::ordered_json object;
   object["format"] = 1;
   object["verb"] = "judge";
-  if (&p.op() != ops::all_ops().front()) object["op"] = p.op().name();
-  object["shape"] = shape_json(p);
-  object["options"] = p.op().options_in_words(*call.exchange);
+  object.update(call_json(call));
   object["policy"] = to_text(policy_of(contract));
   object["contract"] = to_json(contract);
   object["rows"] = call.exchange->judged().rows;

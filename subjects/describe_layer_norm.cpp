@@ -42,8 +42,8 @@ void read_param_dtypes(const json& value, const std::string& key, Supports& supp
   if (!supports.param_same && !supports.param_f32) reject(key, "a list that is not empty");
 }
 
-// Of gamma and beta: whether they may be there, and whether they may be absent.
-void read_weights(const json& value, const std::string& key, bool& there, bool& absent) {
+// Of a tensor: whether it may be there, and whether it may be absent.
+void read_presence(const json& value, const std::string& key, bool& there, bool& absent) {
   if (!value.is_boolean() && value != "required") reject(key, R"(true, false or "required")");
   there = value != false;
   absent = value.is_boolean();
@@ -69,13 +69,13 @@ Supports read_supports(const json& object, const std::string& at) {
     if (name == "norms")
       read_norms(value, key, supports);
     else if (name == "residual")
-      supports.residual = flag(value, key);
+      read_presence(value, key, supports.residual, supports.no_residual);
     else if (name == "sum_out")
       supports.sum_out = flag(value, key);
     else if (name == "gamma")
-      read_weights(value, key, supports.gamma, supports.no_gamma);
+      read_presence(value, key, supports.gamma, supports.no_gamma);
     else if (name == "beta")
-      read_weights(value, key, supports.beta, supports.no_beta);
+      read_presence(value, key, supports.beta, supports.no_beta);
     else if (name == "param_dtypes")
       read_param_dtypes(value, key, supports);
     else if (name == "strides")

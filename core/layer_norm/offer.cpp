@@ -40,6 +40,7 @@ std::optional<std::string> declined(const Problem& p, const Supports& s, std::sp
   if (p.sum_out && !s.sum_out) return "the subject gives no sum_out";
   if (p.gamma != Weights::none && !s.gamma) return "the subject takes no gamma";
   if (p.beta != Weights::none && !s.beta) return "the subject takes no beta";
+  if (p.residual == Residual::none && !s.no_residual) return "the subject needs a residual";
   if (p.gamma == Weights::none && !s.no_gamma) return "the subject needs gamma";
   if (p.beta == Weights::none && !s.no_beta) return "the subject needs beta";
   const bool params = p.gamma != Weights::none || p.beta != Weights::none;

@@ -13,13 +13,12 @@ namespace attest::layer_norm {
 // What a subject can do, from describe's `supports` of this operation. Where it says nothing, attest asks and the subject may
 // answer "unsupported".
 struct Supports {
-  bool layer = true, rms = true;  // which norms
-  bool residual = true;           // x + residual, with or without sum_out
-  bool sum_out = true;
-  bool gamma = true, beta = true;        // whether they may be there
-  bool no_gamma = true, no_beta = true;  // whether they may be absent
-  bool param_same = true;                // gamma and beta in x's dtype
-  bool param_f32 = true;                 // and in f32 beside x of another
+  bool layer = true, rms = true;                             // which norms
+  bool sum_out = true;                                       // beside a residual
+  bool residual = true, gamma = true, beta = true;           // whether they may be there
+  bool no_residual = true, no_gamma = true, no_beta = true;  // whether they may be absent
+  bool param_same = true;                                    // gamma and beta in x's dtype
+  bool param_f32 = true;                                     // and in f32 beside x of another
   Strides strides = Strides::any;
   bool far = false;     // offsets may take more than 32 bits, and the memory between rows is not there
   Index alignment = 1;  // bytes to which bases and rows must be aligned

@@ -5,63 +5,24 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/number_text.hpp"
-#include "core/problem_items.hpp"
+#include "core/mha/offer.hpp"
+#include "core/problem_words.hpp"
 
 namespace attest::mha {
 namespace {
 
 using Label = std::string_view;
-constexpr std::string_view op_name = "mha";
 constexpr auto tensor_names = std::to_array<Label>(
     {"x", "memory", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "bias", "keep", "kv_lengths"});
 static_assert(tensor_names.size() == edit_tensor_count);
 
 std::string joined(std::span<const Label> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
-
-void read_field(Problem& problem, const Field& field, std::string_view value) {
-  const auto refuse = [&](const std::string& allowed) {
-    return usage_error(fmt::format("problem: {}={} must be {}", field.name, value, allowed));
-  };
-  switch (field.kind) {
-    case FieldKind::label: {
-      const auto found = std::ranges::find(field.labels, value);
-      if (found == field.labels.end()) throw refuse("one of " + joined(field.labels));
-      return field.set(problem, found - field.labels.begin());
-    }
-    case FieldKind::real: {
-      const auto number = parse_double(value);
-      if (!number || !std::isfinite(*number)) throw refuse("a finite number, hexadecimal or decimal");
-      return field.set_real(problem, number);
-    }
-    case FieldKind::seed: {
-      const auto seed = parse_whole<std::uint64_t>(value);
-      if (!seed) throw refuse("an integer in 0..2^64-1");
-      return field.set(problem, std::bit_cast<Index>(*seed));
-    }
-    case FieldKind::integer:
-    case FieldKind::flag: {
-      const auto number = parse_whole<Index>(value);
-      if (!number || *number < field.lo || *number > field.hi)
-        throw refuse(fmt::format("an integer in {}..{}", field.lo, field.hi));
-      return field.set(problem, *number);
-    }
-  }
-}
-
-std::string value_text(const Problem& problem, const Field& field) {
-  if (field.kind == FieldKind::real) return hex_float(*field.get_real(problem));
-  const Index value = field.get(problem);
-  if (field.kind == FieldKind::label) return std::string(field.labels[static_cast<std::size_t>(value)]);
-  return field.kind == FieldKind::seed ? std::to_string(static_cast<std::uint64_t>(value)) : std::to_string(value);
-}
 
 // ---- edits -------------------------------------------------------------------------------------------------------------
 
@@ -123,27 +84,11 @@ Edit read_edit(std::string_view text) {
                   text, joined(tensor_names)));
 }
 
-void read_edits(Problem& problem, std::string_view text) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find(';'), text.size());
-    problem.edits.push_back(read_edit(text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
+constexpr ProblemWords<Problem, Supports> words{"mha", fields, edit_text, read_edit, "x[0,0,1]:0x1p+0"};
 
-void read_item(Problem& problem, std::string_view key, std::string_view value) {
-  if (key == "op") {
-    if (value != op_name)
-      throw usage_error(fmt::format("problem: op={} is another operation: here it must be mha", value));
-  } else if (key == "edits") {
-    read_edits(problem, value);
-  } else if (const Field* field = find_field(key)) {
-    read_field(problem, *field, value);
-  } else {
-    std::vector<Label> names;
-    for (const Field& known : fields()) names.push_back(known.name);
-    throw usage_error(fmt::format("problem: unknown key {}: an mha problem has {}", key, joined(names)));
-  }
+Problem validated(Problem problem) {
+  validate(problem);
+  return problem;
 }
 
 Index saturating(Index a, Index b) {
@@ -216,61 +161,12 @@ Index Problem::multiply_adds() const noexcept {
   return saturating_sum(projections, attention);
 }
 
-std::string to_text(const Problem& problem) {
-  std::string text = fmt::format("op={}", op_name);
-  for (const Field& field : fields())
-    if (field.always_printed || !is_default(field, problem))
-      text += fmt::format(" {}={}", field.name, value_text(problem, field));
-  for (std::size_t n = 0; n < problem.edits.size(); ++n)
-    text += (n == 0 ? " edits=" : ";") + edit_text(problem.edits[n]);
-  return text;
-}
-
-Problem problem_from_text(std::string_view line) {
-  Problem problem;
-  std::vector<std::string_view> seen;
-  for (std::size_t at = 0; at < line.size();) {
-    const std::size_t begin = line.find_first_not_of(" \t\n", at);
-    if (begin == std::string_view::npos) break;
-    at = std::min(line.find_first_of(" \t\n", begin), line.size());
-    const std::string_view word = line.substr(begin, at - begin), key = word.substr(0, word.find('='));
-    if (key.size() == word.size()) throw usage_error(fmt::format("problem: '{}' is no key=value", word));
-    if (std::ranges::find(seen, key) != seen.end())
-      throw usage_error(fmt::format("problem: {} stands there twice", key));
-    seen.push_back(key);
-    read_item(problem, key, word.substr(key.size() + 1));
-  }
-  validate(problem);
-  return problem;
-}
-
+std::string to_text(const Problem& problem) { return words.to_text(problem); }
+Problem problem_from_text(std::string_view line) { return validated(words.from_text(line)); }
 nlohmann::ordered_json to_json(const Problem& problem) {
-  nlohmann::ordered_json object;
-  object["op"] = op_name;
-  for (const Field& field : fields()) {
-    if (!field.always_printed && is_default(field, problem)) continue;
-    if (field.kind == FieldKind::integer)
-      object[std::string(field.name)] = field.get(problem);
-    else if (field.kind == FieldKind::flag)
-      object[std::string(field.name)] = field.get(problem) != 0;
-    else if (field.kind == FieldKind::seed)
-      object[std::string(field.name)] = problem.seed;
-    else
-      object[std::string(field.name)] = value_text(problem, field);
-  }
-  for (const Edit& edit : problem.edits) object["edits"].push_back(edit_text(edit));
-  return object;
+  return problem_json(words.op, words.items(problem), words.edits(problem));
 }
-
-Problem problem_from_json(const nlohmann::json& object) {
-  Problem problem;
-  read_problem_items(
-      object, "x[0,0,1]:0x1p+0",
-      [&](std::string_view key, const std::string& value) { read_item(problem, key, value); },
-      [&](const std::string& text) { problem.edits.push_back(read_edit(text)); });
-  validate(problem);
-  return problem;
-}
+Problem problem_from_json(const nlohmann::json& object) { return validated(words.from_json(object)); }
 
 void validate(const Problem& p) {
   for (const Field& field : fields()) {

@@ -182,7 +182,7 @@ std::string overflowing(std::span<const Evidenced> all) {
   return std::string(stage);
 }
 
-// The first stage that the subject gives and that is out of its bound, or what goes wrong behind the stages before it; else a fault
+// The first stage that is given and out of its bound, or what goes wrong behind the stages before it; else a fault
 // that gives the numbers on every problem; else another meaning that permits them on every problem; else what was written; else
 // formats and numbers that permit them on every problem; else what overflows, or what the law that failed holds apart; else the first
 // two on this problem alone.
@@ -217,7 +217,11 @@ void tell_stage(std::span<const Evidenced> all, const LawAsked& asked, Explanati
   if (!staged && into.verdict.evidence && into.verdict.evidence->wrong == Wrong::memory)
     return by("memory", "what was written, or was not");
   if (const auto f = fit(true, false); f != none_f) return by(f->stage, f->words);
-  if (staged) return by(out->name, "the first that the subject gives and that is out of its bound");
+  // Several promises may permit a stage: one stage alone is told only where all of them name it.
+  if (const auto& fits = into.fits_of_stage;
+      !fits.empty() && std::ranges::all_of(fits, [&](const Fit& fit) { return fit.stage == fits.front().stage; }))
+    return by(fits.front().stage, fits.front().words);
+  if (staged) return by(out->name, "the first that is given and out of its bound");
   if (const std::string tensor = only_tensor(all); !tensor.empty()) return by(tensor, "nothing else is wrong");
   if (into.answers_differ) return by("memory", "the same call gives other numbers, and some that are wrong");
   if (into.reads_beyond) return by("memory", "what lies around its tensors changes the numbers");
@@ -309,13 +313,18 @@ Explanation explain_call(const KeptCall& call, const Op& op, const Contract& con
   Evidenced& only_one = all.front();
   only_one.heard = heard(only_one.calls, op, contract, limits);
   told.calls = told.calls_kept = 1;
-  told.outside = told.fails = first_outside(only_one.heard) == 0;
+  told.outside = first_outside(only_one.heard) == 0;
+  told.stages = stages_given(only_one.heard.front(), contract);
+  told.fails = told.outside || std::ranges::any_of(told.stages, [](const StageSeen& stage) { return stage.wrong > 0; });
   if (told.fails) {
-    told.wrong_call = 1;
-    told.where = wrong_places(only_one.heard.front());
     told.lies = lies(call.again().call());
-    find_hypotheses(all, op, budget, told);
-    find_fits(all, op, budget, told);
+    if (told.outside) {
+      told.wrong_call = 1;
+      told.where = wrong_places(only_one.heard.front());
+      find_hypotheses(all, op, budget, told);
+      find_fits(all, op, budget, told);
+    }
+    told.fits_of_stage = fits_of_stage(only_one.heard.front(), contract, budget);
     tell_stage(all, {}, told);
   }
   told.seconds = budget.elapsed();

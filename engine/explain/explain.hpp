@@ -85,7 +85,8 @@ struct Explanation {
   std::vector<std::string> policies_that_fit, policies_excluded;
   std::vector<Hypothesis> hypotheses;  // best first
   std::size_t hypotheses_run = 0;
-  std::vector<StageSeen> stages;   // in the order in which they are computed; of subjects that give them
+  std::vector<StageSeen> stages;   // in the order in which they are computed; where they are given
+  std::vector<Fit> fits_of_stage;  // of the first that is out of its bound; of numbers that were saved
   std::string stage;               // where it goes wrong, as far as that can be told; or empty
   std::string stage_by;            // by what
   std::vector<std::string> notes;  // what was left out, a clause each
@@ -106,7 +107,8 @@ ExplainLimits limits_in_a_report(std::optional<double> seconds);
 // The object that --json writes of it; `seconds` is left out, which differ from run to run.
 nlohmann::ordered_json to_json(const Explanation& explanation);
 
-// (c) and (d) alone, of one call and what came back: numbers that were saved. `forms` and state play no part.
+// But for (b), of one call and what came back, the stages that it has given among it: numbers that were saved. `forms` and state
+// play no part.
 Explanation explain_call(const KeptCall& call, const Op& op, const Contract& contract, const ExplainLimits& limits);
 
 }  // namespace attest::engine

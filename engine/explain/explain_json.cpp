@@ -59,6 +59,11 @@ ordered_json to_json(const Explanation& e) {
     if (stage.first) one["first"] = to_json(*stage.first);
     object["stages"].push_back(std::move(one));
   }
+  if (!e.fits_of_stage.empty()) {
+    for (const Fit& fit : e.fits_of_stage)
+      object["fits_of_stage"].push_back(
+          {{"words", fit.words}, {"stage", fit.stage}, {"kind", kinds[static_cast<std::size_t>(fit.kind)]}});
+  }
   object["passes_at"] = e.passes_at;
   object["fails_at"] = e.fails_at;
   object["changes_complete"] = e.changes_complete;

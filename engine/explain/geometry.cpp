@@ -145,6 +145,23 @@ std::optional<std::string> expected_elsewhere(std::span<const Element* const> el
   return std::nullopt;
 }
 
+// A plain factor, such as two lost or doubled terms or a sign make it, that a single wrong number is of what is right. One number is
+// some multiple of any other, so that others say nothing.
+std::optional<std::string> plain_factor(const Element& e) {
+  const double room = std::max(e.hi - e.exact, e.exact - e.lo), size = std::fabs(e.exact);
+  if (!(size > 0) || !(room < size / 64)) return std::nullopt;
+  const auto is = [&](double factor) {
+    return std::fabs(e.got - factor * e.exact) <= 2 * room * std::max(1., std::fabs(factor));
+  };
+  if (is(-1)) return "it has the other sign";
+  for (const double sign : {1., -1.})
+    for (const int n : {2, 3, 4, 5, 6, 7, 8, 16, 32, 64}) {
+      if (is(sign * n)) return fmt::format("it is {} times what is right", sign * n);
+      if (is(sign / n)) return fmt::format("it is {}1/{} of what is right", sign < 0 ? "-" : "", n);
+    }
+  return std::nullopt;
+}
+
 std::string relation(std::span<const Element* const> elements, std::span<const std::string_view> names) {
   std::vector<const Element*> bad;
   std::ranges::copy_if(elements, std::back_inserter(bad), [](const Element* e) { return wrong(*e); });
@@ -155,6 +172,7 @@ std::string relation(std::span<const Element* const> elements, std::span<const s
   if (all([](const Element& e) { return e.got == 0; })) return which + " 0";
   if (!all([](const Element& e) { return std::isfinite(e.got) && e.number; })) return {};
   if (auto elsewhere = expected_elsewhere(elements, names)) return *elsewhere;
+  if (bad.size() == 1) return plain_factor(*bad.front()).value_or("");
   // A common factor, of at least two that differ.
   const double factor = bad.front()->got / bad.front()->exact;
   const bool varied = std::ranges::any_of(bad, [&](const Element* e) { return e->exact != bad.front()->exact; });

@@ -73,8 +73,11 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
 // ---- hypotheses.cpp: hypotheses and hypotheses_run
 void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
 
-// ---- stages.cpp: the call once more, with the stages that the subject gives
+// ---- stages.cpp: the call once more, with the stages that the subject gives; and the stages that a call has given already
 std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject);
+std::vector<StageSeen> stages_given(const Heard& call, const Contract& contract);
+// Of a call that has given its stages: which departures permit every number of the first that is outside, and of those before it.
+std::vector<Fit> fits_of_stage(const Heard& call, const Contract& contract, const Budget& budget);
 
 // ---- changes.cpp: problems that differ from one in one respect, those that tell most first
 std::vector<Candidate> changes(const Problem& problem, const ShrinkLimits& limits);

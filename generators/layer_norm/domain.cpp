@@ -14,6 +14,7 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes) : FieldDoma
   of("rows").hi = std::min(of("rows").hi, most_rows);
   if (!supports.layer) of("norm").lo = 1;
   if (!supports.rms) of("norm").hi = 0;
+  if (!supports.no_residual) of("residual").lo = 1;
   if (!supports.no_gamma) of("gamma").lo = 1;
   if (!supports.no_beta) of("beta").lo = 1;
   if (!supports.param_same) of("param_type").lo = 1;

@@ -34,9 +34,7 @@ SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vect
 }
 
 void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s) {
-  const auto nothing = [&](std::string_view what) {
-    return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
-  };
+  const auto nothing = [&](std::string_view what) { return nothing_in_common(a, b, what); };
   for (const Field& field : attest::fields()) {
     if (!field.extent) continue;
     const DimRange& dim = s.*field.extent;

@@ -23,20 +23,6 @@ namespace {
 constexpr auto places = std::to_array<std::string_view>(
     {"batch", "head", "row", "column", "key/value head", "first open key", "last open key", "number of open keys"});
 
-// Lying as it did.
-Tensor copied(const attest_tensor& from) {
-  if (!attest_present(&from)) return {};
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy_n(from.shape, from.ndim, n.begin());
-  const auto axes = static_cast<std::size_t>(from.ndim);
-  Tensor to(dtype_of(from.dtype).value(), std::span(from.shape, axes), std::span(from.strides, axes));
-  for (Index b = 0; b < n[0]; ++b)
-    for (Index h = 0; h < n[1]; ++h)
-      for (Index i = 0; i < n[2]; ++i)
-        for (Index c = 0; c < n[3]; ++c) to.set(b, h, i, c, load(from, b, h, i, c));
-  return to;
-}
-
 // ---- what else may have been promised ------------------------------------------------------------------------------------
 
 struct Narrowing {
@@ -137,12 +123,12 @@ class AttentionReading final : public Reading {
     problem_.lk = call.k.shape[2];
     problem_.dv = call.v.shape[3];
     problem_.dtype = format_of(dtype_of(call.q.dtype).value());
-    inputs_.q = copied(call.q);
-    inputs_.k = copied(call.k);
-    inputs_.v = copied(call.v);
-    inputs_.bias = copied(call.bias);
-    inputs_.keep = copied(call.keep);
-    inputs_.kv_lengths = copied(call.kv_lengths);
+    inputs_.q = copied_as_it_lies(call.q);
+    inputs_.k = copied_as_it_lies(call.k);
+    inputs_.v = copied_as_it_lies(call.v);
+    inputs_.bias = copied_as_it_lies(call.bias);
+    inputs_.keep = copied_as_it_lies(call.keep);
+    inputs_.kv_lengths = copied_as_it_lies(call.kv_lengths);
     inputs_.scale = call.scale;
     inputs_.scale_is_default = (call.flags & ATTEST_SCALE_IS_DEFAULT) != 0;
     inputs_.softcap = call.softcap;
@@ -150,8 +136,8 @@ class AttentionReading final : public Reading {
     inputs_.align = call.align == ATTEST_TOP_LEFT ? Align::top_left : Align::bottom_right;
     inputs_.window_left = call.window_left;
     inputs_.window_right = call.window_right;
-    out_ = copied(call.out);
-    lse_ = copied(call.lse);
+    out_ = copied_as_it_lies(call.out);
+    lse_ = copied_as_it_lies(call.lse);
   }
 
   [[nodiscard]] Index work() const override {

@@ -82,7 +82,7 @@ Tensor lse_tensor(const NamedArray& array, const attest::Problem& problem) {
   return tensor;
 }
 
-attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const Operand& out,
+attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v, const std::optional<Operand>& out,
                            const SavedCallOptions& o) {
   const bool fit = q.shape[0] == k.shape[0] && q.shape[3] == k.shape[3] && k.shape[0] == v.shape[0] &&
                    k.shape[1] == v.shape[1] && k.shape[2] == v.shape[2];
@@ -91,9 +91,9 @@ attest::Problem problem_of(const Operand& q, const Operand& k, const Operand& v,
     throw usage_error(
         fmt::format("as [B,H,L,D], {} is {}, {} {} and {} {}: they do not fit each other; is --layout right?",
                     q.array.name, text(q.shape), k.array.name, text(k.shape), v.array.name, text(v.shape)));
-  if (out.shape != wanted)
-    throw usage_error(fmt::format("as [B,H,L,D], {} is {}: q, k and v give {}; is --layout right?", out.array.name,
-                                  text(out.shape), text(wanted)));
+  if (out && out->shape != wanted)
+    throw usage_error(fmt::format("as [B,H,L,D], {} is {}: q, k and v give {}; is --layout right?", out->array.name,
+                                  text(out->shape), text(wanted)));
   attest::Problem problem;
   problem.b = q.shape[0], problem.hq = q.shape[1], problem.lq = q.shape[2], problem.d = q.shape[3];
   problem.hkv = k.shape[1], problem.lk = k.shape[2], problem.dv = v.shape[3];
@@ -177,6 +177,7 @@ SavedCallOptions saved_call_options(const SavedWords& words, const attest::Polic
   call.window_left = saved_count(words, "window-left", 0).value_or(-1);
   call.window_right = saved_count(words, "window-right", 0).value_or(-1);
   call.rows = saved_count(words, "rows", 1).value_or(0);
+  call.answered = words.answered;
   return call;
 }
 
@@ -185,19 +186,23 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<
   SavedArrays given(in, options.names, "inputs"), results(outputs, options.names, "outputs");
   const Format storage = options.policy[Stage::storage];
   const NamedArray q = meant_array(*given.find("q", true), storage), k = meant_array(*given.find("k", true), storage),
-                   v = meant_array(*given.find("v", true), storage),
-                   out = meant_array(*results.find("out", true), options.policy[Stage::output]);
+                   v = meant_array(*given.find("v", true), storage);
+  const std::optional<NamedArray> out =
+      options.answered ? std::optional(meant_array(*results.find("out", true), options.policy[Stage::output]))
+                       : std::nullopt;
   const NamedArray *bias = given.find("bias", false), *keep = given.find("keep", false),
                    *lengths = given.find("kv_lengths", false), *lse = results.find("lse", false);
   // One file may hold both: what is a result is no input that was forgotten.
-  refuse_unused(given.unused(options.ignored), {&out, lse}, "--bias, --keep, --kv_lengths");
+  refuse_unused(given.unused(options.ignored), {out ? &*out : nullptr, lse}, "--bias, --keep, --kv_lengths");
   const auto kv_heads = options.kv_heads ? options.kv_heads : options.heads;
   const auto inside = [&](std::string_view role) { return options.heads_inside.contains(role); };
   const Operand q_operand = operand(q, inside("q"), options.heads, "--heads"),
                 k_operand = operand(k, inside("k"), kv_heads, "--kv-heads"),
-                v_operand = operand(v, inside("v"), kv_heads, "--kv-heads"),
-                out_operand = operand(out, inside("out"), options.heads, "--heads");
-  for (const Operand* of_queries : {&q_operand, &out_operand}) require_heads(*of_queries, options.heads, "--heads");
+                v_operand = operand(v, inside("v"), kv_heads, "--kv-heads");
+  std::optional<Operand> out_operand;
+  if (out) out_operand.emplace(operand(*out, inside("out"), options.heads, "--heads"));
+  require_heads(q_operand, options.heads, "--heads");
+  if (out_operand) require_heads(*out_operand, options.heads, "--heads");
   for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
   SavedTensors call;
   call.problem = problem_of(q_operand, k_operand, v_operand, out_operand, options);
@@ -206,7 +211,9 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<
   call.inputs.q = exact_tensor(q_operand, dtype_of(storage), storage, "storage");
   call.inputs.k = exact_tensor(k_operand, dtype_of(storage), storage, "storage");
   call.inputs.v = exact_tensor(v_operand, dtype_of(storage), storage, "storage");
-  call.out = exact_tensor(out_operand, dtype_of(format_of(out.type)), options.policy[Stage::output], "output");
+  call.out = out_operand
+                 ? exact_tensor(*out_operand, dtype_of(format_of(out->type)), options.policy[Stage::output], "output")
+                 : Tensor(dtype_of(storage), std::array{p.b, p.hq, p.lq, p.dv});
   if (bias != nullptr) call.inputs.bias = bias_tensor(*bias, storage, scores);
   if (keep != nullptr) call.inputs.keep = keep_tensor(*keep, scores);
   if (lengths != nullptr) call.inputs.kv_lengths = lengths_tensor(*lengths, p.b, p.lk);
@@ -219,7 +226,7 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<
   call.inputs.window_left = p.window_left;
   call.inputs.window_right = p.window_right;
   note_widened({&q, &k, &v}, storage, call.notes);
-  note_narrowed(out, options.policy[Stage::output], call.notes);
+  if (out) note_narrowed(*out, options.policy[Stage::output], call.notes);
   note_unjudged(results.unused(options.ignored), in, call.notes);
   return call;
 }

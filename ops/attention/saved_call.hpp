@@ -16,7 +16,7 @@ namespace attest::ops::of_attention {
 struct SavedCallOptions {
   attest::Policy policy;
   // Array of each role; a role that is left out is the array of its own name. Roles: q, k, v, bias, keep, kv_lengths, out,
-  // lse. q, k, v and out must be there.
+  // lse. q, k, v and, of a call that was answered, out must be there.
   std::map<std::string, std::string, std::less<>> names;
   std::vector<std::string> ignored;                 // arrays of the inputs that say nothing of this call
   std::set<std::string, std::less<>> heads_inside;  // which of q, k, v and out lie as [B,L,H,D] instead of [B,H,L,D]
@@ -26,7 +26,8 @@ struct SavedCallOptions {
   bool causal = false;
   Align align = Align::top_left;
   Index window_left = -1, window_right = -1;
-  Index rows = 0;  // as Problem::rows
+  Index rows = 0;        // as Problem::rows
+  bool answered = true;  // as SavedWords::answered
 };
 
 // A call made elsewhere, as the oracle takes it.

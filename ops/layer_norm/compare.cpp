@@ -29,10 +29,9 @@ SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vect
 }
 
 void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s) {
-  const auto nothing = [&](std::string_view what) {
-    return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
-  };
+  const auto nothing = [&](std::string_view what) { return nothing_in_common(a, b, what); };
   if (!s.layer && !s.rms) throw nothing("the one is LayerNorm alone, the other RMSNorm");
+  if (!s.residual && !s.no_residual) throw nothing("the one needs a residual, and the other takes none");
   if (!s.gamma && !s.no_gamma) throw nothing("the one needs gamma, and the other takes none");
   if (!s.beta && !s.no_beta) throw nothing("the one needs beta, and the other takes none");
   if (!holds_some(s.rows)) throw nothing("there is no number of rows that both take");
@@ -43,9 +42,9 @@ void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s)
 
 Supports common(const Supports& a, const Supports& b) {
   Supports s = a;
-  for (bool Supports::*flag :
-       {&Supports::layer, &Supports::rms, &Supports::residual, &Supports::sum_out, &Supports::gamma, &Supports::beta,
-        &Supports::no_gamma, &Supports::no_beta, &Supports::param_same, &Supports::param_f32, &Supports::far})
+  for (bool Supports::*flag : {&Supports::layer, &Supports::rms, &Supports::residual, &Supports::sum_out,
+                               &Supports::gamma, &Supports::beta, &Supports::no_residual, &Supports::no_gamma,
+                               &Supports::no_beta, &Supports::param_same, &Supports::param_f32, &Supports::far})
     s.*flag = a.*flag && b.*flag;
   s.strides = std::max(a.strides, b.strides);
   s.alignment = std::lcm(std::max<Index>(a.alignment, 1), std::max<Index>(b.alignment, 1));
@@ -59,10 +58,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
                                                      const std::optional<Policy>& policy) {
   const Supports supports = common(a.layer_norm.value().supports, b.layer_norm.value().supports);
   require_some(a, b, supports);
-  std::pair both{narrowed(a, supports, dtypes, policy), narrowed(b, supports, dtypes, policy)};
-  bool& declared = both.first.layer_norm->policy_declared;  // said aloud of either
-  declared = declared && both.second.layer_norm->policy_declared;
-  return both;
+  return both_narrowed(a, b, &SubjectInfo::layer_norm,
+                       [&](const SubjectInfo& info) { return narrowed(info, supports, dtypes, policy); });
 }
 
 }  // namespace attest::ops::of_layer_norm

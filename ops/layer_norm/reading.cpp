@@ -25,15 +25,6 @@ using oracle::layer_norm::LayerNormOracle;
 
 constexpr auto places = std::to_array<std::string_view>({"row", "column"});
 
-Tensor copied(const attest_tensor& from) {
-  if (!attest_present(&from)) return {};
-  Tensor to(dtype_of(from.dtype).value(), std::span(from.shape, static_cast<std::size_t>(from.ndim)));
-  const Index columns = from.ndim > 1 ? from.shape[1] : 1;
-  for (Index i = 0; i < from.shape[0]; ++i)
-    for (Index c = 0; c < columns; ++c) to.set(i, c, 0, 0, load(from, i, c));
-  return to;
-}
-
 // ---- the call, read otherwise ----------------------------------------------------------------------------------------------
 
 struct Variant {
@@ -138,12 +129,12 @@ class LayerNormReading final : public Reading {
     for (const attest_tensor* params : {&call.gamma, &call.beta})
       if (attest_present(params) && format_of(dtype_of(params->dtype).value()) != p.dtype)
         p.param_type = attest::layer_norm::ParamType::f32;
-    inputs_.x = copied(call.x);
-    inputs_.residual = copied(call.residual);
-    inputs_.gamma = copied(call.gamma);
-    inputs_.beta = copied(call.beta);
-    out_ = copied(call.out);
-    sum_out_ = copied(call.sum_out);
+    inputs_.x = copied_packed(call.x);
+    inputs_.residual = copied_packed(call.residual);
+    inputs_.gamma = copied_packed(call.gamma);
+    inputs_.beta = copied_packed(call.beta);
+    out_ = copied_packed(call.out);
+    sum_out_ = copied_packed(call.sum_out);
     tell(p, inputs_);
     for (const Variant& variant : variants) {
       Misread& misread = misread_.emplace_back(false, p, inputs_.clone());

@@ -82,18 +82,19 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   const auto ignored = saved_ignored(words);
   SavedArrays given(in, names, "inputs"), results(outputs, names, "outputs");
   const Format storage = policy[Stage::storage], output = policy[Stage::output];
-  const NamedArray x = meant_array(*given.find("x", true), storage),
-                   out = meant_array(*results.find("out", true), output);
+  const NamedArray x = meant_array(*given.find("x", true), storage);
   const auto optional = [&](SavedArrays& from, const char* role, Format format) -> std::optional<NamedArray> {
     const NamedArray* array = from.find(role, false);
     return array == nullptr ? std::nullopt : std::optional(meant_array(*array, format));
   };
   const auto residual = optional(given, "residual", storage), gamma = optional(given, "gamma", storage),
              beta = optional(given, "beta", storage), sum_out = optional(results, "sum_out", storage);
+  const std::optional<NamedArray> out =
+      words.answered ? std::optional(meant_array(*results.find("out", true), output)) : std::nullopt;
   const auto at = [](const std::optional<NamedArray>& array) { return array ? &*array : nullptr; };
-  refuse_unused(given.unused(ignored), {&out, at(sum_out)}, "--residual, --gamma, --beta");
+  refuse_unused(given.unused(ignored), {at(out), at(sum_out)}, "--residual, --gamma, --beta");
   if (x.shape.empty()) throw usage_error(fmt::format("{} is {}: it must be [..., hidden]", x.name, x.described()));
-  require_shape(out, x.shape, x.name);
+  if (out) require_shape(*out, x.shape, x.name);
   if (residual) require_shape(*residual, x.shape, x.name);
   if (sum_out) require_shape(*sum_out, x.shape, x.name);
   if (sum_out && !residual)
@@ -125,7 +126,9 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   if (beta) inputs.beta = weights_of(*beta, hidden, of_params);
   inputs.epsilon = problem.epsilon;
   inputs.norm = problem.norm;
-  Tensor out_tensor = rows_of(out, rows, hidden, storage, narrower(output, storage) ? output : storage, "output"), sum;
+  Tensor out_tensor = out ? rows_of(*out, rows, hidden, storage, narrower(output, storage) ? output : storage, "output")
+                          : Tensor(dtype_of(storage), std::array{rows, hidden}),
+         sum;
   if (sum_out) sum = rows_of(*sum_out, rows, hidden, storage, storage, "storage");
 
   SavedCall call;
@@ -135,7 +138,7 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   note_widened(stored, storage, call.notes);
   for (const auto* params : {&gamma, &beta})
     if (*params && format_of((*params)->type) != of_params) note_widened({&**params}, of_params, call.notes);
-  note_narrowed(out, output, call.notes);
+  if (out) note_narrowed(*out, output, call.notes);
   note_unjudged(results.unused(ignored), in, call.notes);
   return call;
 }

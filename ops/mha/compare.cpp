@@ -29,9 +29,7 @@ SubjectInfo narrowed(SubjectInfo info, const Supports& supports, const std::vect
 }
 
 void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s) {
-  const auto nothing = [&](std::string_view what) {
-    return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
-  };
+  const auto nothing = [&](std::string_view what) { return nothing_in_common(a, b, what); };
   if (!s.self && !s.cross) throw nothing("the one does self-attention alone, the other takes another memory alone");
   if (!s.in_biases && !s.no_in_biases) throw nothing("the one needs b_q, b_k and b_v, and the other takes none");
   if (!s.out_bias && !s.no_out_bias) throw nothing("the one needs b_out, and the other takes none");
@@ -64,10 +62,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
                                                      const std::optional<Policy>& policy) {
   const Supports supports = common(a.mha.value().supports, b.mha.value().supports);
   require_some(a, b, supports);
-  std::pair both{narrowed(a, supports, dtypes, policy), narrowed(b, supports, dtypes, policy)};
-  bool& declared = both.first.mha->policy_declared;  // said aloud of either
-  declared = declared && both.second.mha->policy_declared;
-  return both;
+  return both_narrowed(a, b, &SubjectInfo::mha,
+                       [&](const SubjectInfo& info) { return narrowed(info, supports, dtypes, policy); });
 }
 
 }  // namespace attest::ops::of_mha

@@ -25,20 +25,6 @@ using oracle::MhaOracle;
 
 constexpr auto coordinates_of_out = std::to_array<std::string_view>({"sample", "token", "column"});
 
-// Lying as it did.
-Tensor copied_as_it_lay(const attest_tensor& from) {
-  if (!attest_present(&from)) return {};
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::copy_n(from.shape, from.ndim, n.begin());
-  const auto axes = static_cast<std::size_t>(from.ndim);
-  Tensor to(dtype_of(from.dtype).value(), std::span(from.shape, axes), std::span(from.strides, axes));
-  for (Index i = 0; i < n[0]; ++i)
-    for (Index j = 0; j < n[1]; ++j)
-      for (Index k = 0; k < n[2]; ++k)
-        for (Index l = 0; l < n[3]; ++l) to.set(i, j, k, l, load(from, i, j, k, l));
-  return to;
-}
-
 // ---- the call, read otherwise ------------------------------------------------------------------------------------------
 
 template <Tensor Inputs::*... members>
@@ -124,6 +110,26 @@ bool tokens_read_again(Inputs& in) {
   const bool x = read_again(in.x, tokens_first), memory = read_again(in.memory, tokens_first);
   return x || memory;
 }
+// Tokens that lay before samples where they came from, which a packed copy does not show any more, read in that order as if they lay
+// behind them.
+bool tokens_taken_in_turn(Inputs& in) {
+  bool any = false;
+  for (Tensor Inputs::*member : {&Inputs::x, &Inputs::memory}) {
+    const Tensor& from = in.*member;
+    if (!from.present()) continue;
+    const Index samples = from.shape()[0], tokens = from.shape()[1], width = from.shape()[2];
+    if (samples < 2 || tokens < 2 || from.strides()[1] != width || from.strides()[0] != tokens * width) continue;
+    Tensor read(from.dtype(), from.shape());
+    for (Index s = 0; s < samples; ++s)
+      for (Index i = 0; i < tokens; ++i) {
+        const Index at = s * tokens + i;
+        for (Index c = 0; c < width; ++c) read.set(s, i, c, 0, from.at(at % samples, at / samples, c));
+      }
+    in.*member = std::move(read);
+    any = true;
+  }
+  return any;
+}
 bool of_first_sample(Inputs& in) {
   if (in.problem.b < 2) return false;
   for (Tensor Inputs::*member : {&Inputs::x, &Inputs::memory}) {
@@ -176,6 +182,7 @@ constexpr auto variants = std::to_array<Variant>({
      [](Inputs& in) { return rescaled(in, 1 / std::sqrt(static_cast<double>(in.problem.e))); }},
     {"tokens read as if samples came before them, without gaps", "reading", tokens_read_again<false>},
     {"tokens read as if they came before samples", "reading", tokens_read_again<true>},
+    {"tokens that came before samples read as if they lay behind them", "reading", tokens_taken_in_turn},
     {"the tokens of sample 0 for every sample", "reading", of_first_sample},
 });
 
@@ -229,8 +236,8 @@ class MhaReading final : public Reading {
     const bool in = attest_present(&call.b_q), out = attest_present(&call.b_out);
     using attest::mha::Biases;
     p.biases = in ? out ? Biases::all : Biases::in : out ? Biases::out : Biases::none;
-    inputs_.x = copied_as_it_lay(call.x);
-    inputs_.memory = copied_as_it_lay(abi.memory);
+    inputs_.x = copied_as_it_lies(call.x);
+    inputs_.memory = copied_as_it_lies(abi.memory);
     for (const auto& [to, from] : {std::pair{&Inputs::w_q, &call.w_q},
                                    {&Inputs::w_k, &call.w_k},
                                    {&Inputs::w_v, &call.w_v},
@@ -242,8 +249,8 @@ class MhaReading final : public Reading {
                                    {&Inputs::bias, &call.bias},
                                    {&Inputs::keep, &call.keep},
                                    {&Inputs::kv_lengths, &call.kv_lengths}})
-      inputs_.*to = copied_as_it_lay(*from);
-    out_ = copied_as_it_lay(call.out);
+      inputs_.*to = copied_as_it_lies(*from);
+    out_ = copied_as_it_lies(call.out);
   }
 
   [[nodiscard]] Index work() const override { return inputs_.problem.multiply_adds(); }

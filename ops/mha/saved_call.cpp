@@ -120,10 +120,12 @@ void require(const Reordered& array, const std::vector<Index>& wanted, std::stri
 
 enum class Finite : std::uint8_t { must, may };
 
-// Rows from `first` on, as the call's tensor; every value must be one of `format`.
+// Rows from `first` on, as the call's tensor; every value must be one of `format`. An input lies as its array does where that is all of
+// it, so that it may be read otherwise.
 Tensor tensor_of(const Reordered& from, const std::vector<Index>& shape, Index first, DType type, Format format,
                  std::string_view stage, Finite finite) {
-  Tensor tensor(type, shape);
+  const bool whole = from.shape == shape && finite == Finite::must;
+  Tensor tensor = whole ? Tensor(type, shape, from.strides) : Tensor(type, shape);
   std::array<Index, 4> n{1, 1, 1, 1}, strides{};
   std::ranges::copy(shape, n.begin());
   std::ranges::copy(from.strides, strides.begin());
@@ -166,7 +168,9 @@ class SavedBlock {
     SavedCall saved;
     Inputs inputs = tensors(saved.notes);
     const Format of_out = narrower(output_, storage_) ? output_ : storage_;
-    Tensor out = tensor_of(array("out"), {p_.b, p_.l, p_.e}, 0, dtype_of(storage_), of_out, "output", Finite::may);
+    Tensor out = words_.answered
+                     ? tensor_of(array("out"), {p_.b, p_.l, p_.e}, 0, dtype_of(storage_), of_out, "output", Finite::may)
+                     : Tensor(dtype_of(storage_), std::array{p_.b, p_.l, p_.e});
     saved.exchange = exchange(std::move(inputs), std::move(out), stages());
     std::vector<const NamedArray*> stored;
     for (const std::string_view role :
@@ -175,7 +179,7 @@ class SavedBlock {
           std::string_view("b_out")})
       if (has(role)) stored.push_back(array(role).array);
     note_widened(stored, storage_, saved.notes);
-    note_narrowed(*array("out").array, output_, saved.notes);
+    if (words_.answered) note_narrowed(*array("out").array, output_, saved.notes);
     note_unjudged(results_.unused(ignored_), all_inputs_, saved.notes);
     return saved;
   }
@@ -214,7 +218,7 @@ class SavedBlock {
     for (const char* role : {"x", "w_q", "w_out"}) take(given_, role, true, 0);
     take(given_, memory_role, false, 0, "memory");
     for (const std::string_view role : {"w_k", "w_v", "b_q", "b_k", "b_v", "b_out"}) take(given_, role, false, 0);
-    take(results_, "out", true, 0);
+    take(results_, "out", words_.answered, 0);
     for (const char* role : {"q", "k", "v"}) take(results_, role, false, 1);
     take(results_, "heads_out", false, 0);
     bias_ = given_.find("bias", false);
@@ -265,7 +269,7 @@ class SavedBlock {
       require(array(role), {p_.kv_width(), p_.e}, fmt::format("by --kv-heads {}", p_.kv_heads));
     }
     require(array("w_out"), {p_.e, p_.q_width()}, "as x and w_q have it");
-    require(array("out"), {p_.b, p_.l, p_.e}, "as x is");
+    if (words_.answered) require(array("out"), {p_.b, p_.l, p_.e}, "as x is");
     shape_biases();
     p_.scale = saved_real(words_, "scale");
     p_.causal = words_.flag("causal");

@@ -277,6 +277,20 @@ class Bound(Cli):
         self.assertGreaterEqual(two["either"]["atol"], two["sum"]["atol"])
         self.assertGreaterEqual(two["sum"]["blind"]["largest"], two["sum"]["blind"]["median"])
 
+    def test_of_inputs_that_were_saved(self):
+        """The same numbers as of the problem that they are the values of."""
+        self.gives(1, "check", "fault:scale-twice", "--problem", self.PROBLEM, "--policy", "f16", "--corpus", "c", "--shrink-budget", 1,
+                   "--property", "policy-bound")
+        entry = next(self.cwd.glob("c/*/*.json"))
+        text = json.loads(entry.read_text())["text"]
+        self.gives(0, "export", entry, "--to", "npz", "-o", "e.npz")
+        of_problem = json.loads(self.gives(0, "bound", text, "--policy", "f16", "--json", "-").stdout)
+        scale = [word for key, word in (item.split("=") for item in text.split()) if key == "scale"]
+        of_inputs = json.loads(self.gives(0, "bound", "--inputs", "e.npz", "--policy", "f16", "--json", "-",
+                                          *(["--scale", scale[0]] if scale else [])).stdout)
+        self.assertEqual(of_inputs["two_kernels"], of_problem["two_kernels"])
+        self.assertEqual(of_inputs["shape"]["dtype"], "f16")
+
     def test_a_wider_policy_is_wider(self):
         atol = lambda policy: json.loads(self.gives(0, "bound", self.PROBLEM, "--policy", policy, "--json", "-").stdout)[
             "two_kernels"]["sum_atol_alone"]["atol"]

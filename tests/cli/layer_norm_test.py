@@ -118,6 +118,14 @@ class Saved(Cli):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(json.loads((self.cwd / "j.json").read_text())["contract"]["variance"], "welford")
 
+    def test_bound_of_inputs_that_were_saved(self):
+        write_npz(self.cwd / "in.npz", x=Array((2, 4), [1, 2, 3, 5, -1, 0, 4, 2], "<f2"), gamma=Array((4,), [1, 2, 1, 1], "<f2"))
+        done = self.attest("bound", "--op", "layer_norm", "--inputs", "in.npz", "--policy", "f16-all", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual((said["op"], said["elements"], said["shape"]), ("layer_norm", 8, {"rows": 2, "hidden": 4, "dtype": "f16"}))
+        self.assertGreater(said["two_kernels"]["sum_atol_alone"]["atol"], 0)
+
     def test_bound_says_what_to_ask_for(self):
         done = self.attest("bound", "op=layer_norm rows=4 hidden=64 dtype=f16 values=normal seed=2", "--policy", "f16", "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -127,6 +127,48 @@ class Saved(Cli):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("first      v[0,1,1,0] = ", done.stdout)
 
+    def test_the_stage_is_explained(self):
+        block = Block(to_half, "<f2")
+        block.out[9] += 0.25
+        self.save(block)
+        text = self.judge("--policy", "f16").stdout
+        self.assertIn("  where      out: the one where ", text)
+        self.assertNotIn("  stages ", text)  # none were given
+        block = Block(to_half, "<f2")
+        block.stages["v"][1][2] += 1
+        self.save(block, stages=True)
+        done = self.judge("--policy", "f16", "--json", "j.json")
+        self.assertIn("  stages     q, k lie within their bounds; 1 of 24 v are out of theirs, first v[0,1,1,0] = ", done.stdout)
+        self.assertIn("  stage      v, by: the first that is given and out of its bound", done.stdout)
+        said = json.loads((self.cwd / "j.json").read_text())["explanation"]
+        self.assertEqual([(stage["name"], stage["wrong"]) for stage in said["stages"]][:3], [("q", 0), ("k", 0), ("v", 1)])
+        self.assertGreater(said["stages"][2]["first"]["ratio"] if said["stages"][2]["first"]["ratio"] != "inf" else 2, 1)
+        # What is right is not explained.
+        self.save(Block(to_half, "<f2"), stages=True)
+        self.assertNotIn("stage ", self.judge("--policy", "f16").stdout.replace("stages", ""))
+
+    def test_tokens_misread_after_a_transfer(self):
+        """In a packed copy, where nothing shows how they lay, and where the array shows it."""
+        block = Block(to_half, "<f2")
+        b, l, e = block.samples, block.l, block.e
+        # What it read in turn, one row behind the other, lay tokens first: row n is sample n % b, token n // b of what was given.
+        given = [None] * (b * l)
+        for n in range(b * l):
+            given[n % b * l + n // b] = block.row(n)
+        write_npz(self.cwd / "out.npz", **block.outputs(stages=True))
+        write_npz(self.cwd / "in.npz", **(block.inputs() | {"x": Array((b, l, e), sum(given, []), "<f2")}))
+        done = self.judge("--policy", "f16")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("tokens that came before samples read as if they lay behind them", done.stdout)
+        self.assertIn("  stage      reading, by: tokens that came before samples", done.stdout)
+        # The same tensor as an array [tokens, batch, e].
+        by_tokens = sum((given[s * l + i] for i in range(l) for s in range(b)), [])
+        write_npz(self.cwd / "in.npz", **(block.inputs() | {"x": Array((l, b, e), by_tokens, "<f2")}))
+        done = self.judge("--policy", "f16", "--layout", "x=lbe")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("  in memory  x has strides ", done.stdout)
+        self.assertIn("  stage      reading, by: ", done.stdout)
+
     def test_a_contract_that_permits_several_ways(self):
         self.save(Block(to_half, "<f2"))
         self.refused(*self.words, "--heads", 2, "--policy", "f16", "--contract", "projections=apart", says=["projections"])
@@ -194,6 +236,28 @@ class Verbs(Cli):
         self.refused("bound", problem, "--policy", "f32", says=["dtype=f16", "storage=f32"])
         self.refused("bound", "op=mha b=0 l=8 m=8", "--policy", "f32", says=["b=0 must be an integer in 1..4096"])
         self.refused("bound", "op=mha heads=3 kv_heads=2", "--policy", "f32", says=["must be a multiple of kv_heads=2"])
+
+    def test_bound_of_inputs_that_were_saved(self):
+        block = Block(to_half, "<f2")
+        words = ("bound", "--op", "mha", "--heads", 2, "--inputs", "in.npz", "--policy", "f16")
+        write_npz(self.cwd / "in.npz", **block.inputs())
+        done = self.attest(*words, "--json", "b.json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("  call       mha b=2 l=3 m=3 e=4 heads=2", done.stdout)
+        self.assertIn("these numbers are for the values that were saved alone", done.stdout)
+        said = json.loads((self.cwd / "b.json").read_text())
+        self.assertEqual((said["op"], said["elements"], [stage["stage"] for stage in said["stages"]]), ("mha", 24, ["q", "k", "v", "heads"]))
+        self.assertNotIn("problem", said)
+        # Results in the same file say nothing; what nothing asks for is refused as by judge.
+        write_npz(self.cwd / "in.npz", **block.inputs(), **block.outputs(stages=True))
+        again = json.loads(self.attest(*words, "--json", "-").stdout)
+        self.assertEqual(again["two_kernels"], said["two_kernels"])
+        write_npz(self.cwd / "in.npz", **block.inputs(), mask=Array((3, 3), [1.0] * 9))
+        self.refused(*words, says=["an array mask that nothing asks for"])
+        write_npz(self.cwd / "in.npz", **block.inputs())
+        self.refused("bound", "--policy", "f16", says=["bound needs PROBLEM", "--inputs FILE"])
+        self.refused("bound", "op=mha l=2 m=2 e=2 dtype=f16", "--inputs", "in.npz", "--policy", "f16", says=["--inputs is of saved inputs"])
+        self.refused(*words[:3], "--inputs", "in.npz", "--policy", "f16", says=["mha needs --heads N"])
 
     def test_stats(self):
         done = self.attest("stats", "builtin:mha-fused", "--cases", 500, "--json", "s.json")

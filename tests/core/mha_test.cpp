@@ -69,8 +69,8 @@ TEST(MhaProblem, RefusesWhatIsNone) {
   EXPECT_EQ(refusal("dtype=tf32"), "problem: dtype=tf32 never lies in memory: use f16, bf16, f32 or f64");
   EXPECT_EQ(refusal("l=0"), "problem: l=0 must be an integer in 1..65536");
   EXPECT_EQ(refusal("weights=odd").substr(0, 41), "problem: weights=odd must be one of dense");
-  EXPECT_EQ(refusal("l=2 l=3"), "problem: l stands there twice");
-  EXPECT_EQ(refusal("l"), "problem: 'l' is no key=value");
+  EXPECT_EQ(refusal("l=2 l=3"), "problem: l is given twice");
+  EXPECT_EQ(refusal("l"), "problem: 'l' is not key=value");
   EXPECT_EQ(refusal("amplitude=0x0p+0"), "problem: amplitude must be above 0");
   EXPECT_EQ(refusal("op=attention"), "problem: op=attention is another operation: here it must be mha");
   EXPECT_NE(refusal("out_layout=broadcast"), "nothing thrown");
@@ -81,7 +81,7 @@ TEST(MhaProblem, RefusesWhatIsNone) {
             "problem: edit memory[0,0,0]:0x1p+0 is of a tensor that is not there");
   EXPECT_EQ(refusal("padding=ragged edits=kv_lengths[0]:0x1p+1"),
             "problem: edit kv_lengths[0]:0x1p+1: a length is an integer in 0..1");
-  EXPECT_EQ(refusal("width=3").substr(0, 27), "problem: unknown key width:");
+  EXPECT_EQ(refusal("width=3").substr(0, 46), "problem: mha has no field 'width': it has b, l");
   EXPECT_NE(refusal("l=65536 m=65536 head_dim=64"), "nothing thrown");
 }
 

@@ -348,6 +348,26 @@ TEST(Explain, SaysNoPlaceOfASingleElement) {
   EXPECT_EQ(text.find("where "), std::string::npos) << text;
 }
 
+// A single number that is a plain multiple of what is right.
+TEST(Explain, SaysThePlainFactorOfASingleElement) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto relation = [&](double factor) {
+    const auto subject = test::meddled(*fused, [factor](const attest_attention& call, CallResult result) {
+      store(call.out, 0, 0, 0, 0, factor * load(call.out, 0, 0, 0, 0));
+      return result;
+    });
+    const Entry entry = entry_of(*subject, "b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=1 dtype=f32 values=normal:1 seed=1");
+    const Explanation e = explained(*subject, entry);
+    EXPECT_EQ(e.where.size(), 1u);
+    return e.where.empty() ? std::string() : e.where.front().relation;
+  };
+  EXPECT_EQ(relation(2), "it is 2 times what is right");
+  EXPECT_EQ(relation(0.5), "it is 1/2 of what is right");
+  EXPECT_EQ(relation(-1), "it has the other sign");
+  EXPECT_EQ(relation(0), "it is 0");
+  EXPECT_EQ(relation(1.37), "");  // any number is some multiple of another
+}
+
 // ---- what was asked --------------------------------------------------------------------------------------------------------
 
 TEST(Explain, SaysWhatMakesItPass) {

@@ -257,6 +257,37 @@ TEST(MhaSaved, TakesOtherAxesPackedWeightsAndPaddingMasks) {
   });
 }
 
+// Of inputs alone there is a bound, the same as with outputs, which say nothing of it.
+TEST(MhaSaved, InputsAloneAreBounded) {
+  const auto factory = factory_of("builtin:mha-explicit", Format::f16);
+  const ops::Contract contract = contract_of(*factory, Format::f16);
+  const Saved s = saved(*answered(ops::problem_from_text(whole), *factory), Format::f16);
+  const ops::SavedCall with = s.call();
+  ops::SavedWords words{[&](std::string_view key) {
+                          const auto found = s.words.find(key);
+                          return found == s.words.end() ? std::nullopt : std::optional(found->second);
+                        },
+                        [&](std::string_view key) { return s.words.contains(key); },
+                        [](std::string_view key) { return std::string(key); },
+                        [&](std::string_view key, std::uint64_t, std::uint64_t) {
+                          const auto found = s.words.find(key);
+                          return found == s.words.end() ? std::nullopt
+                                                        : std::optional<std::uint64_t>(std::stoull(found->second));
+                        },
+                        false};
+  const ops::SavedCall without = op.saved_call(s.inputs, {}, op.policy_from_text("f16"), words);
+  const engine::Spread a = engine::spread_of(*with.exchange, contract),
+                       b = engine::spread_of(*without.exchange, contract);
+  ASSERT_EQ(a.ranges.size(), b.ranges.size());
+  ASSERT_GT(a.ranges.size(), 0u);
+  for (std::size_t i = 0; i < a.ranges.size(); ++i) {
+    EXPECT_EQ(a.ranges[i].lo, b.ranges[i].lo);
+    EXPECT_EQ(a.ranges[i].hi, b.ranges[i].hi);
+  }
+  words.answered = true;
+  EXPECT_THROW((void)op.saved_call(s.inputs, {}, op.policy_from_text("f16"), words), Error);
+}
+
 TEST(MhaSaved, NamesWhatDoesNotFit) {
   const auto factory = factory_of("builtin:mha-explicit", Format::f16);
   const auto exchange = answered_with_stages(ops::problem_from_text(whole), *factory);

@@ -3,7 +3,7 @@
 
 Usage: page_test.py ATTEST PAGE. In a block ```console a line `$ attest ...` is a command, `[N]` its exit status (0 if left out),
 and all between is its output: a line of `...` stands for any lines, `...` within a line for any text. Commands run in a folder
-of their own, beside a copy of corpus/.
+of their own, beside a copy of corpus/ and, if there is one, of the folder that has the page's name.
 """
 import re
 import shlex
@@ -47,6 +47,8 @@ def main():
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(SOURCE / "corpus", Path(folder) / "corpus")
+        if path.with_suffix("").is_dir():
+            shutil.copytree(path.with_suffix(""), Path(folder) / path.stem)
         for text, expected, status in found:
             words = shlex.split(text)
             if words[0] != "attest":

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 from need_package import need
 
+LISTED = Path(__file__).resolve().parents[2] / "subjects" / "python" / "attest" / "adapters" / "subjects.txt"
 ATTEST, PACKAGE = os.path.abspath(sys.argv[1]), sys.argv[2]
 BACKEND = sys.argv[3] if len(sys.argv) > 3 and not sys.argv[3].startswith("-") else None
 for package in (PACKAGE, *([BACKEND] if BACKEND else []), *(["scipy"] if BACKEND == "numpy" else [])):  # as Keras imports there
@@ -47,14 +49,22 @@ class Torch(Campaigns):
     def test_layer_norm(self):
         self.ends(0, "layer_norm", "values!=huge && values!=roots_large", cases=300)  # torch-layer-norm-1
         self.ends(0, "rms_norm", "rows<4096", cases=300)
+        self.ends(0, "layer_norm-axes", "values!=huge && values!=roots_large", cases=100)
+        self.ends(0, "rms_norm-axes", "rows<4096", cases=100)
+        for name in ("encoder-norm1", "encoder-norm2"):
+            self.ends(0, name, "rows<256", cases=200)
+
+    def test_a_norm_in_a_layer_does_not_keep_what_nobody_promised(self):
+        self.ends(1, "encoder-norm2", "dtype==f32 && hidden>8", "--policy", "f64,storage=f32,output=f32", "--shrink-budget", "10", cases=200)
 
 
 class Onnxruntime(Campaigns):
     def test_normalisations(self):
-        for name in ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization",
-                     "SkipSimplifiedLayerNormalization"):
+        names = (line.split()[0].removeprefix("onnxruntime:") for line in LISTED.read_text(encoding="utf-8").splitlines()
+                 if line.startswith("onnxruntime:"))
+        for name in (name for name in names if "Norm" in name):
             with self.subTest(name):
-                self.ends(0, name, "residual!=none" if name.startswith("Skip") else "rows<4096", cases=300)
+                self.ends(0, name, "rows<4096", cases=100 if "-" in name else 300)
 
 
     def test_blocks(self):
@@ -74,6 +84,12 @@ class Keras(Campaigns):
             rest = "values!=huge && values!=roots_large" if BACKEND == "torch" else "rows<64"  # torch-layer-norm-1
             with self.subTest(name):
                 self.ends(0, f"{BACKEND}-{name}", rest, cases=25 if BACKEND == "jax" else 200)
+
+
+    @unittest.skipUnless(BACKEND == "numpy", "of NumPy alone")
+    def test_the_equation_is_not_the_way_it_is_computed(self):
+        """keras-numpy-2"""
+        self.ends(1, "numpy-LayerNormalization-as-written", "rows<64", "--shrink-budget", "10", cases=200)
 
 
 class Jax(Campaigns):

@@ -121,6 +121,14 @@ class Campaigns(unittest.TestCase):
     def test_the_types_and_norms_of_another(self):
         self.ends(0, f"{SCRIPT}:root_mean_square", 200)
 
+    def test_a_residual_that_has_to_be_there_is_there(self):
+        """Of every problem that is drawn, and of those that shrinking and explaining try."""
+        self.assertNotIn("unsupported", self.ends(0, f"{SCRIPT}:always_skips", 300))
+        text = self.ends(1, f"{SCRIPT}:skips_twice", 100)
+        self.assertIn("1-minimal", text)
+        self.assertRegex(text, r"problem +op=layer_norm rows=1 hidden=[1-4] .*residual=")
+        self.assertNotIn("guards/error", text)
+
     def test_epsilon_outside_the_root_is_found_and_shrunk(self):
         text = self.ends(1, f"{EXAMPLE}:epsilon_outside", 100)
         self.assertIn("1-minimal", text)

@@ -53,6 +53,13 @@ class Graphs(unittest.TestCase):
         self.assertEqual(self.ops(self.graph("block-split")), ["MatMul", "Add", "Split", "MultiHeadAttention", "MatMul", "Add"])
         self.assertEqual(len(self.ops(self.graph("block-split", m=4))), 9)
 
+    def test_key_and_value_with_the_heads_before_the_tokens(self):
+        graph = self.graph("block-bnsh", m=4)
+        self.assertEqual(self.ops(graph), ["MatMul", "Add"] + ["MatMul", "Add", "Reshape", "Transpose"] * 2
+                         + ["MultiHeadAttention", "MatMul", "Add"])
+        self.assertEqual({n for n, _ in graph.fed()}, {"x", "memory"})
+        self.assertEqual(self.ops(self.graph("block-bnsh")), self.ops(self.graph("block")))  # the schema has it for past keys alone
+
     def test_weights_are_part_of_the_model_or_inputs(self):
         self.assertEqual({n for n, _ in self.graph("block").fed()}, {"x"})
         self.assertEqual({n for n, _ in self.graph("block-inputs").fed()},

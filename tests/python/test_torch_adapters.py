@@ -23,13 +23,15 @@ from attest.adapters._forms import words
 from attest.adapters import _torch_call as torch_call
 from attest.adapters._torch_call import TYPES, tensor
 from attest.adapters.torch import SUBJECTS
+from attest.adapters import _torch_encoder as torch_encoder
+from block_calls import NORMS as NORMS_CALLS, norm, script_answer
 from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, reference, script_output, stored, values
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
 OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
-NORMS = ("layer_norm", "rms_norm")  # whose results test_campaigns.py holds
+NORMS = ("layer_norm", "layer_norm-axes", "rms_norm", "rms_norm-axes", "encoder-norm1", "encoder-norm2")  # whose results test_campaigns.py holds
 BLOCKS = {name for name in SUBJECTS if name.startswith("block")}  # test_torch_block.py
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
@@ -220,7 +222,8 @@ class Declarations(unittest.TestCase):
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
-            types = ["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64", "bf16", "f16"]
+            types = (["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64"] if name.startswith("encoder")
+                     else ["f32", "f64", "bf16", "f16"])
             self.assertEqual(subject.describe()["dtypes"], types)
             op = "layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"
             self.assertEqual(subject.describe()["ops"], [op])
@@ -250,6 +253,70 @@ class Declarations(unittest.TestCase):
                      "``kdim`` and ``vdim`` are equal to ``embed_dim``"))):
             for sentence in sentences:
                 self.assertIn(sentence, text)
+
+
+class Norms(unittest.TestCase):
+    def test_a_row_in_two_axes_is_the_row(self):
+        for name in ("layer_norm", "rms_norm"):
+            for dtype in ("f32", "f16"):
+                for problem in NORMS_CALLS:
+                    c, alone = (norm(dtype=dtype, rms=name == "rms_norm", **problem) for _ in range(2))
+                    split = SUBJECTS[f"{name}-axes"]()
+                    split.layer_norm(c)
+                    SUBJECTS[name]().layer_norm(alone)
+                    np.testing.assert_array_equal(c.out, alone.out)
+                    np.testing.assert_array_equal(script_answer(split.script(c), c), values(c.out, dtype))
+        self.assertEqual(split.shape(norm(hidden=12)), (3, 4))
+        self.assertEqual(split.shape(norm(hidden=7)), (1, 7))
+
+
+class Encoder(unittest.TestCase):
+    """What is said of a layer's norm is what the norm gives: nothing else of the layer is left in it."""
+
+    def answer(self, name, c):
+        SUBJECTS[name]().layer_norm(c)
+        return c.out
+
+    def test_it_is_the_norm_bit_for_bit(self):
+        fast = unittest.mock.Mock(wraps=torch._transformer_encoder_layer_fwd)
+        with unittest.mock.patch.object(torch, "_transformer_encoder_layer_fwd", fast):
+            for name in ("encoder-norm1", "encoder-norm2"):
+                for dtype in ("f32", "f64"):
+                    for problem in NORMS_CALLS:
+                        with self.subTest(name, dtype=dtype, **problem):
+                            c = norm(dtype=dtype, **problem)
+                            alone = norm(dtype=dtype, **problem)
+                            alone.param_dtype = dtype
+                            if alone.gamma is None:  # a layer has both
+                                alone.gamma = np.ones_like(alone.x[0])
+                            if alone.beta is None:
+                                alone.beta = np.zeros_like(alone.x[0])
+                            SUBJECTS["layer_norm"]().layer_norm(alone)
+                            got = self.answer(name, c)
+                            np.testing.assert_array_equal(got, alone.out)
+                            np.testing.assert_array_equal(script_answer(SUBJECTS[name]().script(c), c), got)
+        even = [problem for problem in NORMS_CALLS if problem.get("hidden", 7) % 2 == 0]
+        self.assertEqual(fast.call_count, 2 * 2 * 2 * len(even))  # and once more in the script
+
+    def test_another_norm_in_the_layer_shows(self):
+        """The one that is asked, and not the other one."""
+        for norm_of, shows in ((1, True), (2, False)):
+            c, alone = norm(hidden=8), norm(hidden=8)
+            self.answer("encoder-norm1", c)
+            made = torch_encoder.layer(8, "f32", 1)
+            wrong = getattr(made, f"norm{norm_of}")
+            with unittest.mock.patch.object(wrong, "forward", lambda x: x * 2.0**60), \
+                    unittest.mock.patch.object(torch.backends.mha, "get_fastpath_enabled", lambda: False):
+                self.answer("encoder-norm1", alone)
+            self.assertEqual(not np.array_equal(c.out, alone.out), shows)
+
+    def test_what_hides_behind_x_is_not_asked(self):
+        for change in (dict(x=np.array([[1, 1e-9]], "f")), dict(x=np.array([[1, 1e9]], "f")), dict(epsilon=0.0),
+                       dict(x=np.array([[1, 2, 3]], "f"), gamma=np.array([1, 1, 1], "f"), beta=np.array([0, 1e-20, 0], "f"))):
+            c = norm(rows=1, hidden=3 if "gamma" in change else 2, gamma=False, beta=False)
+            vars(c).update(change, param_dtype="f32")
+            with self.assertRaises(Unsupported):
+                self.answer("encoder-norm2", c)
 
 
 class Findings(findings_scripts.Findings):

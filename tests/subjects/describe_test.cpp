@@ -1,5 +1,6 @@
 #include "subjects/describe.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -204,6 +205,18 @@ TEST(Describe, OfItsOnlyOperationNeedsNoName) {
   EXPECT_EQ(f32.deterministic, Deterministic::rerun);
 }
 
+TEST(Describe, AResidualMayHaveToBeThere) {
+  const auto offer =
+      read(R"({"ops":["layer_norm"],"dtypes":["f32"],"supports":{"residual":"required"}})").layer_norm.value();
+  EXPECT_TRUE(offer.supports.residual && !offer.supports.no_residual);
+  const auto reason = [&](std::string_view residual) {
+    return layer_norm::declined(layer_norm::problem_from_text(fmt::format("rows=1 hidden=2 residual={}", residual)),
+                                offer.supports, offer.dtypes);
+  };
+  EXPECT_EQ(reason("none"), "the subject needs a residual");
+  EXPECT_EQ(reason("like_x"), std::nullopt);
+}
+
 TEST(Describe, ALayerNormWithoutAPolicyIsReadMostGenerously) {
   const SubjectInfo info = read(R"({"ops":["layer_norm"],"dtypes":["f16","bf16","f32"]})");
   const layer_norm::Offer& offer = info.layer_norm.value();
@@ -212,8 +225,8 @@ TEST(Describe, ALayerNormWithoutAPolicyIsReadMostGenerously) {
        {std::pair{Format::f16, "f16-all"}, {Format::bf16, "bf16-all"}, {Format::f32, "f32"}})
     EXPECT_EQ(offer.contract(dtype, info.name).policy, layer_norm::policy_from_text(policy)) << policy;
   EXPECT_TRUE(offer.supports.layer && offer.supports.rms && offer.supports.residual && offer.supports.sum_out &&
-              offer.supports.gamma && offer.supports.no_gamma && offer.supports.beta && offer.supports.no_beta &&
-              offer.supports.param_same && offer.supports.param_f32);
+              offer.supports.no_residual && offer.supports.gamma && offer.supports.no_gamma && offer.supports.beta &&
+              offer.supports.no_beta && offer.supports.param_same && offer.supports.param_f32);
   EXPECT_EQ(offer.supports.rows.min, 1);
 }
 
@@ -328,8 +341,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"norms":["group"]})"),
               "'supports.norms' must be a list of layer, rms"},
         Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"norms":[]})"), "'supports.norms' must be a list that is not empty"},
-        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"residual":"required"})"),
-              "'supports.residual' must be true or false"},
+        Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"residual":"always"})"),
+              "'supports.residual' must be true, false or \"required\""},
         Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"sum_out":1})"), "'supports.sum_out' must be true or false"},
         Wrong{ATTEST_DESCRIBE_NORM(R"("supports":{"gamma":"needed"})"),
               "'supports.gamma' must be true, false or \"required\""},

@@ -139,10 +139,7 @@ class Mailbox:
         _, call.threads, _, _, call.epsilon = _LAYER_NORM.unpack_from(self.memory, at)
         call.rms = flags & _RMS != 0
         at += _LAYER_NORM.size
-        for name in _there(_LAYER_NORM_TENSORS, present):
-            view, dtype = self.view(at, arena)
-            at += _TENSOR.size
-            setattr(call, name, view)
+        for name, dtype in self.tensors(call, _LAYER_NORM_TENSORS, at, present, arena):
             if name == "x":
                 call.dtype = dtype
             elif name in ("gamma", "beta"):
@@ -159,15 +156,20 @@ class Mailbox:
             _MHA.unpack_from(self.memory, at)
         call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
         at += _MHA.size
-        for name in _there(_MHA_TENSORS, present):
-            view, dtype = self.view(at, arena)
-            at += _TENSOR.size
-            setattr(call, name, view)
+        for name, dtype in self.tensors(call, _MHA_TENSORS, at, present, arena):
             if name == "x":
                 call.dtype = dtype
             elif name in MhaCall.STAGES:
                 call.stage_dtype = dtype
         return call
+
+    def tensors(self, call, names, at, present, arena):
+        """Gives the call those that are there, behind which it has nothing else; (name, name of its dtype) of each."""
+        for name in _there(names, present):
+            view, dtype = self.view(at, arena)
+            at += _TENSOR.size
+            setattr(call, name, view)
+            yield name, dtype
 
     def view(self, at, arena):
         """(view, name of its dtype) of the tensor that is told there."""

@@ -65,10 +65,10 @@ TEST(LayerNormProblem, DefaultsAreLeftOut) {
 }
 
 TEST(LayerNormProblem, RefusalsNameTheThing) {
-  EXPECT_EQ(refusal("hidden=0"), "hidden=0: hidden must be an integer in 1..65536");
-  EXPECT_EQ(refusal("norm=batch"), "norm=batch: norm must be one of layer, rms");
-  EXPECT_EQ(refusal("heads=2"), "heads=2: layer_norm has no field 'heads'");
-  EXPECT_EQ(refusal("op=attention"), "op=attention: this is a problem of layer_norm");
+  EXPECT_EQ(refusal("hidden=0"), "problem: hidden=0 must be an integer in 1..65536");
+  EXPECT_EQ(refusal("norm=batch"), "problem: norm=batch must be one of layer, rms");
+  EXPECT_EQ(refusal("heads=2").substr(0, 54), "problem: layer_norm has no field 'heads': it has rows,");
+  EXPECT_EQ(refusal("op=attention"), "problem: op=attention is another operation: here it must be layer_norm");
   EXPECT_EQ(refusal("rows=1 rows=2"), "problem: rows is given twice");
   EXPECT_EQ(refusal("sum_out=1"), "problem: sum_out is x + residual: without a residual leave it out");
   EXPECT_EQ(refusal("epsilon=-1"), "problem: epsilon -1 must be a number of at least 0");

@@ -27,6 +27,22 @@ def forgets_the_sum(x, *, residual, epsilon, sum_out):
     return x
 
 
+def skipped(x, residual, epsilon):
+    y = x + residual  # raises where there is none
+    y -= y.mean(axis=1, keepdims=True)
+    return y / np.sqrt((y * y).mean(axis=1, keepdims=True) + np.float32(epsilon))
+
+
+@attest.subject(op="layer_norm", dtypes=["float32"], supports={"norms": ["layer"], "residual": "required"})
+def always_skips(x, *, residual, epsilon):
+    return skipped(x, residual, epsilon)
+
+
+@attest.subject(op="layer_norm", dtypes=["float32"], supports={"norms": ["layer"], "residual": "required"})
+def skips_twice(x, *, residual, epsilon):
+    return skipped(x, 2 * residual, epsilon)
+
+
 @attest.subject
 def attention(q, k, v, *, scale):
     return q

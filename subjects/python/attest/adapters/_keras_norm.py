@@ -11,6 +11,8 @@ https://keras.io/api/ops/nn/, one for all backends. DOCUMENTS has the sentences 
 - rms_normalization: "x * rsqrt(mean(square(x))) * scale", to which epsilon is added where "a small number to avoid division
   by zero" has to be. An absent gamma is a scale of ones in the layer;
 - types: of mixed_float16 and mixed_bfloat16 "variables are float32", so layers have gamma and beta of float32, too.
+- LayerNormalization-as-written: the layer under the other reading, that the equation for var_i, sum((x_i[j] - mean_i) ** 2), is the
+  way it is computed, in two passes.
 Nothing is said on precision, NaN, repeated calls, batches: nothing is claimed. float64 is offered on TensorFlow alone, as in
 _keras_sdpa. On the reciprocal root 4 ulp are left to XLA and TensorFlow.
 """
@@ -26,9 +28,9 @@ from ._documents import citing
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _LAYER, _RMS = "docstring of keras.layers.LayerNormalization", "docstring of keras.layers.RMSNormalization"
+_VARIANCE = (_LAYER, "var_i = sum((x_i[j] - mean_i) ** 2 for j in range(k)) / k")
 _OF_LAYER = {
-    "layer_norm": [(_LAYER, "x_i_normalized = (x_i - mean_i) / sqrt(var_i + epsilon)"),
-                   (_LAYER, "var_i = sum((x_i[j] - mean_i) ** 2 for j in range(k)) / k")],
+    "layer_norm": [(_LAYER, "x_i_normalized = (x_i - mean_i) / sqrt(var_i + epsilon)"), _VARIANCE],
     "epsilon": [(_LAYER, "Small float added to variance to avoid dividing by zero.")],
     "gamma": [(_LAYER, "output_i = x_i_normalized * gamma + beta")],
 }
@@ -75,9 +77,12 @@ class Norm:
         supports = {"norms": ["rms" if self.rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
                     "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any", "dims": {"rows": [0, None, 1]}}
         return {"ops": ["layer_norm"], "dtypes": self.dtypes, "concurrent": False, "supports": supports,
-                "contract": (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend], "plan_ms": self.plan_ms(),
+                "contract": self.promised(), "plan_ms": self.plan_ms(),
                 "documents": {about: [citing("keras 3.15.1")(*pair) for pair in pairs]
                               for about, pairs in self.documents.items()}}
+
+    def promised(self):
+        return (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend]
 
     def plan_ms(self):
         return 60 if self.backend == "jax" else 0  # each operation is compiled for each shape
@@ -164,6 +169,13 @@ class LayerNormalization(Layer):
         return {"center": call.beta is not None, "scale": call.gamma is not None, "dtype": policy(call)}
 
 
+class AsWritten(LayerNormalization):
+    documents = _OF_LAYER | {"variance": [_VARIANCE]}
+
+    def promised(self):
+        return super().promised() | {"variance": "two_pass"}
+
+
 class RMSNormalization(Layer):
     rms, documents, kind = True, _OF_RMS, keras.layers.RMSNormalization
 
@@ -171,7 +183,7 @@ class RMSNormalization(Layer):
         return {"dtype": policy(call)}
 
 
-NORMS = {"LayerNormalization": LayerNormalization, "layer_normalization": LayerOperation,
+NORMS = {"LayerNormalization": LayerNormalization, "LayerNormalization-as-written": AsWritten, "layer_normalization": LayerOperation,
          "RMSNormalization": RMSNormalization, "rms_normalization": RmsOperation}
 
 

@@ -3,13 +3,14 @@ MatMul and Add, as exporters write them, and com.microsoft.Attention, which proj
 MatMul and Add.
 
 Documents: those of _onnxruntime_mha.py and _onnxruntime_contrib_attention.py, where they are read, and ONNX's MatMul-13 and
-Add-14. Nothing is said on precision, empty rows, determinism: nothing is claimed. float16 runs on float32 kernels through
+Add-14. Nothing is said on precision, empty rows, determinism: nothing is claimed, and exp may be off by 4 ulp in float32. float16 runs on float32 kernels through
 inserted casts, some of which a session takes out again: projections and heads may be rounded or not, the bias added before or
 behind.
 
 How a graph is built is the subject's name: operations other than attention have no forms in describe. `optimisation`: how far
 the session may rewrite the graph. `weights`: part of the model, as they are in files, or inputs. `bias`: Add, or the
-operator's own input. `projection`: three products, or one of the width of all whose result is split.
+operator's own input. `projection`: three products, one of the width of all whose result is split, or three of which key and value go on as `bnsh`, "past_key with
+shape (batch_size, num_heads, kv_sequence_length, head_size)", which the schema has for cross-attention.
 """
 
 import numpy as np
@@ -41,7 +42,7 @@ class Block:
             "memory": self.memory, "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"],
             "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "any", "stages": [], "strides": "any",
         }
-        contract = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
+        contract = {"exp_ulp": {"f32": 4}, "projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
         return {"ops": ["mha"], "dtypes": list(DTYPES), "concurrent": False, "supports": supports, "contract": contract,
                 "documents": {about: [cited(*pair) for pair in pairs] for about, pairs in self.documents.items()}}
 
@@ -57,7 +58,7 @@ class Block:
         steps += projected("heads", "w_out", None if call.b_out is None else "b_out", "out")
         held = [name for name, array in inputs if array is not None and name.startswith(("w_", "b_"))]
         return Graph(steps, 17, inputs, ["out"], call.threads or DEFAULT_THREADS, optimisation=self.optimisation,
-                     constants=tuple(held) if self.weights == "constants" else ())
+                     constants=(*(held if self.weights == "constants" else ()), "heads_apart"))
 
 
 class MultiHeadAttention(Block):
@@ -99,9 +100,17 @@ class MultiHeadAttention(Block):
             steps = projected("x", "w_qkv", "b_qkv" if added else None, "qkv")
             return inputs, [*steps, Step("Split", ["qkv", "widths"], ["q", "k", "v"], {"axis": -1})], merged
         inputs, steps = [], []
+        outside = self.projection == "bnsh" and call.memory is not None and merged is None
         for part, of in zip("qkv", ("x", source, source)):
+            turned = outside and part != "q"
+            made = f"{part}_rows" if turned else part
             inputs += [(f"w_{part}", getattr(call, f"w_{part}").T), (f"b_{part}", getattr(call, f"b_{part}") if added else None)]
-            steps += projected(of, f"w_{part}", f"b_{part}" if added else None, part)
+            steps += projected(of, f"w_{part}", f"b_{part}" if added else None, made)
+            if turned:
+                steps += [Step("Reshape", [made, "heads_apart"], [f"{part}_heads"]),
+                          Step("Transpose", [f"{part}_heads"], [part], {"perm": [0, 2, 1, 3]})]
+        if outside:
+            inputs.append(("heads_apart", np.array([0, 0, call.heads, -1], np.int64)))
         return inputs, steps, merged
 
 

@@ -12,27 +12,25 @@ Documents: the schemas of the operators in ONNX 1.23 and onnxruntime 1.31. How t
   is the "Sum of the input and skip inputs". Statistics may be in the type of the input, of the sum before or behind its rounding.
 The equations of the schema say what the variance is, not in which order it is summed. The bound is that of the way the library
 goes as its results show, Welford's, with room for joined parts: it is wider than that of two passes.
+A call is a subject for each other way in which an operator takes it, of the same contract: `axes` 2, where the last axis is split into two
+that are normalised together ("`[axis, ..., rank of X - 1]`"); `statistics`, with Mean and InvStdDev asked for as well; `bias` of zeros,
+which adds nothing; `rank` 2, input and skip "with shape (token_count, hidden_size)". A residual whose rows are all one goes in as skip of
+"(sequence_length, hidden_size)", of one token, where the schema has that.
 epsilon is an attribute, a 32-bit float. Scale (gamma) is no optional input anywhere. Nothing is claimed on NaN, batches, repeated
 calls. bfloat16, for which there are kernels, is not asked: numpy has no such type.
 """
 
-from attest import Unsupported
+import numpy as np
 
 from ._onnx_call import DEFAULT_THREADS, attribute
 from ._onnx_node import Node
-
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "{self.op} always adds a residual": [
-        ("inputs of com.microsoft SkipLayerNormalization-1", "[input T, skip T, gamma T,"),
-        ("inputs of com.microsoft SkipSimplifiedLayerNormalization-1", "[input T, skip T, gamma T,")],
-}
 
 _FLOAT_STAGES = "statistics=f32,normalise=f32"
 _STASHED = {"policy": {"f32": "f32", "f16": f"f16-all,{_FLOAT_STAGES}", "f64": f"f64,{_FLOAT_STAGES}"},
             "norm_rounded": True}
 _WELFORD = {"variance": "welford", "merge": "delta", "merge_depth": 64}
-_OWN_SUM = {"policy": {"f32": "f32", "f16": "f16-all,sum=f32"}, "sum_of": "unrounded"}
+_NO_WORD = {"rsqrt_ulp": {"f32": 4}}  # on how exact a root is; in 16 bits an ulp of their own is more than this
+_OWN_SUM = {**_NO_WORD, "policy": {"f32": "f32", "f16": "f16-all,sum=f32"}, "sum_of": "unrounded"}
 
 
 class Normalization:
@@ -42,13 +40,13 @@ class Normalization:
     dtypes = ("f32", "f16", "f64")
     skips = False  # whether it adds a residual, always
 
-    def __init__(self, name, engine):
-        self.name = name
-        self.engine = engine
-        self.version = engine.versions()
+    def __init__(self, name, engine, axes=1, statistics=False, bias=False, rank=3):
+        self.name, self.engine, self.version = name, engine, engine.versions()
+        self.axes, self.statistics, self.bias, self.rank = axes, statistics, bias, rank
 
     def describe(self):
-        always = {"strides": "any", "residual": self.skips, "sum_out": self.skips, "gamma": "required", "param_dtypes": ["same"]}
+        always = {"strides": "any", "residual": "required" if self.skips else False, "sum_out": self.skips, "gamma": "required",
+                  "param_dtypes": ["same"]}
         return {"ops": ["layer_norm"], "dtypes": list(self.dtypes), "concurrent": False,
                 "supports": {**always, **self.supports}, "contract": self.contract}
 
@@ -63,17 +61,29 @@ class Normalization:
 
     def node(self, call):
         # One rounding to float32 is part of every policy here: that of double has float32 statistics.
-        attributes = {"epsilon": attribute("epsilon", call.epsilon, "f32"), **self.attributes}
-        return Node(self.op, self.domain, self.opset, attributes, self.inputs(call), self.outputs(call),
+        attributes = {"epsilon": attribute("epsilon", call.epsilon, "f32"), **self.attributes()}
+        node = Node(self.op, self.domain, self.opset, attributes, self.inputs(call), self.outputs(call),
                     call.threads or DEFAULT_THREADS)
+        if self.statistics:  # of the node, not of the graph
+            node.steps[0].outputs = ["Y", "Mean", "InvStdDev"]
+        return node
 
-    attributes = {"axis": -1}
+    def attributes(self):
+        return {"axis": -self.axes}
 
     def inputs(self, call):
-        return [("X", call.x), ("Scale", call.gamma), ("B", call.beta)]
+        x, gamma, beta = (None if array is None else self.split(array) for array in (call.x, call.gamma, call.beta))
+        return [("X", x), ("Scale", gamma), ("B", beta)]
 
     def outputs(self, _call):
         return ["Y"]
+
+    def split(self, array):
+        """With its last axis as so many."""
+        if self.axes == 1:
+            return array
+        first = next(n for n in range(int(array.shape[-1] ** 0.5), 0, -1) if array.shape[-1] % n == 0)
+        return array.reshape(*array.shape[:-1], first, -1)
 
 
 class LayerNormalization(Normalization):
@@ -92,21 +102,26 @@ class SimplifiedLayerNormalization(Normalization):
     op = "SimplifiedLayerNormalization"
     dtypes = ("f32", "f16")
     supports = {"norms": ["rms"], "beta": False}
-    contract = {}
+    contract = _NO_WORD
 
 
 class SkipLayerNormalization(Normalization):
     op, domain = "SkipLayerNormalization", "com.microsoft"
     dtypes = ("f32", "f16")
-    attributes = {}
     skips = True
     supports = {"norms": ["layer"], "beta": True}
     contract = {**_OWN_SUM, **_WELFORD}
+    broadcasts = True  # whether skip may be that of every sample
+
+    def attributes(self):
+        return {}
 
     def inputs(self, call):
-        if call.residual is None:
-            raise Unsupported(f"{self.op} always adds a residual")
-        return [("input", call.x[None]), ("skip", call.residual[None]), ("gamma", call.gamma), ("beta", call.beta)]
+        x, skip = (call.x, call.residual) if self.rank == 2 else (call.x[None], call.residual[None])
+        if self.broadcasts and call.residual.strides[0] == 0 and len(call.x) > 1:
+            x, skip = call.x[:, None], call.residual[:1]
+        bias = np.zeros(call.x.shape[1], call.x.dtype) if self.bias else None
+        return [("input", x), ("skip", skip), ("gamma", call.gamma), ("beta", call.beta), ("bias", bias)]
 
     def outputs(self, call):
         return ["output"] if call.sum_out is None else ["output", "", "", "input_skip_bias_sum"]
@@ -116,6 +131,7 @@ class SkipSimplifiedLayerNormalization(SkipLayerNormalization):
     op = "SkipSimplifiedLayerNormalization"
     supports = {"norms": ["rms"], "beta": False}
     contract = _OWN_SUM
+    broadcasts = False
 
     def inputs(self, call):
-        return super().inputs(call)[:3]
+        return [each for each in super().inputs(call) if each[0] != "beta"]

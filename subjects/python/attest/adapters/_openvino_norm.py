@@ -10,11 +10,11 @@ MVN-6), https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation
   its own page says, in the type of the tensors, which epsilon is rounded to; in MVN it is an attribute of 32 bits. Either is
   a rounding to the format of the statistics, which every policy has;
 - precision: float32 is float32 in ACCURACY mode. Under a hint every step may be in the precision that the compiled model says
-  it took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used". beta is not asked
-  for there: where the variance overflows out is beta, and a policy says beta as the affine stage rounds it;
+  it took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used". What is left of
+  beta where the variance overflows may then be rounded to that precision, or not;
 - subnormal numbers: the property CPU_DENORMALS_OPTIMIZATION, which is off by default, says whether computing takes them for
   zero; of constants, in which they become zero (docs/findings.md, openvino-sdpa-6), nothing is said.
-Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them. Nothing is
+No word is lost on how exact a root is. Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them. Nothing is
 said on batches, NaN, repeated calls: nothing is claimed.
 """
 
@@ -95,12 +95,12 @@ class Norm:
         pinned = self.constants or rms  # of any width the graph of RMSNorm is not fused
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, **({"plan_ms": 30} if pinned else {}),
                 "supports": {"norms": ["rms" if rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
-                             "beta": not rms and self.precision is None, "param_dtypes": ["same"], "strides": "any",
+                             "beta": not rms, "param_dtypes": ["same"], "strides": "any",
                              "dims": {"rows": [0, None, 1]}},
                 "contract": self.promised()}
 
     def promised(self):
-        flushed = {"flush_to_zero": "inputs" if self.constants or self.precision else {"bf16": True}}
+        flushed = {"rsqrt_ulp": {"f32": 4}, "flush_to_zero": "inputs" if self.constants or self.precision else {"bf16": True}}
         if self.precision is None:
             return {"policy": {"f32": "f32"}, **flushed}
         if self.taken == "f32":

@@ -7,6 +7,7 @@ details. How they are read:
 - rms_norm: "\\text{RMS}(x) = \\sqrt{\\epsilon + \\frac{1}{n} \\sum_{i=1}^{n} x_i^2}". It has no bias;
 - precision: nothing is said, of either, so that every step may be in the type of the input. That the machine epsilon of "the
   computation (opmath) type" stands in for an eps that is not given promises no computation in that type;
+- normalized_shape: "(int or list or torch.Size)"; of two axes in the subjects `-axes`, which split a row;
 - types: nothing says that weight and bias may have another type than the input: they are not asked with one.
 Which way to a variance is taken is no document's word either. The bound is that of the way the library goes, with room: "Compute
 rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the
@@ -23,7 +24,8 @@ from ._documents import citing
 from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
 
 _COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True, "param_dtypes": ["same"]}
-_SUBNORMALS = {"flush_to_zero": {"bf16": True}}
+# No word is lost on how exact a root is; in 16 bits an ulp of their own is more than this.
+_SUBNORMALS = {"flush_to_zero": {"bf16": True}, "rsqrt_ulp": {"f32": 4, "f64": 4}}
 # Joins that one part passes through: at most two for each level of a cascade over 2^24 elements, and one for each lane.
 _MERGES = 64
 
@@ -34,9 +36,8 @@ _LAYER_NORM, _RMS_NORM = "docstring of torch.nn.LayerNorm", "docstring of torch.
 class Norm:
     documents = {}
 
-    def __init__(self, name):
-        self.name = f"torch:{name}"
-        self.version = version()
+    def __init__(self, name, axes=1):
+        self.name, self.axes, self.version = f"torch:{name}", axes, version()
 
     def describe(self):
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
@@ -45,16 +46,25 @@ class Norm:
 
     def layer_norm(self, call):
         use_threads(call)
-        x = HOST.enter(call.x, call.dtype)
-        weights = {name: HOST.enter(view, call.param_dtype) for name, view in (("weight", call.gamma), ("bias", call.beta))
-                   if view is not None}
-        out, dtype = HOST.leave(ask(lambda: self.function(x, call.x.shape[1:], eps=call.epsilon, **weights)))
+        shape = self.shape(call)
+        x = HOST.enter(call.x, call.dtype).unflatten(1, shape)
+        weights = {name: HOST.enter(view, call.param_dtype).unflatten(0, shape)
+                   for name, view in (("weight", call.gamma), ("bias", call.beta)) if view is not None}
+        out, dtype = HOST.leave(ask(lambda: self.function(x, shape, eps=call.epsilon, **weights)).flatten(1))
         if dtype != call.dtype:
             raise TypeError(f"{self.name} gave {dtype} for {call.dtype}")
         return HOST.end([(out, call.out)])
 
     def script(self, call, beside=None):
-        return script.norm(self.function.__name__, call)
+        return script.norm(self.function.__name__, call, self.shape(call))
+
+    def shape(self, call):
+        """What is normalised together: the row, or the row as two axes."""
+        width = call.x.shape[1]
+        if self.axes == 1:
+            return (width,)
+        first = next(n for n in range(int(width ** 0.5), 0, -1) if width % n == 0)
+        return (first, width // first)
 
 
 class LayerNorm(Norm):

@@ -50,11 +50,36 @@ def sdpa(inputs, call, backend, device, settings=""):
     return _script(call, settings + "try:\n" + body + _awaited(device) + _CATCH + f"got = {_numbers(device)}{shaped}\n", device)
 
 
-def norm(function, call):
-    given = "".join(f", {name}={_argument_named(of, call, call.param_dtype)}" for name, of in (("weight", "gamma"), ("bias", "beta"))
-                    if getattr(call, of) is not None)
-    return _script(call, f"try:\n    got = torch.nn.functional.{function}({_argument_named('x', call)}, {call.x.shape[1:]}{given}, "
-                   f"eps=epsilon)\n" + _CATCH + f"got = {_numbers(None)}\n")
+def norm(function, call, shape):
+    split = lambda axis: f".unflatten({axis}, {shape})" if len(shape) > 1 else ""
+    given = "".join(f", {name}={_argument_named(of, call, call.param_dtype)}{split(0)}"
+                    for name, of in (("weight", "gamma"), ("bias", "beta")) if getattr(call, of) is not None)
+    joined = ".flatten(1)" if len(shape) > 1 else ""
+    return _script(call, f"try:\n    got = torch.nn.functional.{function}({_argument_named('x', call)}{split(1)}, {shape}{given}, "
+                   f"eps=epsilon){joined}\n" + _CATCH + f"got = {_numbers(None)}\n")
+
+
+def encoder_norm(norm, down, call):
+    width = call.x.shape[1]
+    given = "".join(f"    layer.norm{norm}.{name}.copy_({_argument_named(of, call, call.param_dtype)})\n"
+                    for name, of in (("weight", "gamma"), ("bias", "beta")) if getattr(call, of) is not None)
+    passes = (f"    layer.self_attn.in_proj_weight[{2 * width}:] = layer.self_attn.out_proj.weight[:] = torch.eye({width})\n" if norm == 1
+              else f"    layer.linear1.weight[:], layer.linear2.weight[:] = (torch.cat([torch.eye({width}), -torch.eye({width})], axis) "
+                   "for axis in (0, 1))\n")
+    return _script(call, f"""\
+# x, scaled until it is nothing beside its normalised values, through a layer of which all else passes these on, or gives 0
+down = 2.0**-{down}
+layer = torch.nn.TransformerEncoderLayer({width}, {2 if width % 2 == 0 else 1}, {2 * width}, layer_norm_eps=epsilon * down * down,
+                                         batch_first=True, norm_first=True, dtype={TYPES[call.dtype]}).eval()
+with torch.no_grad():
+    for part in layer.self_attn, layer.linear1, layer.linear2:
+        for parameter in part.parameters():
+            parameter.zero_()
+{passes}{given}    x = {_argument_named('x', call)} * down
+    got = layer(x[:, None])[:, 0]
+    got = torch.where((got == x) & (x != 0), torch.zeros_like(got), got)
+got = {_numbers(None)}
+""")
 
 
 def flash_lse(inputs, call, operator, device):

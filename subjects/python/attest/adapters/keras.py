@@ -24,3 +24,5 @@ def _subject(backend, norm=None):
 
 SUBJECTS = {backend: partial(_subject, backend) for backend in BACKENDS}
 SUBJECTS |= {f"{backend}-{norm}": partial(_subject, backend, norm) for backend in BACKENDS for norm in NORMS}
+_AS_WRITTEN = "LayerNormalization-as-written"  # elsewhere it is computed so, or by PyTorch
+SUBJECTS[f"numpy-{_AS_WRITTEN}"] = partial(_subject, "numpy", _AS_WRITTEN)

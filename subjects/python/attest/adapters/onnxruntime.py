@@ -43,16 +43,23 @@ _VARIANTS = {
     "block-inputs": (block.MultiHeadAttention, {"weights": "inputs"}),
     "block-bias": (block.MultiHeadAttention, {"bias": "operator"}),
     "block-split": (block.MultiHeadAttention, {"projection": "split"}),
+    "block-bnsh": (block.MultiHeadAttention, {"projection": "bnsh"}),
     "contrib-block": (block.Attention, {}),
     "contrib-block-extended": (block.Attention, {"optimisation": "extended"}),
     "contrib-block-basic": (block.Attention, {"optimisation": "basic"}),
     "contrib-block-none": (block.Attention, {"optimisation": "none"}),
     "contrib-block-inputs": (block.Attention, {"weights": "inputs"}),
     "LayerNormalization": (LayerNormalization, {}),
+    "LayerNormalization-axes": (LayerNormalization, {"axes": 2}),
+    "LayerNormalization-statistics": (LayerNormalization, {"statistics": True}),
     "RMSNormalization": (RMSNormalization, {}),
+    "RMSNormalization-axes": (RMSNormalization, {"axes": 2}),
     "SimplifiedLayerNormalization": (SimplifiedLayerNormalization, {}),
     "SkipLayerNormalization": (SkipLayerNormalization, {}),
+    "SkipLayerNormalization-bias": (SkipLayerNormalization, {"bias": True}),
     "SkipSimplifiedLayerNormalization": (SkipSimplifiedLayerNormalization, {}),
+    "SkipSimplifiedLayerNormalization-2d": (SkipSimplifiedLayerNormalization, {"rank": 2}),
+    "SkipSimplifiedLayerNormalization-bias": (SkipSimplifiedLayerNormalization, {"bias": True}),
 }
 
 SUBJECTS = {name: partial(kind, f"onnxruntime:{name}", engine, **how) for name, (kind, how) in _VARIANTS.items()}

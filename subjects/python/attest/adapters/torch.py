@@ -1,4 +1,4 @@
-"""Subjects torch:NAME: attention, layer_norm and rms_norm of PyTorch on the CPU.
+"""Subjects torch:NAME: attention, norms and blocks of PyTorch on the CPU.
 
 The contracts, with the sentences of the documents they come from, are in _torch_NAME.py. Tensors are views of the
 arena where the operator takes any strides: same strides, same address modulo 256, nothing is copied.
@@ -7,6 +7,7 @@ arena where the operator takes any strides: same strides, same address modulo 25
 from functools import partial
 
 from ._torch_block import Block
+from ._torch_encoder import EncoderNorm
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled, FlexTraced
 from ._torch_layer_norm import LayerNorm, RmsNorm
@@ -41,7 +42,11 @@ _VARIANTS = {
     "block-separate": (Block, {"projection": "separate"}),
     "block-bias-kv": (Block, {"last_key": "bias_kv"}),
     "layer_norm": (LayerNorm, {}),
+    "layer_norm-axes": (LayerNorm, {"axes": 2}),
     "rms_norm": (RmsNorm, {}),
+    "rms_norm-axes": (RmsNorm, {"axes": 2}),
+    "encoder-norm1": (EncoderNorm, {"norm": 1}),
+    "encoder-norm2": (EncoderNorm, {"norm": 2}),
 }
 
 SUBJECTS = {name: partial(kind, name, **how) for name, (kind, how) in _VARIANTS.items()}
