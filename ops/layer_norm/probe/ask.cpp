@@ -18,7 +18,7 @@ Problem Maker::blank(Index hidden) const {
   p.hidden = hidden;
   p.norm = supports_.layer ? Norm::layer : Norm::rms;
   p.values = Values::constant;
-  p.epsilon = two_to(dtype_ == Format::f64 ? -120 : -40);
+  p.epsilon = two_to(dtype_ == Format::f64 ? -120 : dtype_ == Format::f16 ? -24 : -40);  // a number of the dtype
   p.gamma = supports_.no_gamma ? Weights::none : Weights::one;
   p.beta = supports_.no_beta ? Weights::none : Weights::zero;
   if (!supports_.param_same && dtype_ != Format::f32) p.param_type = ParamType::f32;

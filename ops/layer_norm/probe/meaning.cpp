@@ -202,7 +202,7 @@ class Meanings {
   }
   void constant_rows() {
     Problem p = maker_.blank(n_);
-    p.epsilon = 1e-5;
+    p.epsilon = two_to(-17);
     p.offset = 1;
     if (maker_.layer()) {
       constant_row("constant row", p);
@@ -214,11 +214,11 @@ class Meanings {
       constant_row("constant row, epsilon 0", p);
     }
     p.offset = 0;
-    p.epsilon = 1e-5;
+    p.epsilon = two_to(-17);
     constant_row("row of zeros", p);
     if (maker_.width(1) == 1 && maker_.layer()) {
       Problem lone = maker_.blank(1);
-      lone.epsilon = 1e-5;
+      lone.epsilon = two_to(-17);
       lone.offset = 5;
       constant_row("row of one element", lone);
     }

@@ -51,7 +51,7 @@ class LayerNormProbes final : public Probes {
       const Maker maker(supports.layer_norm, dtype, size.rows);
       Problem p = maker.blank(maker.width(size.hidden));
       p.values = Values::normal;
-      p.epsilon = 1e-5;
+      p.epsilon = two_to(-17);  // which every format holds
       p.gamma = supports.layer_norm.gamma ? Weights::near : Weights::none;
       p.beta = supports.layer_norm.beta ? Weights::near : Weights::none;
       p.seed = 0x70726F6265;
