@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
+#include "ops/op.hpp"
+#include "ops/probe/shown.hpp"
+
 namespace attest::ops {
 
 std::string_view name(Standing standing) noexcept {
@@ -22,6 +28,32 @@ std::string format_in_words(std::optional<Format> at_least, std::optional<Format
   if (at_least) return fmt::format("not narrower than {}", name(*at_least));
   if (at_most) return fmt::format("{} or narrower", name(*at_most));
   return cannot_tell(reason);
+}
+
+Answered ask(const Problem& problem, Subject& subject) {
+  const Op& op = problem.op();
+  const std::unique_ptr<Exchange> exchange = op.exchange(problem);
+  const SubjectInfo& info = subject.info();
+  Answered answered;
+  if (auto why = op.declined(problem, Supports(info), op.dtypes(info))) {
+    answered.call = {CallStatus::unsupported, std::move(*why), 0};
+    return answered;
+  }
+  answered.call = subject.run_one(exchange->call());
+  if (answered.call.status != CallStatus::done) return answered;
+  const Tensor& out = *exchange->outputs().front().tensor;
+  std::array<Index, 4> n{1, 1, 1, 1};
+  std::ranges::copy(out.shape(), n.begin());
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d)
+          (a == 0 ? answered.first_sample : answered.others).push_back(out.at(a, b, c, d));
+  return answered;
+}
+
+std::string breach(const Problem& problem, const Contract& contract, Subject& subject) {
+  return probing::Shown(problem, contract, subject).witness();
 }
 
 }  // namespace attest::ops

@@ -33,7 +33,8 @@ struct ProbeRow {
   std::optional<Problem> evidence;  // the call that shows it
   // Of a stage's format: no narrower one returns what was seen; and no wider one does, at most this.
   std::optional<Format> at_least, at_most;
-  int bits = 0;  // significand bits that its sums were seen to keep; 0: not asked
+  int bits = 0;                           // significand bits that its sums were seen to keep; 0: not asked
+  std::optional<std::size_t> of_stage{};  // the stage of the policy whose format it tells, in the policy's order
 };
 
 // Rows that are asked of every operation alike, and what they say where nothing differed.
@@ -63,6 +64,11 @@ struct Answered {
   std::vector<double> first_sample, others;
 };
 
+// Samples are what the first axis of `out` counts.
+Answered ask(const Problem& problem, Subject& subject);
+// Whether what one problem gave breaks the policy bound, in a clause; empty if not.
+std::string breach(const Problem& problem, const Contract& contract, Subject& subject);
+
 // The probes of an operation. There is one object of each, for ever.
 class Probes {
  public:
@@ -83,10 +89,8 @@ class Probes {
   [[nodiscard]] virtual std::optional<Problem> with_samples(const Problem& problem, Index samples,
                                                             const Supports& supports) const = 0;
   [[nodiscard]] virtual std::optional<Problem> with_threads(const Problem& problem, Index threads) const = 0;
-  [[nodiscard]] virtual Answered ask(const Problem& problem, Subject& subject) const = 0;
-  // Whether what one problem gave breaks the policy bound, in a clause; empty if not.
-  [[nodiscard]] virtual std::string breach(const Problem& problem, const Contract& contract,
-                                           Subject& subject) const = 0;
+  // How many samples are tried, ascending.
+  [[nodiscard]] virtual std::vector<Index> sample_counts() const { return {2, 3, 4, 8, 16, 32, 64}; }
   // What is promised of repetition, as the contract says it.
   [[nodiscard]] virtual std::optional<Deterministic> deterministic(const Contract& contract) const = 0;
   [[nodiscard]] virtual std::optional<BatchInvariance> batch_invariant(const Contract& contract) const = 0;

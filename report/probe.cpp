@@ -96,7 +96,7 @@ std::string probe_text(const engine::ProbeReport& report, const ProbeText& how) 
   text += "\n" + table.text() + evidence_text(report, how);
   if (!report.speeds.empty()) {
     Columns speeds;
-    speeds.add({"calls/s", "multiply-adds/s", "problem"});
+    speeds.add({"calls/s", fmt::format("{}/s", report.op->unit_of_work()), "problem"});
     for (const engine::Speed& speed : report.speeds)
       speeds.add({per_second(speed.calls), per_second(speed.work), engine::to_text(speed.problem)});
     text += "\n" + speeds.text();
@@ -131,11 +131,13 @@ ordered_json probe_json(const engine::ProbeReport& report) {
     row["note"] = of.row.note;
     if (of.row.evidence) row["evidence"] = engine::to_text(*of.row.evidence);
   }
+  std::string work(report.op->unit_of_work());  // "multiply_adds_per_second"
+  std::ranges::replace(work, '-', '_');
+  work += "_per_second";
   object["speed"] = ordered_json::array();
   for (const engine::Speed& speed : report.speeds)
-    object["speed"].push_back({{"problem", engine::to_text(speed.problem)},
-                               {"calls_per_second", speed.calls},
-                               {"multiply_adds_per_second", speed.work}});
+    object["speed"].push_back(
+        {{"problem", engine::to_text(speed.problem)}, {"calls_per_second", speed.calls}, {work, speed.work}});
   object["contract"] = engine::contract_seen(report.seen);
   return object;
 }

@@ -12,8 +12,8 @@ constexpr auto align_names = std::to_array<Text>({"top_left", "bottom_right"});
 constexpr auto padding_names = std::to_array<Text>({"none", "ragged", "some_zero", "scattered", "rows"});
 constexpr auto bias_names = std::to_array<Text>({"none", "normal", "shared", "minus_inf"});
 constexpr auto biases_names = std::to_array<Text>({"none", "in", "out", "all"});
-constexpr auto weights_names = std::to_array<Text>(
-    {"dense", "one_hot", "power_of_two", "integers", "cancelling", "dense_in", "dense_out", "uniform", "selection"});
+constexpr auto weights_names = std::to_array<Text>({"dense", "one_hot", "power_of_two", "integers", "cancelling",
+                                                    "dense_in", "dense_out", "uniform", "selection", "zero"});
 constexpr auto layout_names = std::to_array<Text>(
     {"contiguous", "padded_rows", "odd_base", "spaced", "transposed", "slice", "tokens_first", "far", "broadcast"});
 static_assert(weights_names.size() == weights_count && layout_names.size() == layout_count);
@@ -37,7 +37,7 @@ constexpr Weight self_weights[] = {45, 55}, packed_weights[] = {60, 40}, causal_
                  align_weights[] = {1, 1};
 constexpr Weight padding_weights[] = {62, 12, 6, 10, 10}, bias_weights[] = {80, 8, 6, 6};
 constexpr Weight biases_weights[] = {15, 10, 10, 65};
-constexpr Weight weights_weights[] = {15, 0, 25, 0, 25, 15, 0, 10, 10};
+constexpr Weight weights_weights[] = {15, 0, 25, 0, 25, 15, 0, 10, 10, 0};
 constexpr Weight tokens_weights[] = {46, 10, 10, 8, 6, 10, 12, 2, 4};
 constexpr Weight matrix_weights[] = {50, 12, 12, 8, 16, 10};
 constexpr Weight out_weights[] = {52, 10, 10, 8, 6, 10, 12, 2};

@@ -58,8 +58,9 @@ enum class Weights : std::uint8_t {
   dense_out,     // w_out dense, the others as one_hot
   uniform,       // w_q = 0: every score is 0; the rest integers with cancelling pairs
   selection,  // w_q = 0, b_q = e_0: scores are multiples of the scale, a whole permutation of 0, -1, -2 ..; the rest likewise
+  zero,  // everything is 0, x and biases too, for problems whose elements are set by hand; never drawn
 };
-inline constexpr std::size_t weights_count = 9;
+inline constexpr std::size_t weights_count = 10;
 
 enum class Biases : std::uint8_t { none, in, out, all };  // b_q, b_k and b_v together; b_out
 

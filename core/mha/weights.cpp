@@ -26,6 +26,7 @@ class Draw {
 
   Values values() {
     Values v;
+    if (p_.weights == Weights::zero) return zeros();
     v.x = tokens(Of::x, p_.l, p_.l0, p_.x_layout);
     if (!p_.self) v.memory = tokens(Of::memory, p_.m, p_.m0, p_.memory_layout);
     const Index q = p_.q_width(), kv = p_.kv_width();
@@ -54,6 +55,8 @@ class Draw {
       case Weights::selection:
         probe(v);
         break;
+      case Weights::zero:
+        break;
     }
     if (v.w_out.empty())
       v.w_out = p_.weights == Weights::dense || p_.weights == Weights::dense_out
@@ -69,6 +72,20 @@ class Draw {
   }
 
  private:
+  [[nodiscard]] Values zeros() const {
+    const auto of = [](Index n) { return Row(static_cast<std::size_t>(n), 0); };
+    const Index q = p_.q_width(), kv = p_.kv_width();
+    return {of(p_.b * p_.l * p_.e),
+            p_.self ? Row() : of(p_.b * p_.m * p_.e),
+            of(q * p_.e),
+            of(kv * p_.e),
+            of(kv * p_.e),
+            of(p_.e * q),
+            of(q),
+            of(kv),
+            of(kv),
+            of(p_.e)};
+  }
   [[nodiscard]] std::uint64_t bits(Of of, Index i, Index j) const {
     return extend(extend(extend(mix(p_.seed), static_cast<std::uint64_t>(of)), static_cast<std::uint64_t>(i)),
                   static_cast<std::uint64_t>(j));

@@ -47,7 +47,7 @@ class Repetition {
   Repetition(const SubjectFactory& factory, Subject& subject, const Op& op, Format dtype, const Contract& contract)
       : factory_(factory), subject_(subject), probes_(*op.probes()), contract_(contract), supports_(factory.info()) {
     for (Problem& problem : probes_.sizes(supports_, dtype)) {
-      Answered answered = probes_.ask(problem, subject_);
+      Answered answered = ops::ask(problem, subject_);
       if (!is_done(answered)) {
         refusal_ = answered.call.message;
         if (answered.call.status != CallStatus::unsupported) failed_.push_back(problem);
@@ -118,8 +118,8 @@ class Repetition {
     bool equal = true;
     for (int round = 0; round < rounds && equal; ++round)
       equal = all_equal(told, [&](const Problem& problem) {
-        if (round % 2 == 1) probes_.ask(problem, subject_);
-        return probes_.ask(problem, subject_);
+        if (round % 2 == 1) ops::ask(problem, subject_);
+        return ops::ask(problem, subject_);
       });
     if (equal) told.note = fmt::format("{} more calls of {} sizes in turn", rounds, sizes_.problems.size());
     const bool promised = told.promised == "rerun" || told.promised == "threads";
@@ -134,7 +134,7 @@ class Repetition {
     bool equal = true;
     for (int n = 0; n < fresh && equal; ++n) {
       const std::unique_ptr<Subject> other = factory_.open();
-      equal = all_equal(told, [&](const Problem& problem) { return probes_.ask(problem, *other); });
+      equal = all_equal(told, [&](const Problem& problem) { return ops::ask(problem, *other); });
     }
     if (equal) told.note = fmt::format("{} of them, {} sizes each", fresh, sizes_.problems.size());
     told.standing = Standing::unsaid;
@@ -148,7 +148,7 @@ class Repetition {
     for (const Index threads : {1, 2, 3, 8}) {
       equal = equal && all_equal(told, [&](const Problem& problem) {
                 const auto other = probes_.with_threads(problem, threads);
-                return other ? probes_.ask(*other, subject_) : Answered{{CallStatus::unsupported, "", 0}, {}, {}};
+                return other ? ops::ask(*other, subject_) : Answered{{CallStatus::unsupported, "", 0}, {}, {}};
               });
       if (!equal) {
         if (told.evidence) told.evidence = probes_.with_threads(*told.evidence, threads);
@@ -168,12 +168,12 @@ class Repetition {
     if (!asked()) return told;
     Index equal_up_to = 1, other_from = 0;
     std::string breach;
-    for (const Index samples : {2, 3, 4, 8, 16, 32, 64}) {
+    for (const Index samples : probes_.sample_counts()) {
       bool any = false;
       for (std::size_t n = 0; n < sizes_.problems.size() && other_from == 0; ++n) {
         const auto batched = probes_.with_samples(sizes_.problems[n], samples, supports_);
         if (!batched || seconds_of(sizes_.first[n]) * static_cast<double>(samples) > most_seconds) continue;
-        const Answered answered = probes_.ask(*batched, subject_);
+        const Answered answered = ops::ask(*batched, subject_);
         if (!is_done(answered)) continue;
         any = true;
         const auto at = first_difference(sizes_.first[n].first_sample, answered.first_sample);
@@ -183,7 +183,7 @@ class Repetition {
         other_from = samples;
         told.note = fmt::format("element {} of the first sample: {:.9g} alone, {:.9g} among {}", *at,
                                 element(sizes_.first[n], *at), element(answered, *at), samples);
-        breach = probes_.breach(*batched, contract_, subject_);
+        breach = ops::breach(*batched, contract_, subject_);
       }
       if (other_from != 0 || !any) break;
       equal_up_to = samples;
@@ -230,7 +230,7 @@ std::vector<Speed> speeds(Subject& subject, const Op& op, Format dtype) {
     std::vector<double> seconds;
     double total = 0;
     while (seconds.size() < most_calls && total < enough) {
-      const Answered answered = op.probes()->ask(problem, subject);
+      const Answered answered = ops::ask(problem, subject);
       if (!is_done(answered)) break;
       seconds.push_back(std::max(1e-9, seconds_of(answered)));
       total += seconds.back();

@@ -76,7 +76,7 @@ class FusedTile {
     for (Index i = 0; i < count_; ++i)
       for (Index c = 0; c < d; ++c) {
         const Real l = sum[static_cast<std::size_t>(i)];
-        const Real o = l > 0                     ? rounded(policy_[Stage::pv], values(i, c) / l)
+        const Real o = !(l <= 0)                 ? rounded(policy_[Stage::pv], values(i, c) / l)  // NaN, too
                        : empty_ == EmptyRow::nan ? std::numeric_limits<Real>::quiet_NaN()
                                                  : Real{0};
         const typename Steps::Place to = Steps::concatenated(call_, h, i, c);

@@ -9,6 +9,7 @@
 #include "generators/layer_norm/domain.hpp"
 #include "ops/domain.hpp"
 #include "ops/layer_norm/parts.hpp"
+#include "ops/layer_norm/probes.hpp"
 
 namespace attest::ops {
 namespace of_layer_norm {
@@ -294,6 +295,7 @@ class LayerNorm final : public Op {
     return of_layer_norm::reading(call.as<attest_layer_norm>());
   }
 
+  [[nodiscard]] const Probes* probes() const noexcept override { return &of_layer_norm::probes(); }
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_layer_norm::grading(); }
   [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_layer_norm::calibrating(); }
 

@@ -9,6 +9,7 @@
 #include "generators/mha/domain.hpp"
 #include "ops/domain.hpp"
 #include "ops/mha/parts.hpp"
+#include "ops/mha/probes.hpp"
 
 namespace attest::ops {
 namespace of_mha {
@@ -277,6 +278,7 @@ class Mha final : public Op {
                                                 const Verdict& verdict) const override {
     return law == "stage-bound" && verdict.evidence ? std::string_view(verdict.evidence->tensor) : std::string_view();
   }
+  [[nodiscard]] const Probes* probes() const noexcept override { return &of_mha::probes(); }
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_mha::grading(); }
 
  private:

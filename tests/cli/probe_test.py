@@ -10,6 +10,41 @@ import shlex
 import command_line
 
 
+# A norm and a block that compute in f32 what is f16, and say no policy.
+NORM = """
+import attest
+import numpy as np
+
+@attest.subject(op="layer_norm", dtypes=["float16"])
+def norm(x, *, gamma=None, beta=None, epsilon):
+    x = x.astype(np.float32)
+    d = x - x.mean(-1, keepdims=True)
+    y = d / np.sqrt((d * d).mean(-1, keepdims=True) + np.float32(epsilon))
+    y = y if gamma is None else y * gamma.astype(np.float32)
+    return (y if beta is None else y + beta.astype(np.float32)).astype(np.float16)
+"""
+BLOCK = """
+import attest
+import numpy as np
+
+def wide(x):
+    return x.astype(np.float32)
+
+@attest.subject(op="mha", dtypes=["float16"])
+def block(x, w_q, w_k, w_v, w_out, *, memory=None, heads, scale):
+    memory = x if memory is None else memory
+    def projected(tokens, weights):
+        y = wide(wide(tokens) @ wide(weights).T).astype(np.float16)
+        return wide(y.reshape(*tokens.shape[:2], heads, -1).swapaxes(1, 2))
+    q, k, v = projected(x, w_q), projected(memory, w_k), projected(memory, w_v)
+    s = (q @ k.swapaxes(-1, -2)) * np.float32(scale)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    o = ((p @ v) / p.sum(-1, keepdims=True)).astype(np.float16)
+    o = o.swapaxes(1, 2).reshape(*x.shape[:2], -1)
+    return (wide(o) @ wide(w_out).T).astype(np.float16)
+"""
+
+
 class Probe(command_line.Cli):
     def probed(self, subject, *words, status):
         done = self.attest("probe", subject, "--no-speed", "--json", "seen.json", *words, timeout=240)
@@ -43,8 +78,43 @@ class Probe(command_line.Cli):
         self.assertEqual(set(self.broken("fault:batch-split")), {"batch"})
         self.assertIn("outside the bound", self.broken("fault:batch-path")["batch"]["observed"])
 
+    def test_a_norm_and_its_rerun(self):
+        text, seen = self.probed("builtin:ln-fused", "--policy", "f16", status=0)
+        rows = {row["stage"]: row for row in seen["rows"]}
+        for stage in ("statistics (mean)", "statistics (variance)", "statistics (root)", "normalise", "affine"):
+            self.assertEqual(rows[stage]["at_least"], "f32", rows[stage])
+        self.assertEqual(rows["epsilon"]["observed"], "inside the root")
+        self.assertEqual(rows["batch"]["standing"], "agrees")
+        self.assertEqual(seen["contract"]["policy"], "f16")
+        text, seen = self.probed("fault:ln-eps-outside", "--policy", "f32", status=1)
+        row = next(row for row in seen["rows"] if row["stage"] == "epsilon")
+        self.assertEqual((row["standing"], row["observed"]), ("contradicts", "outside: root + epsilon"))
+        command = shlex.split(re.search(r"attest (check .*)", text).group(1))
+        self.assertEqual(self.attest(*command).returncode, 1)
+
+    def test_a_block_and_its_rerun(self):
+        _, seen = self.probed("builtin:mha-explicit", "--policy", "f16", status=0)
+        rows = {row["stage"]: row for row in seen["rows"]}
+        for stage in ("gemm (q)", "gemm (k)", "gemm (v)", "gemm (out)", "qk", "softmax (exp)", "pv"):
+            self.assertEqual(rows[stage]["at_least"], "f32", rows[stage])
+        self.assertEqual(rows["given heads"]["standing"], "agrees")
+        self.assertEqual(rows["heads"]["observed"], "rows h * head_dim + c")
+        text, seen = self.probed("fault:mha-gemm-f16", "--policy", "f32", status=1)
+        row = next(row for row in seen["rows"] if row["stage"] == "gemm (v)")
+        self.assertEqual((row["standing"], row["observed"]), ("contradicts", "f16"))
+        command = shlex.split(re.search(r"attest (check .*)", text).group(1))
+        self.assertEqual(self.attest(*command).returncode, 1)
+
+    def test_fuzz_probe_first_of_other_operations(self):
+        for source, assumed in ((NORM, "f16,sum=f16"), (BLOCK, "partial=f16")):
+            (self.cwd / "silent.py").write_text(source)
+            done = self.attest("fuzz", "silent.py", "--probe-first", "--cases", 40, timeout=240)
+            self.assertIn("it is held to what its probes showed", done.stdout + done.stderr)
+            self.assertIn(assumed, done.stdout + done.stderr)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_words_that_it_refuses(self):
-        self.refused("probe", "builtin:ln-fused", says=["no probes", "layer_norm"])
+        self.refused("probe", "builtin:fused", "--op", "layer_norm", says=["does not offer", "layer_norm"])
         self.refused("probe", "builtin:fused", "--op", "nothing", says=["--op", "attest list ops"])
         self.refused("probe", "builtin:nothing")
         self.refused("probe", "./nothing.so", status=4)

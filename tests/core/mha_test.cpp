@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -148,6 +149,28 @@ TEST(MhaInputs, HoldNumbersOfTheirTypeInEveryRegime) {
     ASSERT_EQ(v.w_v.size(), 12u * 24);
     ASSERT_EQ(v.w_out.size(), 24u * 24);
     ASSERT_EQ(v.b_out.size(), 24u);
+  }
+}
+
+// What is not set by hand is 0, in self- and in cross-attention.
+TEST(MhaValues, ZeroLeavesEverythingToEdits) {
+  for (const bool self : {false, true}) {
+    Problem p = some_problem(Weights::zero);
+    p.self = self;
+    if (self) p.m = p.l;
+    p.edits = {{Edit::Tensor::w_v, {0, 0, 0, 0}, 2}};
+    const Problem again = problem_from_text(to_text(p));
+    EXPECT_EQ(again, p);
+    const Inputs inputs = materialise(again);
+    for (const auto& [name, tensor] : inputs.named()) {
+      if (name == "keep" || name == "kv_lengths" || name == "bias") continue;
+      double sum = 0;
+      for (Index a = 0; a < tensor.shape()[0]; ++a)
+        for (Index b = 0; b < (tensor.shape().size() > 1 ? tensor.shape()[1] : 1); ++b)
+          for (Index c = 0; c < (tensor.shape().size() > 2 ? tensor.shape()[2] : 1); ++c)
+            sum += std::fabs(tensor.at(a, b, c));
+      EXPECT_EQ(sum, name == "w_v" || (p.packed && name == "w_q") ? 2 : 0) << name;
+    }
   }
 }
 

@@ -1,70 +1,11 @@
 #include "ops/attention/probe/ask.hpp"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cmath>
 
 #include "core/supports.hpp"
-#include "oracle/oracle.hpp"
 
 namespace attest::ops::of_attention {
-namespace {
-
-std::string_view failure_name(CallStatus status) {
-  switch (status) {
-    case CallStatus::unsupported:
-      return "refused";
-    case CallStatus::crash:
-      return "crash";
-    case CallStatus::timeout:
-      return "timeout";
-    case CallStatus::done:
-    case CallStatus::error:
-      return "error";
-  }
-  return "error";
-}
-
-std::string first_line(std::string_view text) {
-  constexpr std::size_t most = 100;
-  return std::string(text.substr(0, std::min(text.find('\n'), most)));
-}
-
-std::string clause(const Evidence& e) {
-  return fmt::format("{}[{},{},{},{}] = {:.6g} lies outside [{:.6g}, {:.6g}]", e.tensor, e.index[0], e.index[1],
-                     e.index[2], e.index[3], e.got, e.lo, e.hi);
-}
-
-}  // namespace
-
-Shown::Shown(const Problem& problem, const Contract& contract, Subject& subject)
-    : trial_(std::make_unique<properties::Trial>(problem, contract, subject)) {
-  try {
-    result_ = &trial_->base();
-    if (result_->violation) broken_ = result_->violation->note;
-    const Verdict verdict = trial_->judgement();
-    if (verdict.kind == VerdictKind::fail) witness_ = clause(verdict.evidence.value());
-  } catch (const properties::CallFailed& failed) {
-    refusal_ = fmt::format("{}: {}", failure_name(failed.result.status), first_line(failed.result.message));
-    if (failed.result.status != CallStatus::unsupported) broken_ = refusal_;
-  }
-}
-
-bool Shown::fits(const Contract& contract) const {
-  return oracle::make_oracle(contract, trial_->problem(), trial_->inputs())->judge(result_->out, result_->lse).kind !=
-         VerdictKind::fail;
-}
-
-bool Shown::passes(const Contract& contract) const {
-  return oracle::make_oracle(contract, trial_->problem(), trial_->inputs())->judge(result_->out, result_->lse).kind ==
-         VerdictKind::pass;
-}
-
-double Shown::out(Index column, Index row, Index head, Index batch) const {
-  return result_->out.at(batch, head, row, column);
-}
-double Shown::lse(Index row) const { return result_->lse.at(0, 0, row); }
-
 Problem Maker::blank(Index lq, Index lk, Index d, Index dv) const {
   const Supports& s = supports_;
   Problem p;

@@ -1,8 +1,6 @@
 #pragma once
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,8 +9,7 @@
 #include "core/contract.hpp"
 #include "core/problem.hpp"
 #include "core/subject.hpp"
-#include "ops/probe.hpp"
-#include "properties/trial.hpp"
+#include "ops/probe/shown.hpp"
 
 // What the probes of attention are made of: problems of a few literal elements, and what they give.
 namespace attest::ops::of_attention {
@@ -25,33 +22,36 @@ using attest::Policy;
 using attest::Problem;
 using attest::Supports;
 
-// One call and its result.
-class Shown {
+// How a problem of attention is put to a subject: as it is, or as the heart of a larger operation's.
+class Way {
  public:
-  Shown(const Problem& problem, const Contract& contract, Subject& subject);
+  Way() = default;
+  Way(const Way&) = delete;
+  Way& operator=(const Way&) = delete;
+  virtual ~Way() = default;
 
-  [[nodiscard]] const Problem& problem() const noexcept { return trial_->problem(); }
-  [[nodiscard]] bool done() const noexcept { return trial_ != nullptr && refusal_.empty(); }
-  // Why there is no result: "refused: ...", "crash: ...".
-  [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
-  // A call that failed otherwise than as unsupported, or one that wrote where it must not.
-  [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
-  // Whether no kernel that keeps the contract returns this; the witness as a clause.
-  [[nodiscard]] bool outside() const noexcept { return !witness_.empty(); }
-  [[nodiscard]] const std::string& witness() const noexcept { return witness_; }
-  void forgive() noexcept { witness_.clear(); }
-  // Whether a kernel that keeps another contract could have returned it.
-  [[nodiscard]] bool fits(const Contract& contract) const;
-  // The same, if anything could be judged.
-  [[nodiscard]] bool passes(const Contract& contract) const;
+  // nullopt where the subject takes none that stands for it.
+  [[nodiscard]] virtual std::optional<ops::Problem> said(const Problem& problem) const = 0;
+  // Where an element of out [b,hq,lq,dv] of a problem lies in what that gives.
+  [[nodiscard]] virtual probing::Place place(const Problem& problem, const probing::Place& index) const = 0;
+};
+const Way& as_it_is();
 
-  [[nodiscard]] double out(Index column = 0, Index row = 0, Index head = 0, Index batch = 0) const;
-  [[nodiscard]] double lse(Index row = 0) const;
+// One call and its result, told in the problem of attention that it was made for.
+class Shown : public probing::Shown {
+ public:
+  Shown(probing::Shown shown, Problem problem, const Way& way)
+      : probing::Shown(std::move(shown)), own_(std::move(problem)), way_(&way) {}
+
+  [[nodiscard]] const Problem& own() const noexcept { return own_; }
+  [[nodiscard]] double out(Index column = 0, Index row = 0, Index head = 0, Index batch = 0) const {
+    return at(way_->place(own_, {batch, head, row, column}));
+  }
+  [[nodiscard]] double lse(Index row = 0) const { return at({0, 0, row, 0}, "lse"); }
 
  private:
-  std::unique_ptr<properties::Trial> trial_;
-  const properties::Result* result_ = nullptr;
-  std::string refusal_, broken_, witness_;
+  Problem own_;
+  const Way* way_;
 };
 
 // Problems that are 0 everywhere but for literal elements, in sizes that the subject takes.

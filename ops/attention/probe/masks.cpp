@@ -32,10 +32,10 @@ struct Taken {
 
 Taken taken(const Shown& shown, Index row) {
   Taken found;
-  for (Index j = 0; j < shown.problem().lk; ++j) {
+  for (Index j = 0; j < shown.own().lk; ++j) {
     const double weight = shown.out(j, row);
     if (!std::isfinite(weight)) return {Open::not_finite, {}};
-    if (std::fabs(weight) > 0.25 / static_cast<double>(shown.problem().lk)) found.keys.push_back(j);
+    if (std::fabs(weight) > 0.25 / static_cast<double>(shown.own().lk)) found.keys.push_back(j);
   }
   if (!found.keys.empty()) found.open = Open::some;
   return found;
@@ -73,8 +73,7 @@ bool matches(const Shown& shown, const Problem& as, Index shift_left, Index shif
 
 std::string every_row(const Shown& shown) {
   std::string all;
-  for (Index i = 0; i < shown.problem().lq; ++i)
-    all += fmt::format("{}{}", i == 0 ? "" : " | ", in_words(taken(shown, i)));
+  for (Index i = 0; i < shown.own().lq; ++i) all += fmt::format("{}{}", i == 0 ? "" : " | ", in_words(taken(shown, i)));
   return "keys by row: " + all;
 }
 
@@ -84,8 +83,8 @@ std::string_view corner(Align align) { return align == Align::top_left ? "top le
 
 std::string diagonal_in_words(const Shown& shown) {
   std::string found;
-  for (const Align align : {shown.problem().align, Align::top_left, Align::bottom_right}) {
-    Problem as = shown.problem();
+  for (const Align align : {shown.own().align, Align::top_left, Align::bottom_right}) {
+    Problem as = shown.own();
     as.align = align;
     for (const auto& [shift, words] : {std::pair{0, ""}, {1, ", one key more"}, {-1, ", one key fewer"}})
       if (matches(shown, as, 0, shift)) return fmt::format("{}{}", corner(align), words);
@@ -103,15 +102,7 @@ void causal(const Asking& asking, std::vector<ProbeRow>& rows) {
       const std::string name = fmt::format("causal {}, lq {} lk", corner(align), lq < lk ? "<" : ">");
       auto p = telling(asking.maker, lq, lk);
       if (!p) {
-        rows.push_back({name,
-                        std::string(corner(align)),
-                        cannot_tell("it takes as many columns of v as keys"),
-                        Standing::open,
-                        "",
-                        {},
-                        {},
-                        {},
-                        0});
+        rows.push_back(untold(name, std::string(corner(align)), "it takes as many columns of v as keys"));
         continue;
       }
       p->causal = true;
@@ -243,8 +234,7 @@ void added_mask(const Asking& asking, std::vector<ProbeRow>& rows) {
   const std::string stage = "mask", promised = added ? "may be added" : "replaces the score";
   const Format dtype = asking.maker.dtype();
   if (dtype == Format::f16) {
-    rows.push_back(
-        {stage, promised, cannot_tell("no score of f16 inputs overflows f32"), Standing::open, "", {}, {}, {}, 0});
+    rows.push_back(untold(stage, promised, "no score of f16 inputs overflows f32"));
     return;
   }
   auto p = asking.maker.paired(2, 1);

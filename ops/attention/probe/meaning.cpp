@@ -10,28 +10,14 @@
 namespace attest::ops::of_attention {
 namespace {
 
-bool near(double a, double b) { return std::fabs(a - b) <= 0.03 * std::max(std::fabs(a), std::fabs(b)) + 0.005; }
-
-// What a logit is taken for: the first of these that it is near to.
-struct Meaning {
-  double value;
-  std::string words;
-};
-std::string meaning_of(double value, const std::vector<Meaning>& meanings) {
-  for (const Meaning& meaning : meanings)
-    if (near(value, meaning.value)) return meaning.words;
-  return std::isnan(value) ? "NaN"
-                           : fmt::format("a score of {:.4g} where {:.4g} is meant", value, meanings.front().value);
-}
+using probing::near;
 
 // The score of the first key against the second, whose own is 0, and what it may mean; the first is what is promised.
-ProbeRow by_score(const Asking& asking, std::string stage, Problem p, std::vector<Meaning> meanings) {
+ProbeRow by_score(const Asking& asking, std::string stage, Problem p, const std::vector<Meaning>& meanings) {
   set_values(p, 0, 1);
   const Shown shown = asking.ask(p);
-  const std::string promised = meanings.front().words;
-  const std::string observed = shown.done() ? meaning_of(logit(shown.out()), meanings) : "";
-  const bool agrees = observed == promised;
-  return row_of(std::move(stage), promised, observed, shown, agrees ? Standing::agrees : Standing::open);
+  std::string observed = shown.done() ? probing::meaning_of(logit(shown.out()), meanings, "a score of ") : "";
+  return held_row(std::move(stage), meanings.front().words, std::move(observed), shown);
 }
 
 std::optional<Problem> of_width(const Asking& asking, Index width) {

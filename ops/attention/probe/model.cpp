@@ -28,25 +28,38 @@ Piece weighed(const Row& weights, const Row& rounded, const Row& values, std::si
 
 }  // namespace
 
-double modelled(const attest::Problem& problem, const attest::Policy& policy, const Scheme& scheme) {
+PlainRow plain_row(const attest::Problem& problem) {
   const Inputs inputs = materialise(problem);
-  const auto in = [&](Stage stage, double x) { return round_to(policy[stage], x); };
-  const double scale = in(Stage::scale, problem.effective_scale());
-  Row scores, values;
+  PlainRow row;
+  row.scale = problem.effective_scale();
+  row.softcap = problem.softcap;
+  for (Index c = 0; c < problem.d; ++c) row.q.push_back(inputs.q.at(0, 0, 0, c));
   for (Index j = 0; j < problem.lk; ++j) {
+    Row& key = row.k.emplace_back();
+    for (Index c = 0; c < problem.d; ++c) key.push_back(inputs.k.at(0, 0, j, c));
+    row.v.push_back(inputs.v.at(0, 0, j, 0));
+    if (inputs.bias.present()) row.bias.push_back(inputs.bias.at(0, 0, 0, j));
+  }
+  return row;
+}
+
+double modelled(const PlainRow& row, const attest::Policy& policy, const Scheme& scheme) {
+  const auto in = [&](Stage stage, double x) { return round_to(policy[stage], x); };
+  const double scale = in(Stage::scale, row.scale);
+  Row scores, values;
+  for (std::size_t j = 0; j < row.k.size(); ++j) {
     double dot = 0;
-    for (Index c = 0; c < problem.d; ++c)
-      dot = in(Stage::qk,
-               dot + in(Stage::operand, inputs.q.at(0, 0, 0, c)) * in(Stage::operand, inputs.k.at(0, 0, j, c)));
+    for (std::size_t c = 0; c < row.q.size(); ++c)
+      dot = in(Stage::qk, dot + in(Stage::operand, row.q[c]) * in(Stage::operand, row.k[j][c]));
     double s = in(Stage::score, in(Stage::scale, dot * scale));
-    if (problem.softcap > 0) {
-      const double c = problem.softcap;
+    if (row.softcap > 0) {
+      const double c = row.softcap;
       s = in(Stage::score,
              in(Stage::softcap, c * in(Stage::softcap, std::tanh(in(Stage::softcap, in(Stage::softcap, s) / c)))));
     }
-    if (inputs.bias.present()) s = in(Stage::score, s + inputs.bias.at(0, 0, 0, j));
+    if (!row.bias.empty()) s = in(Stage::score, s + row.bias[j]);
     scores.push_back(in(Stage::softmax, s));
-    values.push_back(in(Stage::operand, inputs.v.at(0, 0, j, 0)));
+    values.push_back(in(Stage::operand, row.v[j]));
   }
   const double most = *std::ranges::max_element(scores);
   Row weights, rounded;
@@ -60,7 +73,7 @@ double modelled(const attest::Problem& problem, const attest::Policy& policy, co
   for (const double weight : weights) rounded.push_back(in(Stage::operand, in(Stage::weights, weight)));
   if (scheme.normalises_first) {
     const Piece all = weighed(weights, rounded, values, 0, weights.size(), policy);
-    return round_to(problem.dtype, in(Stage::output, in(Stage::partial, all.numerator)));
+    return in(Stage::output, in(Stage::partial, all.numerator));
   }
   const std::size_t n = weights.size(), splits = static_cast<std::size_t>(scheme.splits);
   double numerator = 0, sum = 0;
@@ -69,7 +82,7 @@ double modelled(const attest::Problem& problem, const attest::Policy& policy, co
     if (piece.sum > 0) numerator += in(Stage::partial, piece.numerator / piece.sum) * piece.sum;
     sum += piece.sum;
   }
-  return round_to(problem.dtype, in(Stage::output, numerator / sum));
+  return in(Stage::output, numerator / sum);
 }
 
 }  // namespace attest::ops::of_attention

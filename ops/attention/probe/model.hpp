@@ -1,16 +1,27 @@
 #pragma once
+#include <vector>
+
 #include "core/policy.hpp"
 #include "core/problem.hpp"
 
 namespace attest::ops::of_attention {
 
-// out[0,0,0,0] of a plain kernel of `policy`, in order, on a problem without masks: weights normalised before the second product
-// or behind it, in so many splits.
+// A row of attention without masks: one query, all keys, one column of values.
+struct PlainRow {
+  std::vector<double> q;
+  std::vector<std::vector<double>> k;
+  std::vector<double> v, bias;  // bias: absent, or one for each key
+  double scale = 1, softcap = 0;
+};
+PlainRow plain_row(const attest::Problem& problem);
+
+// What a plain kernel of `policy`, in order, gives: weights normalised before the second product or behind it, in so many splits. As
+// the output stage leaves it.
 struct Scheme {
   bool normalises_first = false;
   int splits = 1;
 };
 inline constexpr Scheme schemes[] = {{false, 1}, {true, 1}, {false, 4}};
-double modelled(const attest::Problem& problem, const attest::Policy& policy, const Scheme& scheme);
+double modelled(const PlainRow& row, const attest::Policy& policy, const Scheme& scheme);
 
 }  // namespace attest::ops::of_attention

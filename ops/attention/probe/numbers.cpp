@@ -14,42 +14,21 @@ namespace {
 
 bool is_16_bit(Format f) { return f == Format::f16 || f == Format::bf16; }
 
-ProbeRow untold(std::string stage, std::string promised, std::string_view reason) {
-  return {std::move(stage), std::move(promised), cannot_tell(reason), Standing::open, "", {}, {}, {}, 0};
-}
-
 // ---- the output --------------------------------------------------------------------------------------------------------
 
 // Means a quarter, a half and three quarters of a unit above 1.
 ProbeRow output_rounding(const Asking& asking) {
-  const std::string stage = "output rounding", promised = "to nearest";
-  const Format dtype = asking.maker.dtype();
-  if (!is_16_bit(dtype)) return untold(stage, promised, "a sum is rounded before it is stored");
-  const double u = two_to(1 - precision(dtype));
-  std::optional<Shown> last;
-  std::array<double, 4> found{};
-  std::size_t n = 0;
-  for (const int quarters : {1, 2, 3, 6}) {  // 6: half a unit above an odd one
+  const double u = two_to(1 - precision(asking.maker.dtype()));
+  const auto mean = [&](int quarters) -> std::optional<std::pair<ops::Problem, probing::Read>> {
     Problem p = asking.maker.blank(1, 4, 1, 1);
-    if (p.lk % 4 != 0) return untold(stage, promised, "the number of keys is no multiple of 4");
+    if (p.lk % 4 != 0) return std::nullopt;
     for (Index j = 0; j < p.lk; ++j)
       set(p, Edit::Tensor::v, {0, 0, j, 0}, 1 + u * (quarters / 4 + (j % 4 < quarters % 4 ? 1 : 0)));
-    last.emplace(asking.ask(p));
-    if (!last->done()) return refused_row(stage, promised, *last);
-    found[n++] = (last->out() - 1) / u;
-    if (last->outside()) break;
-  }
-  std::string observed = cannot_tell("means are not exact");
-  Standing standing = Standing::open;
-  if (found[0] == 0 && found[2] == 1) {
-    observed = found[1] == 0 && found[3] == 2 ? "to nearest, ties to even" : "to nearest";
-    standing = Standing::agrees;
-  } else if (found[0] == 0 && found[2] == 0) {
-    observed = "toward zero";
-  } else if (found[0] == 1 && found[2] == 1) {
-    observed = "away from zero";
-  }
-  return row_of(stage, promised, observed, *last, standing);
+    auto said = asking.way.said(p);
+    if (!said) return std::nullopt;
+    return std::pair{std::move(*said), probing::element(asking.way.place(p, {}))};
+  };
+  return probing::output_rounding(asking.asked, mean, "the number of keys is no multiple of 4");
 }
 
 // ---- sums --------------------------------------------------------------------------------------------------------------
@@ -96,7 +75,7 @@ std::vector<ProbeRow> sums(const Asking& asking, bool in_f32) {
     rounded = rounded || to_one;
   }
   if (!kept) return {untold(stage, promised, "the scale or log2 e is folded into a factor")};
-  const bool to_nearest = asking.policy_declared && asking.contract.arithmetic.sums_to_nearest();
+  const bool to_nearest = asking.asked.policy_declared && asking.contract.arithmetic.sums_to_nearest();
   std::vector<ProbeRow> rows;
   if (cut) {
     // No order of additions rounded to nearest gives 0.

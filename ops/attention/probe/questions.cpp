@@ -6,29 +6,22 @@
 #include <cmath>
 
 #include "core/rng.hpp"
+#include "ops/attention/probe/parts.hpp"
 
 namespace attest::ops::of_attention {
 namespace {
 
 using Shots = std::vector<Shot>;
 
-// What must be kept to be none of these formats: more than so many significand bits, or a range beyond that of f16.
-struct Against {
-  std::vector<Format> formats;
-  int bits = 0;  // 0: by range
-};
+using probing::Against;
+using probing::pairs;
 
 std::vector<Against> narrower_than_f32(Format dtype) {
-  const Against eight{{Format::bf16}, 8}, eleven{{Format::f16, Format::tf32}, 11}, range{{Format::f16}, 0};
-  if (dtype == Format::f16) return {eight, eleven};
-  if (dtype == Format::f64) return {eight, range, eleven, {{Format::f32}, 24}};
-  return {eight, range, eleven};
+  return probing::narrower_than_f32(dtype, formats_of(Stage::qk));
 }
 // Of what is stored in the dtype itself.
 std::vector<Against> narrower_than_storage(Format dtype) {
-  std::vector<Against> all = narrower_than_f32(dtype);
-  std::erase_if(all, [&](const Against& a) { return a.bits >= precision(dtype); });
-  return all;
+  return probing::narrower_than_storage(dtype, formats_of(Stage::qk));
 }
 
 double unit(const Problem& p) { return p.effective_scale(); }
@@ -40,17 +33,6 @@ Shot by_logit(Problem problem, double expected, double slack) {
 }
 
 // ---- accumulation of q.k: ones, and two large numbers that cancel ------------------------------------------------------
-
-// Whichever two terms an order adds first, these pairs cannot all be such a two.
-std::vector<std::pair<Index, Index>> pairs(Index n) {
-  std::vector<std::pair<Index, Index>> all{{0, n - 1}, {0, 1},     {0, n / 2},         {n / 2 - 1, n / 2}, {n - 1, 0},
-                                           {1, n - 2}, {5, n - 7}, {n / 4, 3 * n / 4}, {n / 2 + 3, n / 4}, {7, 8},
-                                           {2, 9},     {11, 4},    {n - 1, 1},         {2, n / 2 + 1}};
-  std::erase_if(all, [&](const auto& pair) {
-    return pair.first == pair.second || pair.first < 0 || pair.second < 0 || pair.first >= n || pair.second >= n;
-  });
-  return all;
-}
 
 // Large numbers of 2^(bits + 2), or past the range of f16; of which a factor is in q, if k does not hold them.
 Shots of_qk(const Maker& maker, int bits) {
@@ -425,18 +407,20 @@ std::vector<Question> with_fine(std::vector<Question> questions, const Maker& ma
 }
 
 template <class Make>
-std::vector<Question> asked(const std::vector<Against>& list, Make&& make) {
+std::vector<Question> made(const std::vector<Against>& list, Make&& make) {
   std::vector<Question> questions;
   for (const Against& against : list)
     if (Shots shots = make(against.bits); !shots.empty()) questions.push_back({against.formats, std::move(shots)});
   return questions;
 }
 
-std::vector<StageQuestions> questions_at(const Maker& maker) {
+}  // namespace
+
+std::vector<StageQuestions> stage_questions(const Maker& maker) {
   const Format dtype = maker.dtype();
   const std::vector<Against> below_f32 = narrower_than_f32(dtype), below_dtype = narrower_than_storage(dtype);
   const auto of = [&](const std::vector<Against>& list, Shots (*make)(const Maker&, int)) {
-    return asked(list, [&](int bits) { return make(maker, bits); });
+    return made(list, [&](int bits) { return make(maker, bits); });
   };
   std::vector<Question> sums = of(below_f32, of_sum);
   if (Shots shots = many_keys(maker); !shots.empty()) sums.push_back({{Format::f16}, std::move(shots), true});
@@ -463,24 +447,6 @@ std::vector<StageQuestions> questions_at(const Maker& maker) {
       {output, "output", "a mean that a narrow format rounds", of(below_dtype, of_output),
        "what is stored has no more bits"},
   };
-}
-
-}  // namespace
-
-std::vector<StageQuestions> stage_questions(const Maker& maker, const Maker& further) {
-  std::vector<StageQuestions> all = questions_at(maker), again = questions_at(further);
-  for (std::size_t part = 0; part < all.size(); ++part)
-    for (Question& other : again[part].questions) {
-      const auto same = std::ranges::find_if(all[part].questions, [&](const Question& question) {
-        return question.excludes == other.excludes && question.bits == other.bits && question.vetoes == other.vetoes;
-      });
-      if (same == all[part].questions.end() || same->shots.front().problem == other.shots.front().problem) continue;
-      for (Shot& shot : other.shots) {
-        shot.further = true;
-        same->shots.push_back(std::move(shot));
-      }
-    }
-  return all;
 }
 
 }  // namespace attest::ops::of_attention

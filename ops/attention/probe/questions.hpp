@@ -12,17 +12,14 @@ namespace attest::ops::of_attention {
 struct Shot {
   Problem problem;
   double lo, hi;
-  bool further = false;  // asked again at other sizes: whether the subject takes it says nothing
 };
-// If every shot lies there, the stage has none of these formats: with each of them a kernel loses something in one shot at least,
-// in whatever order it adds, wherever it puts the scale and whatever the other stages do.
+// As probing::Question has it.
 struct Question {
   std::vector<Format> excludes;
   std::vector<Shot> shots;
-  bool vetoes = false;  // lost, it takes back what questions before it exclude
-  int bits = 0;         // significand bits that a sum has at least, if every shot lies there; 0: says nothing of that
+  bool vetoes = false;
+  int bits = 0;
 };
-// What is asked of one stage, or of a part of it.
 struct StageQuestions {
   Stage stage;
   std::string part;  // "softmax (sum)"; the stage's name where there is one
@@ -31,7 +28,7 @@ struct StageQuestions {
   std::string blind;  // why no question can be asked, one clause
 };
 
-// Of every stage but storage, in their order: at the sizes of `maker`, and at those of `further` where it takes them.
-std::vector<StageQuestions> stage_questions(const Maker& maker, const Maker& further);
+// Of every stage but storage, in their order, at the sizes of `maker`.
+std::vector<StageQuestions> stage_questions(const Maker& maker);
 
 }  // namespace attest::ops::of_attention

@@ -1,0 +1,50 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/layer_norm/probe/ask.hpp"
+#include "ops/probe/meaning.hpp"
+#include "ops/probe/stages.hpp"
+
+namespace attest::ops::of_layer_norm {
+
+using probing::held_row;
+using probing::Meaning;
+using probing::refused_row;
+using probing::row_of;
+using probing::Shown;
+using probing::untold;
+
+// What is asked, of whom, and what it is held to.
+struct Asking {
+  probing::Asked asked;
+  const Contract& contract;
+  Maker maker, further;  // of one row, and of many
+};
+
+// What a stage may be: no stage here is tf32.
+std::span<const Format> formats() noexcept;
+
+// questions.cpp: of every stage but storage, in their order.
+std::vector<probing::StageQuestions> stage_questions(const Maker& maker, const Maker& further);
+// numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: what options mean.
+std::vector<ProbeRow> number_rows(const Asking& asking);
+std::vector<ProbeRow> meaning_rows(const Asking& asking);
+
+// model.cpp: plain kernels that make the variance as `how` says, one by one and in lanes.
+class PlainLayerNorm final : public probing::Model {
+ public:
+  explicit PlainLayerNorm(const attest::layer_norm::Arithmetic& how) : how_(how) {}
+  [[nodiscard]] std::size_t schemes() const noexcept override { return 2; }
+  [[nodiscard]] probing::Elements run(const ops::Problem& problem, const ops::Policy& policy,
+                                      std::size_t scheme) const override;
+  [[nodiscard]] std::span<const Format> formats(std::size_t) const noexcept override {
+    return of_layer_norm::formats();
+  }
+
+ private:
+  const attest::layer_norm::Arithmetic& how_;
+};
+
+}  // namespace attest::ops::of_layer_norm

@@ -1,0 +1,63 @@
+#pragma once
+#include <optional>
+
+#include "core/mha/offer.hpp"
+#include "core/mha/problem.hpp"
+#include "ops/attention/probe/ask.hpp"
+#include "ops/probe/shown.hpp"
+
+// What the probes of blocks are made of.
+namespace attest::ops::of_mha {
+
+using attest::mha::Contract;
+using attest::mha::Edit;
+using attest::mha::Policy;
+using attest::mha::Problem;
+using attest::mha::Supports;
+
+// Blocks of zeros, in sizes that the subject takes.
+class BlockMaker {
+ public:
+  BlockMaker(const Supports& supports, Format dtype) : supports_(supports), dtype_(dtype) {}
+
+  [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
+  [[nodiscard]] Format dtype() const noexcept { return dtype_; }
+  // Whether memory is another tensor than x, where it may be.
+  [[nodiscard]] bool crosses() const noexcept { return supports_.cross; }
+
+  struct Shape {
+    Index b = 1, l = 1, m = 1;
+    Index heads = 1, kv_heads = 1, head_dim = 1;
+    Index e = 1;  // at least
+  };
+  // So many samples, tokens and elements of a head; heads behind those asked for, of the same groups, where e takes them. As many tokens
+  // of x as of memory where one is the other. nullopt where the subject takes none such.
+  [[nodiscard]] std::optional<Problem> blank(Shape shape) const;
+  // The least of both dimensions that there are.
+  [[nodiscard]] Index even_tokens(Index least) const;
+
+ private:
+  const Supports& supports_;
+  Format dtype_;
+};
+
+void set(Problem& problem, Edit::Tensor tensor, std::array<Index, 4> index, double value);
+// Of memory, which may be x.
+void set_memory(Problem& problem, Index token, Index column, double value);
+
+// What of attention a subject of blocks takes in the middle.
+attest::Supports attention_within(const Supports& supports);
+
+// A problem of attention as a block: q, k and v are columns of tokens, which one-hot rows of the weights pick; each column of a head goes
+// to its own of out. No product has more than one term, so that the block gives what its attention does.
+class Heart final : public of_attention::Way {
+ public:
+  explicit Heart(const BlockMaker& maker) : maker_(maker) {}
+  [[nodiscard]] std::optional<ops::Problem> said(const attest::Problem& problem) const override;
+  [[nodiscard]] probing::Place place(const attest::Problem& problem, const probing::Place& index) const override;
+
+ private:
+  const BlockMaker& maker_;
+};
+
+}  // namespace attest::ops::of_mha

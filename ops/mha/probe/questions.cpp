@@ -1,0 +1,149 @@
+// Accumulation of each product of a block: ones and two large numbers that cancel, as one row of its weights, at places of which an order
+// adds some first, but not all.
+#include <array>
+
+#include "ops/mha/probe/parts.hpp"
+
+namespace attest::ops::of_mha {
+namespace {
+
+using of_attention::two_to;
+using probing::Shot;
+using Shots = std::vector<Shot>;
+
+constexpr std::array all_formats{Format::f64, Format::f32, Format::tf32, Format::f16, Format::bf16};
+constexpr Index terms = 32;
+constexpr double kept = terms - 2;
+
+enum class Product : std::uint8_t { q, k, v, out };
+
+// A row of weights of ones and of 2^(bits + 2), or past the range of f16, and what it meets: ones, and where a weight cannot be so large
+// its other part.
+struct Pair {
+  Index plus, minus;
+  double weight, token;
+};
+Pair pair_of(std::pair<Index, Index> places, Format dtype, int bits) {
+  const int exponent = bits == 0 ? 21 : bits + 2, in_token = dtype == Format::f16 ? exponent / 2 : 0;
+  return {places.first, places.second, two_to(exponent - in_token), two_to(in_token)};
+}
+void set_weights(Problem& p, Edit::Tensor tensor, const Pair& pair) {
+  for (Index c = 0; c < terms; ++c)
+    set(p, tensor, {0, c, 0, 0}, c == pair.plus ? pair.weight : c == pair.minus ? -pair.weight : 1);
+}
+double token_of(const Pair& pair, Index c) { return c == pair.plus || c == pair.minus ? pair.token : 1; }
+
+// Every value of the first head and column is the sum.
+std::optional<Problem> of_v(const BlockMaker& maker, const Pair& pair) {
+  const Index tokens = maker.supports().m.nearest(1);
+  auto p = maker.blank({1, maker.supports().l.nearest(1), tokens, 1, 1, maker.supports().head_dim.nearest(1), terms});
+  if (!p) return p;
+  for (Index j = 0; j < p->m; ++j)
+    for (Index c = 0; c < terms; ++c) set_memory(*p, j, c, token_of(pair, c));
+  set_weights(*p, Edit::Tensor::w_v, pair);
+  set(*p, Edit::Tensor::w_out, {0, 0, 0, 0}, 1);
+  return p;
+}
+
+// All columns of the heads are 1, or the pair's other part.
+std::optional<Problem> of_out(const BlockMaker& maker, const Pair& pair) {
+  const Supports& s = maker.supports();
+  for (const Index heads : {1, 2, 4, 8, 3, 6, 12, 16, 32}) {
+    const Index d = s.head_dim.nearest((terms + heads - 1) / heads);
+    if (heads * d < terms || !s.heads.offers(heads)) continue;
+    auto p = maker.blank({1, s.l.nearest(1), s.m.nearest(1), heads, heads, d, 2});
+    if (!p) continue;
+    for (Index j = 0; j < p->m; ++j) {
+      set_memory(*p, j, 0, 1);
+      if (pair.token != 1) set_memory(*p, j, 1, pair.token);
+    }
+    for (Index n = 0; n < terms; ++n) set(*p, Edit::Tensor::w_v, {n, token_of(pair, n) == 1 ? 0 : 1, 0, 0}, 1);
+    set_weights(*p, Edit::Tensor::w_out, pair);
+    return p;
+  }
+  return std::nullopt;
+}
+
+// The score of the first of two tokens is four times what the sum misses, as a logit against 0: the sum by 4, and a 1 by -4 times what
+// it should be.
+std::optional<Problem> of_score(const BlockMaker& maker, const Pair& pair, Product product) {
+  const Index tokens = maker.even_tokens(2), d = maker.supports().head_dim.nearest(4);
+  if (tokens == 0 || d < 2) return std::nullopt;
+  const Index own = terms, first = product == Product::q && maker.crosses() ? 0 : own;
+  auto p = maker.blank({1, maker.supports().l.nearest(1), tokens, 1, 1, d, own + 5});
+  if (!p || (!p->scale && d != 4)) return std::nullopt;
+  const double unit = 4 / p->effective_scale();
+  using enum Edit::Tensor;
+  const Index value_at = own + 4;
+  if (product == Product::q) {
+    // q = (sum, 1) of token 0 of x; keys (unit, -kept unit), or 0.
+    for (Index c = 0; c < terms; ++c) set(*p, x, {0, 0, c, 0}, token_of(pair, c));
+    set_weights(*p, w_q, pair);
+    const Index one = pair.plus != 0 && pair.minus != 0 ? 0 : pair.plus != 1 && pair.minus != 1 ? 1 : 2;
+    set(*p, w_q, {1, one, 0, 0}, 1);
+    for (Index j = 0; j < p->m; j += 2) {
+      set_memory(*p, j, first + 1, unit);
+      set_memory(*p, j, first + 2, -kept * unit);
+      set_memory(*p, j, value_at, 1);
+    }
+    set(*p, w_k, {0, first + 1, 0, 0}, 1);
+    set(*p, w_k, {1, first + 2, 0, 0}, 1);
+  } else {
+    // Keys (sum, 1), or 0; q = (unit, -kept unit) of token 0 of x.
+    for (Index j = 0; j < p->m; j += 2) {
+      for (Index c = 0; c < terms; ++c) set_memory(*p, j, c, token_of(pair, c));
+      set_memory(*p, j, own, 1);
+      set_memory(*p, j, value_at, 1);
+    }
+    set_weights(*p, w_k, pair);
+    set(*p, w_k, {1, own, 0, 0}, 1);
+    set(*p, x, {0, 0, own + 1, 0}, unit);
+    set(*p, x, {0, 0, own + 2, 0}, -kept * unit);
+    set(*p, w_q, {0, own + 1, 0, 0}, 1);
+    set(*p, w_q, {1, own + 2, 0, 0}, 1);
+  }
+  set(*p, w_v, {0, value_at, 0, 0}, 1);
+  set(*p, w_out, {0, 0, 0, 0}, 1);
+  return p;
+}
+
+Shots of_product(const BlockMaker& maker, Product product, int bits) {
+  Shots shots;
+  for (const auto& places : probing::pairs(terms)) {
+    const Pair pair = pair_of(places, maker.dtype(), bits);
+    const bool by_score = product == Product::q || product == Product::k;
+    auto p = product == Product::v ? of_v(maker, pair)
+             : by_score            ? of_score(maker, pair, product)
+                                   : of_out(maker, pair);
+    if (!p) return {};
+    constexpr double slack = 0.4;
+    if (by_score)
+      shots.push_back({std::move(*p), of_attention::logistic(-4 * slack), of_attention::logistic(4 * slack)});
+    else
+      shots.push_back({std::move(*p), kept - slack, kept + slack});
+  }
+  return shots;
+}
+
+}  // namespace
+
+std::vector<probing::StageQuestions> gemm_questions(const BlockMaker& maker) {
+  constexpr int fine_bits = 19;
+  const std::vector<probing::Against> below_f32 = probing::narrower_than_f32(maker.dtype(), all_formats);
+  std::vector<probing::StageQuestions> all;
+  for (const auto& [product, part] : {std::pair{Product::q, "gemm (q)"},
+                                      {Product::k, "gemm (k)"},
+                                      {Product::v, "gemm (v)"},
+                                      {Product::out, "gemm (out)"}}) {
+    const auto make = [&, product = product](int bits) { return of_product(maker, product, bits); };
+    auto questions = probing::asked(below_f32, make);
+    if (Shots shots = make(fine_bits); !shots.empty())
+      questions.push_back({{}, std::move(shots), false, fine_bits + 3});
+    all.push_back({gemm_stage, part,
+                   "a row of weights of ones and of two large numbers that cancel, at 14 pairs of places",
+                   std::move(questions), "no width that it takes has 32 terms", false});
+  }
+  return all;
+}
+
+}  // namespace attest::ops::of_mha

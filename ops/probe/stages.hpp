@@ -1,0 +1,35 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "ops/probe/questions.hpp"
+#include "ops/probe/shown.hpp"
+
+// Asks what each stage is computed in.
+namespace attest::ops::probing {
+
+// Plain kernels of an operation, by which answers outside the bound are laid to a stage.
+class Model {
+ public:
+  Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  virtual ~Model() = default;
+
+  // How many ways there are to keep a policy that are worth telling apart.
+  [[nodiscard]] virtual std::size_t schemes() const noexcept = 0;
+  // What such a kernel gives; what it keeps of the problem it must hold itself.
+  [[nodiscard]] virtual Elements run(const Problem& problem, const Policy& policy, std::size_t scheme) const = 0;
+  // What a stage may be, the widest first.
+  [[nodiscard]] virtual std::span<const Format> formats(std::size_t stage) const noexcept = 0;
+};
+
+// What the rows of stages say, and the contract with those stages as narrow as they were found.
+struct StageRows {
+  std::vector<ProbeRow> rows;
+  Contract permitting;
+  bool guilty = false;  // a stage is narrower than promised
+};
+StageRows stage_rows(const Asked& asked, const std::vector<StageQuestions>& questions, const Model& model);
+
+}  // namespace attest::ops::probing
