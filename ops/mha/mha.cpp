@@ -278,6 +278,7 @@ class Mha final : public Op {
     return law == "stage-bound" && verdict.evidence ? std::string_view(verdict.evidence->tensor) : std::string_view();
   }
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_mha::grading(); }
+  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_mha::calibrating(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }
