@@ -1,6 +1,7 @@
 """The hostile emulators of the prototypes of the bounds against the oracle: conforming blocks and norms of another hand, no finding allowed.
 
-    prototypes.py ATTEST FOLDER [--op mha|layer_norm] [--seed N] [--elements N] [--cases N] [--fault N]
+    prototypes.py ATTEST FOLDER [--op mha|layer_norm] [--seed N] [--elements N] [--seconds N] [--cases N]
+                  [--fault N]
 
 FOLDER (or ATTEST_PROTOTYPES) holds `mha/mha.hpp` and `layer-norm/ln.hpp`, which are no part of this repository. Each is compiled into a
 plug-in here, and `attest check` asks it under contracts at random. Prints what was judged by contract. Status 1: a conforming
@@ -15,6 +16,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -99,6 +101,7 @@ def main():
     parser.add_argument("--op", choices=sorted(OPERATIONS), action="append")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--elements", type=float, default=1e6, help="of each operation")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of each operation, at most, and a contract more")
     parser.add_argument("--cases", type=int, default=400, help="problems of a contract")
     parser.add_argument("--fault", type=int, default=0, help="plant it: it must be found")
     options = parser.parse_args()
@@ -111,8 +114,9 @@ def main():
             library = compiled(op, Path(options.folder), Path(folder))
             source = random.Random(f"{options.seed}:{op}")
             judged, laws, undetermined, contracts, found = collections.Counter(), collections.Counter(), 0, 0, 0
+            started = time.monotonic()
             # Of a fault few elements are judged before it is found.
-            while contracts < 8 if options.fault else sum(judged.values()) < options.elements:
+            while (contracts < 8 if options.fault else sum(judged.values()) < options.elements) and time.monotonic() - started < options.seconds:
                 words, describe, name = draws[op](source)
                 seed = source.getrandbits(30)
                 report = check(options.attest, library, f"{words} {seed} {options.fault}", describe,
