@@ -292,7 +292,9 @@ Verdict MhaExchange::statistical(const ops::Contract& contract, const Verdict& p
   if (oracle.ways() > 1 && has_stages()) (void)oracle.judge_stages(out_);
   const auto heads = has_stages() ? oracle.heads_given(oracle.judged_way()) : std::nullopt;
   if (!heads)
-    return Verdict::skip("of a block it speaks of its heads alone, where q, k, v and heads were saved as stored");
+    return Verdict::skip(
+        "of a block it speaks of its heads alone, where q, k, v and heads were saved as stored and all rows are "
+        "judged");
   const oracle::Calibration& data = calibration ? *calibration : oracle::shipped_calibration();
   Verdict verdict = properties::statistical_bound_verdict(
       proven, statistics, data.thresholds_of_any_class(heads->contract.policy),

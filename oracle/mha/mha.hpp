@@ -55,6 +55,7 @@ class MhaOracle {
   [[nodiscard]] std::size_t judged_way() const noexcept { return judged_way_; }
   // What the call's stages may be; it must not outlive this object.
   std::unique_ptr<BlockStages> stages(std::size_t n);
+  // nullopt where few rows are judged, too.
   [[nodiscard]] std::optional<GivenHeads> heads_given(std::size_t n) const;
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 

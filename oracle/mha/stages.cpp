@@ -226,10 +226,8 @@ std::unique_ptr<BlockStages> MhaOracle::stages(std::size_t n) {
 }
 
 std::optional<GivenHeads> MhaOracle::heads_given(std::size_t n) const {
-  std::optional<GivenHeads> heads = oracle::given_heads(block_, names_[n]);
-  const auto rows = static_cast<Index>(rows_.size());
-  if (heads && rows < block_.call.b() * block_.call.l()) heads->problem.rows = rows * block_.call.heads;
-  return heads;
+  if (static_cast<Index>(rows_.size()) < block_.call.b() * block_.call.l()) return {};
+  return oracle::given_heads(block_, names_[n]);
 }
 
 Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
