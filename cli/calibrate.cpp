@@ -20,7 +20,7 @@ namespace {
 
 const std::vector<Option>& calibrate_options() {
   static const std::vector<Option> all{
-      {"op", "OP", "attention or layer_norm (attention)"},
+      {"op", "OP", "attention, layer_norm or mha (attention)"},
       {"policy", "NAME|STAGE=FORMAT,...", "this precision policy alone (all named ones)"},
       {"kernels", "N", "conforming kernels per policy (40)"},
       {"cases", "N", "problems per kernel and class of values (40)"},

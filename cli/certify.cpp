@@ -37,11 +37,17 @@ LawClaim claim_of(const engine::Entry& entry) {
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
   const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
   if (law == nullptr) return LawClaim::none;
-  // Of a call that asks for stages, those that follow from the inputs alone: the others follow from what the subject gave of these.
-  const bool projection = witness->tensor == "q" || witness->tensor == "k" || witness->tensor == "v";
-  if (law->name == engine::stage_bound_name) return projection ? LawClaim::element : LawClaim::none;
+  // Of a call that asks for stages too.
+  if (law->name == engine::stage_bound_name) return LawClaim::element;
   if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
   return law->claim;
+}
+
+// Whether the law's bound of this number follows from what the subject gave of the stages before. A certificate has the inputs alone:
+// what it excludes, that bound does too, and not the other way round.
+bool follows_from_given(const engine::Entry& entry) {
+  return entry.property == engine::stage_bound_name && entry.evidence &&
+         (entry.evidence->tensor == "heads" || entry.evidence->tensor == "out");
 }
 
 std::string why_not_covered(const engine::Entry& entry) {
@@ -59,9 +65,6 @@ std::string why_not_covered(const engine::Entry& entry) {
   if (law && law->kind == properties::Kind::exact)
     return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
            "replay";
-  if (law && law->name == engine::stage_bound_name)
-    return "what this stage may be follows from those before as the subject gave them in a further call: replay shows "
-           "it";
   return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "
          "shows it";
 }
@@ -129,10 +132,11 @@ std::string way_name(const certify::mha::Going& going) {
 Made certify_value(const mha::Contract& contract, const mha::Problem& problem, const Evidence& witness, LawClaim,
                    double value) {
   using OfBlock = certify::mha::Claim::Tensor;
-  const OfBlock tensor = witness.tensor == "q"   ? OfBlock::q
-                         : witness.tensor == "k" ? OfBlock::k
-                         : witness.tensor == "v" ? OfBlock::v
-                                                 : OfBlock::out;
+  const OfBlock tensor = witness.tensor == "q"       ? OfBlock::q
+                         : witness.tensor == "k"     ? OfBlock::k
+                         : witness.tensor == "v"     ? OfBlock::v
+                         : witness.tensor == "heads" ? OfBlock::heads
+                                                     : OfBlock::out;
   certify::mha::Certificate of_block = certify::mha::certify(contract, problem, {witness.index, value, tensor});
   Made made;
   for (certify::mha::Certificate::Way& way : of_block.ways)
@@ -304,6 +308,18 @@ int certify_file(const Settings& settings, const std::string& path) {
   } else {
     const Result result = certify_entry(entry, law, path);
     const Answer answer = result.certificate.answer;
+    if (answer == Answer::falls && follows_from_given(entry)) {
+      const std::string why = fmt::format(
+          "the inputs alone do not exclude {} = {}; what this stage may be follows from those before as the subject "
+          "gave them in a further call: replay shows it",
+          report::element_name(*entry.evidence), report::number(result.value));
+      if (!quiet) std::cout << fmt::format("{:<15} {}: {}\n", "not covered", entry.property, why);
+      object["outcome"] = "not_covered";
+      object["why"] = why;
+      object["exit"] = static_cast<int>(exit);
+      if (json) write_json(*json, object);
+      return static_cast<int>(exit);
+    }
     if (answer != Answer::undecided) exit = answer == Answer::stands ? Exit::held : Exit::found;
     if (!quiet) print(entry, law, result);
     constexpr std::array<std::string_view, 4> claims{"", "element", "hull", "pair"};

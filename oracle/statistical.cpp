@@ -190,7 +190,8 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
     });
   // Quotients round one by one, those of equal weights alike.
   if (normalises_first_)
-    variance += binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); });
+    variance +=
+        binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = m.eps_lazy * shortfall_;
@@ -291,9 +292,9 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
 }
 
 // Values in units in which their squares neither over- nor underflow.
-RowSpread::Element RowSpread::element(const Row& row, const Column& column, double y) {
+RowSpread::Element RowSpread::element(const Row& row, std::span<const double> values, double unit, double y) {
   const auto n = static_cast<std::size_t>(row.n);
-  Element e{{column.values().begin(), column.values().begin() + row.n}, 0, column.unit(), {}, {}};
+  Element e{{values.begin(), values.begin() + row.n}, 0, unit, {}, {}};
   double top = 0;
   for (const double v : e.v) top = std::max(top, std::fabs(v));
   const int exponent = top > 0 ? std::min(-std::ilogb(top), 700) : 0;
@@ -320,8 +321,27 @@ double RowSpread::lost_operands(const Call& call, const Row& row, const Element&
 }
 
 Spread RowSpread::of(const Call& call, const Row& row, const Column& column, double y) const {
+  return of(call, row, element(row, column.values(), column.unit(), y));
+}
+
+Spread RowSpread::of(const Call& call, const Row& row, std::span<const double> values, double y) const {
+  return of(call, row, element(row, values, 1, y));
+}
+
+RowSpread::Own RowSpread::own_sums(const Call& call, const Row& row, std::span<const double> values, double y) const {
   const Numbers& m = call.numbers;
-  const Element e = element(row, column, y);
+  const Element e = element(row, values, 1, y);
+  const Prefixes sums = prefixes(e.carried);
+  double variance = of_sums(m, row, e, sums);
+  if (m.merges)
+    variance += square((m.u_partial + 2 * m.c_div * m.u_final) *
+                           std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
+                       m.c_div * m.u_final * std::fabs(e.y));
+  return {variance / square(e.unit), stagnation(m, row, e, sums) / e.unit};
+}
+
+Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
+  const Numbers& m = call.numbers;
   double covariance = 0, absolute = 0;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
     covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];

@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "oracle/element.hpp"
@@ -36,6 +37,13 @@ class RowSpread {
 
   // Of the element that `column` last evaluated; y is its reference.
   [[nodiscard]] Spread of(const Call& call, const Row& row, const Column& column, double y) const;
+  // The same of any mean over the row's keys, by their values, which are no smaller than 2^-500 at most; y is its reference.
+  [[nodiscard]] Spread of(const Call& call, const Row& row, std::span<const double> values, double y) const;
+  // What such a mean's own sums and quotient are off by, which another mean of the same weights is not: a variance, and a bias.
+  struct Own {
+    double variance = 0, bias = 0;
+  };
+  [[nodiscard]] Own own_sums(const Call& call, const Row& row, std::span<const double> values, double y) const;
   // The interval at `lambda`, before output rounding.
   struct Interval {
     double lo, hi;
@@ -56,7 +64,8 @@ class RowSpread {
     double y, unit;                      // v and y are in units of 1/unit
     std::vector<double> moved, carried;  // p (v - y), p v
   };
-  static Element element(const Row& row, const Column& column, double y);
+  static Element element(const Row& row, std::span<const double> values, double unit, double y);
+  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e) const;
   [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;

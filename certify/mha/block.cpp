@@ -334,6 +334,14 @@ Enclosure Block::element(Index b, Index i, Index e) {
   return out;
 }
 
+Enclosure Block::head(Index b, Index i, Index column) {
+  const Index d = inputs_.problem.head_dim, h = column / d;
+  Constants constants(of_heads_, call_, float64_errors_);
+  if (!scores_are_known_) constants.forget_what_is_exact();
+  const Row row(constants, of_heads_, call_, {b, h, i}, &operands_);
+  return out_enclosure(constants, of_heads_, call_, row, {b, h, i, column % d}, &operands_);
+}
+
 Enclosure Block::projected(Projection of, const std::array<Index, 4>& index) const {
   const Intervals& all = of == Projection::q ? operands_.q : of == Projection::k ? operands_.k : operands_.v;
   const Intervals::Element& at = all.at(index[0], index[1], index[2], index[3]);

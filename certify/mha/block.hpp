@@ -26,6 +26,10 @@ class Block {
   // Element [b, head, token, column] of a projection, as section 1 says it: rounded where this way rounds it.
   enum class Projection : std::uint8_t { q, k, v };
   [[nodiscard]] Enclosure projected(Projection of, const std::array<Index, 4>& index) const;
+  // Element [b, i, column] of the concatenated heads before it is rounded, of whatever projections may leave.
+  [[nodiscard]] Enclosure head(Index b, Index i, Index column);
+  // The format that heads are left in.
+  [[nodiscard]] Format heads_left() const noexcept { return heads_; }
   // The format that projections are left in.
   [[nodiscard]] Format left() const noexcept { return left_; }
   // Whether an end was too near to where its rounding changes: more bits may tell.

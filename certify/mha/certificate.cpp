@@ -15,9 +15,11 @@ namespace attest::certify::mha {
 namespace {
 
 void check_claim(const attest::mha::Problem& problem, const Claim& claim) {
-  constexpr std::array<std::string_view, 4> names{"out", "q", "k", "v"};
+  constexpr std::array<std::string_view, 5> names{"out", "q", "k", "v", "heads"};
   const bool out = claim.tensor == Claim::Tensor::out, q = claim.tensor == Claim::Tensor::q;
   const std::vector<Index> extent = out ? std::vector<Index>{problem.b, problem.l, problem.e}
+                                    : claim.tensor == Claim::Tensor::heads
+                                        ? std::vector<Index>{problem.b, problem.l, problem.q_width()}
                                         : std::vector<Index>{problem.b, q ? problem.heads : problem.kv_heads,
                                                              q ? problem.l : problem.m, problem.head_dim};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
@@ -51,11 +53,15 @@ Certificate certify(const Contract& contract, const attest::mha::Problem& proble
     certificate.answer = Answer::stands;
     for (const Going going : goings_of(contract)) {
       Block block(contract, inputs, going, 0);
-      const Enclosure enclosure = of_out ? block.element(claim.index[0], claim.index[1], claim.index[2])
-                                         : block.projected(projection_of(claim.tensor), claim.index);
+      const auto [b, i, e, unused] = claim.index;
+      const Enclosure enclosure = of_out ? block.element(b, i, e)
+                                  : claim.tensor == Claim::Tensor::heads
+                                      ? block.head(b, i, e)
+                                      : block.projected(projection_of(claim.tensor), claim.index);
       // Beside a wider stage of one way a narrower one of another has its numbers, too.
+      const Format left = claim.tensor == Claim::Tensor::heads ? block.heads_left() : block.left();
       const Rounding round = of_out ? Rounding{contract.attention.policy[Stage::output], problem.dtype, flush}
-                                    : Rounding{block.left(), block.left(), flush};
+                                    : Rounding{left, left, flush};
       Judgement judgement = judge(enclosure, round, claim.value);
       // Ends that were rounded outwards prove that a claim stands, and not that it falls.
       if (judgement.answer == Answer::falls && block.uncertain() && bits < most_bits)

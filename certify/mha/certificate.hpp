@@ -8,9 +8,10 @@
 
 namespace attest::certify::mha {
 
-// What a reproducer says that a block returned: element [b, token, element] of out, or [b, head, token, column] of a projection.
+// What a reproducer says that a block returned: element [b, token, element] of out, [b, token, column] of the
+// concatenated heads, or [b, head, token, column] of a projection.
 struct Claim {
-  enum class Tensor : std::uint8_t { out, q, k, v };
+  enum class Tensor : std::uint8_t { out, q, k, v, heads };
   std::array<Index, 4> index{};
   double value = 0;
   Tensor tensor = Tensor::out;
@@ -32,7 +33,8 @@ struct Certificate {
 };
 
 // Judges the claim by the interval of docs/mha.md in ball arithmetic, first in `first_bits` and, while the answer is uncertain,
-// with doubled precision up to `most_bits`. It stands if it does for every way that the contract permits. Throws Error(usage) for an
+// with doubled precision up to `most_bits`. It stands if it does for every way that the contract permits. Heads are
+// those of whatever projections may leave of the inputs, not of what some block gave of these. Throws Error(usage) for an
 // index outside the tensor, a value of out that is no number of its type, and what materialise() throws.
 Certificate certify(const Contract& contract, const attest::mha::Problem& problem, const Claim& claim);
 

@@ -54,9 +54,10 @@ void join(Permitted& p, const Permitted& other) {
 class MhaExchange final : public Exchange {
  public:
   explicit MhaExchange(const Problem& problem) : MhaExchange(materialise(problem), make_out(problem), {}) {}
-  MhaExchange(Inputs inputs, Tensor out, StageOutputs stages)
+  MhaExchange(Inputs inputs, Tensor out, StageOutputs stages, Index rows = 0)
       : problem_(inputs.problem),
         own_(inputs.problem),
+        rows_(rows),
         inputs_(std::move(inputs)),
         out_(std::move(out)),
         stages_(std::move(stages)) {
@@ -102,7 +103,7 @@ class MhaExchange final : public Exchange {
   // With stages, these given those before them, and out by itself too.
   [[nodiscard]] Verdict judge(const ops::Contract& contract, oracle::Statistics* statistics) override {
     const attest::mha::Call call = own_call();
-    MhaOracle oracle(contract.as<Contract>(), call);
+    MhaOracle oracle(contract.as<Contract>(), call, rows_);
     if (!has_stages()) return oracle.judge(out_);
     Verdict of_stages = oracle.judge_stages(out_, statistics);
     if (of_stages.kind == VerdictKind::fail) return of_stages;
@@ -119,7 +120,10 @@ class MhaExchange final : public Exchange {
       if (name == output) return Seen(*this, contract.as<Contract>()).element(name, *tensor, at);
     throw internal_error("a call has no output " + std::string(output));
   }
-  [[nodiscard]] Walked judged() const override { return {own_.b * own_.l, own_.b * own_.l}; }
+  [[nodiscard]] Walked judged() const override {
+    const Index all = own_.b * own_.l;
+    return {rows_ > 0 ? std::min(rows_, all) : all, all};
+  }
   Walked walk(const ops::Contract& contract, Index work, const Visit& visit) override;
   void walk_stages(const ops::Contract& contract, Index work, const Visit& visit) override;
   Verdict against(const ops::Contract& saved, Subject& subject, const ops::Contract& its, bool saved_first,
@@ -130,7 +134,10 @@ class MhaExchange final : public Exchange {
   class Seen {
    public:
     Seen(const MhaExchange& exchange, const Contract& contract)
-        : own_(exchange.own_), contract_(contract), call_(exchange.own_call()), oracle_(contract_, call_) {
+        : own_(exchange.own_),
+          contract_(contract),
+          call_(exchange.own_call()),
+          oracle_(contract_, call_, exchange.rows_) {
       if (exchange.has_stages()) {
         if (oracle_.ways() > 1) (void)oracle_.judge_stages(exchange.out_);
         stages_ = oracle_.stages(oracle_.judged_way());
@@ -168,11 +175,12 @@ class MhaExchange final : public Exchange {
   // How many rows may be looked at: the whole formulas cost several times what the block does.
   [[nodiscard]] Index rows_for(Index work) const {
     const Index rows = own_.b * own_.l;
-    return std::min(rows, std::max<Index>(work / 8 / std::max<Index>(own_.multiply_adds() / rows, 1), 64));
+    return std::min(judged().rows, std::max<Index>(work / 8 / std::max<Index>(own_.multiply_adds() / rows, 1), 64));
   }
 
   const ops::Problem problem_;
   const Problem own_;
+  const Index rows_;  // that are judged; 0: all
   const Inputs inputs_;
   const Tensor out_;
   StageOutputs stages_;
@@ -231,8 +239,9 @@ Exchange::Walked MhaExchange::walk(const ops::Contract& contract, Index work, co
     visit_heads("k", stages_.k, row, own_.m);
     visit_heads("v", stages_.v, row, own_.m);
   }
-  for (const Index row : spread_over(rows, judged)) {
-    const Index b = row / own_.l, i = row % own_.l;
+  const std::vector<Index> of_judged = spread_over(rows, this->judged().rows);
+  for (const Index n : spread_over(this->judged().rows, judged)) {
+    const Index row = of_judged[static_cast<std::size_t>(n)], b = row / own_.l, i = row % own_.l;
     visit_heads("q", stages_.q, row, own_.l);
     for (Index c = 0; stages_.heads.present() && c < own_.q_width(); ++c)
       visit(seen.element("heads", stages_.heads, {b, i, c, 0}));
@@ -279,11 +288,13 @@ Verdict MhaExchange::statistical(const ops::Contract& contract, const Verdict& p
     return Verdict::skip(std::string(refusal));
   if (proven.kind == VerdictKind::fail) return proven;
   const attest::mha::Call call = own_call();
-  MhaOracle oracle(own, call);
+  MhaOracle oracle(own, call, rows_);
   if (oracle.ways() > 1 && has_stages()) (void)oracle.judge_stages(out_);
   const auto heads = has_stages() ? oracle.heads_given(oracle.judged_way()) : std::nullopt;
   if (!heads)
-    return Verdict::skip("of a block it speaks of its heads alone, where q, k, v and heads were saved as stored");
+    return Verdict::skip(
+        "of a block it speaks of its heads alone, where q, k, v and heads were saved as stored and all rows are "
+        "judged");
   const oracle::Calibration& data = calibration ? *calibration : oracle::shipped_calibration();
   Verdict verdict = properties::statistical_bound_verdict(
       proven, statistics, data.thresholds_of_any_class(heads->contract.policy),
@@ -318,8 +329,8 @@ Verdict MhaExchange::against(const ops::Contract& saved_contract, Subject& subje
 }  // namespace
 
 std::unique_ptr<Exchange> exchange(const Problem& problem) { return std::make_unique<MhaExchange>(problem); }
-std::unique_ptr<Exchange> exchange(Inputs inputs, Tensor out, StageOutputs stages) {
-  return std::make_unique<MhaExchange>(std::move(inputs), std::move(out), std::move(stages));
+std::unique_ptr<Exchange> exchange(Inputs inputs, Tensor out, StageOutputs stages, Index rows) {
+  return std::make_unique<MhaExchange>(std::move(inputs), std::move(out), std::move(stages), rows);
 }
 
 std::string options_in_words(const Exchange& exchange) {

@@ -37,10 +37,13 @@ std::vector<ops::Problem> canaries(const Supports& supports, Format dtype);
 // ---- grading.cpp
 const Grading& grading();
 
+// ---- calibrating.cpp
+const Calibrating& calibrating();
+
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_mha& call);
 
-// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out, two subjects
+// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out, its statistical tier, two subjects
 bool is_stage_bound(const Law& law);
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
@@ -61,6 +64,14 @@ Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::
 // Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave.
 attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports);
 
+// ---- layout.cpp
+// The same problem with its tensors contiguous, or, where they are, in another layout that the subject takes, drawn from the seed;
+// nullopt where it takes no other.
+std::optional<Problem> in_another_layout(const Problem& problem, const Supports& supports);
+// The values of `inputs` as that problem lays them out.
+attest::mha::Inputs laid_as(const Problem& problem, const attest::mha::Inputs& inputs);
+std::string layout_in_words(const Problem& moved);
+
 // ---- compare.cpp
 // What both of two subjects take.
 Supports common(const Supports& a, const Supports& b);
@@ -71,8 +82,10 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 
 // ---- exchange.cpp, python.cpp, saved_call.cpp
 std::unique_ptr<Exchange> exchange(const Problem& problem);
-// Of tensors that come from elsewhere: a call of the shape and options of `inputs.problem`, which is not packed.
-std::unique_ptr<Exchange> exchange(attest::mha::Inputs inputs, Tensor out, attest::mha::StageOutputs stages);
+// Of tensors that come from elsewhere: a call of the shape and options of `inputs.problem`, which is not packed. `rows`: how many of
+// out are judged, spread evenly; 0: all.
+std::unique_ptr<Exchange> exchange(attest::mha::Inputs inputs, Tensor out, attest::mha::StageOutputs stages,
+                                   Index rows);
 std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
 const std::vector<SavedWord>& saved_words();

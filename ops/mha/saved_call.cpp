@@ -171,7 +171,7 @@ class SavedBlock {
     Tensor out = words_.answered
                      ? tensor_of(array("out"), {p_.b, p_.l, p_.e}, 0, dtype_of(storage_), of_out, "output", Finite::may)
                      : Tensor(dtype_of(storage_), std::array{p_.b, p_.l, p_.e});
-    saved.exchange = exchange(std::move(inputs), std::move(out), stages());
+    saved.exchange = exchange(std::move(inputs), std::move(out), stages(), saved_count(words_, "rows", 1).value_or(0));
     std::vector<const NamedArray*> stored;
     for (const std::string_view role :
          {std::string_view("x"), memory_role, std::string_view("w_q"), std::string_view("w_k"), std::string_view("w_v"),
@@ -431,6 +431,7 @@ const std::vector<SavedWord>& saved_words() {
       {"v", "NAME", "array of the projected v, a stage (v, if there)"},
       {"heads_out", "NAME", "array of the concatenated heads, a stage (heads_out or heads, if there)"},
       {"ignore", "NAME,...", "arrays of the inputs that this call does not use"},
+      {"rows", "N", "judge so many rows of out, spread evenly, and of q and heads where they are given (all)"},
   };
   return all;
 }

@@ -4,11 +4,14 @@
 #include "core/mha/call.hpp"
 #include "core/mha/inputs.hpp"
 #include "ops/mha/parts.hpp"
+#include "oracle/mha/calibration.hpp"
 #include "oracle/mha/mha.hpp"
+#include "properties/compare.hpp"
 #include "properties/guarded.hpp"
 #include "properties/mha/laws.hpp"
 #include "properties/mha/pair.hpp"
 #include "properties/pair.hpp"
+#include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::ops::of_mha {
@@ -25,8 +28,13 @@ using properties::Stopwatch;
 // In the order in which a failing case is reported: what names a stage before what names a symptom.
 enum : std::size_t { guards, stage_bound, first_law };
 std::size_t policy_bound() { return first_law + properties::block_laws().size(); }
-std::size_t compare_bound() { return policy_bound() + 1; }
+std::size_t block_layout() { return policy_bound() + 1; }
+std::size_t statistical_bound() { return block_layout() + 1; }
+std::size_t aggregate_error() { return statistical_bound() + 1; }
+std::size_t compare_bound() { return aggregate_error() + 1; }
 std::size_t compare_bits() { return compare_bound() + 1; }
+
+constexpr const char* one_layout = "the subject takes one layout";
 
 class MhaTrial final : public Trial {
  public:
@@ -36,7 +44,9 @@ class MhaTrial final : public Trial {
     inputs_ = materialise(problem_);
   }
 
-  void calibrate_by(const oracle::Calibration&) noexcept override {}
+  void calibrate_by(const oracle::Calibration& calibration) noexcept override {
+    if (calibration.op == "mha") calibration_ = &calibration;  // else of another operation
+  }
   void announce_statistics() noexcept override {}
   void base() override {
     if (!base_) base_ = call(inputs_, {});
@@ -52,11 +62,17 @@ class MhaTrial final : public Trial {
     base();
     if (law.own == guards) return check_guards();
     if (law.own == stage_bound) return check_stages();
-    if (law.own == policy_bound()) return check_bound();
-    if (law.own > policy_bound()) return check_pair(law.own == compare_bits());
+    if (law.own == policy_bound()) return judgement();
+    if (law.own == block_layout()) return check_layout();
+    if (law.own == statistical_bound()) return check_spread();
+    if (law.own == aggregate_error()) return check_aggregate();
+    if (law.own > aggregate_error()) return check_pair(law.own == compare_bits());
     return check_law(properties::block_laws()[law.own - first_law]);
   }
-  std::optional<Aggregate> aggregate() override { return std::nullopt; }
+  std::optional<Aggregate> aggregate() override {
+    const oracle::Thresholds at = thresholds();
+    return Aggregate{Policy{contract_.attention.policy, contract_.gemm}, statistics().t(), at.cell->t99, at.share};
+  }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return subject_calls_; }
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override { return elapsed_; }
 
@@ -70,10 +86,89 @@ class MhaTrial final : public Trial {
     return Verdict::pass({.judged = base_->out.size()});
   }
 
-  Verdict check_bound() {
+  // The oracle of the base call, and the proven bound's verdict; made once.
+  MhaOracle& oracle() {
+    if (!oracle_) {
+      base_call_ = inputs_.call(base_->out);
+      oracle_ = std::make_unique<MhaOracle>(contract_, base_call_);
+    }
+    return *oracle_;
+  }
+  const Verdict& judgement() {
+    if (!judgement_) {
+      const Stopwatch watch(elapsed_.oracle);
+      judgement_ = oracle().judge(base_->out);
+    }
+    return *judgement_;
+  }
+  const oracle::Statistics& statistics() {
+    if (!statistics_) {
+      const Stopwatch watch(elapsed_.oracle);
+      statistics_ = oracle().statistics_of(base_->out);
+    }
+    return *statistics_;
+  }
+  [[nodiscard]] oracle::Thresholds thresholds() const {
+    return oracle::thresholds(*calibration_, {contract_.attention.policy, contract_.gemm}, problem_);
+  }
+  [[nodiscard]] Verdict not_calibrated() const {
+    return Verdict::skip(properties::not_calibrated(
+        attest::mha::to_text(Policy{contract_.attention.policy, contract_.gemm}), oracle::calibration_class(problem_)));
+  }
+
+  // Both results lie in one enclosure, so that they differ by no more than its width.
+  Verdict check_layout() {
+    const auto moved = in_another_layout(problem_, subject_.info().mha.value().supports);
+    if (!moved) return Verdict::skip(one_layout);
+    const Inputs inputs = laid_as(*moved, inputs_);
+    Answer other = call(inputs, {});
+    if (other.call.status != CallStatus::done) throw CallFailed(other.call);
+    if (other.violation) return Verdict::fail(std::move(*other.violation));
+    const Verdict& of_base = judgement();
     const Stopwatch watch(elapsed_.oracle);
-    const attest::mha::Call call = inputs_.call(base_->out);
-    return MhaOracle(contract_, call).judge(base_->out);
+    const attest::mha::Call of_other = inputs.call(other.out);
+    MhaOracle beside(contract_, of_other);
+    Verdict verdict = beside.judge(other.out);
+    if (of_base.kind != VerdictKind::fail && verdict.kind != VerdictKind::fail) return verdict;
+    const std::string name = layout_in_words(*moved);
+    const auto sighting = [&](MhaOracle& of, const Tensor& out, Index b, Index i, Index e) {
+      return properties::Sighting{out.at(b, i, e),
+                                  of.enclosure(of.judged_way(), b, i, e),
+                                  {contract_.attention.policy[Stage::output], format_of(out.dtype()),
+                                   contract_.attention.arithmetic.flush_to_zero}};
+    };
+    for (Index b = 0; b < problem_.b; ++b)
+      for (Index i = 0; i < problem_.l; ++i)
+        for (Index e = 0; e < problem_.e; ++e) {
+          if (base_->out.at(b, i, e) == other.out.at(b, i, e)) continue;
+          if (auto evidence = properties::departure(sighting(oracle(), base_->out, b, i, e),
+                                                    sighting(beside, other.out, b, i, e), "out", {b, i, e, 0}, name))
+            return Verdict::fail(std::move(*evidence), verdict.counts);
+        }
+    // Both leave the enclosure alike: wrong, but not by this law.
+    if (of_base.kind == VerdictKind::fail) return Verdict::pass(of_base.counts);
+    if (verdict.evidence) verdict.evidence->note += (verdict.evidence->note.empty() ? "" : "; ") + name;
+    return verdict;
+  }
+
+  Verdict check_spread() {
+    if (judgement().kind == VerdictKind::fail) return judgement();
+    if (thresholds().cell == nullptr) return not_calibrated();
+    return properties::statistical_bound_verdict(
+        judgement(), statistics(), thresholds(), [&](double lambda) -> properties::NearElement {
+          const auto [b, i, e, none] = statistics().index;
+          const oracle::StatisticalEnclosure permitted = oracle().statistical_enclosure(b, i, e, lambda);
+          return {base_->out.at(b, i, e), oracle().enclosure(oracle().judged_way(), b, i, e).y,
+                  round_to(problem_.dtype, permitted.lo), round_to(problem_.dtype, permitted.hi)};
+        });
+  }
+
+  Verdict check_aggregate() {
+    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    if (thresholds().cell == nullptr) return not_calibrated();
+    if (statistics().elements < oracle::least_elements) return Verdict::skip("too few elements have an estimate");
+    if (!thresholds().t) return not_calibrated();
+    return properties::aggregate_error_verdict(statistics(), thresholds(), {});
   }
 
   // A call of its own: what is asked for stages may go another way, and exact laws compare calls that go the same.
@@ -126,8 +221,23 @@ class MhaTrial final : public Trial {
   properties::Trial::Nanoseconds elapsed_;
   Inputs inputs_;
   std::optional<Answer> base_, peer_base_;
+  const oracle::Calibration* calibration_ = &oracle::shipped_block_calibration();
+  attest::mha::Call base_call_;
+  std::unique_ptr<MhaOracle> oracle_;
+  std::optional<Verdict> judgement_;
+  std::optional<oracle::Statistics> statistics_;
   std::int64_t subject_calls_ = 0;
 };
+
+// Why the tier does not speak of a problem.
+std::optional<std::string> without_statistics(const Problem& problem, const Contract& contract) {
+  if (const std::string_view refusal = oracle::statistical_refusal(contract); !refusal.empty())
+    return std::string(refusal);
+  if (problem.b * problem.l * problem.e < oracle::least_elements)
+    return "out has fewer than " + std::to_string(oracle::least_elements) + " elements";
+  if (oracle::outputs_alike(problem)) return "weights, tokens or sizes whose errors are alike";
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -146,6 +256,19 @@ std::vector<Law> laws(const Op& op) {
   all.push_back({&op, "policy-bound", "out lies in [lo, hi] of docs/mha.md",
                  "every element is what a block that keeps its contract could have returned", Kind::bound,
                  Asks::base_call, Claim::element, all.size()});
+  all.push_back({&op, "block-layout", "|f(x) - f(x')| <= hi - lo, x' = x in another memory layout",
+                 "strides, base addresses and shared tokens change nothing beyond rounding", Kind::bound,
+                 Asks::anything, Claim::pair, all.size()});
+  all.push_back({&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
+                 "each element is where those of conforming blocks lie, as a rule, of dense weights: finds what the "
+                 "proven bound, "
+                 "wide where sums are long, permits. No proof",
+                 Kind::statistical, Asks::base_call, Claim::none, all.size()});
+  all.push_back(
+      {&op, "aggregate-error", "rms (out - y) / s <= 1.3 times the largest of conforming blocks",
+       "the errors of a whole result are not larger than those of conforming blocks: the most sensitive to a stage in "
+       "too narrow a format. No proof",
+       Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
                  "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
                  Kind::bound, Asks::base_call, Claim::none, all.size()});
@@ -160,6 +283,12 @@ bool is_stage_bound(const Law& law) { return law.own == stage_bound; }
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
                                           const Supports& supports) {
   if (law.own == stage_bound && !supports.gives_stages()) return "the subject gives no stages";
+  if (law.own == block_layout()) {
+    if (problem.b * problem.l * problem.e == 0) return "no output elements";
+    if (!in_another_layout(problem, supports)) return one_layout;
+    return std::nullopt;
+  }
+  if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own < first_law || law.own >= policy_bound()) return std::nullopt;
   return properties::block_laws()[law.own - first_law].not_applicable(problem, contract);
 }

@@ -1,11 +1,16 @@
 #include "oracle/mha/mha.hpp"
 
+#include <algorithm>
+
 #include "oracle/outcome.hpp"
 
 namespace attest::oracle {
 
-MhaOracle::MhaOracle(const mha::Contract& contract, const mha::Call& call)
-    : block_(contract, call), names_(ways_of(contract)), ways_(names_.size()) {}
+MhaOracle::MhaOracle(const mha::Contract& contract, const mha::Call& call, Index judged)
+    : block_(contract, call), names_(ways_of(contract)), ways_(names_.size()), spreads_(names_.size()) {
+  const Index all = call.b() * call.l(), count = judged > 0 ? std::min(judged, all) : all;
+  for (Index n = 0; n < count; ++n) rows_.push_back(n * all / count);
+}
 
 const Way& MhaOracle::way(std::size_t n) {
   if (!ways_[n]) ways_[n] = std::make_unique<Way>(block_, names_[n].projected, names_[n].heads_rounded);
@@ -40,20 +45,21 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
     evidence.index = {b, i, e, 0};
     return evidence;
   };
-  for (Index b = 0; b < block_.call.b(); ++b)
-    for (Index i = 0; i < block_.call.l(); ++i)
-      for (Index e = 0; e < block_.call.e(); ++e) {
-        if (quick != nullptr && (quick->accepts(b * block_.call.l() + i, e) ||
-                                 quick->accepts_closely(b, i, e, round, attest_load(&view, b, i, e, 0)))) {
-          if (all_wide) accepted.push_back({b, e, i});
-          if (!all_wide) ++counts.judged;
-          continue;
-        }
-        std::optional<Evidence> evidence = judge(b, i, e);
-        if (!evidence) continue;
-        counts.judged += static_cast<Index>(accepted.size());
-        return Verdict::fail(std::move(*evidence), counts);
+  for (const Index row : rows_) {
+    const Index b = row / block_.call.l(), i = row % block_.call.l();
+    for (Index e = 0; e < block_.call.e(); ++e) {
+      if (quick != nullptr &&
+          (quick->accepts(row, e) || quick->accepts_closely(b, i, e, round, attest_load(&view, b, i, e, 0)))) {
+        if (all_wide) accepted.push_back({b, e, i});
+        if (!all_wide) ++counts.judged;
+        continue;
       }
+      std::optional<Evidence> evidence = judge(b, i, e);
+      if (!evidence) continue;
+      counts.judged += static_cast<Index>(accepted.size());
+      return Verdict::fail(std::move(*evidence), counts);
+    }
+  }
   for (const RowIndex& at : accepted) {
     if (all_wide)
       judge(at.b, at.i, at.h);
@@ -66,14 +72,19 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
   return Verdict::vacuous("wide", counts);
 }
 
+Verdict MhaOracle::judge_way_quickly(std::size_t n, const Tensor& out) {
+  // It judges all rows, and where few are asked for that would cost more than it spares.
+  if (static_cast<Index>(rows_.size()) < block_.call.b() * block_.call.l()) return judge_way(n, out, nullptr);
+  QuickBlock quick(block_, names_[n].projected, names_[n].heads_rounded);
+  if (quick.usable()) quick.judge(out);
+  return judge_way(n, out, quick.usable() ? &quick : nullptr);
+}
+
 Verdict MhaOracle::judge_ways(const Tensor& out, bool quickly) {
   Verdict first;
   judged_way_ = 0;
   for (std::size_t n = 0; n < names_.size(); ++n) {
-    QuickBlock quick(block_, names_[n].projected, names_[n].heads_rounded);
-    const bool usable = quickly && quick.usable();
-    if (usable) quick.judge(out);
-    Verdict verdict = judge_way(n, out, usable ? &quick : nullptr);
+    Verdict verdict = quickly ? judge_way_quickly(n, out) : judge_way(n, out, nullptr);
     if (verdict.kind != VerdictKind::fail) {
       judged_way_ = n;
       return verdict;

@@ -9,11 +9,6 @@
 namespace attest::oracle {
 namespace {
 
-double half_ulp(Format format, double x) {
-  const double magnitude = std::max(std::fabs(x), smallest_normal(format));
-  return std::ldexp(1.0, std::ilogb(magnitude) - precision(format));
-}
-
 // Whether some column of a head may hold a NaN or an infinity, by its row alone.
 bool may_be_nonfinite(const Row& row, const Numbers& numbers) {
   return row.kind != RowKind::ordinary || row.nonfinite_ok || !row.facts.v_finite || numbers.operand_rounds ||

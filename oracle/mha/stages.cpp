@@ -74,9 +74,10 @@ std::string_view name(BlockStage stage) noexcept {
   return names[static_cast<std::size_t>(stage)];
 }
 
-BlockStages::BlockStages(const Way::Block& block, const Way& way, WayName name)
+BlockStages::BlockStages(const Way::Block& block, const Way& way, WayName name, const std::vector<Index>& rows)
     : block_(block),
       way_(way),
+      rows_(rows),
       name_(name),
       wide_(wide_of(block.storage)),
       left_(left_by(block.storage, name)),
@@ -147,10 +148,15 @@ bool BlockStages::walk(BlockStage stage, const attest_tensor& tensor, const Visi
   const Rounding round = rounding(stage, *dtype_of(tensor.dtype));
   std::array<Index, 4> n{1, 1, 1, 1};
   std::copy_n(tensor.shape, tensor.ndim, n.begin());
+  // q is [b, head, token, column], heads and out [b, token, column].
+  const bool of_memory = stage == BlockStage::k || stage == BlockStage::v;
+  const auto asked = [&](Index b, Index h, Index i) {
+    return of_memory || std::ranges::binary_search(rows_, b * block_.call.l() + (stage == BlockStage::q ? i : h));
+  };
   for (Index b = 0; b < n[0]; ++b)
     for (Index h = 0; h < n[1]; ++h)
       for (Index i = 0; i < n[2]; ++i)
-        for (Index c = 0; c < n[3]; ++c) {
+        for (Index c = 0; c < n[3] && asked(b, h, i); ++c) {
           const Enclosure at = enclosure(stage, {b, h, i, c});
           const double got = attest_load(&tensor, b, h, i, c);
           if (!visit({stage, {b, h, i, c}, at, round, got, judge_element(at, round, got)})) return false;
@@ -216,10 +222,13 @@ std::optional<GivenHeads> given_heads(const Way::Block& block, WayName way) {
 }
 
 std::unique_ptr<BlockStages> MhaOracle::stages(std::size_t n) {
-  return std::make_unique<BlockStages>(block_, way(n), names_[n]);
+  return std::make_unique<BlockStages>(block_, way(n), names_[n], rows_);
 }
 
-std::optional<GivenHeads> MhaOracle::heads_given(std::size_t n) const { return oracle::given_heads(block_, names_[n]); }
+std::optional<GivenHeads> MhaOracle::heads_given(std::size_t n) const {
+  if (static_cast<Index>(rows_.size()) < block_.call.b() * block_.call.l()) return {};
+  return oracle::given_heads(block_, names_[n]);
+}
 
 Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
   Verdict first;

@@ -24,8 +24,8 @@ std::string_view name(BlockStage stage) noexcept;
 // not hold are intervals.
 class BlockStages {
  public:
-  // Keeps references to the first two.
-  BlockStages(const Way::Block& block, const Way& way, WayName name);
+  // Keeps references to the first two and to `rows`, b * l + i: those of q, heads and out that walk() goes over, ascending.
+  BlockStages(const Way::Block& block, const Way& way, WayName name, const std::vector<Index>& rows);
 
   // Before it is rounded: q [b,heads,l,head_dim], k and v [b,kv_heads,m,head_dim], heads [b,l,q_width], out [b,l,e].
   [[nodiscard]] Enclosure enclosure(BlockStage stage, const std::array<std::int64_t, 4>& index);
@@ -42,7 +42,7 @@ class BlockStages {
     Outcome outcome;
   };
   using Visit = std::function<bool(const Visited&)>;  // false: no further one
-  // Every element that the call gives of a stage, in the order of the stages, then those of out.
+  // Every element that the call gives of a stage, in the order of the stages, then those of out; all of k and v.
   void walk(const Tensor& out, const Visit& visit);
   // The first element outside, in the same order.
   std::optional<Evidence> first_outside(const Tensor& out, Counts& counts);
@@ -55,6 +55,7 @@ class BlockStages {
 
   const Way::Block& block_;
   const Way& way_;
+  const std::vector<Index>& rows_;
   WayName name_;
   Format wide_, left_;
   Way from_;  // of q, k and v as given

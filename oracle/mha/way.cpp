@@ -37,6 +37,11 @@ Interval rounded_ends(Format format, bool flush, Interval ends) {
   return rounded;
 }
 
+double half_ulp(Format format, double x) {
+  const double magnitude = std::max(std::fabs(x), smallest_normal(format));
+  return std::ldexp(1.0, std::ilogb(magnitude) - precision(format));
+}
+
 Interval with_bias(Interval ends, Format storage, bool flush, double bias) {
   const bool flushed = flush && std::fabs(bias) < smallest_normal(storage);
   return {ends.lo + (flushed ? std::min(bias, 0.0) : bias), ends.hi + (flushed ? std::max(bias, 0.0) : bias)};

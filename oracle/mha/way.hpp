@@ -66,6 +66,8 @@ struct Interval {
 Interval stored(mha::Projected how, Format storage, bool flush, double value, double error, double bias);
 // Ends rounded to a format; with `flush`, what rounds to less than its smallest normal number may be 0.
 Interval rounded_ends(Format format, bool flush, Interval ends);
+// Of a number of this size, at least that of the smallest normal one.
+double half_ulp(Format format, double x);
 // A bias of that format added, which may be flushed itself.
 Interval with_bias(Interval ends, Format storage, bool flush, double bias);
 

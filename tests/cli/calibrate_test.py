@@ -83,6 +83,24 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(refused.returncode, 2)
             self.assertIn("--calibration is of layer_norm, and the problems are of attention", refused.stderr)
 
+    def test_of_mha(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "block.json"
+            words = ("--op", "mha", "--policy", "f16", "--kernels", 10, "--cases", 40, "--jobs", 2)
+            done = run("calibrate", *words, "--out", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            data = json.loads(file.read_text())
+            self.assertEqual((data["op"], list(data["policies"])), ("mha", ["f16"]))
+            classes = data["policies"]["f16"]["classes"]
+            self.assertGreater(classes["dense+rows1"]["results"], 100)
+            self.assertNotIn("one_hot", classes)  # the tiers do not speak of them
+            for cell in classes.values():
+                cell["results"] = 10
+            file.write_text(json.dumps(data))
+            silent = run("check", "builtin:mha-fused", "--policy", "f16", "--property", "aggregate-error", "--cases", 60, "--assume",
+                         "weights==dense && amplitude==1", "--json", "-", "--calibration", file)
+            self.assertIn("not calibrated: f16, dense", silent.stdout)  # too few results give no threshold
+
     def interrupted(self, words, line, which, out):
         """Of a calibration that gets the signal when stderr has told `line`: status, stdout, the rest of stderr."""
         process = subprocess.Popen([ATTEST, "calibrate", *map(str, words), "--out", out], stdout=subprocess.PIPE,
@@ -134,7 +152,7 @@ class Calibrate(unittest.TestCase):
             for words, sentence in (
                     (("calibrate", "--policy", "f17"), "f17"),
                     (("calibrate", "--kernels", 0), "--kernels"),
-                    (("calibrate", "--op", "mha"), "--op mha: its results have no statistical tiers"),
+                    (("calibrate", "--op", "mha", "--policy", "f64"), "the reference of projections is of float64 itself"),
                     (("calibrate", "--op", "layer_norm", "--policy", "f64"), "several times what independent roundings do"),
                     (("calibrate", "--out", Path(folder) / "no" / "x.json"), "--out"),
                     (("check", "builtin:fused", "--calibration", damaged), "damaged.json has no object 'policies'"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "core/mha/inputs.hpp"
@@ -10,6 +11,7 @@
 #include "oracle/mha/mha.hpp"
 #include "oracle/outcome.hpp"
 #include "tests/oracle/mha_draw.hpp"
+#include "tests/setting.hpp"
 
 namespace attest {
 namespace {
@@ -91,8 +93,9 @@ TEST(MhaLevels, QuickAcceptsNothingPastAnEnclosure) {
 }
 
 TEST(MhaLevels, AgreeOnConformingBlocksAndOnDefects) {
-  int failed = 0;
-  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+  int failed = 0, apart = 0;  // apart: one says that every interval is wide, the other that one is not
+  const std::uint64_t problems = setting("ATTEST_MHA_PROBLEMS", 500);
+  for (std::uint64_t seed = 1; seed <= problems; ++seed) {
     const Asked a(seed);
     const Tensor out = mha::make_out(a.problem);
     const mha::Call call = a.inputs.call(out);
@@ -101,13 +104,17 @@ TEST(MhaLevels, AgreeOnConformingBlocksAndOnDefects) {
     emulator::run(call, a.contract, variant);
     oracle::MhaOracle oracle(a.contract, call);
     const Verdict quick = oracle.judge(out), slow = oracle.judge_slowly(out);
-    ASSERT_EQ(quick.kind, slow.kind) << "seed " << seed << ' ' << mha::to_text(a.problem) << ' ' << quick.reason << '/'
-                                     << slow.reason;
+    ASSERT_EQ(quick.kind == VerdictKind::fail, slow.kind == VerdictKind::fail)
+        << "seed " << seed << ' ' << mha::to_text(a.problem) << ' ' << quick.reason << '/' << slow.reason;
+    apart += quick.kind != slow.kind;
     failed += quick.kind == VerdictKind::fail;
     if (quick.kind != VerdictKind::fail) continue;
     EXPECT_EQ(quick.evidence->index, slow.evidence->index);
-    EXPECT_EQ(quick.evidence->lo, slow.evidence->lo);
+    const double lo = quick.evidence->lo, other = slow.evidence->lo;
+    EXPECT_TRUE(lo == other || (std::isnan(lo) && std::isnan(other))) << "seed " << seed;
   }
+  std::printf("%d verdicts fail, %d pass by one level and are wide by the other\n", failed, apart);
+  EXPECT_LE(apart, static_cast<int>(problems / 2000));
   EXPECT_GT(failed, 60);
 }
 

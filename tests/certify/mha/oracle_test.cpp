@@ -299,6 +299,59 @@ TEST(MhaCertificate, StandsForWhatNoWayPermits) {
                std::exception);
 }
 
+// Heads of whatever projections may leave, as the oracle has them where nothing was given, way by way. `off`: another chain is told
+// to the certificate, so that they differ.
+void compare_heads(std::uint64_t key, bool off, Totals& totals, Complaints& complaints) {
+  const Asked of = asked(key);
+  const mha::Problem& p = of.problem;
+  if (p.dtype == Format::f64) return;  // whose ulp is the oracle's own error
+  const mha::Contract contract = of.named.contract();
+  mha::Contract told = contract;
+  if (off) told.attention.arithmetic.exp_ulp += 50;
+  const mha::Inputs inputs = mha::materialise(p);
+  const Tensor out = mha::make_out(p);
+  const mha::Call call = inputs.call(out);
+  oracle::MhaOracle oracle(contract, call);
+  const auto pick = [&](std::uint64_t salt, Index count) {
+    return static_cast<Index>(below(mix(key + salt), static_cast<std::uint64_t>(count)));
+  };
+  const Index b = pick(1, p.b), i = pick(2, p.l), c = pick(3, p.q_width());
+  ++totals.problems;
+  const certify::Precision precision(certify::first_bits);
+  for (std::size_t n = 0; n < oracle.ways(); ++n) {
+    const oracle::WayName name = oracle::ways_of(contract)[n];
+    const certify::mha::Going going{name.projected, name.heads_rounded};
+    certify::mha::Block none(told, inputs, going, 0), wide(told, inputs, going, many);
+    const auto stages = oracle.stages(n);
+    const oracle::Enclosure enclosure = stages->enclosure(oracle::BlockStage::heads, {b, i, c, 0});
+    const Format left = stages->rounding(oracle::BlockStage::heads, DType::f32).stage;
+    const certify::Enclosure proof = none.head(b, i, c), around = wide.head(b, i, c);
+    EXPECT_EQ(none.heads_left(), left);
+    compare({enclosure, proof, around, left, left, contract.attention.arithmetic.flush_to_zero,
+             fmt::format("{} under {} {} way {} heads[{},{},{}]", mha::to_text(p), of.named.policy, of.named.numbers, n,
+                         b, i, c)},
+            key, totals, complaints);
+  }
+}
+
+TEST(MhaCertificate, HeadsAgreeWithTheOracle) {
+  const std::uint64_t problems = setting("ATTEST_CERTIFY_PROBLEMS", 600), seed = setting("ATTEST_CERTIFY_SEED", 1);
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t n = 0; n < problems && complaints.empty(); ++n)
+    compare_heads(mix(seed * 0x9e3779b97f4a7c15u + n + 0x68656164), false, totals, complaints);
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  fmt::print("heads: {} problems, {} elements ({} undetermined), {} values: {} inside, {} outside, {} permitted\n",
+             totals.problems, totals.elements, totals.undetermined, totals.values, totals.inside, totals.outside,
+             totals.permitted);
+  EXPECT_GE(totals.inside, totals.problems);
+  EXPECT_GE(totals.outside, totals.problems / 2);
+
+  Complaints others;
+  for (std::uint64_t n = 0; n < 100; ++n) compare_heads(mix(n + 0x6f746865), true, totals, others);
+  EXPECT_GT(others.size(), 20u);
+}
+
 // What a stage may be that follows from the inputs alone: its ends are permitted, and the numbers beside them are not, of every way.
 TEST(MhaCertificate, ProjectionsAgreeWithTheOracle) {
   using Tensor = certify::mha::Claim::Tensor;

@@ -10,6 +10,7 @@
 #include "kernels/layer_norm/emulated/draw.hpp"
 #include "kernels/layer_norm/registry.hpp"
 #include "oracle/layer_norm/oracle.hpp"
+#include "tests/setting.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
@@ -37,7 +38,7 @@ TEST(LayerNormLevels, KernelsRightAndWrong) {
   std::vector<const norm_kernels::KernelEntry*> kernels;
   for (const auto& kernel : norm_kernels::builtin_kernels()) kernels.push_back(&kernel);
   for (const auto& kernel : norm_kernels::fault_kernels()) kernels.push_back(&kernel);
-  for (std::uint64_t n = 0; n < 1500; ++n) {
+  for (std::uint64_t n = 0; n < setting("ATTEST_LAYER_NORM_PROBLEMS", 1500); ++n) {
     const auto& kernel = *kernels[n % kernels.size()];
     const Contract contract = kernel.contract(policy_from_text(policies[n % std::size(policies)]));
     const Problem problem = emulated::draw_problem(contract, 8192, n);
