@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -36,15 +36,15 @@
 namespace attest::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
 // Where a plan or a death takes long, threads wait at the end of a block for the last of them: so many plans each keep them busy for as
 // long as the block takes no more than this.
 constexpr std::size_t plans_a_thread = 4;
 constexpr double longest_block_seconds = 4;
 constexpr std::size_t largest_block = 8192;
-constexpr double shrink_grace_seconds = 3;  // what --time may be passed by to finish a shrink
+// What --time may be passed by to finish a shrink. What that has come to by then is asked for once more, until no call is begun.
+constexpr double shrink_grace_seconds = 1;
+static_assert(shrink_grace_seconds < finishing_seconds);
 constexpr double death_share = 1.0 / 6,
                  least_death_seconds = 3;  // of --time: what shrinking one death or error may take
 constexpr std::uint64_t cheap_before_costly =
@@ -68,24 +68,25 @@ class Campaign {
  public:
   Campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
            Observer& observer)
-      : subject_(subject),
-        peer_(peer),
+      : peer_(peer),
         options_(options),
         observer_(observer),
         info_(subject.info()),
         op_(op_of(options, info_)),
+        timed_(subject, [this] { return no_more_calls(); }),
+        timed_peer_(peer && options.subject_b ? std::make_unique<Timed>(*peer, [this] { return no_more_calls(); })
+                                              : nullptr),
         supports_(info_),
         domain_(domain_for(info_, op_, options.policy, options.assume)),
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
-            subject, peer, options.calibration.get(),
-            [this](Bench bench, ShrinkTask task, const std::atomic<bool>& stop, const auto& accepted) {
-              return shrunk(bench, std::move(task), stop, accepted);
-            },
-            shrinking_jobs(options), options.subject_b.has_value()) {
+            timed_, timed_peer(), options.calibration.get(),
+            [this](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
+                   const auto& accepted) { return shrunk(bench, std::move(task), stop, accepted); },
+            shrinking_jobs(options), options.subject_b.has_value(), options.clock) {
     for (int i = 0; i < options.jobs; ++i)
-      stations_.emplace_back(subject, peer, options.calibration.get(), options.subject_b.has_value());
+      stations_.emplace_back(timed_, timed_peer(), options.calibration.get(), options.subject_b.has_value());
     for (const KnownDefect& known : options.known_defects)
       if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
@@ -105,7 +106,8 @@ class Campaign {
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     summary_.earlier_cases = summary_.cases;
     for (Finding& finding : summary_.findings) finding.known = is_known(options_.known, finding.entry.bucket);
-    start_ = Clock::now();
+    start_ = options_.clock();
+    if (options_.seconds) last_call_ = *options_.seconds + finishing_seconds;
     seconds_before_ = summary_.seconds;
     boundary_ = Avoidance::boundary_after(summary_.next_case);
     observer_.on_start(options_, info_);
@@ -132,6 +134,10 @@ class Campaign {
     saved_rows_ = table_.rows().size();
     const Bench bench = stations_[0].bench();
     for (PendingFailure& raw : folder_->pending()) {
+      if (out_of_time()) {  // it waits on
+        ++summary_.unshrunk;
+        continue;
+      }
       ShrinkTask task{std::move(raw.problem), {}, raw.number, raw.seconds, raw.cases, std::move(raw.signature)};
       const Contract contract = contract_for_problem(info_, options_.policy, task.problem);
       const auto laws =
@@ -175,7 +181,7 @@ class Campaign {
     if (options_.jobs > 1)
       shrinker_.allow(1);
     else if (shrinker_.busy() && (owed_ -= seconds) < 0)
-      owed_ += shrinker_.run_for(-owed_);
+      owed_ += shrinker_.run_for(std::min(-owed_, options_.seconds ? *options_.seconds - elapsed() : -owed_));
     take_results();
   }
   // Under a time limit wrong numbers are shrunk before deaths and errors, each call of which costs a start, the first of each cause
@@ -246,32 +252,23 @@ class Campaign {
     }
     tell_unshrunk(std::move(waiting));
   }
-  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer.
+  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer, as it was seen: of
+  // those that a fresh instance was asked about, if there are any. Time is over, so that no call is made for it.
   void tell_unshrunk(std::vector<ShrinkTask> waiting) {
     summary_.unshrunk += waiting.size();
     std::set<std::string> told;
     for (const Finding& finding : summary_.findings) told.insert(to_text(failure_key_of(finding.entry)));
-    std::ranges::stable_sort(waiting, {}, &ShrinkTask::number);
+    std::ranges::stable_sort(
+        waiting, {}, [](const ShrinkTask& task) { return std::pair(!task.outcome.before.empty(), task.number); });
     std::erase_if(waiting, [&](const ShrinkTask& task) {
       const auto [cause, stands] = cause_of(task);
       return stands || !told.insert(cause).second;
     });
-    std::atomic<bool> stop = true;
-    ShrinkBudget none = options_.shrink;
-    none.calls = 0;
-    none.stop = &stop;
-    std::vector<ShrinkResult> results(waiting.size());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(options_.jobs)
-    for (std::size_t i = 0; i < waiting.size(); ++i) try {
-        const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
-        results[i].entry = reproduced(waiting[i], bench, none, {});
-      } catch (...) {
-        results[i].error = std::current_exception();
-      }
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      if (results[i].error) std::rethrow_exception(results[i].error);
-      results[i].task = std::move(waiting[i]);
-      merge(std::move(results[i]), false);
+    for (ShrinkTask& task : waiting) {
+      ShrinkResult result;
+      result.entry = as_seen(task, nullptr);
+      result.task = std::move(task);
+      merge(std::move(result), false);
     }
   }
   void finish() {
@@ -293,17 +290,34 @@ class Campaign {
     }
   }
   void tell_defects() {
+    if (options_.seconds) last_call_ = std::max(elapsed(), *options_.seconds + finishing_seconds) + closing_seconds;
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
-    const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
-    const auto apart = [this](const Entry& at, const std::string& property) { return holds_apart(property, at); };
+    const auto probe = [this](const Entry& at, const std::string& property) {
+      Probed found;
+      in_time([&] { found = probed(property, at); });
+      return found;
+    };
+    const auto apart = [this](const Entry& at, const std::string& property) {
+      bool holds = false;
+      in_time([&] { holds = holds_apart(property, at); });
+      return holds;
+    };
     summary_.defects = summary_.interrupted ? cluster(summary_.findings, {table_, buckets})
                                             : cluster(summary_.findings, {table_, buckets, probe, apart});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
-      if (!defect.known && !summary_.interrupted) defect.effective = effective_precision(subject_, summary_, defect);
-    explain_defects(summary_, stations_[0], limits_, options_);
+      if (!defect.known && !summary_.interrupted)
+        in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
+    in_time([&] { explain_defects(summary_, stations_[0], limits_, options_); });
     summary_.avoided = avoided(avoidance_, summary_, supports_);
+  }
+  // What is left out where it takes calls for which there is no time.
+  static void in_time(const std::function<void()>& step) {
+    try {
+      step();
+    } catch (const OutOfTime&) {
+    }
   }
   Probed probed(const std::string& property, const Entry& at) {
     const Bench bench = stations_[0].bench();
@@ -339,8 +353,15 @@ class Campaign {
       observer_.on_finding(summary_.findings.back(), true);
     }
   }
-  [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  [[nodiscard]] double elapsed() const { return options_.clock() - start_; }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
+  // Of a subject, so that the end comes in time whatever its calls cost. The first case of a campaign is asked to its end.
+  [[nodiscard]] bool no_more_calls() {
+    if (!has_begun_) return false;
+    double none = std::numeric_limits<double>::infinity();
+    if (interrupted()) interrupted_at_.compare_exchange_strong(none, elapsed());
+    return elapsed() >= std::min(last_call_.load(), interrupted_at_ + finishing_seconds);
+  }
   [[nodiscard]] bool out_of_time() const { return options_.seconds && elapsed() >= *options_.seconds; }
   [[nodiscard]] bool over() {
     if (interrupted()) summary_.interrupted = true;
@@ -374,7 +395,7 @@ class Campaign {
   // which has it, until that ends: a plan whose every call ends one would keep a single thread for all of these deaths. Returns the
   // seconds that it took.
   double run_block(std::vector<Record>& block) {
-    const auto begin = Clock::now();
+    const double begin = options_.clock();
     const std::vector<std::size_t> begins = plans(block);
     const auto count = static_cast<std::int64_t>(begins.size()) - 1;
     const bool nothing_yet = drawn_ == 0;
@@ -384,9 +405,11 @@ class Campaign {
       try {
         run_case(block[i]);
         block[i].done = true;
+      } catch (const OutOfTime&) {  // as if it had not begun
       } catch (...) {
         block[i].error = std::current_exception();
       }
+      if (i == 0) has_begun_ = true;
     };
     std::vector<std::size_t> orphans(
         static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
@@ -408,7 +431,7 @@ class Campaign {
 #pragma omp task firstprivate(i)
           run(i);
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = options_.clock() - begin;
     if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
     const std::size_t plan_each = stations_.size() * options_.repeat;
     if (seconds > block_seconds * 2)
@@ -420,11 +443,11 @@ class Campaign {
     Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
-    const auto begin = Clock::now();
+    const double begin = options_.clock();
     Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
-    const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double draw = options_.clock() - begin;
     const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
     auto laws =
         choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
@@ -436,7 +459,7 @@ class Campaign {
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     record.finished = elapsed();
-    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    record.seconds = options_.clock() - begin;
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
@@ -529,8 +552,25 @@ class Campaign {
     return entry;
   }
   // Runs on a thread of the shrinker.
-  [[nodiscard]] ShrinkResult shrunk(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
+  [[nodiscard]] ShrinkResult shrunk(const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
                                     const std::function<void(const ShrinkStep&)>& accepted) const {
+    std::optional<ShrinkStep> latest;
+    try {
+      return shrunk_in_time(bench(), task, stop, [&](const ShrinkStep& step) {
+        latest = step;
+        accepted(step);
+      });
+    } catch (const OutOfTime&) {
+      const bool alone = task.outcome.after.empty() && !task.outcome.culprit;
+      ShrinkResult result;
+      result.entry = as_seen(task, alone && latest ? &*latest : nullptr);
+      result.task = std::move(task);
+      result.unfinished = true;
+      return result;
+    }
+  }
+  [[nodiscard]] ShrinkResult shrunk_in_time(Bench bench, const ShrinkTask& task, const std::atomic<bool>& stop,
+                                            const std::function<void(const ShrinkStep&)>& accepted) const {
     ShrinkBudget left = budget(task.outcome.finding()->verdict.kind);
     left.stop = &stop;
     ShrinkResult result;
@@ -543,8 +583,16 @@ class Campaign {
         if (is_finding(law.verdict.kind))
           result.shows.push_back(to_text(engine::key_of(all_laws()[law.law].name, law.verdict)));
     }
-    result.task = std::move(task);
+    result.task = task;
     return result;
+  }
+  // Without a call.
+  [[nodiscard]] Entry as_seen(const ShrinkTask& task, const ShrinkStep* better) const {
+    const Failure failure{task.problem, task.outcome, options_.seed, task.number};
+    Entry entry = as_it_was_seen(
+        failure, {options_.subject, options_.policy, info_, options_.subject_b ? &peer_->info() : nullptr}, better);
+    name_subjects(options_, entry);
+    return entry;
   }
   void take_results() {
     for (const ShrinkProgress& progress : shrinker_.take_progress()) {
@@ -554,7 +602,9 @@ class Campaign {
     std::vector<ShrinkResult> results = shrinker_.take_results();
     for (ShrinkResult& result : results) {
       if (result.error) std::rethrow_exception(result.error);
-      merge(std::move(result), true);
+      summary_.unshrunk += result.unfinished;
+      const bool whole = !result.unfinished;
+      merge(std::move(result), whole);
     }
     if (!results.empty()) order_shrinking();
   }
@@ -613,6 +663,7 @@ class Campaign {
   }
   [[nodiscard]] ShrinkBudget budget(VerdictKind kind) const {
     ShrinkBudget budget = options_.shrink;
+    budget.clock = options_.clock;
     if (options_.seconds) {
       double left = std::max(0.0, *options_.seconds + shrink_grace_seconds - elapsed());
       if (costs_much(kind)) left = std::min(left, std::max(least_death_seconds, death_share * *options_.seconds));
@@ -645,12 +696,15 @@ class Campaign {
     return static_cast<std::size_t>(std::max(1, options.jobs / 2));
   }
 
-  const SubjectFactory& subject_;
+  [[nodiscard]] const SubjectFactory* timed_peer() const { return timed_peer_ ? timed_peer_.get() : peer_; }
+
   const SubjectFactory* peer_;
   const CampaignOptions& options_;
   Observer& observer_;
   const SubjectInfo& info_;
   const Op& op_;
+  const Timed timed_;                        // the subject
+  const std::unique_ptr<Timed> timed_peer_;  // the peer, where it is under test too
   const Supports supports_;
   const std::unique_ptr<const Domain> domain_;
   std::vector<Station> stations_;  // one per thread
@@ -666,8 +720,12 @@ class Campaign {
   std::unique_ptr<CampaignFolder> folder_;
   std::size_t block_size_ = plans_a_thread * static_cast<std::size_t>(options_.jobs) * options_.repeat;
   std::uint64_t drawn_ = 0;  // in this run
-  Clock::time_point start_;
+  double start_ = 0;         // by the clock
   double seconds_before_ = 0, committed_ = 0;
+  // Seconds of the campaign from which on no call is begun, and at which somebody wanted it to end.
+  std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
+  std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
+  std::atomic<bool> has_begun_ = false;  // its first case has been asked
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write
