@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <omp.h>
@@ -22,6 +26,7 @@
 #include "engine/case_table.hpp"
 #include "engine/closing.hpp"
 #include "engine/cluster.hpp"
+#include "engine/dispatch.hpp"
 #include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
@@ -36,12 +41,7 @@
 namespace attest::engine {
 namespace {
 
-constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
-// Where a plan or a death takes long, threads wait at the end of a block for the last of them: so many plans each keep them busy for as
-// long as the block takes no more than this.
-constexpr std::size_t plans_a_thread = 4;
-constexpr double longest_block_seconds = 4;
-constexpr std::size_t largest_block = 8192;
+constexpr double counting_seconds = 0.2;  // between two times that cases are counted: often enough to show progress
 // What --time may be passed by to finish a shrink. What that has come to by then is asked for once more, until no call is begun.
 constexpr double shrink_grace_seconds = 1;
 static_assert(shrink_grace_seconds < finishing_seconds);
@@ -50,19 +50,6 @@ constexpr double death_share = 1.0 / 6,
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
-
-// One case of a block.
-struct Record {
-  std::uint64_t number = 0;
-  bool done = false;
-  Problem problem;
-  CaseOutcome outcome;
-  CaseRow row;
-  std::uint64_t rejected = 0, left_out = 0;
-  double seconds = 0;   // that it took
-  double finished = 0;  // seconds since the campaign's start
-  std::exception_ptr error;
-};
 
 class Campaign {
  public:
@@ -84,9 +71,9 @@ class Campaign {
             timed_, timed_peer(), options.calibration.get(),
             [this](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
                    const auto& accepted) { return shrunk(bench, std::move(task), stop, accepted); },
-            shrinking_jobs(options), options.subject_b.has_value(), options.clock) {
+            shrinking_jobs(options), options.subject_b.has_value(), settled_, options.clock) {
     for (int i = 0; i < options.jobs; ++i)
-      stations_.emplace_back(timed_, timed_peer(), options.calibration.get(), options.subject_b.has_value());
+      stations_.emplace_back(timed_, timed_peer(), options.calibration.get(), options.subject_b.has_value(), settled_);
     for (const KnownDefect& known : options.known_defects)
       if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
@@ -148,17 +135,72 @@ class Campaign {
   }
 
   void draw_until_over() {
+    counted_ = elapsed();
     while (!over()) {
-      std::vector<Record> block = next_block();
-      if (block.empty()) break;
-      const double seconds = run_block(block);
-      const bool go_on = take(block);
+      const std::uint64_t first = options_.shard.next(summary_.next_case, options_.repeat);
+      if (options_.cases && first >= *options_.cases) break;
+      // Until rules may change; of a shard at least the one case.
+      const std::uint64_t end = std::max(first + 1, std::min(boundary_, options_.cases.value_or(boundary_)));
+      first_ = first_.value_or(first);
+      Dispatch dispatch(first, end, options_.repeat, options_.shard);
+      const bool go_on = run_stretch(dispatch);
       if (summary_.next_case >= boundary_) learn();
+      if (!go_on) break;
+    }
+    if (interrupted()) summary_.interrupted = true;
+  }
+
+  // Every case by itself, on whichever thread is free; nothing here depends on which. This thread counts them, too. False if the
+  // campaign ends here.
+  bool run_stretch(Dispatch& dispatch) {
+    bool go_on = true;
+    std::exception_ptr error;
+#pragma omp parallel num_threads(options_.jobs)
+    {
+      const int thread = omp_get_thread_num();
+      CaseRecord* record = nullptr;
+      do {
+        if (record) {
+          if (is_late())
+            dispatch.stop();
+          else
+            ask(*record);
+          record = dispatch.give_back(record, options_.jobs > 1 && costs_much(record->outcome));
+        }
+        if (thread == 0) count(dispatch, counting_seconds, go_on, error);
+        if (!record && thread > 0 && thread == options_.jobs - 1) stand_aside(dispatch);
+        if (!record) record = dispatch.next(thread > 0);
+        if (!record && thread == 0) {
+          dispatch.wait(counting_seconds);
+          count(dispatch, 0, go_on, error);
+        }
+      } while (record || (thread == 0 && !dispatch.is_over()));
+    }
+    count(dispatch, 0, go_on, error);
+    if (error) std::rethrow_exception(error);
+    return go_on;
+  }
+  // Whether no case is begun any more. The first one is, whatever it takes.
+  [[nodiscard]] bool is_late() const { return has_begun_ && (out_of_time() || interrupted()); }
+  // One job of several leaves its processor to what is shrunk.
+  void stand_aside(const Dispatch& dispatch) const {
+    while (shrinker_.busy() && !dispatch.is_over() && !is_late())
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // What came back is counted in case order, once so many seconds have passed since the last time.
+  void count(Dispatch& dispatch, double every, bool& go_on, std::exception_ptr& error) {
+    const double seconds = elapsed() - counted_;
+    if (error || !go_on || seconds < every) return;
+    try {
+      while (std::optional<CaseRecord> record = go_on ? dispatch.take() : std::nullopt) go_on = take(*record, dispatch);
       shrink_beside(seconds);
       tell_progress();
       commit(false);
-      if (!go_on) break;
+    } catch (...) {
+      error = std::current_exception();
     }
+    if (error || !go_on) dispatch.stop();
+    counted_ = elapsed();
   }
   void learn() {
     avoidance_.learn(table_);
@@ -194,7 +236,10 @@ class Campaign {
   }
   // After rules or findings changed.
   void order_shrinking() {
-    avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
+    {
+      const std::lock_guard lock(settling_);
+      avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
+    }
     if (!options_.seconds || !drawing_) return;
     const auto costly = [](const ShrinkTask& task) { return costs_much(task.outcome.finding()->verdict.kind); };
     std::map<std::string, std::uint64_t> of_cause;
@@ -369,77 +414,17 @@ class Campaign {
   }
   [[nodiscard]] bool admissible(const Problem& problem) const { return domain_->accepts(problem); }
 
-  std::vector<Record> next_block() {
-    std::vector<Record> block;
-    std::uint64_t number = summary_.next_case;
-    for (;;) {
-      number = options_.shard.next(number, options_.repeat);
-      if (options_.cases && number >= *options_.cases) break;
-      const bool full = block.size() >= block_size_ && number % options_.repeat == 0;
-      if (!block.empty() && (full || number >= boundary_)) break;
-      block.emplace_back().number = number++;
+  void ask(CaseRecord& record) {
+    try {
+      run_case(record);
+      record.done = true;
+    } catch (const OutOfTime&) {  // as if it had not begun
+    } catch (...) {
+      record.error = std::current_exception();
     }
-    return block;
+    if (record.number == first_) has_begun_ = true;
   }
-
-  // Where the cases of each plan begin in a block, and its end.
-  [[nodiscard]] std::vector<std::size_t> plans(const std::vector<Record>& block) const {
-    std::vector<std::size_t> begins;
-    for (std::size_t i = 0; i < block.size(); ++i)
-      if (i == 0 || block[i].number / options_.repeat != block[i - 1].number / options_.repeat) begins.push_back(i);
-    begins.push_back(block.size());
-    return begins;
-  }
-
-  // Every case by itself, on whichever thread is free; nothing here depends on which. The cases of one plan meet one instance,
-  // which has it, until that ends: a plan whose every call ends one would keep a single thread for all of these deaths. Returns the
-  // seconds that it took.
-  double run_block(std::vector<Record>& block) {
-    const double begin = options_.clock();
-    const std::vector<std::size_t> begins = plans(block);
-    const auto count = static_cast<std::int64_t>(begins.size()) - 1;
-    const bool nothing_yet = drawn_ == 0;
-    const int drawing = options_.jobs > 1 && shrinker_.busy() ? options_.jobs - 1 : options_.jobs;
-    const auto run = [&](std::size_t i) {
-      if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) return;
-      try {
-        run_case(block[i]);
-        block[i].done = true;
-      } catch (const OutOfTime&) {  // as if it had not begun
-      } catch (...) {
-        block[i].error = std::current_exception();
-      }
-      if (i == 0) has_begun_ = true;
-    };
-    std::vector<std::size_t> orphans(
-        static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
-#pragma omp parallel num_threads(drawing)
-    {
-#pragma omp for schedule(dynamic, 1)
-      for (std::int64_t plan = 0; plan < count; ++plan) {
-        const auto p = static_cast<std::size_t>(plan);
-        std::size_t i = begins[p];
-        for (bool ended = false; i < begins[p + 1] && !ended; ++i) {
-          run(i);
-          ended = drawing > 1 && costs_much(block[i].outcome);
-        }
-        orphans[p] = i;
-      }
-#pragma omp single
-      for (std::size_t p = 0; p < orphans.size(); ++p)
-        for (std::size_t i = orphans[p]; i < begins[p + 1]; ++i)
-#pragma omp task firstprivate(i)
-          run(i);
-    }
-    const double seconds = options_.clock() - begin;
-    if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
-    const std::size_t plan_each = stations_.size() * options_.repeat;
-    if (seconds > block_seconds * 2)
-      block_size_ = std::max(block_size_ / 2, seconds > longest_block_seconds ? plan_each : plans_a_thread * plan_each);
-    return seconds;
-  }
-
-  void run_case(Record& record) {
+  void run_case(CaseRecord& record) {
     Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
@@ -453,7 +438,10 @@ class Campaign {
         choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
     record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
     const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
-      return time_ends_it() && avoidance_.presumes(seen.key(), row_of(record.problem, info_.supports), record.number);
+      if (!time_ends_it()) return false;
+      const Row row = row_of(record.problem, info_.supports);
+      const std::lock_guard lock(settling_);
+      return avoidance_.presumes(seen.key(), row, record.number);
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
     record.outcome.seconds.draw += draw;
@@ -463,27 +451,24 @@ class Campaign {
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
-  bool take(std::vector<Record>& block) {
-    for (Record& record : block) {
-      if (record.error) rethrow(record);
-      if (!record.done) return true;  // time ran out before it: later cases of the block are dropped
-      ++drawn_;
-      summary_.add(record.problem, record.outcome);
-      summary_.rejected += record.rejected;
-      summary_.redrawn += record.row.redraws > 0;
-      summary_.laws_left_out += record.left_out;
-      summary_.next_case = record.number + 1;
-      summary_.seconds = seconds_before_ + elapsed();
-      avoidance_.count(record.row);
-      if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
-      const bool ends = record.outcome.reported && fail(record);
-      table_.add(std::move(record.row));
-      if (ends) return false;
-    }
-    return true;
+  bool take(CaseRecord& record, Dispatch& dispatch) {
+    if (record.error) rethrow(record);
+    if (!record.done) return false;  // time ran out before it: later cases are dropped
+    ++drawn_;
+    summary_.add(record.problem, record.outcome);
+    summary_.rejected += record.rejected;
+    summary_.redrawn += record.row.redraws > 0;
+    summary_.laws_left_out += record.left_out;
+    summary_.next_case = record.number + 1;
+    summary_.seconds = seconds_before_ + elapsed();
+    avoidance_.count(record.row);
+    if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
+    const bool ends = record.outcome.reported && fail(record, dispatch);
+    table_.add(std::move(record.row));
+    return !ends;
   }
 
-  [[noreturn]] static void rethrow(const Record& record) {
+  [[noreturn]] static void rethrow(const CaseRecord& record) {
     try {
       std::rethrow_exception(record.error);
     } catch (const Error& error) {
@@ -496,11 +481,14 @@ class Campaign {
     }
   }
 
+  void doubt(const std::string& property, const Row& row) {
+    const std::lock_guard lock(settling_);
+    avoidance_.doubt(property, row);
+  }
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
-  bool fail(Record& record) {
+  bool fail(CaseRecord& record, Dispatch& dispatch) {
     const FailureKey key = record.outcome.key();
-    if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned)
-      avoidance_.doubt(key.property, record.row.traits);
+    if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned) doubt(key.property, record.row.traits);
     const Problem& blamed = record.outcome.blamed(record.problem);
     const AvoidRule* rule = record.outcome.culprit ? nullptr : avoidance_.explanation(key, record.row.traits);
     if (rule && rule->known) {
@@ -520,11 +508,13 @@ class Campaign {
     if (folder_) kept([&] { folder_->raw_failure(raw, task); });
     submit(std::move(task));
     if (options_.continue_after_failure) return false;
+    dispatch.hold();
     shrinker_.allow(1);
     while (shrinker_.busy() && !interrupted()) {
       shrinker_.wait(0.1);
       take_results();
     }
+    dispatch.go_on();
     return std::ranges::any_of(summary_.findings, [](const Finding& finding) { return !finding.known; });
   }
   void count_known(const AvoidRule& rule) {
@@ -707,6 +697,7 @@ class Campaign {
   const std::unique_ptr<Timed> timed_peer_;  // the peer, where it is under test too
   const Supports supports_;
   const std::unique_ptr<const Domain> domain_;
+  const std::shared_ptr<Settled> settled_ = std::make_shared<Settled>();
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
   ShrinkLimits limits_;
@@ -718,14 +709,15 @@ class Campaign {
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
-  std::size_t block_size_ = plans_a_thread * static_cast<std::size_t>(options_.jobs) * options_.repeat;
-  std::uint64_t drawn_ = 0;  // in this run
-  double start_ = 0;         // by the clock
-  double seconds_before_ = 0, committed_ = 0;
+  std::uint64_t drawn_ = 0;             // in this run
+  std::optional<std::uint64_t> first_;  // case of this run
+  double start_ = 0;                    // by the clock
+  double seconds_before_ = 0, committed_ = 0, counted_ = 0;
   // Seconds of the campaign from which on no call is begun, and at which somebody wanted it to end.
   std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
+  std::mutex settling_;                  // guards what is settled: threads that ask look at it while this one counts
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

@@ -7,8 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/instance.hpp"
-
 namespace attest::engine {
 namespace {
 constexpr double between_looks = 0.02;  // seconds, at a clock that need not be the machine's
@@ -38,13 +36,14 @@ class Shrinker::Gated final : public Subject {
 };
 
 Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-                   ShrinkWork work, std::size_t workers, bool compares, Clock clock)
+                   ShrinkWork work, std::size_t workers, bool compares, std::shared_ptr<Settled> settled, Clock clock)
     : subject_(subject),
       peer_(peer),
       calibration_(calibration),
       work_(std::move(work)),
       workers_(std::max<std::size_t>(workers, 1)),
       compares_(compares),
+      settled_(std::move(settled)),
       clock_(std::move(clock)) {}
 
 Shrinker::~Shrinker() {
@@ -149,7 +148,7 @@ void Shrinker::work(std::size_t worker) {
   omp_set_num_threads(1);  // what a kernel opens in here would come on top of the campaign's own threads
   double waited = 0;
   std::unique_ptr<Subject> subject, peer;
-  Instance instance;
+  Instance instance(settled_);
   std::unique_lock lock(guard_);
   while (true) {
     changed_.wait(lock, [&] { return ending_ || (!stop_ && has_leave(worker) && !waiting_.empty()); });

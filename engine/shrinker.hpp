@@ -16,6 +16,7 @@
 #include "core/subject.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
+#include "engine/instance.hpp"
 #include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
 #include "engine/timed.hpp"
@@ -61,7 +62,8 @@ using ShrinkWork =
 class Shrinker {
  public:
   Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-           ShrinkWork work, std::size_t workers, bool compares = false, Clock clock = machine_seconds);
+           ShrinkWork work, std::size_t workers, bool compares = false, std::shared_ptr<Settled> settled = nullptr,
+           Clock clock = machine_seconds);
   ~Shrinker();
   Shrinker(const Shrinker&) = delete;
   Shrinker& operator=(const Shrinker&) = delete;
@@ -96,6 +98,7 @@ class Shrinker {
   const ShrinkWork work_;
   const std::size_t workers_;
   const bool compares_;
+  const std::shared_ptr<Settled> settled_;
   const Clock clock_;
 
   mutable std::mutex guard_;
