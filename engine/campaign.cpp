@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -50,6 +51,27 @@ constexpr double death_share = 1.0 / 6,
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
+
+// Plans that end instances, by the kind of failure as it was confirmed: the next problems of one, which differ in values alone, do so
+// again, and are asked about once. For any number of threads.
+class PlansEnded {
+ public:
+  void note(std::uint64_t plan, const FailureKey& key) {
+    const std::lock_guard lock(guard_);
+    of_[plan].insert(to_text(key));
+    while (of_.size() > most_kept) of_.erase(of_.begin());
+  }
+  [[nodiscard]] bool is(std::uint64_t plan, const FailureKey& key) const {
+    const std::lock_guard lock(guard_);
+    const auto found = of_.find(plan);
+    return found != of_.end() && found->second.contains(to_text(key));
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 256;  // the latest
+  mutable std::mutex guard_;
+  std::map<std::uint64_t, std::set<std::string>> of_;
+};
 
 class Campaign {
  public:
@@ -142,12 +164,21 @@ class Campaign {
       // Until rules may change; of a shard at least the one case.
       const std::uint64_t end = std::max(first + 1, std::min(boundary_, options_.cases.value_or(boundary_)));
       first_ = first_.value_or(first);
-      Dispatch dispatch(first, end, options_.repeat, options_.shard);
+      Dispatch dispatch(first, end, options_.repeat, options_.shard, growth());
       const bool go_on = run_stretch(dispatch);
       if (summary_.next_case >= boundary_) learn();
       if (!go_on) break;
     }
     if (interrupted()) summary_.interrupted = true;
+  }
+
+  // Under a time limit nobody waits long for the last cases before rules change, where these plan or die: rules change once they are in,
+  // and what is drawn meanwhile goes by those that there are.
+  [[nodiscard]] std::optional<Dispatch::Growth> growth() const {
+    if (!time_ends_it()) return std::nullopt;
+    const std::uint64_t most = options_.cases.value_or(std::numeric_limits<std::uint64_t>::max());
+    const auto next_end = [most](std::uint64_t end) { return std::min(most, Avoidance::boundary_after(end)); };
+    return Dispatch::Growth{next_end, counting_seconds};
   }
 
   // Every case by itself, on whichever thread is free; nothing here depends on which. This thread counts them, too. False if the
@@ -193,6 +224,7 @@ class Campaign {
     if (error || !go_on || seconds < every) return;
     try {
       while (std::optional<CaseRecord> record = go_on ? dispatch.take() : std::nullopt) go_on = take(*record, dispatch);
+      if (time_ends_it() && summary_.next_case >= boundary_) learn();
       shrink_beside(seconds);
       tell_progress();
       commit(false);
@@ -203,7 +235,10 @@ class Campaign {
     counted_ = elapsed();
   }
   void learn() {
-    avoidance_.learn(table_);
+    {
+      const std::unique_lock lock(rules_);
+      avoidance_.learn(table_);
+    }
     order_shrinking();
     boundary_ = Avoidance::boundary_after(summary_.next_case);
   }
@@ -237,7 +272,7 @@ class Campaign {
   // After rules or findings changed.
   void order_shrinking() {
     {
-      const std::lock_guard lock(settling_);
+      const std::unique_lock lock(rules_);
       avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
     }
     if (!options_.seconds || !drawing_) return;
@@ -429,6 +464,8 @@ class Campaign {
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
     const double begin = options_.clock();
+    const std::uint64_t plan = record.number / options_.repeat;
+    std::shared_lock lock(rules_);
     Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
@@ -437,13 +474,17 @@ class Campaign {
     auto laws =
         choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
     record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
+    lock.unlock();
     const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
       if (!time_ends_it()) return false;
       const Row row = row_of(record.problem, info_.supports);
-      const std::lock_guard lock(settling_);
-      return avoidance_.presumes(seen.key(), row, record.number);
+      const std::shared_lock reading(rules_);
+      return avoidance_.presumes(seen.key(), row, record.number) || ended_by_.is(plan, seen.key());
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
+    if (options_.repeat > 1 && record.outcome.reported && !record.outcome.presumed && !record.outcome.slow &&
+        costs_much(record.outcome) && record.outcome.key().kind != VerdictKind::timeout)
+      ended_by_.note(plan, record.outcome.key());
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     record.finished = elapsed();
@@ -482,7 +523,7 @@ class Campaign {
   }
 
   void doubt(const std::string& property, const Row& row) {
-    const std::lock_guard lock(settling_);
+    const std::unique_lock lock(rules_);
     avoidance_.doubt(property, row);
   }
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
@@ -717,7 +758,8 @@ class Campaign {
   std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
-  std::mutex settling_;                  // guards what is settled: threads that ask look at it while this one counts
+  std::shared_mutex rules_;              // of avoidance_: threads that ask go by them while this one counts
+  PlansEnded ended_by_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

@@ -32,7 +32,10 @@ CaseRecord* Dispatch::next(bool wait) {
       if (cases_.size() < most_kept) break;
     }
     if (!wait || (!has_more() && out_ == 0) || stopped_) return nullptr;
-    changed_.wait(lock);
+    if (!may_grow())
+      changed_.wait(lock);
+    else if (!changed_.wait_for(lock, std::chrono::duration<double>(growth_->patience), [&] { return !may_grow(); }))
+      grow();
   }
   CaseRecord *first = nullptr, *latest = nullptr;
   const std::uint64_t plan = next_ / repeat_;
@@ -44,6 +47,11 @@ CaseRecord* Dispatch::next(bool wait) {
   }
   ++out_;
   return first;
+}
+
+void Dispatch::grow() {
+  end_ = growth_->next_end(end_);
+  changed_.notify_all();
 }
 
 bool Dispatch::is_over() const {
@@ -79,8 +87,8 @@ std::optional<CaseRecord> Dispatch::take() {
 
 void Dispatch::wait(double seconds) {
   std::unique_lock lock(guard_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                    [&] { return (!cases_.empty() && cases_.front().back) || (!has_more() && out_ == 0); });
+  const auto is_back = [&] { return (!cases_.empty() && cases_.front().back) || (!has_more() && out_ == 0); };
+  if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), is_back) && may_grow()) grow();
 }
 
 }  // namespace attest::engine

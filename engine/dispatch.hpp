@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "engine/case_table.hpp"
 #include "engine/check.hpp"
@@ -34,9 +36,17 @@ struct CaseRecord {
 // it, until one of them ends that instance: a plan whose every call ends one would keep a single thread for all of these deaths.
 class Dispatch {
  public:
+  // Where a stretch may grow beyond its end: what the next end is, and for how many seconds a thread without a case waits for those of
+  // others before.
+  struct Growth {
+    std::function<std::uint64_t(std::uint64_t end)> next_end;
+    double patience;
+  };
+
   // The cases of a shard from number `first` on and before `end`; each plan is kept for `repeat`.
-  Dispatch(std::uint64_t first, std::uint64_t end, std::uint64_t repeat, const Shard& shard)
-      : shard_(shard), repeat_(repeat), next_(shard.next(first, repeat)), end_(end) {}
+  Dispatch(std::uint64_t first, std::uint64_t end, std::uint64_t repeat, const Shard& shard,
+           std::optional<Growth> growth = std::nullopt)
+      : shard_(shard), repeat_(repeat), growth_(std::move(growth)), next_(shard.next(first, repeat)), end_(end) {}
 
   // A case that was asked; `ended`: it ended its instance. Returns the next case of its plan, for the same thread; nullptr if that has
   // none any more.
@@ -52,15 +62,18 @@ class Dispatch {
 
   // The case of lowest number that was not taken yet, once it is back.
   std::optional<CaseRecord> take();
-  // Waits until a case comes back, or so many seconds.
+  // Waits until a case comes back, or so many seconds; then the stretch grows, if it may and has nothing more to hand out.
   void wait(double seconds);
 
  private:
   static constexpr std::size_t most_kept = 8192;  // that were not taken
   [[nodiscard]] bool has_more() const { return !stopped_ && (!left_.empty() || next_ < end_); }
+  [[nodiscard]] bool may_grow() const { return growth_ && !stopped_ && !has_more() && out_ > 0; }
+  void grow();
 
   const Shard shard_;
   const std::uint64_t repeat_;
+  const std::optional<Growth> growth_;
   mutable std::mutex guard_;
   std::condition_variable changed_;
   std::uint64_t next_, end_;

@@ -75,6 +75,34 @@ TEST(Dispatch, HandsOutNothingOnceStopped) {
   EXPECT_FALSE(dispatch.take().has_value());
 }
 
+TEST(Dispatch, GrowsWhileOneTakesLongWhereItMay) {
+  Dispatch dispatch(16, 17, 1, {}, Dispatch::Growth{[](std::uint64_t end) { return end + 2; }, 0.001});
+  CaseRecord* slow = dispatch.next(true);
+  for (std::uint64_t number = 17; number < 23; ++number) {
+    CaseRecord* other = dispatch.next(true);
+    ASSERT_NE(other, nullptr);
+    ASSERT_EQ(other->number, number);
+    dispatch.give_back(other, false);
+  }
+  EXPECT_TRUE(taken(dispatch).empty()) << "still in order";
+  dispatch.give_back(slow, false);
+  EXPECT_EQ(taken(dispatch), (std::vector<std::uint64_t>{16, 17, 18, 19, 20, 21, 22}));
+  while (CaseRecord* left = dispatch.next(false)) dispatch.give_back(left, false);
+  EXPECT_TRUE(dispatch.is_over()) << "nobody is waited for any more";
+}
+
+TEST(Dispatch, TheOneThatCountsMakesItGrowToo) {
+  Dispatch dispatch(16, 17, 1, {}, Dispatch::Growth{[](std::uint64_t end) { return end + 1; }, 10});
+  CaseRecord* slow = dispatch.next(false);
+  EXPECT_EQ(dispatch.next(false), nullptr);
+  dispatch.wait(0.001);
+  EXPECT_EQ(dispatch.next(false)->number, 17u);
+  dispatch.stop();
+  dispatch.give_back(slow, false);
+  dispatch.wait(0.001);
+  EXPECT_EQ(dispatch.next(true), nullptr) << "not once it was stopped";
+}
+
 // Whoever has none waits for what another may leave; counted here are the cases, each once and in order.
 TEST(Dispatch, ThreadsShareAllOfIt) {
   constexpr std::uint64_t cases = 20'000;

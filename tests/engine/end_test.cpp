@@ -144,6 +144,39 @@ TEST(End, ComesInTimeAfterAnInterrupt) {
   }
 }
 
+// What ends an instance is asked for once more, of each plan once: 30 % of the plans do, under no condition that a predicate tells.
+TEST(End, ThePlanThatEndsInstancesIsConfirmedOnce) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  for (const std::uint64_t repeat : {1, 8}) {
+    Work work(1);
+    std::uint64_t deaths = 0;
+    const test::FakeFactory subject(fused->info(), [&]() -> test::Answer {
+      return [&, inner = std::shared_ptr<Subject>(fused->open())](const attest_attention& call) {
+        work.spend(plan);
+        if ((7 * call.q.shape[2] + 3 * call.k.shape[2] + call.q.shape[3]) % 10 >= 3) return inner->run_one(call);
+        ++deaths;
+        return CallResult{CallStatus::crash, "killed by SIGSEGV", 0};
+      };
+    });
+    Observer silent;
+    CampaignOptions asked;
+    asked.subject = "./costly.so";
+    asked.clock = [&work] { return work.now(); };
+    asked.seconds = 60;
+    asked.repeat = repeat;
+    asked.laws.further = 0;
+    asked.avoid = false;
+    asked.shrink.calls = 0;  // so that the rest of the deaths are those of cases
+    const Summary summary = run_campaign(subject, nullptr, asked, silent);
+    ASSERT_GT(summary.failing_cases, 100u);
+    const double each = static_cast<double>(deaths) / static_cast<double>(summary.failing_cases);
+    if (repeat == 1)
+      EXPECT_GE(each, 2);
+    else
+      EXPECT_LE(each, 1.6);
+  }
+}
+
 TEST(End, TheFirstCaseIsAskedWhateverItTakes) {
   Work work(2);
   Keys keys;
