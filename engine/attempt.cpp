@@ -1,7 +1,6 @@
 #include "engine/attempt.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "engine/history.hpp"
@@ -147,7 +146,7 @@ Trialled Attempt::try_poison(const Problem& candidate, const std::vector<Asked>&
 }
 
 Attempt::Spent Attempt::shorten(const Problem& problem, const ShrinkBudget& budget) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = budget.clock();
   Spent spent;
   const auto shows = [&](const std::vector<Asked>& calls) {
     const Trialled answer = try_behind(problem, calls);
@@ -155,9 +154,8 @@ Attempt::Spent Attempt::shorten(const Problem& problem, const ShrinkBudget& budg
     return answer.failure.has_value();
   };
   const auto over = [&] {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     return (budget.stop && *budget.stop) || spent.calls >= budget.calls ||
-           (budget.seconds && elapsed.count() >= *budget.seconds);
+           (budget.seconds && budget.clock() - start >= *budget.seconds);
   };
   after_ = fewest_calls(std::move(after_), shows, over);
   spent.complete = !over();

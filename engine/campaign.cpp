@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -10,7 +11,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <shared_mutex>
+#include <thread>
 #include <vector>
 
 #include <omp.h>
@@ -22,6 +27,7 @@
 #include "engine/case_table.hpp"
 #include "engine/closing.hpp"
 #include "engine/cluster.hpp"
+#include "engine/dispatch.hpp"
 #include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
@@ -36,56 +42,60 @@
 namespace attest::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double block_seconds = 0.2;  // a block long enough to keep all threads busy, short enough to show progress
-// Where a plan or a death takes long, threads wait at the end of a block for the last of them: so many plans each keep them busy for as
-// long as the block takes no more than this.
-constexpr std::size_t plans_a_thread = 4;
-constexpr double longest_block_seconds = 4;
-constexpr std::size_t largest_block = 8192;
-constexpr double shrink_grace_seconds = 3;  // what --time may be passed by to finish a shrink
+constexpr double counting_seconds = 0.2;  // between two times that cases are counted: often enough to show progress
+// What --time may be passed by to finish a shrink. What that has come to by then is asked for once more, until no call is begun.
+constexpr double shrink_grace_seconds = 1;
+static_assert(shrink_grace_seconds < finishing_seconds);
 constexpr double death_share = 1.0 / 6,
                  least_death_seconds = 3;  // of --time: what shrinking one death or error may take
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
-// One case of a block.
-struct Record {
-  std::uint64_t number = 0;
-  bool done = false;
-  Problem problem;
-  CaseOutcome outcome;
-  CaseRow row;
-  std::uint64_t rejected = 0, left_out = 0;
-  double seconds = 0;   // that it took
-  double finished = 0;  // seconds since the campaign's start
-  std::exception_ptr error;
+// Plans that end instances, by the kind of failure as it was confirmed: the next problems of one, which differ in values alone, do so
+// again, and are asked about once. For any number of threads.
+class PlansEnded {
+ public:
+  void note(std::uint64_t plan, const FailureKey& key) {
+    const std::lock_guard lock(guard_);
+    of_[plan].insert(to_text(key));
+    while (of_.size() > most_kept) of_.erase(of_.begin());
+  }
+  [[nodiscard]] bool is(std::uint64_t plan, const FailureKey& key) const {
+    const std::lock_guard lock(guard_);
+    const auto found = of_.find(plan);
+    return found != of_.end() && found->second.contains(to_text(key));
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 256;  // the latest
+  mutable std::mutex guard_;
+  std::map<std::uint64_t, std::set<std::string>> of_;
 };
 
 class Campaign {
  public:
   Campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
            Observer& observer)
-      : subject_(subject),
-        peer_(peer),
+      : peer_(peer),
         options_(options),
         observer_(observer),
         info_(subject.info()),
         op_(op_of(options, info_)),
+        timed_(subject, [this] { return no_more_calls(); }),
+        timed_peer_(peer && options.subject_b ? std::make_unique<Timed>(*peer, [this] { return no_more_calls(); })
+                                              : nullptr),
         supports_(info_),
         domain_(domain_for(info_, op_, options.policy, options.assume)),
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
-            subject, peer, options.calibration.get(),
-            [this](Bench bench, ShrinkTask task, const std::atomic<bool>& stop, const auto& accepted) {
-              return shrunk(bench, std::move(task), stop, accepted);
-            },
-            shrinking_jobs(options), options.subject_b.has_value()) {
+            timed_, timed_peer(), options.calibration.get(),
+            [this](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
+                   const auto& accepted) { return shrunk(bench, std::move(task), stop, accepted); },
+            shrinking_jobs(options), options.subject_b.has_value(), settled_, options.clock) {
     for (int i = 0; i < options.jobs; ++i)
-      stations_.emplace_back(subject, peer, options.calibration.get(), options.subject_b.has_value());
+      stations_.emplace_back(timed_, timed_peer(), options.calibration.get(), options.subject_b.has_value(), settled_);
     for (const KnownDefect& known : options.known_defects)
       if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
@@ -105,7 +115,8 @@ class Campaign {
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     summary_.earlier_cases = summary_.cases;
     for (Finding& finding : summary_.findings) finding.known = is_known(options_.known, finding.entry.bucket);
-    start_ = Clock::now();
+    start_ = options_.clock();
+    if (options_.seconds) last_call_ = *options_.seconds + finishing_seconds;
     seconds_before_ = summary_.seconds;
     boundary_ = Avoidance::boundary_after(summary_.next_case);
     observer_.on_start(options_, info_);
@@ -132,6 +143,10 @@ class Campaign {
     saved_rows_ = table_.rows().size();
     const Bench bench = stations_[0].bench();
     for (PendingFailure& raw : folder_->pending()) {
+      if (out_of_time()) {  // it waits on
+        ++summary_.unshrunk;
+        continue;
+      }
       ShrinkTask task{std::move(raw.problem), {}, raw.number, raw.seconds, raw.cases, std::move(raw.signature)};
       const Contract contract = contract_for_problem(info_, options_.policy, task.problem);
       const auto laws =
@@ -142,20 +157,88 @@ class Campaign {
   }
 
   void draw_until_over() {
+    counted_ = elapsed();
     while (!over()) {
-      std::vector<Record> block = next_block();
-      if (block.empty()) break;
-      const double seconds = run_block(block);
-      const bool go_on = take(block);
+      const std::uint64_t first = options_.shard.next(summary_.next_case, options_.repeat);
+      if (options_.cases && first >= *options_.cases) break;
+      // Until rules may change; of a shard at least the one case.
+      const std::uint64_t end = std::max(first + 1, std::min(boundary_, options_.cases.value_or(boundary_)));
+      first_ = first_.value_or(first);
+      Dispatch dispatch(first, end, options_.repeat, options_.shard, growth());
+      const bool go_on = run_stretch(dispatch);
       if (summary_.next_case >= boundary_) learn();
+      if (!go_on) break;
+    }
+    if (interrupted()) summary_.interrupted = true;
+  }
+
+  // Under a time limit nobody waits long for the last cases before rules change, where these plan or die: rules change once they are in,
+  // and what is drawn meanwhile goes by those that there are.
+  [[nodiscard]] std::optional<Dispatch::Growth> growth() const {
+    if (!time_ends_it()) return std::nullopt;
+    const std::uint64_t most = options_.cases.value_or(std::numeric_limits<std::uint64_t>::max());
+    const auto next_end = [most](std::uint64_t end) { return std::min(most, Avoidance::boundary_after(end)); };
+    return Dispatch::Growth{next_end, counting_seconds};
+  }
+
+  // Every case by itself, on whichever thread is free; nothing here depends on which. This thread counts them, too. False if the
+  // campaign ends here.
+  bool run_stretch(Dispatch& dispatch) {
+    bool go_on = true;
+    std::exception_ptr error;
+#pragma omp parallel num_threads(options_.jobs)
+    {
+      const int thread = omp_get_thread_num();
+      CaseRecord* record = nullptr;
+      do {
+        if (record) {
+          if (is_late())
+            dispatch.stop();
+          else
+            ask(*record);
+          record = dispatch.give_back(record, options_.jobs > 1 && costs_much(record->outcome));
+        }
+        if (thread == 0) count(dispatch, counting_seconds, go_on, error);
+        if (!record && thread > 0 && thread == options_.jobs - 1) stand_aside(dispatch);
+        if (!record) record = dispatch.next(thread > 0);
+        if (!record && thread == 0) {
+          dispatch.wait(counting_seconds);
+          count(dispatch, 0, go_on, error);
+        }
+      } while (record || (thread == 0 && !dispatch.is_over()));
+    }
+    count(dispatch, 0, go_on, error);
+    if (error) std::rethrow_exception(error);
+    return go_on;
+  }
+  // Whether no case is begun any more. The first one is, whatever it takes.
+  [[nodiscard]] bool is_late() const { return has_begun_ && (out_of_time() || interrupted()); }
+  // One job of several leaves its processor to what is shrunk.
+  void stand_aside(const Dispatch& dispatch) const {
+    while (shrinker_.busy() && !dispatch.is_over() && !is_late())
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // What came back is counted in case order, once so many seconds have passed since the last time.
+  void count(Dispatch& dispatch, double every, bool& go_on, std::exception_ptr& error) {
+    const double seconds = elapsed() - counted_;
+    if (error || !go_on || seconds < every) return;
+    try {
+      while (std::optional<CaseRecord> record = go_on ? dispatch.take() : std::nullopt) go_on = take(*record, dispatch);
+      if (time_ends_it() && summary_.next_case >= boundary_) learn();
       shrink_beside(seconds);
       tell_progress();
       commit(false);
-      if (!go_on) break;
+    } catch (...) {
+      error = std::current_exception();
     }
+    if (error || !go_on) dispatch.stop();
+    counted_ = elapsed();
   }
   void learn() {
-    avoidance_.learn(table_);
+    {
+      const std::unique_lock lock(rules_);
+      avoidance_.learn(table_);
+    }
     order_shrinking();
     boundary_ = Avoidance::boundary_after(summary_.next_case);
   }
@@ -175,7 +258,7 @@ class Campaign {
     if (options_.jobs > 1)
       shrinker_.allow(1);
     else if (shrinker_.busy() && (owed_ -= seconds) < 0)
-      owed_ += shrinker_.run_for(-owed_);
+      owed_ += shrinker_.run_for(std::min(-owed_, options_.seconds ? *options_.seconds - elapsed() : -owed_));
     take_results();
   }
   // Under a time limit wrong numbers are shrunk before deaths and errors, each call of which costs a start, the first of each cause
@@ -188,7 +271,10 @@ class Campaign {
   }
   // After rules or findings changed.
   void order_shrinking() {
-    avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
+    {
+      const std::unique_lock lock(rules_);
+      avoidance_.settle([this](const AvoidRule& rule) { return stands_for(rule); });
+    }
     if (!options_.seconds || !drawing_) return;
     const auto costly = [](const ShrinkTask& task) { return costs_much(task.outcome.finding()->verdict.kind); };
     std::map<std::string, std::uint64_t> of_cause;
@@ -246,32 +332,23 @@ class Campaign {
     }
     tell_unshrunk(std::move(waiting));
   }
-  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer.
+  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer, as it was seen: of
+  // those that a fresh instance was asked about, if there are any. Time is over, so that no call is made for it.
   void tell_unshrunk(std::vector<ShrinkTask> waiting) {
     summary_.unshrunk += waiting.size();
     std::set<std::string> told;
     for (const Finding& finding : summary_.findings) told.insert(to_text(failure_key_of(finding.entry)));
-    std::ranges::stable_sort(waiting, {}, &ShrinkTask::number);
+    std::ranges::stable_sort(
+        waiting, {}, [](const ShrinkTask& task) { return std::pair(!task.outcome.before.empty(), task.number); });
     std::erase_if(waiting, [&](const ShrinkTask& task) {
       const auto [cause, stands] = cause_of(task);
       return stands || !told.insert(cause).second;
     });
-    std::atomic<bool> stop = true;
-    ShrinkBudget none = options_.shrink;
-    none.calls = 0;
-    none.stop = &stop;
-    std::vector<ShrinkResult> results(waiting.size());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(options_.jobs)
-    for (std::size_t i = 0; i < waiting.size(); ++i) try {
-        const Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
-        results[i].entry = reproduced(waiting[i], bench, none, {});
-      } catch (...) {
-        results[i].error = std::current_exception();
-      }
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      if (results[i].error) std::rethrow_exception(results[i].error);
-      results[i].task = std::move(waiting[i]);
-      merge(std::move(results[i]), false);
+    for (ShrinkTask& task : waiting) {
+      ShrinkResult result;
+      result.entry = as_seen(task, nullptr);
+      result.task = std::move(task);
+      merge(std::move(result), false);
     }
   }
   void finish() {
@@ -293,17 +370,34 @@ class Campaign {
     }
   }
   void tell_defects() {
+    if (options_.seconds) last_call_ = std::max(elapsed(), *options_.seconds + finishing_seconds) + closing_seconds;
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
-    const auto probe = [this](const Entry& at, const std::string& property) { return probed(property, at); };
-    const auto apart = [this](const Entry& at, const std::string& property) { return holds_apart(property, at); };
+    const auto probe = [this](const Entry& at, const std::string& property) {
+      Probed found;
+      in_time([&] { found = probed(property, at); });
+      return found;
+    };
+    const auto apart = [this](const Entry& at, const std::string& property) {
+      bool holds = false;
+      in_time([&] { holds = holds_apart(property, at); });
+      return holds;
+    };
     summary_.defects = summary_.interrupted ? cluster(summary_.findings, {table_, buckets})
                                             : cluster(summary_.findings, {table_, buckets, probe, apart});
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
-      if (!defect.known && !summary_.interrupted) defect.effective = effective_precision(subject_, summary_, defect);
-    explain_defects(summary_, stations_[0], limits_, options_);
+      if (!defect.known && !summary_.interrupted)
+        in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
+    in_time([&] { explain_defects(summary_, stations_[0], limits_, options_); });
     summary_.avoided = avoided(avoidance_, summary_, supports_);
+  }
+  // What is left out where it takes calls for which there is no time.
+  static void in_time(const std::function<void()>& step) {
+    try {
+      step();
+    } catch (const OutOfTime&) {
+    }
   }
   Probed probed(const std::string& property, const Entry& at) {
     const Bench bench = stations_[0].bench();
@@ -339,8 +433,15 @@ class Campaign {
       observer_.on_finding(summary_.findings.back(), true);
     }
   }
-  [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  [[nodiscard]] double elapsed() const { return options_.clock() - start_; }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
+  // Of a subject, so that the end comes in time whatever its calls cost. The first case of a campaign is asked to its end.
+  [[nodiscard]] bool no_more_calls() {
+    if (!has_begun_) return false;
+    double none = std::numeric_limits<double>::infinity();
+    if (interrupted()) interrupted_at_.compare_exchange_strong(none, elapsed());
+    return elapsed() >= std::min(last_call_.load(), interrupted_at_ + finishing_seconds);
+  }
   [[nodiscard]] bool out_of_time() const { return options_.seconds && elapsed() >= *options_.seconds; }
   [[nodiscard]] bool over() {
     if (interrupted()) summary_.interrupted = true;
@@ -348,119 +449,67 @@ class Campaign {
   }
   [[nodiscard]] bool admissible(const Problem& problem) const { return domain_->accepts(problem); }
 
-  std::vector<Record> next_block() {
-    std::vector<Record> block;
-    std::uint64_t number = summary_.next_case;
-    for (;;) {
-      number = options_.shard.next(number, options_.repeat);
-      if (options_.cases && number >= *options_.cases) break;
-      const bool full = block.size() >= block_size_ && number % options_.repeat == 0;
-      if (!block.empty() && (full || number >= boundary_)) break;
-      block.emplace_back().number = number++;
+  void ask(CaseRecord& record) {
+    try {
+      run_case(record);
+      record.done = true;
+    } catch (const OutOfTime&) {  // as if it had not begun
+    } catch (...) {
+      record.error = std::current_exception();
     }
-    return block;
+    if (record.number == first_) has_begun_ = true;
   }
-
-  // Where the cases of each plan begin in a block, and its end.
-  [[nodiscard]] std::vector<std::size_t> plans(const std::vector<Record>& block) const {
-    std::vector<std::size_t> begins;
-    for (std::size_t i = 0; i < block.size(); ++i)
-      if (i == 0 || block[i].number / options_.repeat != block[i - 1].number / options_.repeat) begins.push_back(i);
-    begins.push_back(block.size());
-    return begins;
-  }
-
-  // Every case by itself, on whichever thread is free; nothing here depends on which. The cases of one plan meet one instance,
-  // which has it, until that ends: a plan whose every call ends one would keep a single thread for all of these deaths. Returns the
-  // seconds that it took.
-  double run_block(std::vector<Record>& block) {
-    const auto begin = Clock::now();
-    const std::vector<std::size_t> begins = plans(block);
-    const auto count = static_cast<std::int64_t>(begins.size()) - 1;
-    const bool nothing_yet = drawn_ == 0;
-    const int drawing = options_.jobs > 1 && shrinker_.busy() ? options_.jobs - 1 : options_.jobs;
-    const auto run = [&](std::size_t i) {
-      if ((i > 0 || !nothing_yet) && (out_of_time() || interrupted())) return;
-      try {
-        run_case(block[i]);
-        block[i].done = true;
-      } catch (...) {
-        block[i].error = std::current_exception();
-      }
-    };
-    std::vector<std::size_t> orphans(
-        static_cast<std::size_t>(count));  // by plan: the first case that no instance has it for
-#pragma omp parallel num_threads(drawing)
-    {
-#pragma omp for schedule(dynamic, 1)
-      for (std::int64_t plan = 0; plan < count; ++plan) {
-        const auto p = static_cast<std::size_t>(plan);
-        std::size_t i = begins[p];
-        for (bool ended = false; i < begins[p + 1] && !ended; ++i) {
-          run(i);
-          ended = drawing > 1 && costs_much(block[i].outcome);
-        }
-        orphans[p] = i;
-      }
-#pragma omp single
-      for (std::size_t p = 0; p < orphans.size(); ++p)
-        for (std::size_t i = orphans[p]; i < begins[p + 1]; ++i)
-#pragma omp task firstprivate(i)
-          run(i);
-    }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (seconds < block_seconds / 2) block_size_ = std::min(block_size_ * 2, largest_block);
-    const std::size_t plan_each = stations_.size() * options_.repeat;
-    if (seconds > block_seconds * 2)
-      block_size_ = std::max(block_size_ / 2, seconds > longest_block_seconds ? plan_each : plans_a_thread * plan_each);
-    return seconds;
-  }
-
-  void run_case(Record& record) {
+  void run_case(CaseRecord& record) {
     Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
-    const auto begin = Clock::now();
+    const double begin = options_.clock();
+    const std::uint64_t plan = record.number / options_.repeat;
+    std::shared_lock lock(rules_);
     Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
-    const double draw = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double draw = options_.clock() - begin;
     const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
     auto laws =
         choose_laws(options_.laws, record.problem, contract, info_, options_.seed, record.number, options_.repeat);
     record.left_out = avoidance_.leave_out(laws, record.problem, record.number, options_.repeat);
+    lock.unlock();
     const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
-      return time_ends_it() && avoidance_.presumes(seen.key(), row_of(record.problem, info_.supports), record.number);
+      if (!time_ends_it()) return false;
+      const Row row = row_of(record.problem, info_.supports);
+      const std::shared_lock reading(rules_);
+      return avoidance_.presumes(seen.key(), row, record.number) || ended_by_.is(plan, seen.key());
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
+    if (options_.repeat > 1 && record.outcome.reported && !record.outcome.presumed && !record.outcome.slow &&
+        costs_much(record.outcome) && record.outcome.key().kind != VerdictKind::timeout)
+      ended_by_.note(plan, record.outcome.key());
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     record.finished = elapsed();
-    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    record.seconds = options_.clock() - begin;
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
-  bool take(std::vector<Record>& block) {
-    for (Record& record : block) {
-      if (record.error) rethrow(record);
-      if (!record.done) return true;  // time ran out before it: later cases of the block are dropped
-      ++drawn_;
-      summary_.add(record.problem, record.outcome);
-      summary_.rejected += record.rejected;
-      summary_.redrawn += record.row.redraws > 0;
-      summary_.laws_left_out += record.left_out;
-      summary_.next_case = record.number + 1;
-      summary_.seconds = seconds_before_ + elapsed();
-      avoidance_.count(record.row);
-      if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
-      const bool ends = record.outcome.reported && fail(record);
-      table_.add(std::move(record.row));
-      if (ends) return false;
-    }
-    return true;
+  bool take(CaseRecord& record, Dispatch& dispatch) {
+    if (record.error) rethrow(record);
+    if (!record.done) return false;  // time ran out before it: later cases are dropped
+    ++drawn_;
+    summary_.add(record.problem, record.outcome);
+    summary_.rejected += record.rejected;
+    summary_.redrawn += record.row.redraws > 0;
+    summary_.laws_left_out += record.left_out;
+    summary_.next_case = record.number + 1;
+    summary_.seconds = seconds_before_ + elapsed();
+    avoidance_.count(record.row);
+    if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
+    const bool ends = record.outcome.reported && fail(record, dispatch);
+    table_.add(std::move(record.row));
+    return !ends;
   }
 
-  [[noreturn]] static void rethrow(const Record& record) {
+  [[noreturn]] static void rethrow(const CaseRecord& record) {
     try {
       std::rethrow_exception(record.error);
     } catch (const Error& error) {
@@ -473,11 +522,14 @@ class Campaign {
     }
   }
 
+  void doubt(const std::string& property, const Row& row) {
+    const std::unique_lock lock(rules_);
+    avoidance_.doubt(property, row);
+  }
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
-  bool fail(Record& record) {
+  bool fail(CaseRecord& record, Dispatch& dispatch) {
     const FailureKey key = record.outcome.key();
-    if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned)
-      avoidance_.doubt(key.property, record.row.traits);
+    if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned) doubt(key.property, record.row.traits);
     const Problem& blamed = record.outcome.blamed(record.problem);
     const AvoidRule* rule = record.outcome.culprit ? nullptr : avoidance_.explanation(key, record.row.traits);
     if (rule && rule->known) {
@@ -497,11 +549,13 @@ class Campaign {
     if (folder_) kept([&] { folder_->raw_failure(raw, task); });
     submit(std::move(task));
     if (options_.continue_after_failure) return false;
+    dispatch.hold();
     shrinker_.allow(1);
     while (shrinker_.busy() && !interrupted()) {
       shrinker_.wait(0.1);
       take_results();
     }
+    dispatch.go_on();
     return std::ranges::any_of(summary_.findings, [](const Finding& finding) { return !finding.known; });
   }
   void count_known(const AvoidRule& rule) {
@@ -529,8 +583,25 @@ class Campaign {
     return entry;
   }
   // Runs on a thread of the shrinker.
-  [[nodiscard]] ShrinkResult shrunk(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
+  [[nodiscard]] ShrinkResult shrunk(const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
                                     const std::function<void(const ShrinkStep&)>& accepted) const {
+    std::optional<ShrinkStep> latest;
+    try {
+      return shrunk_in_time(bench(), task, stop, [&](const ShrinkStep& step) {
+        latest = step;
+        accepted(step);
+      });
+    } catch (const OutOfTime&) {
+      const bool alone = task.outcome.after.empty() && !task.outcome.culprit;
+      ShrinkResult result;
+      result.entry = as_seen(task, alone && latest ? &*latest : nullptr);
+      result.task = std::move(task);
+      result.unfinished = true;
+      return result;
+    }
+  }
+  [[nodiscard]] ShrinkResult shrunk_in_time(Bench bench, const ShrinkTask& task, const std::atomic<bool>& stop,
+                                            const std::function<void(const ShrinkStep&)>& accepted) const {
     ShrinkBudget left = budget(task.outcome.finding()->verdict.kind);
     left.stop = &stop;
     ShrinkResult result;
@@ -543,8 +614,16 @@ class Campaign {
         if (is_finding(law.verdict.kind))
           result.shows.push_back(to_text(engine::key_of(all_laws()[law.law].name, law.verdict)));
     }
-    result.task = std::move(task);
+    result.task = task;
     return result;
+  }
+  // Without a call.
+  [[nodiscard]] Entry as_seen(const ShrinkTask& task, const ShrinkStep* better) const {
+    const Failure failure{task.problem, task.outcome, options_.seed, task.number};
+    Entry entry = as_it_was_seen(
+        failure, {options_.subject, options_.policy, info_, options_.subject_b ? &peer_->info() : nullptr}, better);
+    name_subjects(options_, entry);
+    return entry;
   }
   void take_results() {
     for (const ShrinkProgress& progress : shrinker_.take_progress()) {
@@ -554,7 +633,9 @@ class Campaign {
     std::vector<ShrinkResult> results = shrinker_.take_results();
     for (ShrinkResult& result : results) {
       if (result.error) std::rethrow_exception(result.error);
-      merge(std::move(result), true);
+      summary_.unshrunk += result.unfinished;
+      const bool whole = !result.unfinished;
+      merge(std::move(result), whole);
     }
     if (!results.empty()) order_shrinking();
   }
@@ -613,6 +694,7 @@ class Campaign {
   }
   [[nodiscard]] ShrinkBudget budget(VerdictKind kind) const {
     ShrinkBudget budget = options_.shrink;
+    budget.clock = options_.clock;
     if (options_.seconds) {
       double left = std::max(0.0, *options_.seconds + shrink_grace_seconds - elapsed());
       if (costs_much(kind)) left = std::min(left, std::max(least_death_seconds, death_share * *options_.seconds));
@@ -645,14 +727,18 @@ class Campaign {
     return static_cast<std::size_t>(std::max(1, options.jobs / 2));
   }
 
-  const SubjectFactory& subject_;
+  [[nodiscard]] const SubjectFactory* timed_peer() const { return timed_peer_ ? timed_peer_.get() : peer_; }
+
   const SubjectFactory* peer_;
   const CampaignOptions& options_;
   Observer& observer_;
   const SubjectInfo& info_;
   const Op& op_;
+  const Timed timed_;                        // the subject
+  const std::unique_ptr<Timed> timed_peer_;  // the peer, where it is under test too
   const Supports supports_;
   const std::unique_ptr<const Domain> domain_;
+  const std::shared_ptr<Settled> settled_ = std::make_shared<Settled>();
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
   ShrinkLimits limits_;
@@ -664,10 +750,16 @@ class Campaign {
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;
-  std::size_t block_size_ = plans_a_thread * static_cast<std::size_t>(options_.jobs) * options_.repeat;
-  std::uint64_t drawn_ = 0;  // in this run
-  Clock::time_point start_;
-  double seconds_before_ = 0, committed_ = 0;
+  std::uint64_t drawn_ = 0;             // in this run
+  std::optional<std::uint64_t> first_;  // case of this run
+  double start_ = 0;                    // by the clock
+  double seconds_before_ = 0, committed_ = 0, counted_ = 0;
+  // Seconds of the campaign from which on no call is begun, and at which somebody wanted it to end.
+  std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
+  std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
+  std::atomic<bool> has_begun_ = false;  // its first case has been asked
+  std::shared_mutex rules_;              // of avoidance_: threads that ask go by them while this one counts
+  PlansEnded ended_by_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

@@ -15,6 +15,7 @@
 #include "engine/shrink/shrink.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
+#include "engine/timed.hpp"
 
 namespace attest::engine {
 
@@ -50,7 +51,8 @@ struct CampaignOptions {
   std::uint64_t repeat = 1;                      // r: how many cases keep one shape
   std::filesystem::path folder;                  // campaign folder, resumed if it holds the same campaign; empty: none
   std::filesystem::path corpus;                  // where reproducers go; empty: none is written
-  const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the block in flight
+  const std::atomic<bool>* interrupt = nullptr;  // set by a signal handler: ends after the cases in flight
+  Clock clock = machine_seconds;                 // by which the campaign's time is told
 };
 
 // The operation under test. Throws Error(usage) if the subject does not offer it.
@@ -91,9 +93,13 @@ class Observer {
   virtual void on_end(const Summary&) {}
 };
 
+inline constexpr double finishing_seconds = 2, closing_seconds = 2;
+
 // Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on the
 // options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in: what is shrunk and what is
 // avoided is decided by case numbers, and shrinking goes on beside the stream without a say in it. `peer` may be null.
+// Where a time limit is set, or after an interrupt, no call of a subject is begun `finishing_seconds` later; nor `closing_seconds` after
+// that, in which defects are told apart. What was not shrunk by then is told as it was seen.
 // Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject does
 // not start; Error(internal) if attest itself fails.
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,

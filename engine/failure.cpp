@@ -136,7 +136,57 @@ CaseOutcome as_seen(const CaseOutcome& outcome) {
   return seen;
 }
 
+// Who was asked, and what.
+Entry begun(const Failure& failure, const Asker& asker) {
+  Entry entry;
+  entry.subject = portable_subject(asker.subject);
+  entry.subject_version = asker.info.version;
+  entry.attest_version = attest_version();
+  entry.policy_given = asker.policy.has_value();
+  entry.problem = failure.outcome.blamed(failure.problem);
+  entry.original = to_text(portable_problem(entry.problem));
+  entry.seed = failure.seed;
+  entry.case_number = failure.case_number;
+  return entry;
+}
+
+// What came of it. `key`: of the failure, and `after` what must be asked before it; the entry has its problem.
+void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Verdict verdict,
+              const CaseOutcome& outcome, const Asker& asker) {
+  key.kind = verdict.kind;
+  entry.property = key.property;
+  for (const std::size_t law : outcome.culprit ? outcome.culprit->laws : outcome.needed)
+    if (const std::string_view name = all_laws()[law].name; name != key.property && !is_statistical(law))
+      entry.with.emplace_back(name);
+  entry.after = earlier_calls(after);
+  entry.contract = contract_for_problem(asker.info, asker.policy, entry.problem);
+  if (asker.peer != nullptr) {
+    entry.subject_b.emplace();
+    entry.subject_b->version = asker.peer->version;
+    entry.subject_b->contract = entry.problem.op().contract(*asker.peer, entry.problem);
+  }
+  entry.seen = verdict.kind;
+  entry.reason = std::move(verdict.reason);
+  entry.evidence = std::move(verdict.evidence);
+  // What never shows again has no minimal case to read predicates from.
+  entry.bucket = entry.seen == VerdictKind::flaky
+                     ? to_text(key) + ":" + entry.subject
+                     : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);
+}
+
 }  // namespace
+
+Entry as_it_was_seen(const Failure& failure, const Asker& asker, const ShrinkStep* better) {
+  Entry entry = begun(failure, asker);
+  Verdict verdict = failure.outcome.finding()->verdict;
+  if (better != nullptr) {
+    entry.problem = better->best;
+    verdict = better->verdict;
+    entry.shrink_calls = better->calls;
+  }
+  conclude(entry, as_seen(failure.outcome).key(), failure.outcome.after, std::move(verdict), failure.outcome, asker);
+  return entry;
+}
 
 Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
@@ -144,16 +194,8 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   Instance unknown;
   if (!bench.instance) bench.instance = &unknown;
   const CaseOutcome outcome = as_seen(failure.outcome);
-  const SubjectInfo& info = bench.subject.info();
-  Entry entry;
-  entry.subject = portable_subject(subject);
-  entry.subject_version = info.version;
-  entry.attest_version = attest_version();
-  entry.policy_given = policy.has_value();
-  entry.problem = outcome.blamed(failure.problem);
-  entry.original = to_text(portable_problem(entry.problem));
-  entry.seed = failure.seed;
-  entry.case_number = failure.case_number;
+  const Asker asker{subject, policy, bench.subject.info(), bench.compares ? &bench.peer->info() : nullptr};
+  Entry entry = begun(failure, asker);
   const Verdict& seen = outcome.finding()->verdict;
   if (seen.kind == VerdictKind::timeout) budget.calls = std::min(budget.calls, most_timeouts);
   Attempt attempt(entry.problem, outcome, bench, policy);
@@ -165,26 +207,7 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
     verdict = reproducer.smaller(entry.problem, seen);
   else
     verdict = reproducer.alone(seen, outcome.before, failure.outcome.unrepeated ? why_unrepeated : why_not_fresh);
-  FailureKey key = attempt.key();
-  key.kind = verdict.kind;
-  entry.property = key.property;
-  for (const std::size_t law : outcome.culprit ? outcome.culprit->laws : outcome.needed)
-    if (const std::string_view name = all_laws()[law].name; name != key.property && !is_statistical(law))
-      entry.with.emplace_back(name);
-  entry.after = earlier_calls(attempt.after());
-  entry.contract = contract_for_problem(info, policy, entry.problem);
-  if (bench.compares) {
-    entry.subject_b.emplace();
-    entry.subject_b->version = bench.peer->info().version;
-    entry.subject_b->contract = entry.problem.op().contract(bench.peer->info(), entry.problem);
-  }
-  entry.seen = verdict.kind;
-  entry.reason = std::move(verdict.reason);
-  entry.evidence = std::move(verdict.evidence);
-  // What never shows again has no minimal case to read predicates from.
-  entry.bucket = entry.seen == VerdictKind::flaky
-                     ? to_text(key) + ":" + entry.subject
-                     : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);
+  conclude(entry, attempt.key(), attempt.after(), std::move(verdict), outcome, asker);
   return entry;
 }
 

@@ -2,10 +2,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -15,12 +17,33 @@
 
 namespace attest::engine {
 
+// The keys of failures that a fresh instance was seen to show: others are not asked of one again. For any number of threads.
+class Settled {
+ public:
+  [[nodiscard]] bool contains(const std::string& key) const {
+    const std::lock_guard lock(guard_);
+    return keys_.contains(key);
+  }
+  void add(const std::string& key) {
+    const std::lock_guard lock(guard_);
+    keys_.insert(key);
+  }
+
+ private:
+  mutable std::mutex guard_;
+  std::set<std::string> keys_;
+};
+
 // What is known of one instance of the subject beside its answers: what it was asked since it started, and by which problem
 // one tells that it still answers rightly.
 class Instance {
  public:
   static constexpr std::size_t most_kept = 256;  // checks; older ones are forgotten
   static constexpr int most_searches = 4;
+
+  // `settled`: of all instances that are asked in one campaign; null: of this one.
+  explicit Instance(std::shared_ptr<Settled> settled = nullptr)
+      : settled_(settled ? std::move(settled) : std::make_shared<Settled>()) {}
 
   void asked(const Problem& problem, std::span<const std::size_t> laws);
   // A fresh instance took its place.
@@ -33,9 +56,8 @@ class Instance {
   // What the life of `mark` was asked until then, as far as it is kept and `most` allows, oldest first.
   [[nodiscard]] std::vector<Asked> before(Mark mark, std::size_t most = most_kept) const;
 
-  // The keys of failures that a fresh instance was seen to show: others are not asked of one again here.
-  [[nodiscard]] bool is_settled(const std::string& key) const { return settled_.contains(key); }
-  void settle(const std::string& key) { settled_.insert(key); }
+  [[nodiscard]] bool is_settled(const std::string& key) const { return settled_->contains(key); }
+  void settle(const std::string& key) { settled_->add(key); }
 
   // Searches for the calls before a failure cost a life each, and more: there are few that explain nothing, or a
   // death.
@@ -55,7 +77,7 @@ class Instance {
   std::vector<Asked> ring_;
   std::uint64_t now_ = 0, start_ = 0;
   std::map<Format, Canary> canaries_;
-  std::set<std::string> settled_;
+  std::shared_ptr<Settled> settled_;
   int searches_ = 0;
   std::unique_ptr<Instance> peer_;
 };
@@ -64,13 +86,13 @@ class Instance {
 // first use.
 class Station {
  public:
-  // `peer` and `calibration` may be null; all must outlive it. `compares`: as a bench has it.
+  // `peer` and `calibration` may be null; all must outlive it. `compares`: as a bench has it. `settled`: as an instance has it.
   Station(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-          bool compares = false)
+          bool compares = false, std::shared_ptr<Settled> settled = nullptr)
       : factory_(&subject),
         peer_factory_(peer),
         calibration_(calibration),
-        instance_(std::make_unique<Instance>()),
+        instance_(std::make_unique<Instance>(std::move(settled))),
         compares_(compares) {}
 
   // Throws Error(no_subject) if one cannot be started.

@@ -7,12 +7,9 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/instance.hpp"
-
 namespace attest::engine {
 namespace {
-using Clock = std::chrono::steady_clock;
-double seconds_from(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+constexpr double between_looks = 0.02;  // seconds, at a clock that need not be the machine's
 std::chrono::duration<double> of(double seconds) { return std::chrono::duration<double>(std::max(0.0, seconds)); }
 }  // namespace
 
@@ -39,13 +36,15 @@ class Shrinker::Gated final : public Subject {
 };
 
 Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-                   ShrinkWork work, std::size_t workers, bool compares)
+                   ShrinkWork work, std::size_t workers, bool compares, std::shared_ptr<Settled> settled, Clock clock)
     : subject_(subject),
       peer_(peer),
       calibration_(calibration),
       work_(std::move(work)),
       workers_(std::max<std::size_t>(workers, 1)),
-      compares_(compares) {}
+      compares_(compares),
+      settled_(std::move(settled)),
+      clock_(std::move(clock)) {}
 
 Shrinker::~Shrinker() {
   stop();
@@ -80,14 +79,20 @@ void Shrinker::allow(std::size_t workers) {
 }
 
 double Shrinker::run_for(double seconds) {
-  const auto start = Clock::now();
+  const double start = clock_();
+  {
+    const std::lock_guard lock(guard_);
+    until_ = start + seconds;
+  }
   allow(1);
   std::unique_lock lock(guard_);
   // Until the time is over or nothing is left to do.
-  changed_.wait_for(lock, of(seconds), [&] { return waiting_.empty() && running_ == 0; });
+  const auto is_over = [&] { return (waiting_.empty() && running_ == 0) || clock_() >= until_; };
+  while (!is_over()) changed_.wait_for(lock, of(std::min(between_looks, until_ - clock_())));
   allowed_ = 0;
   changed_.wait(lock, [&] { return running_ == 0; });
-  return seconds_from(start);
+  until_ = std::numeric_limits<double>::infinity();
+  return clock_() - start;
 }
 
 void Shrinker::wait(double seconds) {
@@ -129,24 +134,24 @@ std::vector<ShrinkTask> Shrinker::take_waiting(const std::function<bool(const Sh
 // A thread that waits here does not count as running. Adds the seconds that it waited.
 void Shrinker::pass_gate(std::size_t worker, double& waited) {
   std::unique_lock lock(guard_);
-  const auto may_run = [&] { return worker < allowed_ || stop_ || ending_; };
+  const auto may_run = [&] { return has_leave(worker) || stop_ || ending_; };
   if (may_run()) return;
-  const auto start = Clock::now();
+  const double start = clock_();
   --running_;
   changed_.notify_all();
   changed_.wait(lock, may_run);
   ++running_;
-  waited += seconds_from(start);
+  waited += clock_() - start;
 }
 
 void Shrinker::work(std::size_t worker) {
   omp_set_num_threads(1);  // what a kernel opens in here would come on top of the campaign's own threads
   double waited = 0;
   std::unique_ptr<Subject> subject, peer;
-  Instance instance;
+  Instance instance(settled_);
   std::unique_lock lock(guard_);
   while (true) {
-    changed_.wait(lock, [&] { return ending_ || (!stop_ && worker < allowed_ && !waiting_.empty()); });
+    changed_.wait(lock, [&] { return ending_ || (!stop_ && has_leave(worker) && !waiting_.empty()); });
     if (ending_) return;
     ShrinkTask task = std::move(waiting_.front());
     const std::uint64_t order = begun_++;
@@ -154,13 +159,15 @@ void Shrinker::work(std::size_t worker) {
     ++running_;
     lock.unlock();
     ShrinkResult result;
-    const auto start = Clock::now();
+    const double start = clock_();
     waited = 0;
-    try {
+    const auto bench = [&]() -> Bench {
       if (!subject) subject = std::make_unique<Gated>(*this, worker, waited, subject_.open());
       if (!peer && peer_) peer = peer_->open();
+      return {*subject, peer.get(), calibration_, &instance, nullptr, compares_};
+    };
+    try {
       const std::uint64_t number = task.number;
-      const Bench bench{*subject, peer.get(), calibration_, &instance, nullptr, compares_};
       result = work_(bench, std::move(task), stop_, [&](const ShrinkStep& step) {
         const std::lock_guard inner(guard_);
         progress_.push_back({number, step});
@@ -168,7 +175,7 @@ void Shrinker::work(std::size_t worker) {
     } catch (...) {
       result.error = std::current_exception();
     }
-    result.seconds = seconds_from(start) - waited;
+    result.seconds = clock_() - start - waited;
     lock.lock();
     finished_.emplace(order, std::move(result));
     --running_;

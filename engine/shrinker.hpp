@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,8 +16,10 @@
 #include "core/subject.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
+#include "engine/instance.hpp"
 #include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
+#include "engine/timed.hpp"
 
 namespace attest::engine {
 
@@ -37,7 +40,8 @@ struct ShrinkResult {
   Entry entry;
   std::vector<std::string> shows;  // keys of all laws of the case that fail on the reproducer
   double seconds = 0;              // spent, without waiting for leave
-  std::exception_ptr error;        // attest failed, or the subject could not be started
+  bool unfinished = false;  // time was over before it was known what it shrinks to: the entry is as good as was come to
+  std::exception_ptr error;  // attest failed, or the subject could not be started
 };
 
 // A better problem on the way.
@@ -46,9 +50,11 @@ struct ShrinkProgress {
   ShrinkStep step;
 };
 
-// Shrinks one. Each call of the subject waits while its thread has no leave to run; `stop` asks to end with what there is.
-using ShrinkWork = std::function<ShrinkResult(Bench bench, ShrinkTask task, const std::atomic<bool>& stop,
-                                              const std::function<void(const ShrinkStep&)>& accepted)>;
+// Shrinks one. `bench` gives the thread's instances, which are started the first time. Each call of the subject waits while its thread
+// has no leave to run; `stop` asks to end with what there is.
+using ShrinkWork =
+    std::function<ShrinkResult(const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
+                               const std::function<void(const ShrinkStep&)>& accepted)>;
 
 // Shrinks beside a campaign: tasks are begun by rank, those of one rank in the order in which they came, and handed back in the order
 // in which they were begun, on threads of its own with
@@ -56,7 +62,8 @@ using ShrinkWork = std::function<ShrinkResult(Bench bench, ShrinkTask task, cons
 class Shrinker {
  public:
   Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-           ShrinkWork work, std::size_t workers, bool compares = false);
+           ShrinkWork work, std::size_t workers, bool compares = false, std::shared_ptr<Settled> settled = nullptr,
+           Clock clock = machine_seconds);
   ~Shrinker();
   Shrinker(const Shrinker&) = delete;
   Shrinker& operator=(const Shrinker&) = delete;
@@ -83,6 +90,7 @@ class Shrinker {
   class Gated;
   void work(std::size_t worker);
   void pass_gate(std::size_t worker, double& waited);
+  [[nodiscard]] bool has_leave(std::size_t worker) const { return worker < allowed_ && clock_() < until_; }
 
   const SubjectFactory& subject_;
   const SubjectFactory* peer_;
@@ -90,10 +98,13 @@ class Shrinker {
   const ShrinkWork work_;
   const std::size_t workers_;
   const bool compares_;
+  const std::shared_ptr<Settled> settled_;
+  const Clock clock_;
 
   mutable std::mutex guard_;
   std::condition_variable changed_;
-  std::size_t allowed_ = 0, running_ = 0;  // threads that may run; threads between two waits
+  std::size_t allowed_ = 0, running_ = 0;                   // threads that may run; threads between two waits
+  double until_ = std::numeric_limits<double>::infinity();  // by the clock, how long they may
   bool ending_ = false;
   std::atomic<bool> stop_{false};
   std::deque<ShrinkTask> waiting_;

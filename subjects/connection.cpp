@@ -88,7 +88,7 @@ void WorkerConnection::leave() {
   left_by_ = Clock::now() + patience_at_end;
 }
 
-bool WorkerConnection::has_left() const { return Clock::now() >= left_by_; }
+bool WorkerConnection::has_left() const { return Clock::now() >= left_by_ || process_->has_ended_by({}); }
 
 WorkerConnection::~WorkerConnection() {
   if (!usable_) return;

@@ -39,7 +39,7 @@ class WorkerConnection {
   std::unique_ptr<Process> take_nursery();
   // Tells it that nobody asks any more, and does not wait for its end.
   void leave();
-  // Whether it has had the time to end by itself.
+  // Whether it has ended, or has had the time to do so by itself.
   [[nodiscard]] bool has_left() const;
 
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }

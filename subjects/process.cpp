@@ -59,6 +59,7 @@ struct Spawn {
 // A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take more than
 // any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
 constexpr std::chrono::milliseconds between_looks{50};
+constexpr std::chrono::seconds patience_after_kill{10};  // a driver may take its time to let go of a process
 
 // Our end, and theirs.
 int open_channel(int& ours) {
@@ -258,6 +259,8 @@ std::string Process::end() {
   const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
   const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
   kill_group(by_itself);
+  if (nursery_ && !by_itself)
+    has_ended_by(Clock::now() + patience_after_kill);  // not there, where others wait for theirs
   const std::optional<Ended> ended = nursery_ ? nursery_->reap(child_) : reap(child_);
   child_ = -1;
   is_orphan_ = !ended;

@@ -33,12 +33,13 @@ class WorkerSubject : public Subject {
         subject_(subject),
         source_(std::move(source)),
         connection_(source_->first(subject_)) {}
+  ~WorkerSubject() override { part(); }
 
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
 
   std::vector<CallResult> run(std::span<const Call> calls) override {
     if (++trips_ % trips_between_looks == 0) keep_log_small(command_.log);
-    if (leaving_ && leaving_->has_left()) leaving_.reset();
+    if (has_leaving_) has_leaving_ = source_->has_leaving();
     std::vector<CallResult> results;
     bool orphaned = false;
     while (results.size() < calls.size()) {
@@ -65,15 +66,18 @@ class WorkerSubject : public Subject {
 
   // Where the next worker is ready, nobody waits for the end of this one.
   bool renew() override {
-    if (connection_ && command_.ways.nursery) {
-      connection_->leave();
-      leaving_ = std::move(connection_);
-    }
+    if (command_.ways.nursery) part();
     connection_.reset();
     return true;
   }
 
  private:
+  void part() {
+    if (!connection_) return;
+    source_->see_off(std::move(connection_));
+    has_leaving_ = true;
+  }
+
   // The limit is for the kernel. What a subject says of plans and of its first call is of an idle machine.
   [[nodiscard]] Patience patience() const {
     const auto busy = [](double ms) { return std::chrono::milliseconds(std::lround(WorkerSource::busy * ms)); };
@@ -98,7 +102,7 @@ class WorkerSubject : public Subject {
   std::string subject_;
   std::shared_ptr<WorkerSource> source_;
   std::unique_ptr<WorkerConnection> connection_;  // absent after a death, until the next call
-  std::unique_ptr<WorkerConnection> leaving_;     // renewed, and about to end
+  bool has_leaving_ = false;                      // perhaps: those that were renewed and are about to end
   int trips_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -30,6 +31,27 @@ WorkerSource::WorkerSource(const WorkerCommand& command, const std::string& want
   ready_.push_back(anew(wanted));
   load_time_ = std::chrono::ceil<std::chrono::milliseconds>(Process::Clock::now() - start);
   offers_ = ready_.front()->offers();
+}
+
+WorkerSource::~WorkerSource() {
+  for (const auto& worker : ready_)
+    if (worker->usable()) worker->leave();
+}
+
+void WorkerSource::see_off(std::unique_ptr<WorkerConnection> worker) {
+  worker->leave();
+  has_leaving();
+  const std::lock_guard guard(lock_);
+  leaving_.push_back(std::move(worker));
+}
+
+bool WorkerSource::has_leaving() {
+  std::vector<std::unique_ptr<WorkerConnection>> gone;  // ended without the lock
+  const std::lock_guard guard(lock_);
+  const auto left = std::ranges::partition(leaving_, [](const auto& worker) { return !worker->has_left(); });
+  gone.assign(std::move_iterator(left.begin()), std::move_iterator(left.end()));
+  leaving_.erase(left.begin(), left.end());
+  return !leaving_.empty();
 }
 
 std::chrono::milliseconds WorkerSource::warm_up() const noexcept {

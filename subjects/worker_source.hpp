@@ -21,6 +21,10 @@ class WorkerSource {
  public:
   // Starts the first and waits for its description. Throws Error(no_subject) if it does not start.
   WorkerSource(const WorkerCommand& command, const std::string& wanted);
+  // Those that are to end are given one moment, all of them together.
+  ~WorkerSource();
+  WorkerSource(const WorkerSource&) = delete;
+  WorkerSource& operator=(const WorkerSource&) = delete;
 
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
@@ -29,6 +33,12 @@ class WorkerSource {
   // start.
   std::unique_ptr<WorkerConnection> first(const std::string& subject);
   std::unique_ptr<WorkerConnection> next(const std::string& subject);
+
+  // Tells one that nobody asks it any more. It has a moment to end by itself, for which nobody waits here: a driver may take long to let
+  // go of a process.
+  void see_off(std::unique_ptr<WorkerConnection> worker);
+  // Forgets those that have ended since, or have had their moment. False if none is left.
+  bool has_leaving();
 
   // What a busy machine may take, of what an idle one does.
   static constexpr int busy = 4;
@@ -57,6 +67,7 @@ class WorkerSource {
   std::shared_ptr<Nursery> nursery_;
   std::deque<std::unique_ptr<WorkerConnection>> ready_;  // may not have described themselves yet
   std::size_t kept_ready_ = 1;
+  std::vector<std::unique_ptr<WorkerConnection>> leaving_;
 };
 
 }  // namespace attest

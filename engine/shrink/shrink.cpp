@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <unordered_set>
 
 namespace attest::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // The shrinker's state: the best problem so far and every problem that was tried.
 class Search {
@@ -48,7 +45,7 @@ class Search {
  private:
   [[nodiscard]] bool spent() const {
     if (calls_ >= budget_.calls || (budget_.stop && budget_.stop->load())) return true;
-    return budget_.seconds && std::chrono::duration<double>(Clock::now() - start_).count() >= *budget_.seconds;
+    return budget_.seconds && budget_.clock() - start_ >= *budget_.seconds;
   }
 
   // The verdict if `candidate` fails the same way. Nothing is tried twice.
@@ -226,7 +223,7 @@ class Search {
   const Problem original_;
   std::int64_t calls_ = 0;
   std::unordered_set<std::string> tried_;
-  Clock::time_point start_ = Clock::now();
+  const double start_ = budget_.clock();
 };
 
 }  // namespace

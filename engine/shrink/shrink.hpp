@@ -10,6 +10,7 @@
 #include "core/verdict.hpp"
 #include "engine/ops.hpp"
 #include "engine/shrink/candidates.hpp"
+#include "engine/timed.hpp"
 
 namespace attest::engine {
 
@@ -17,6 +18,7 @@ struct ShrinkBudget {
   std::int64_t calls = 1000;                // subject calls
   std::optional<double> seconds;            // absent where the result must not depend on the machine
   const std::atomic<bool>* stop = nullptr;  // once set, the budget has ended
+  Clock clock = machine_seconds;            // by which `seconds` are counted
 };
 
 // The answer of one trial of a candidate.

@@ -1,0 +1,190 @@
+// When a campaign ends whose subject costs time: told by a clock that the subject's own work moves, so that no machine decides.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
+
+#include "engine/campaign.hpp"
+#include "engine/failure.hpp"
+#include "fake_subject.hpp"
+#include "subjects/builtin.hpp"
+#include "temporary_folder.hpp"
+
+namespace attest::engine {
+namespace {
+
+constexpr double opening = 0.5, plan = 0.06, answer = 0.001;  // seconds
+
+// Work that so many do side by side.
+class Work {
+ public:
+  explicit Work(int jobs) : jobs_(jobs) {}
+  void spend(double seconds) { microseconds_ += static_cast<std::int64_t>(seconds * 1e6 / jobs_); }
+  [[nodiscard]] double now() const { return static_cast<double>(microseconds_) * 1e-6; }
+
+ private:
+  const int jobs_;
+  std::atomic<std::int64_t> microseconds_ = 0;
+};
+
+std::string size_of(Index n) { return n <= 1 ? "one" : n <= 2 ? "two" : n <= 4 ? "four" : n <= 8 ? "eight" : "more"; }
+
+// As a library on a device: long in opening it, plans each shape, and three problems in ten end it, in the words of their kind.
+class Costly {
+ public:
+  Costly(const SubjectFactory& inner, Work& work) : inner_(inner.open()), work_(work) {}
+
+  CallResult operator()(const attest_attention& call) {
+    if (!open_) work_.spend(opening);
+    if (!std::exchange(open_, true)) plans_.clear();
+    const std::array<Index, 4> shape{call.q.shape[1], call.q.shape[2], call.k.shape[2], call.q.shape[3]};
+    if (plans_.insert(shape).second) work_.spend(plan);
+    work_.spend(answer);
+    if ((7 * shape[1] + 3 * shape[2] + shape[3]) % 10 >= 3) return inner_->run_one(call);
+    open_ = false;
+    return {CallStatus::error, "no plan for " + size_of(shape[1]) + " " + size_of(shape[2]) + " " + size_of(shape[3]),
+            0, true};
+  }
+
+ private:
+  std::shared_ptr<Subject> inner_;
+  Work& work_;
+  bool open_ = false;
+  std::set<std::array<Index, 4>> plans_;
+};
+
+// The keys of the failures that were to be shrunk, and what ends the campaign after so many of them.
+class Keys final : public Observer {
+ public:
+  void on_failure(const RawFailure& failure) override {
+    failed.insert(to_text(failure.outcome.key()));
+    if (++failures >= interrupted_after && !stop.exchange(true)) stopped_at = work->now();
+  }
+  std::set<std::string> failed;
+  std::size_t failures = 0, interrupted_after = SIZE_MAX;
+  const Work* work = nullptr;
+  double stopped_at = 0;
+  std::atomic<bool> stop = false;
+};
+
+struct Ran {
+  Summary summary;
+  double seconds;
+};
+
+Ran run(Work& work, CampaignOptions asked, Observer& observer) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const test::FakeFactory subject(fused->info(), [&]() -> test::Answer { return Costly(*fused, work); });
+  asked.subject = "./costly.so";
+  asked.seed = 3;
+  asked.clock = [&work] { return work.now(); };
+  const double begin = work.now();
+  Summary summary = run_campaign(subject, nullptr, asked, observer);
+  return {std::move(summary), work.now() - begin};
+}
+
+// What each thread had begun when no more calls were: a life, a plan and the call, or those of one trip.
+constexpr double in_flight = opening + 8 * (plan + answer);
+
+std::set<std::string> keys_of(const Summary& summary) {
+  std::set<std::string> keys;
+  for (const Finding& finding : summary.findings) keys.insert(to_text(failure_key_of(finding.entry)));
+  return keys;
+}
+
+TEST(End, ComesInTimeHoweverLongCallsTakeAndLosesNothing) {
+  for (const int jobs : {1, 8}) {
+    SCOPED_TRACE(jobs);
+    const test::TemporaryFolder folder;
+    Work work(jobs);
+    Keys keys;
+    CampaignOptions asked;
+    asked.jobs = jobs;
+    asked.seconds = 60;
+    asked.folder = folder.path() / "campaign";
+    asked.corpus = folder.path() / "corpus";
+    const auto [summary, seconds] = run(work, asked, keys);
+    EXPECT_GE(seconds, 60);
+    EXPECT_LE(seconds, 60 + finishing_seconds + closing_seconds + in_flight);
+    EXPECT_GE(keys.failed.size(), 10u);
+    EXPECT_GT(summary.unshrunk, 0u);
+    const std::set<std::string> told = keys_of(summary);
+    EXPECT_TRUE(std::ranges::includes(told, keys.failed));
+    for (const Finding& finding : summary.findings) EXPECT_TRUE(std::filesystem::exists(finding.reproducer));
+
+    // The same folder without a limit of time: what waited is shrunk, and nothing new is drawn.
+    asked.seconds.reset();
+    asked.cases = summary.next_case;
+    Keys silent;
+    const Summary whole = run(work, asked, silent).summary;
+    EXPECT_EQ(whole.cases, summary.cases);
+    EXPECT_EQ(whole.unshrunk, 0u);
+    EXPECT_TRUE(std::ranges::includes(keys_of(whole), keys.failed));
+    const auto minimal = [](const Finding& finding) { return finding.entry.minimal; };
+    EXPECT_GE(std::ranges::count_if(whole.findings, minimal), std::ranges::count_if(summary.findings, minimal));
+  }
+}
+
+TEST(End, ComesInTimeAfterAnInterrupt) {
+  for (const int jobs : {1, 8}) {
+    SCOPED_TRACE(jobs);
+    Work work(jobs);
+    Keys keys;
+    keys.interrupted_after = 12;
+    keys.work = &work;
+    CampaignOptions asked;
+    asked.jobs = jobs;
+    asked.interrupt = &keys.stop;
+    const auto [summary, seconds] = run(work, asked, keys);
+    EXPECT_TRUE(summary.interrupted);
+    EXPECT_LE(seconds, keys.stopped_at + finishing_seconds + in_flight);
+    EXPECT_TRUE(std::ranges::includes(keys_of(summary), keys.failed));
+  }
+}
+
+// What ends an instance is asked for once more, of each plan once: 30 % of the plans do, under no condition that a predicate tells.
+TEST(End, ThePlanThatEndsInstancesIsConfirmedOnce) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  for (const std::uint64_t repeat : {1, 8}) {
+    Work work(1);
+    std::uint64_t deaths = 0;
+    const test::FakeFactory subject(fused->info(), [&]() -> test::Answer {
+      return [&, inner = std::shared_ptr<Subject>(fused->open())](const attest_attention& call) {
+        work.spend(plan);
+        if ((7 * call.q.shape[2] + 3 * call.k.shape[2] + call.q.shape[3]) % 10 >= 3) return inner->run_one(call);
+        ++deaths;
+        return CallResult{CallStatus::crash, "killed by SIGSEGV", 0};
+      };
+    });
+    Observer silent;
+    CampaignOptions asked;
+    asked.subject = "./costly.so";
+    asked.clock = [&work] { return work.now(); };
+    asked.seconds = 60;
+    asked.repeat = repeat;
+    asked.laws.further = 0;
+    asked.avoid = false;
+    asked.shrink.calls = 0;  // so that the rest of the deaths are those of cases
+    const Summary summary = run_campaign(subject, nullptr, asked, silent);
+    ASSERT_GT(summary.failing_cases, 100u);
+    const double each = static_cast<double>(deaths) / static_cast<double>(summary.failing_cases);
+    if (repeat == 1)
+      EXPECT_GE(each, 2);
+    else
+      EXPECT_LE(each, 1.6);
+  }
+}
+
+TEST(End, TheFirstCaseIsAskedWhateverItTakes) {
+  Work work(2);
+  Keys keys;
+  CampaignOptions asked;
+  asked.jobs = 2;
+  asked.seconds = 0.01;
+  EXPECT_GE(run(work, asked, keys).summary.cases, 1u);
+}
+
+}  // namespace
+}  // namespace attest::engine
