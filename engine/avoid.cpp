@@ -152,7 +152,8 @@ void Avoidance::leave_out_costly(const CaseTable& table) {
   for (auto& [text, spent] : open_) {
     const Law* law = find_law(spent.key.property);
     if (law->base_call() || spent.failing < least_explained || spent.seconds < most_time * clean_seconds_ ||
-        std::ranges::any_of(rules, [&](const AvoidRule& rule) { return rule.costly && rule.key == spent.key; }))
+        std::ranges::any_of(rules,
+                            [&key = spent.key](const AvoidRule& rule) { return rule.costly && rule.key == key; }))
       continue;
     const std::uint64_t held = table.holding(spent.key.property).size();
     AvoidRule rule{spent.key, {}, false, false, spent.failing, spent.failing + held, false};

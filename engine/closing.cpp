@@ -15,8 +15,8 @@ void count_unshrunk(const Triage& triage, Summary& summary) {
   for (const auto& [signature, state] : triage.states) {
     Finding* finding = summary.finding_of(state.bucket);
     if (!finding) {
-      const auto same = std::ranges::find_if(summary.findings, [&](const Finding& f) {
-        return signature.find(to_text(failure_key_of(f.entry))) != std::string::npos;
+      const auto same = std::ranges::find_if(summary.findings, [&of = signature](const Finding& f) {
+        return of.find(to_text(failure_key_of(f.entry))) != std::string::npos;
       });
       if (same == summary.findings.end()) continue;
       finding = &*same;

@@ -47,8 +47,8 @@ class Clustering {
 
   std::vector<Siblings> run() {
     std::vector<Studied> all = study_.all();
-    std::ranges::stable_partition(all,
-                                  [](const Studied& studied) { return studied.failing.size() >= enough_failures; });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Studied& studied) { return studied.failing.size() >= enough_failures; });
     for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
     join([this](const Siblings& a, const Siblings& b) { return one_defect(a.speaker, b.speaker); });
@@ -298,7 +298,8 @@ std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidence
     defect.known = true;
     // A reproducer that came along by what a law says elsewhere shows the defect less plainly.
     const Predicate& learned = group.speaker.learned.predicate;
-    std::ranges::stable_partition(group.members, [&](const Studied& member) { return learned.holds(member.row); });
+    std::stable_partition(group.members.begin(), group.members.end(),
+                          [&](const Studied& member) { return learned.holds(member.row); });
     for (const Studied& member : group.members) {
       defect.findings.push_back(member.finding);
       defect.failures += findings[member.finding].failures;

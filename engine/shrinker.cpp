@@ -125,9 +125,10 @@ std::vector<ShrinkProgress> Shrinker::take_progress() {
 
 std::vector<ShrinkTask> Shrinker::take_waiting(const std::function<bool(const ShrinkTask&)>& wanted) {
   const std::lock_guard lock(guard_);
-  const auto taken = std::ranges::stable_partition(waiting_, [&](const ShrinkTask& task) { return !wanted(task); });
-  std::vector<ShrinkTask> tasks(std::move_iterator(taken.begin()), std::move_iterator(taken.end()));
-  waiting_.erase(taken.begin(), taken.end());
+  const auto taken =
+      std::stable_partition(waiting_.begin(), waiting_.end(), [&](const ShrinkTask& task) { return !wanted(task); });
+  std::vector<ShrinkTask> tasks(std::move_iterator(taken), std::move_iterator(waiting_.end()));
+  waiting_.erase(taken, waiting_.end());
   return tasks;
 }
 

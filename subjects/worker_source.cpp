@@ -48,9 +48,10 @@ void WorkerSource::see_off(std::unique_ptr<WorkerConnection> worker) {
 bool WorkerSource::has_leaving() {
   std::vector<std::unique_ptr<WorkerConnection>> gone;  // ended without the lock
   const std::lock_guard guard(lock_);
-  const auto left = std::ranges::partition(leaving_, [](const auto& worker) { return !worker->has_left(); });
-  gone.assign(std::move_iterator(left.begin()), std::move_iterator(left.end()));
-  leaving_.erase(left.begin(), left.end());
+  const auto left =
+      std::partition(leaving_.begin(), leaving_.end(), [](const auto& worker) { return !worker->has_left(); });
+  gone.assign(std::move_iterator(left), std::move_iterator(leaving_.end()));
+  leaving_.erase(left, leaving_.end());
   return !leaving_.empty();
 }
 

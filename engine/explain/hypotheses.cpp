@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "core/tensor.hpp"
 #include "engine/explain/parts.hpp"
@@ -149,8 +148,8 @@ void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget&
     if (first) parent->second = understudy.answers(fault.parent, asked);
     if (parent->second.empty() || all_same(parent->second, answers)) continue;  // it says nothing here
     Hypothesis h{fault.name, fault.doc, fault.family, fault.stage, fault.report, Match::same, 1, 0, 0};
-    const bool same = std::ranges::all_of(std::views::iota(std::size_t{0}, calls.size()),
-                                          [&](std::size_t i) { return asked[i]->same(answers[i]); });
+    bool same = true;
+    for (std::size_t i = 0; i < calls.size() && same; ++i) same = asked[i]->same(answers[i]);
     if (!same) {
       const Nearness near = nearness(calls, answers);
       h.match = near.everywhere && near.share > 0 ? Match::near : Match::partly;

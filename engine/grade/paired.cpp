@@ -186,8 +186,9 @@ class PairedRun {
     if (options_.draw_emulated_for)
       for (const auto& [parent, contract] : unusual)
         if (grading_.has_rare_sums(contract))
-          shoot_emulated([&](const Policy& p, std::uint64_t n) { return options_.draw_emulated_for(contract, p, n); },
-                         rare_draws * options_.emulated, extend(extend(key, rare_stream), parent));
+          shoot_emulated(
+              [&, &of = contract](const Policy& p, std::uint64_t n) { return options_.draw_emulated_for(of, p, n); },
+              rare_draws * options_.emulated, extend(extend(key, rare_stream), parent));
     return shots;
   }
 

@@ -53,7 +53,7 @@ class Departures : public DeparturesOf<Contract> {
         if (!narrower(format, declared_.policy[stage])) continue;
         add(Departure::Kind::format, name(stage), name(stage), precision(declared_.policy[stage]) - precision(format),
             fmt::format("{} in {} ({}={})", words, name(format), name(stage), name(format)),
-            [&](Contract& c) { c.policy.set(stage, format); });
+            [of = stage, format](Contract& c) { c.policy.set(of, format); });
       }
   }
   void add_numbers() {
@@ -96,7 +96,7 @@ class Departures : public DeparturesOf<Contract> {
                                       std::pair{EmptyRow::nan, "NaN in rows without open keys"},
                                       std::pair{EmptyRow::mean_v, "the mean of the values in rows without open keys"}})
       add(semantics, "empty_row", "empty row", 1, fmt::format("{} (empty_row)", words),
-          [&](Contract& c) { c.empty_row = rule; });
+          [of = rule](Contract& c) { c.empty_row = of; });
     add(semantics, "softcap_order", "softcap", 1,
         declared_.softcap_before_bias ? "the softcap behind the bias (softcap_before_bias)"
                                       : "the softcap before the bias (softcap_before_bias)",

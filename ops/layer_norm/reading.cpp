@@ -77,7 +77,7 @@ class Departures : public DeparturesOf<Contract> {
         if (narrower(format, declared_.policy[stage]))
           add(Departure::Kind::format, name(stage), name(stage), precision(declared_.policy[stage]) - precision(format),
               fmt::format("{} in {} ({}={})", words, attest::name(format), name(stage), attest::name(format)),
-              [&](Contract& c) { c.policy.set(stage, format); });
+              [of = stage, format](Contract& c) { c.policy.set(of, format); });
   }
   void add_numbers() {
     using enum Departure::Kind;
@@ -86,8 +86,8 @@ class Departures : public DeparturesOf<Contract> {
          {std::pair{two_pass, "the variance in two passes"}, std::pair{shifted, "the variance about the first element"},
           std::pair{one_pass, "the variance as E[x^2] - E[x]^2"}})
       add(number, "variance", "statistics", static_cast<double>(variance),
-          fmt::format("{} (variance={})", words, name(variance)), [&](Contract& c) {
-            c.arithmetic.variance = variance;
+          fmt::format("{} (variance={})", words, name(variance)), [way = variance](Contract& c) {
+            c.arithmetic.variance = way;
             c.arithmetic.merge = attest::layer_norm::Merge::none;
             c.arithmetic.merge_depth = 0;
           });
@@ -137,7 +137,7 @@ class LayerNormReading final : public Reading {
     sum_out_ = copied_packed(call.sum_out);
     tell(p, inputs_);
     for (const Variant& variant : variants) {
-      Misread& misread = misread_.emplace_back(false, p, inputs_.clone());
+      Misread& misread = misread_.emplace_back(Misread{false, p, inputs_.clone()});
       misread.differs = variant.apply(misread.problem, misread.inputs);
       misread.problem.epsilon = misread.inputs.epsilon;
       tell(misread.problem, misread.inputs);

@@ -166,7 +166,7 @@ class Zeroing {
   // From behind the latest zero on, round about: what was refused before it is asked again once nothing else is left, not after
   // every zero.
   std::vector<Candidate> candidates() && {
-    std::ranges::rotate(found_, found_.begin() + static_cast<std::ptrdiff_t>(behind_latest_));
+    std::rotate(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(behind_latest_), found_.end());
     return std::move(found_);
   }
 
