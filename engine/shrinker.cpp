@@ -127,7 +127,7 @@ std::vector<ShrinkTask> Shrinker::take_waiting(const std::function<bool(const Sh
   const std::lock_guard lock(guard_);
   const auto taken =
       std::stable_partition(waiting_.begin(), waiting_.end(), [&](const ShrinkTask& task) { return !wanted(task); });
-  std::vector<ShrinkTask> tasks(std::move_iterator(taken), std::move_iterator(waiting_.end()));
+  std::vector<ShrinkTask> tasks(std::make_move_iterator(taken), std::make_move_iterator(waiting_.end()));
   waiting_.erase(taken, waiting_.end());
   return tasks;
 }
