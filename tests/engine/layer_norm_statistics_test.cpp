@@ -22,6 +22,7 @@
 #include "ops/layer_norm.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "subjects/builtin.hpp"
+#include "tests/engine/statistics.hpp"
 #include "tests/setting.hpp"
 
 namespace attest::engine {
@@ -33,62 +34,19 @@ using emulated::Defect;
 using OwnContract = attest::layer_norm::Contract;
 using OwnProblem = attest::layer_norm::Problem;
 
-const Op& op = ops::layer_norm_op();
-const std::size_t bound = law_named("policy-bound", op), spread = law_named("statistical-bound", op),
-                  aggregate = law_named("aggregate-error", op);
+using test::AnsweringFactory;
+using test::verdict_of;
 
-// Answers every call by a function of it.
-class Answering final : public Subject {
- public:
-  using Answer = std::function<void(const attest_layer_norm&)>;
-  Answering(SubjectInfo info, Answer answer) : info_(std::move(info)), answer_(std::move(answer)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override {
-    for (const Call& call : calls) answer_(call.as<attest_layer_norm>());
-    return std::vector<CallResult>(calls.size());
-  }
-
- private:
-  SubjectInfo info_;
-  Answer answer_;
-};
-
-class AnsweringFactory final : public SubjectFactory {
- public:
-  AnsweringFactory(SubjectInfo info, Answering::Answer answer) : info_(std::move(info)), answer_(std::move(answer)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Answering>(info_, answer_); }
-
- private:
-  SubjectInfo info_;
-  Answering::Answer answer_;
-};
+const test::StatisticalLaws laws(ops::layer_norm_op());
+const Op& op = laws.op;
 
 SubjectInfo info_of(const std::string& policy) { return builtin_subject("builtin:ln-explicit", policy)->info(); }
 
-CaseOutcome asked(const Problem& problem, const Contract& contract, Subject& subject) {
-  return check(problem, contract, {subject, nullptr}, std::vector{bound, spread, aggregate});
-}
-
-const Verdict& verdict_of(const CaseOutcome& outcome, std::size_t law) {
-  return std::ranges::find(outcome.laws, law, &LawVerdict::law)->verdict;
-}
-
-// One of those with this number that the tiers speak of.
-EmulatedKernel spoken_of(const Policy& policy, std::uint64_t number) {
-  for (std::uint64_t key = mix(number);; key = mix(key)) {
-    EmulatedKernel kernel = emulated_kernel(policy, key);
-    if (op.calibrating()->refusal(kernel.contract).empty()) return kernel;
-  }
-}
-
 std::unique_ptr<Domain> domain_of(const SubjectInfo& info, bool spoken_of, Index most) {
-  auto domain = domain_for(info, op, std::nullopt, std::nullopt);
-  domain->assume([spoken_of, most](const Problem& problem) {
+  return laws.domain(info, [spoken_of, most](const Problem& problem) {
     const auto& own = problem.as<OwnProblem>();
     return own.elements() <= most && (!spoken_of || !oracle::layer_norm::outputs_alike(own));
   });
-  return domain;
 }
 
 TEST(LayerNormStatistics, NoConformingKernelIsBlamed) {
@@ -109,23 +67,23 @@ TEST(LayerNormStatistics, NoConformingKernelIsBlamed) {
     for (std::uint64_t n = 0; static_cast<std::uint64_t>(tally.elements) < elements / 5; ++n) {
       const Domain& domain = n % 200 == 0 ? *large : n % 4 == 0 ? *any : *alike;
       const Problem problem = domain.draw(seed, n, 1).problem;
-      const EmulatedCall kernel = spoken_of(policy, extend(mix(seed), n)).on(problem);
+      const EmulatedCall kernel = laws.spoken_of(policy, extend(mix(seed), n)).on(problem);
       const auto subject = answering(kernel, info);
-      const CaseOutcome outcome = asked(problem, kernel.contract, *subject);
+      const CaseOutcome outcome = laws.asked(problem, kernel.contract, *subject);
       for (const LawVerdict& law : outcome.laws) {
         EXPECT_FALSE(is_finding(law.verdict.kind) || law.verdict.kind == VerdictKind::warn)
             << all_laws()[law.law].name << ' ' << name << " kernel " << extend(mix(seed), n) << ' ' << to_text(problem)
             << (law.verdict.evidence ? law.verdict.evidence->note : law.verdict.reason);
         if (law.verdict.kind == VerdictKind::pass) ++tally.spoke[law.law];
       }
-      if (verdict_of(outcome, spread).kind == VerdictKind::pass)
+      if (verdict_of(outcome, laws.spread).kind == VerdictKind::pass)
         tally.elements += static_cast<std::int64_t>(work_of(problem));
       ++tally.results;
     }
-    EXPECT_GT(tally.spoke[spread] * 4, tally.results) << name;
-    EXPECT_EQ(tally.spoke[aggregate] > 0, std::string_view(name) == "f32") << name;  // 16-bit out has no T
+    EXPECT_GT(tally.spoke[laws.spread] * 4, tally.results) << name;
+    EXPECT_EQ(tally.spoke[laws.aggregate] > 0, std::string_view(name) == "f32") << name;  // 16-bit out has no T
     fmt::print("{:9} {:7} results, {:9} elements of those that statistical-bound spoke of, {} of aggregate-error\n",
-               name, tally.results, tally.elements, tally.spoke[aggregate]);
+               name, tally.results, tally.elements, tally.spoke[laws.aggregate]);
   }
 }
 
@@ -136,13 +94,13 @@ TEST(LayerNormStatistics, NoConformingKernelDrifts) {
   const auto domain = domain_of(info, true, 1 << 12);
   double most = 0;
   for (std::uint64_t number = 0; number < setting("ATTEST_LAYER_NORM_KERNELS", 24); ++number) {
-    const EmulatedKernel kernel = spoken_of(policy, extend(77, number));
+    const EmulatedKernel kernel = laws.spoken_of(policy, extend(77, number));
     Drift drift;
     for (std::uint64_t n = 0; drift.results < 120; ++n) {
       const Problem problem = domain->draw(5, n, 1).problem;
       const EmulatedCall call = kernel.on(problem);
       const auto subject = answering(call, info);
-      const CaseOutcome outcome = asked(problem, call.contract, *subject);
+      const CaseOutcome outcome = laws.asked(problem, call.contract, *subject);
       if (outcome.aggregate) drift.add(*outcome.aggregate, problem);
     }
     EXPECT_FALSE(drift.evidence()) << number << ": " << drift.above << " of " << drift.results;
@@ -151,8 +109,9 @@ TEST(LayerNormStatistics, NoConformingKernelDrifts) {
   fmt::print("the largest share of a kernel's results above the 99 % of their class: {:.2f}\n", most);
 }
 
-Answering::Answer planted(Defect defect, const OwnContract& contract, bool fma) {
-  return [=](const attest_layer_norm& call) {
+std::function<void(const Call&)> planted(Defect defect, const OwnContract& contract, bool fma) {
+  return [=](const Call& asked) {
+    const auto& call = asked.as<attest_layer_norm>();
     attest::layer_norm::Inputs inputs;
     const auto tensor_of = [](const attest_tensor& from) {
       Tensor tensor(*dtype_of(from.dtype), std::span(from.shape, static_cast<std::size_t>(from.ndim)));
@@ -192,11 +151,12 @@ TEST(LayerNormStatistics, FindFaultsThatNoIntervalSees) {
       Problem problem = problem_from_text("op=layer_norm " + std::string(row.problem));
       problem.as<OwnProblem>().seed = static_cast<std::uint64_t>(n) + 1;
       for (const Defect defect : {row.defect, Defect::none}) {
-        Answering subject(info, planted(defect, contract.as<OwnContract>(), n % 2 == 0));
-        const CaseOutcome outcome = asked(problem, contract, subject);
+        const EmulatedCall kernel{contract, planted(defect, contract.as<OwnContract>(), n % 2 == 0)};
+        const auto subject = answering(kernel, info);
+        const CaseOutcome outcome = laws.asked(problem, contract, *subject);
         const bool seen =
-            is_finding(verdict_of(outcome, spread).kind) || is_finding(verdict_of(outcome, aggregate).kind);
-        proven += is_finding(verdict_of(outcome, bound).kind);
+            is_finding(verdict_of(outcome, laws.spread).kind) || is_finding(verdict_of(outcome, laws.aggregate).kind);
+        proven += is_finding(verdict_of(outcome, laws.bound).kind);
         (defect == Defect::none ? blamed : found) += seen;
       }
     }
@@ -226,7 +186,7 @@ TEST(LayerNormStatistics, ACampaignFindsALostEpsilon) {
       "&& norm==layer && residual==none && amplitude==1");
   Observer silent;
   for (const Defect defect : {Defect::no_epsilon, Defect::none}) {
-    const AnsweringFactory factory(info_of("f32"), planted(defect, contract, true));
+    const AnsweringFactory factory(info_of("f32"), {contract, planted(defect, contract, true)});
     const Summary summary = run_campaign(factory, nullptr, options, silent);
     std::set<std::string> laws;
     for (const Finding& finding : summary.findings) laws.insert(finding.entry.property);
@@ -243,11 +203,13 @@ TEST(LayerNormStatistics, ACampaignSeesErrorsThatAreAllALittleTooLarge) {
   options.cases = 1500;
   Observer silent;
   for (const double scale : {1 + 0x1p-22, 1.0}) {
-    const AnsweringFactory factory(kernel->info(), [inner, scale](const attest_layer_norm& call) {
-      inner->run_one(call);
-      for (Index i = 0; i < call.out.shape[0]; ++i)
-        for (Index j = 0; j < call.out.shape[1]; ++j) store(call.out, i, j, 0, 0, load(call.out, i, j) * scale);
-    });
+    const auto scaled = [inner, scale](const Call& asked) {
+      inner->run_one(asked);
+      const attest_tensor& out = asked.as<attest_layer_norm>().out;
+      for (Index i = 0; i < out.shape[0]; ++i)
+        for (Index j = 0; j < out.shape[1]; ++j) store(out, i, j, 0, 0, load(out, i, j) * scale);
+    };
+    const AnsweringFactory factory(kernel->info(), {op.grading()->silent(op.policy_from_text("f32")), scaled});
     const Summary summary = run_campaign(factory, nullptr, options, silent);
     EXPECT_EQ(std::ranges::any_of(summary.findings,
                                   [](const Finding& finding) { return finding.entry.property == drift_name; }),
@@ -286,8 +248,8 @@ TEST(LayerNormStatistics, SayWhereTheyAreSilent) {
         op.contract_from_json(nlohmann::json::parse(row.promise), op.policy_from_text(row.policy));
     const auto subject = builtin_subject("builtin:ln-explicit", row.policy)->open();
     const CaseOutcome outcome =
-        asked(problem_from_text("op=layer_norm " + std::string(row.problem)), contract, *subject);
-    const Verdict &elements = verdict_of(outcome, spread), &whole = verdict_of(outcome, aggregate);
+        laws.asked(problem_from_text("op=layer_norm " + std::string(row.problem)), contract, *subject);
+    const Verdict &elements = verdict_of(outcome, laws.spread), &whole = verdict_of(outcome, laws.aggregate);
     EXPECT_EQ(elements.kind == VerdictKind::pass, row.elements) << text << ": " << elements.reason;
     EXPECT_EQ(whole.kind == VerdictKind::pass, row.aggregate) << text << ": " << whole.reason;
     EXPECT_NE((row.elements ? whole : elements).reason.find(row.why), std::string::npos)
@@ -295,59 +257,25 @@ TEST(LayerNormStatistics, SayWhereTheyAreSilent) {
   }
 }
 
-CalibrateOptions small(int jobs) {
-  CalibrateOptions options;
-  options.op = &op;
-  options.kernel = emulated_kernel;
-  options.policies = {op.policy_from_text("f32")};
-  options.kernels = 6;
-  options.cases = 20;
-  options.jobs = jobs;
-  return options;
-}
-
 TEST(LayerNormStatistics, CalibrationDependsOnItsOptionsAloneAndIsReadBack) {
-  const oracle::Calibration one = calibrate(small(1));
-  EXPECT_EQ(one, calibrate(small(3)));
-  EXPECT_EQ(one.op, "layer_norm");
-  EXPECT_EQ(ops::calibration_from_text(oracle::to_file_text(one), "x"), one);
-  EXPECT_EQ(&ops::op_of(one), &op);
+  const oracle::Calibration one = test::expect_calibration_of_its_options_alone(laws.small_calibration("f32", 6, 20));
   EXPECT_THROW(oracle::calibration_from_text(oracle::to_file_text(one), "x"),
                Error);  // which reads those of another operation
-  CalibrateOptions other = small(2);
-  other.seed = 2;
-  EXPECT_NE(one.policies, calibrate(other).policies);
 }
 
 // A kernel that leaves its intervals is no calibration at all.
 TEST(LayerNormStatistics, CalibrationRefusesAKernelThatBreaksItsPromise) {
-  CalibrateOptions options = small(1);
-  options.kernel = [](const Policy& policy, std::uint64_t number) {
-    const EmulatedKernel kernel = emulated_kernel(policy, number);
-    return EmulatedKernel{kernel.contract, [kernel](const Problem& problem) -> EmulatedCall {
-                            const EmulatedCall call = kernel.on(problem);
-                            return {call.contract, [call](const Call& asked) {
-                                      call.run(asked);
-                                      const attest_tensor& out = asked.as<attest_layer_norm>().out;
-                                      store(out, 0, 0, 0, 0, load(out, 0, 0) * 1.5 + 1);
-                                    }};
-                          }};
-  };
+  CalibrateOptions options = laws.small_calibration("f32", 6, 20);
+  options.kernel = test::spoilt([](const Call& asked) {
+    const attest_tensor& out = asked.as<attest_layer_norm>().out;
+    store(out, 0, 0, 0, 0, load(out, 0, 0) * 1.5 + 1);
+  });
   EXPECT_THROW(calibrate(options), Error);
 }
 
-// Data of another operation leave the shipped ones as they are.
 TEST(LayerNormStatistics, DataOfAnotherOperationAreNotUsed) {
-  const Problem problem = problem_from_text("op=layer_norm rows=4 hidden=256");
   const auto subject = builtin_subject("builtin:ln-explicit", "f32")->open();
-  const Contract contract = contract_for_problem(subject->info(), std::nullopt, problem);
-  oracle::Calibration none, other;
-  none.op = "layer_norm";
-  Bench bench{*subject, nullptr};
-  for (const auto& [data, kind] : {std::pair{&none, VerdictKind::skip}, {&other, VerdictKind::pass}}) {
-    bench.calibration = data;
-    EXPECT_EQ(check(problem, contract, bench, std::vector{spread}).laws.front().verdict.kind, kind);
-  }
+  test::expect_data_of_others_unused(laws, *subject, problem_from_text("op=layer_norm rows=4 hidden=256"));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "ops/mha.hpp"
 #include "oracle/mha/calibration.hpp"
 #include "subjects/builtin.hpp"
+#include "tests/engine/statistics.hpp"
 #include "tests/setting.hpp"
 
 namespace attest::engine {
@@ -31,62 +32,19 @@ using attest::emulator::BlockVariant;
 using OwnContract = attest::mha::Contract;
 using OwnProblem = attest::mha::Problem;
 
-const Op& op = ops::mha_op();
-const std::size_t bound = law_named("policy-bound", op), spread = law_named("statistical-bound", op),
-                  aggregate = law_named("aggregate-error", op);
+using test::AnsweringFactory;
+using test::verdict_of;
 
-// Answers every call by a function of it.
-class Answering final : public Subject {
- public:
-  using Answer = std::function<void(const attest_mha&)>;
-  Answering(SubjectInfo info, Answer answer) : info_(std::move(info)), answer_(std::move(answer)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  std::vector<CallResult> run(std::span<const Call> calls) override {
-    for (const Call& call : calls) answer_(call.as<attest_mha>());
-    return std::vector<CallResult>(calls.size());
-  }
-
- private:
-  SubjectInfo info_;
-  Answer answer_;
-};
-
-class AnsweringFactory final : public SubjectFactory {
- public:
-  AnsweringFactory(SubjectInfo info, Answering::Answer answer) : info_(std::move(info)), answer_(std::move(answer)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
-  [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<Answering>(info_, answer_); }
-
- private:
-  SubjectInfo info_;
-  Answering::Answer answer_;
-};
+const test::StatisticalLaws laws(ops::mha_op());
+const Op& op = laws.op;
 
 SubjectInfo info_of(const std::string& policy) { return builtin_subject("builtin:mha-explicit", policy)->info(); }
 
-CaseOutcome asked(const Problem& problem, const Contract& contract, Subject& subject) {
-  return check(problem, contract, {subject, nullptr}, std::vector{bound, spread, aggregate});
-}
-
-const Verdict& verdict_of(const CaseOutcome& outcome, std::size_t law) {
-  return std::ranges::find(outcome.laws, law, &LawVerdict::law)->verdict;
-}
-
-// One of those with this number that the tiers speak of.
-EmulatedKernel spoken_of(const Policy& policy, std::uint64_t number) {
-  for (std::uint64_t key = mix(number);; key = mix(key)) {
-    EmulatedKernel kernel = emulated_kernel(policy, key);
-    if (op.calibrating()->refusal(kernel.contract).empty()) return kernel;
-  }
-}
-
 std::unique_ptr<Domain> domain_of(const SubjectInfo& info, bool spoken_of, Index most) {
-  auto domain = domain_for(info, op, std::nullopt, std::nullopt);
-  domain->assume([spoken_of, most](const Problem& problem) {
+  return laws.domain(info, [spoken_of, most](const Problem& problem) {
     const auto& own = problem.as<OwnProblem>();
     return own.multiply_adds() <= most && (!spoken_of || !oracle::outputs_alike(own));
   });
-  return domain;
 }
 
 TEST(MhaStatistics, NoConformingBlockIsBlamed) {
@@ -106,9 +64,9 @@ TEST(MhaStatistics, NoConformingBlockIsBlamed) {
     for (std::uint64_t n = 0; static_cast<std::uint64_t>(tally.elements) < elements / 6; ++n) {
       const Domain& domain = n % 200 == 0 ? *large : n % 8 == 0 ? *any : *dense;
       const Problem problem = domain.draw(seed, n, 1).problem;
-      const EmulatedCall kernel = spoken_of(policy, extend(mix(seed), n)).on(problem);
+      const EmulatedCall kernel = laws.spoken_of(policy, extend(mix(seed), n)).on(problem);
       const auto subject = answering(kernel, info);
-      const CaseOutcome outcome = asked(problem, kernel.contract, *subject);
+      const CaseOutcome outcome = laws.asked(problem, kernel.contract, *subject);
       for (const LawVerdict& law : outcome.laws) {
         EXPECT_FALSE(is_finding(law.verdict.kind) || law.verdict.kind == VerdictKind::warn)
             << all_laws()[law.law].name << ' ' << name << " kernel " << extend(mix(seed), n) << ' ' << to_text(problem)
@@ -116,13 +74,13 @@ TEST(MhaStatistics, NoConformingBlockIsBlamed) {
         if (law.verdict.kind == VerdictKind::pass) ++tally.spoke[law.law];
       }
       const auto& own = problem.as<OwnProblem>();
-      if (verdict_of(outcome, spread).kind == VerdictKind::pass) tally.elements += own.b * own.l * own.e;
+      if (verdict_of(outcome, laws.spread).kind == VerdictKind::pass) tally.elements += own.b * own.l * own.e;
       ++tally.results;
     }
-    EXPECT_GT(tally.spoke[spread] * 4, tally.results) << name;
-    EXPECT_GT(tally.spoke[aggregate], 0u) << name;
+    EXPECT_GT(tally.spoke[laws.spread] * 4, tally.results) << name;
+    EXPECT_GT(tally.spoke[laws.aggregate], 0u) << name;
     fmt::print("{:12} {:7} results, {:9} outputs of those that statistical-bound spoke of, {} of aggregate-error\n",
-               name, tally.results, tally.elements, tally.spoke[aggregate]);
+               name, tally.results, tally.elements, tally.spoke[laws.aggregate]);
   }
 }
 
@@ -134,13 +92,13 @@ TEST(MhaStatistics, NoConformingBlockDrifts) {
     const auto domain = domain_of(info, true, 1 << 14);
     double most = 0;
     for (std::uint64_t number = 0; number < setting("ATTEST_MHA_KERNELS", 16) / 2; ++number) {
-      const EmulatedKernel kernel = spoken_of(policy, extend(77, number));
+      const EmulatedKernel kernel = laws.spoken_of(policy, extend(77, number));
       Drift drift;
       for (std::uint64_t n = 0; drift.results < 120 && n < 1000; ++n) {
         const Problem problem = domain->draw(5, n, 1).problem;
         const EmulatedCall call = kernel.on(problem);
         const auto subject = answering(call, info);
-        const CaseOutcome outcome = asked(problem, call.contract, *subject);
+        const CaseOutcome outcome = laws.asked(problem, call.contract, *subject);
         if (outcome.aggregate) drift.add(*outcome.aggregate, problem);
       }
       EXPECT_FALSE(drift.evidence()) << number << ": " << drift.above << " of " << drift.results;
@@ -152,9 +110,9 @@ TEST(MhaStatistics, NoConformingBlockDrifts) {
 }
 
 // A block in emulated arithmetic that sums from the first term on.
-Answering::Answer planted(BlockDefect defect, const OwnContract& contract, std::uint64_t seed) {
-  return [=](const attest_mha& asked) {
-    const attest::mha::Call call = attest::mha::from_plugin(asked);
+std::function<void(const Call&)> planted(BlockDefect defect, const OwnContract& contract, std::uint64_t seed) {
+  return [=](const Call& asked) {
+    const attest::mha::Call call = attest::mha::from_plugin(asked.as<attest_mha>());
     OwnProblem problem;
     problem.scale = call.scale;
     BlockVariant variant = emulator::draw_block_variant(contract, problem, seed);
@@ -192,11 +150,12 @@ TEST(MhaStatistics, FindErrorsOfPrecisionThatNoIntervalSees) {
           problem_from_text("op=mha weights=dense self=1 dtype=" + std::string(row.policy) + ' ' + row.problem);
       problem.as<OwnProblem>().seed = static_cast<std::uint64_t>(n) + 1;
       for (const BlockDefect defect : {row.defect, BlockDefect::none}) {
-        Answering subject(info, planted(defect, contract.as<OwnContract>(), static_cast<std::uint64_t>(n)));
-        const CaseOutcome outcome = asked(problem, contract, subject);
-        const bool of_bound = is_finding(verdict_of(outcome, bound).kind);
-        const bool elements = is_finding(verdict_of(outcome, spread).kind),
-                   whole = is_finding(verdict_of(outcome, aggregate).kind);
+        const EmulatedCall kernel{contract, planted(defect, contract.as<OwnContract>(), static_cast<std::uint64_t>(n))};
+        const auto subject = answering(kernel, info);
+        const CaseOutcome outcome = laws.asked(problem, contract, *subject);
+        const bool of_bound = is_finding(verdict_of(outcome, laws.bound).kind);
+        const bool elements = is_finding(verdict_of(outcome, laws.spread).kind),
+                   whole = is_finding(verdict_of(outcome, laws.aggregate).kind);
         if (defect == BlockDefect::none) {
           blamed += of_bound || elements || whole;
           continue;
@@ -238,7 +197,7 @@ TEST(MhaStatistics, ACampaignFindsAProductInTooFewBits) {
   for (const BlockDefect defect : {BlockDefect::gemm_out_16, BlockDefect::none}) {
     SubjectInfo info = info_of("f16");
     std::ranges::fill(info.mha->contracts, contract);  // as who promises nothing beside a policy
-    const AnsweringFactory factory(info, planted(defect, contract, 3));
+    const AnsweringFactory factory(info, {contract, planted(defect, contract, 3)});
     const Summary summary = run_campaign(factory, nullptr, options, silent);
     std::set<std::string> laws;
     for (const Finding& finding : summary.findings) laws.insert(finding.entry.property);
@@ -277,8 +236,8 @@ TEST(MhaStatistics, SayWhereTheyAreSilent) {
     const bool small = std::string_view(row.problem).find("l=1") != std::string_view::npos;
     const Problem problem =
         problem_from_text("op=mha " + (small ? "heads=2 kv_heads=2 head_dim=16 " : shape) + std::string(row.problem));
-    const CaseOutcome outcome = asked(problem, contract, *subject);
-    for (const std::size_t law : {spread, aggregate}) {
+    const CaseOutcome outcome = laws.asked(problem, contract, *subject);
+    for (const std::size_t law : {laws.spread, laws.aggregate}) {
       const Verdict& verdict = verdict_of(outcome, law);
       EXPECT_EQ(verdict.kind == VerdictKind::pass, row.speaks) << text << ": " << verdict.reason;
       EXPECT_NE(verdict.reason.find(row.why), std::string::npos) << text << ": " << verdict.reason;
@@ -286,57 +245,24 @@ TEST(MhaStatistics, SayWhereTheyAreSilent) {
   }
 }
 
-CalibrateOptions small(int jobs) {
-  CalibrateOptions options;
-  options.op = &op;
-  options.kernel = emulated_kernel;
-  options.policies = {op.policy_from_text("f16")};
-  options.kernels = 4;
-  options.cases = 10;
-  options.jobs = jobs;
-  return options;
-}
-
 TEST(MhaStatistics, CalibrationDependsOnItsOptionsAloneAndIsReadBack) {
-  const oracle::Calibration one = calibrate(small(1));
-  EXPECT_EQ(one, calibrate(small(3)));
-  EXPECT_EQ(one.op, "mha");
-  EXPECT_EQ(ops::calibration_from_text(oracle::to_file_text(one), "x"), one);
-  EXPECT_EQ(&ops::op_of(one), &op);
-  CalibrateOptions other = small(2);
-  other.seed = 2;
-  EXPECT_NE(one.policies, calibrate(other).policies);
+  test::expect_calibration_of_its_options_alone(laws.small_calibration("f16", 4, 10));
 }
 
 // A block that leaves its intervals is no calibration at all.
 TEST(MhaStatistics, CalibrationRefusesABlockThatBreaksItsPromise) {
-  CalibrateOptions options = small(1);
-  options.kernel = [](const Policy& policy, std::uint64_t number) {
-    const EmulatedKernel kernel = emulated_kernel(policy, number);
-    return EmulatedKernel{kernel.contract, [kernel](const Problem& problem) -> EmulatedCall {
-                            const EmulatedCall call = kernel.on(problem);
-                            return {call.contract, [call](const Call& asked) {
-                                      call.run(asked);
-                                      const attest_tensor& out = asked.as<attest_mha>().out;
-                                      store(out, 0, 0, 0, 0, load(out, 0, 0, 0) * 1.5 + 1);
-                                    }};
-                          }};
-  };
+  CalibrateOptions options = laws.small_calibration("f16", 4, 10);
+  options.kernel = test::spoilt([](const Call& asked) {
+    const attest_tensor& out = asked.as<attest_mha>().out;
+    store(out, 0, 0, 0, 0, load(out, 0, 0, 0) * 1.5 + 1);
+  });
   EXPECT_THROW(calibrate(options), Error);
 }
 
-// Data of another operation leave the shipped ones as they are.
 TEST(MhaStatistics, DataOfAnotherOperationAreNotUsed) {
-  const Problem problem = problem_from_text("op=mha l=16 m=16 e=32 heads=2 kv_heads=2 head_dim=16 weights=dense");
   const auto subject = builtin_subject("builtin:mha-explicit", "f32")->open();
-  const Contract contract = contract_for_problem(subject->info(), std::nullopt, problem);
-  oracle::Calibration none, other;
-  none.op = "mha";
-  Bench bench{*subject, nullptr};
-  for (const auto& [data, kind] : {std::pair{&none, VerdictKind::skip}, {&other, VerdictKind::pass}}) {
-    bench.calibration = data;
-    EXPECT_EQ(check(problem, contract, bench, std::vector{spread}).laws.front().verdict.kind, kind);
-  }
+  test::expect_data_of_others_unused(
+      laws, *subject, problem_from_text("op=mha l=16 m=16 e=32 heads=2 kv_heads=2 head_dim=16 weights=dense"));
 }
 
 }  // namespace
