@@ -9,6 +9,7 @@
 #include "core/supports.hpp"
 #include "ops/attention/probe/model.hpp"
 #include "ops/attention/probe/parts.hpp"
+#include "ops/probe/sizes.hpp"
 
 namespace attest::ops::of_attention {
 namespace {
@@ -69,9 +70,7 @@ class AttentionProbes final : public Probes {
       p.q_form = p.k_form = p.v_form = Form::drawn;
       p.seed = seed;
       p.scale.reset();
-      const bool again =
-          std::ranges::any_of(taken, [&](const ops::Problem& other) { return other.as<Problem>() == p; });
-      if (!again && !declined(p, supports.attention, {&dtype, 1})) taken.push_back(std::move(p));
+      probing::take_size(taken, std::move(p), supports.attention, dtype);
     }
     return taken;
   }

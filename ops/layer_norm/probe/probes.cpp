@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "ops/layer_norm/probe/parts.hpp"
+#include "ops/probe/sizes.hpp"
 
 namespace attest::ops::of_layer_norm {
 namespace {
@@ -55,12 +56,10 @@ class LayerNormProbes final : public Probes {
       p.gamma = supports.layer_norm.gamma ? Weights::near : Weights::none;
       p.beta = supports.layer_norm.beta ? Weights::near : Weights::none;
       p.seed = 0x70726F6265;
-      const bool again =
-          std::ranges::any_of(taken, [&](const ops::Problem& other) { return other.as<Problem>() == p; });
-      if (!again && !declined(p, supports.layer_norm, {&dtype, 1})) taken.emplace_back(p);
+      probing::take_size(taken, p, supports.layer_norm, dtype);
       if (!supports.layer_norm.residual || p.hidden < 256 || p.hidden > 1024) continue;
       p.residual = Residual::like_x;
-      if (!again && !declined(p, supports.layer_norm, {&dtype, 1})) taken.push_back(std::move(p));
+      probing::take_size(taken, std::move(p), supports.layer_norm, dtype);
     }
     return taken;
   }

@@ -5,6 +5,7 @@
 
 #include "core/supports.hpp"
 #include "ops/mha/probe/parts.hpp"
+#include "ops/probe/sizes.hpp"
 
 namespace attest::ops::of_mha {
 namespace {
@@ -87,9 +88,7 @@ class BlockProbes final : public Probes {
       p->weights = Weights::dense;
       p->seed = 0x70726F6265;
       p->scale.reset();
-      const bool again =
-          std::ranges::any_of(taken, [&](const ops::Problem& other) { return other.as<Problem>() == *p; });
-      if (!again && !declined(*p, s, {&dtype, 1})) taken.push_back(std::move(*p));
+      probing::take_size(taken, std::move(*p), s, dtype);
     }
     return taken;
   }
