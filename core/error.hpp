@@ -31,6 +31,12 @@ class NotReserved : public Error {
   explicit NotReserved(const std::string& sentence) : Error(Exit::usage, sentence) {}
 };
 
+// A tensor is larger than attest lays out. Of a problem that is given this is its user's to mend; of one that a law derives, the law's.
+class TooLarge : public Error {
+ public:
+  explicit TooLarge(const std::string& sentence) : Error(Exit::usage, sentence) {}
+};
+
 inline Error usage_error(const std::string& sentence) { return {Exit::usage, sentence}; }
 inline Error internal_error(const std::string& sentence) { return {Exit::internal, sentence}; }
 

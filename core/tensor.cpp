@@ -238,8 +238,8 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   MemoryParts parts = parts_of(shape, strides, width, guard);
   const bool far = parts.count > 1 && base_offset == 0;
   if (far ? needed > most_reserved || parts.count * parts.size > most_bytes : needed > most_bytes)
-    throw usage_error("a tensor of this problem spans " + std::to_string(static_cast<std::uint64_t>(needed >> 20)) +
-                      " MiB, past the limit of 4096: choose smaller dimensions");
+    throw TooLarge("a tensor of this problem spans " + std::to_string(static_cast<std::uint64_t>(needed >> 20)) +
+                   " MiB, past the limit of 4096: choose smaller dimensions");
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
   if (!far) parts = {nullptr, guard + elements + guard, 0, 1};

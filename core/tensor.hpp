@@ -56,7 +56,7 @@ class Tensor {
  public:
   Tensor() = default;  // absent
   // `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte boundary.
-  // Elements start as 0xFF bytes. Throws Error(usage) past 2^32 bytes of its parts, NotReserved where the system refuses what
+  // Elements start as 0xFF bytes. Throws TooLarge past 2^32 bytes of its parts, NotReserved where the system refuses what
   // lies between them.
   Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0);
   // Row-major, contiguous.

@@ -152,6 +152,24 @@ TEST_F(Check, WindowsAtTheEndOfTheirTypeLeaveEveryKey) {
       }
 }
 
+// Two samples of f64 that lie 2^32 elements apart fit; the five that a law of batches may ask for do not.
+TEST_F(Check, ALawThatAsksForTooLargeATensorIsSkipped) {
+  const auto f64 = builtin_subject("builtin:fused", "f64");
+  const Contract promised = f64->info().contract(Format::f64);
+  const auto subject = f64->open();
+  const std::vector<std::size_t> laws{law_named("batch-bitwise")};
+  std::set<std::string> reasons;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = problem_from_text("b=2 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f64 q_layout=far values=normal:1");
+    problem.seed = seed;
+    const CaseOutcome outcome = check(problem, promised, {*subject, nullptr}, laws);
+    EXPECT_EQ(outcome.finding(), nullptr) << to_text(problem);
+    const Verdict& verdict = outcome.laws.front().verdict;
+    reasons.insert(verdict.kind == VerdictKind::skip ? verdict.reason : std::string(name(verdict.kind)));
+  }
+  EXPECT_EQ(reasons, (std::set<std::string>{"pass", "what it asks has a tensor that is larger than attest lays out"}));
+}
+
 TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
   const SubjectInfo& info = fused->info();
   const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
