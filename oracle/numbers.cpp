@@ -116,6 +116,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
   if (scale_magnitude * (exp2 ? 1.4427 : 1) >= scaled_overflow) raw_overflow = 0;
+  // Nor can the softmax format, in which differences of unscaled scores may meet it.
+  if (exp2 && scale_magnitude * 1.4427 >= overflow_softmax / (1 + compounded(2, u_scale))) raw_overflow = 0;
 }
 
 Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithmetic(contract.arithmetic) {

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "certify/certificate.hpp"
@@ -155,6 +157,22 @@ TEST(ConformingCorners, WeightsThatAreComputedAnewShareNoExpWithTheirSum) {
   const double value = round_to(Format::f32, anew / summed);
   EXPECT_FALSE(blamed("f32", R"({"exp_rel":0.01,"normalise":["lse"]})", problem, value));
   EXPECT_TRUE(blamed("f32", R"({"exp_rel":0.01,"normalise":["before"]})", problem, value));
+}
+
+// 2^((s - max s) sigma log2 e) on unscaled scores: sigma log2 e is infinite in f16, and 0 times it NaN.
+TEST(ConformingCorners, AScaleThatTheSoftmaxFormatCannotHold) {
+  constexpr const char *finer = "f32,softmax=f16", *both = R"({"lse_merge":"none"})",
+                       *natural = R"({"lse_merge":"none","exp2":false})";
+  const auto at = [](const char* scale) {
+    return problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f32 q_form=zero k_form=zero scale=" +
+                             std::string(scale));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(blamed(finer, both, at("0x1p+16"), nan));
+  EXPECT_FALSE(blamed(finer, both, at("-0x1p+16"), nan));
+  EXPECT_TRUE(blamed(finer, both, at("0x1p+15"), nan));
+  EXPECT_TRUE(blamed(finer, natural, at("0x1p+16"), nan));
+  EXPECT_TRUE(blamed("f32", both, at("0x1p+16"), nan));
 }
 
 }  // namespace
