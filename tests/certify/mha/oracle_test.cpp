@@ -189,6 +189,20 @@ TEST(MhaCertificate, AgreesWithTheOracle) {
   EXPECT_LE(totals.undetermined, totals.elements / 3);
 }
 
+// A term both of whose factors may be flushed counts once.
+TEST(MhaCertificate, AgreesOnTermsOfTwoFlushedFactors) {
+  const Asked of{{"f16,gemm=f16", R"({"flush_to_zero":true,"kappa":3,"projections":"unrounded","heads":"unrounded"})"},
+                 mha::problem_from_text("op=mha b=1 l=1 m=4 e=16 heads=2 kv_heads=2 head_dim=4 dtype=f16 packed=1 "
+                                        "causal=1 align=bottom_right biases=all weights=dense amplitude=0x1p-14 "
+                                        "seed=4660863283937387732")};
+  const mha::Contract contract = of.named.contract();
+  Totals totals;
+  Complaints complaints;
+  for (std::uint64_t key = 0; key < 20; ++key) compare_element(of, contract, contract, key, totals, complaints);
+  for (const std::string& complaint : complaints) ADD_FAILURE() << complaint;
+  EXPECT_EQ(totals.elements, 20);
+}
+
 // Long rows of which many keys weigh less than a rounding.
 TEST(MhaCertificate, AgreesWhereKeysAreLight) {
   Totals totals;
