@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/mha/inputs.hpp"
@@ -84,14 +85,16 @@ double seconds(const Work& work) {
   return best;
 }
 
-void judge(benchmark::State& state, const std::string& text, const mha::Policy& policy) {
+// `numbers` of the contract beside its policy, if any.
+void judge(benchmark::State& state, const std::string& text, const mha::Policy& policy, const std::string& numbers) {
   const mha::Problem problem = mha::problem_from_text(text);
   const mha::Inputs inputs = mha::materialise(problem);
   const Tensor out = mha::make_out(problem);
   const mha::Call call = inputs.call(out);
   const kernels::BlockEntry& block = kernels::builtin_blocks().front();
-  const mha::Contract contract = block.contract(policy);
-  block.run(call, contract);
+  block.run(call, block.contract(policy));
+  const mha::Contract contract =
+      numbers.empty() ? block.contract(policy) : mha::contract_from_json(nlohmann::json::parse(numbers), policy);
   PlainBlock plain(problem);
   const auto verdict = [&] { benchmark::DoNotOptimize(oracle::MhaOracle(contract, call).judge(out)); };
   for (auto _ : state) verdict();
@@ -112,15 +115,23 @@ void judge(benchmark::State& state, const std::string& text, const mha::Policy& 
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const char* policy : {"f32", "f16", "bf16"})
+  struct Held {
+    const char *policy, *numbers;
+  };
+  for (const Held held : {Held{"f32", ""},
+                          {"f16", ""},
+                          {"bf16", ""},
+                          {"f16", R"({"mma":"hopper"})"},
+                          {"f16", R"({"flush_to_zero":true})"}})
     for (const char* weights : {"dense", "one_hot", "cancelling"})
       for (const char* shape :
            {"b=2 l=8 m=8 e=32 heads=4 kv_heads=4 head_dim=8", "b=2 l=32 m=32 e=64 heads=4 kv_heads=4 head_dim=16",
             "b=1 l=64 m=64 e=256 heads=4 kv_heads=4 head_dim=64"}) {
-        const std::string text = std::string(shape) + " dtype=" + policy + " weights=" + weights;
-        const mha::Policy parsed = mha::policy_from_text(policy);
-        benchmark::RegisterBenchmark(("verdict/" + text).c_str(),
-                                     [text, parsed](benchmark::State& state) { judge(state, text, parsed); });
+        const std::string text = std::string(shape) + " dtype=" + held.policy + " weights=" + weights;
+        const mha::Policy parsed = mha::policy_from_text(held.policy);
+        benchmark::RegisterBenchmark(
+            ("verdict/" + text + " " + held.numbers).c_str(),
+            [text, parsed, held](benchmark::State& state) { judge(state, text, parsed, held.numbers); });
       }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -41,7 +41,9 @@ struct EmulatedResult {
 std::vector<EmulatedResult> emulated_results(const DrawEmulated& draw, std::uint64_t draws, const Policy& policy,
                                              const Problem& problem, std::uint64_t key);
 
-// A subject that answers every call of the kernel's problem, which must outlive it.
+// A subject that answers every call of the kernel's problem. Keeps references to both, which must outlive it.
 std::unique_ptr<Subject> answering(const EmulatedCall& kernel, const SubjectInfo& info);
+std::unique_ptr<Subject> answering(const EmulatedCall&& kernel, const SubjectInfo& info) = delete;
+std::unique_ptr<Subject> answering(const EmulatedCall& kernel, const SubjectInfo&& info) = delete;
 
 }  // namespace attest::engine

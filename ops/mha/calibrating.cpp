@@ -74,13 +74,16 @@ class MhaCalibrating final : public Calibrating {
     const oracle::Statistics statistics = oracle.statistics_of(out);
     Measured measured{statistics.t(), statistics.largest_lambda, statistics.elements, 0};
     if (own.b * own.l * own.e > most_of_lambda || oracle.ways() > 1) return measured;
-    for (const Index row : oracle::statistical_rows(own))
-      for (Index e = 0; e < own.e; ++e) {
-        const double lambda = oracle.lambda_needed(0, row / own.l, row % own.l, e, out);
-        if (std::isnan(lambda)) continue;
-        ++measured.lambda_elements;
-        measured.lambda = std::max(measured.lambda, lambda);
-      }
+    // Of the elements that T is of each is asked; of the others statistics_of() gave those that need more than near_lambda.
+    const oracle::StatisticalSample sample = oracle::statistical_sample(own);
+    const Index elements = static_cast<Index>(sample.rows.size()) * own.e;
+    for (Index n = 0; n < elements; n += sample.step) {
+      const Index row = sample.rows[static_cast<std::size_t>(n / own.e)];
+      const double lambda = oracle.lambda_needed(0, row / own.l, row % own.l, n % own.e, out);
+      if (std::isnan(lambda)) continue;
+      ++measured.lambda_elements;
+      measured.lambda = std::max(measured.lambda, lambda);
+    }
     return measured;
   }
   [[nodiscard]] const oracle::Calibration& shipped() const override { return oracle::shipped_block_calibration(); }

@@ -145,7 +145,10 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
   rule.own = m_.output == Format::f64 ? 0x1p-60 : 0x1p-52;
   rule.hull = std::sqrt(m_.n);
   rule.u_out = unit_roundoff(round_.tensor);
-  rule.eta_out = half_smallest_subnormal(round_.tensor);
+  // Subnormal doubles are rounded by half a step of an out in f64, and no double is half a step.
+  const bool of_doubles = round_.tensor == Format::f64;
+  rule.eta_out = of_doubles ? 0 : half_smallest_subnormal(round_.tensor);
+  rule.own_least = of_doubles ? 0x1p-1070 : 0;
   rule.largest_out = largest_finite(round_.tensor);
   const auto count = static_cast<std::size_t>(m_.n), whole = static_cast<std::size_t>(padded(static_cast<Index>(m_.n)));
   d_.resize(whole);

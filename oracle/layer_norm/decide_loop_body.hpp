@@ -117,7 +117,8 @@ void RowLoops<L>::decide(const DecideRule& rule, const DecideColumns& columns, c
       y.lo = y.lo - span;
       y.hi = y.hi + span;
 
-      const L off = own * (reach * (rule.top * gamma_most) + p.size() + more + abs(b) + late);
+      const L least = rule.own_least * (gamma_most + 1) * select(b == L(0), live, L(1));
+      const L off = own * (reach * (rule.top * gamma_most) + p.size() + more + abs(b) + late) + least;
       const auto below = out < y.lo;
       const L gap = half_gap(out, select(below, y.lo, y.hi), rule.u_out, rule.eta_out);
       inside = number & (y.lo + off <= out + gap) & (out - gap <= y.hi - off);

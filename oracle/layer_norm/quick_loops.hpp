@@ -46,7 +46,7 @@ struct DecideRule {
   double stored_u, stored_eta, narrow_u, narrow_eta;
   double reach_overflow, gamma_offset, a_u;
   double p_absolute, p_product, p_length, p_gamma, p_both, p_late, p_overflow;
-  double y_overflow, own, hull;
+  double y_overflow, own, own_least, hull;
   double u_out, eta_out, largest_out;
 };
 struct DecideColumns {

@@ -197,14 +197,23 @@ Matrix small_ones(const Matrix& matrix, double smallest) {
   return small;
 }
 
-// Of every sum, what terms come to of which a factor may be flushed; no rows if there are none.
+// The magnitudes of the others.
+Matrix large_ones(const Matrix& matrix, double smallest) {
+  Matrix large = magnitudes(matrix);
+  for (Index i = 0; i < matrix.rows(); ++i)
+    for (Index c = 0; c < matrix.columns(); ++c)
+      if (large(i, c) < smallest) large(i, c) = 0;
+  return large;
+}
+
+// Of every sum, what terms come to of which a factor may be flushed, each once; no rows if there are none.
 Matrix flushed_terms(const Matrix& x, const Matrix& w, double smallest) {
   if (smallest == 0) return {};
   const Matrix small_x = small_ones(x, smallest), small_w = small_ones(w, smallest);
   Matrix terms;
   if (small_x.rows() > 0) terms = product(small_x, magnitudes(w));
   if (small_w.rows() == 0) return terms;
-  Matrix others = product(magnitudes(x), small_w);
+  Matrix others = product(small_x.rows() > 0 ? large_ones(x, smallest) : magnitudes(x), small_w);
   if (terms.rows() == 0) return others;
   for (Index i = 0; i < x.rows(); ++i)
     for (Index n = 0; n < w.rows(); ++n) terms(i, n) += others(i, n);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace attest::oracle {
 
@@ -10,30 +11,40 @@ extern const std::string_view shipped_block_calibration_text;
 
 namespace {
 
-constexpr Index most_work = Index{1} << 19;  // of the tier on one result, in operations or so
-constexpr Index most_elements = 1024;
+// Of the tier on one result, in operations or so: for what its rows have in common, and for one element after another.
+constexpr Index most_work_of_rows = Index{1} << 22, most_work_of_elements = Index{1} << 20;
+constexpr Index most_elements = 4096;
+constexpr Index few_elements = 128;  // of T
 
-std::vector<Index> rows_of(Index rows, Index e, Index heads, Index m, Index d) {
-  // An element takes some sums over the keys of each head, a row some for each column of these.
-  const Index of_head = m * (2 * d + 64), of_row = heads * of_head * (e + d);
-  const Index most =
-      std::max<Index>(1, std::min(most_work / std::max<Index>(1, of_row), most_elements / std::max<Index>(1, e)));
-  std::vector<Index> chosen(static_cast<std::size_t>(std::min(rows, most)));
-  for (std::size_t n = 0; n < chosen.size(); ++n)
-    chosen[n] = static_cast<Index>(n) * rows / static_cast<Index>(chosen.size());
-  return chosen;
+StatisticalSample sample_of(Index rows, Index e, Index heads, Index m, Index d) {
+  // An element takes some sums over the keys of each head, a row such sums for each column of these.
+  const Index of_element = std::max<Index>(1, heads * m * (2 * d + 64)), width = std::max<Index>(1, e);
+  const Index most = std::max<Index>(1, std::min(most_work_of_rows / (of_element * d), most_elements / width));
+  StatisticalSample sample;
+  sample.rows.resize(static_cast<std::size_t>(std::min(rows, most)));
+  const auto count = static_cast<Index>(sample.rows.size());
+  for (Index n = 0; n < count; ++n) sample.rows[static_cast<std::size_t>(n)] = (2 * n + 1) * rows / (2 * count);
+  const Index asked = std::max<Index>(least_elements, most_work_of_elements / of_element);
+  sample.step = std::max<Index>(1, count * width / asked);
+  while (std::gcd(sample.step, width) > 1) ++sample.step;  // so that every column has its turn
+  if (count * width / sample.step < least_elements) sample.step = 1;
+  return sample;
 }
 
 }  // namespace
 
-std::vector<Index> statistical_rows(const mha::Call& call) {
-  return rows_of(call.b() * call.l(), call.e(), call.heads, call.m(), call.head_dim);
+StatisticalSample statistical_sample(const mha::Call& call) {
+  return sample_of(call.b() * call.l(), call.e(), call.heads, call.m(), call.head_dim);
 }
-std::vector<Index> statistical_rows(const mha::Problem& p) { return rows_of(p.b * p.l, p.e, p.heads, p.m, p.head_dim); }
+StatisticalSample statistical_sample(const mha::Problem& p) {
+  return sample_of(p.b * p.l, p.e, p.heads, p.m, p.head_dim);
+}
 
 std::string calibration_class(const mha::Problem& p) {
   const auto label = mha::find_field("weights")->labels[static_cast<std::size_t>(p.weights)];
-  return std::string(label) + (statistical_rows(p).size() < 4 ? "+rows1" : "");
+  const StatisticalSample sample = statistical_sample(p);
+  const auto rows = static_cast<Index>(sample.rows.size());
+  return std::string(label) + (rows < 4 ? "+rows1" : rows * p.e / sample.step < few_elements ? "+few" : "");
 }
 
 bool outputs_alike(const mha::Problem& p) {

@@ -9,11 +9,17 @@
 
 namespace attest::oracle {
 
-// The rows of out, b * l + i, that the tier looks at, ascending: all, or as many, spread evenly, as cost little beside a verdict.
-std::vector<Index> statistical_rows(const mha::Call& call);
-std::vector<Index> statistical_rows(const mha::Problem& problem);
+// What the tier looks at of a result, as much as costs little beside a verdict.
+struct StatisticalSample {
+  std::vector<Index>
+      rows;  // of out, b * l + i, ascending: all, or some, spread evenly. Lambda is asked of each of their elements
+  Index step = 1;  // T of every so many-th of these, counted row by row from the first
+};
+StatisticalSample statistical_sample(const mha::Call& call);
+StatisticalSample statistical_sample(const mha::Problem& problem);
 
-// The class of a problem: its weights, and whether the tier looks at fewer than four rows: "dense", "dense_in+rows1".
+// The class of a problem: its weights, and whether the tier looks at fewer than four rows, or T at fewer than 128 elements:
+// "dense", "dense_in+rows1", "dense_out+few".
 std::string calibration_class(const mha::Problem& problem);
 
 // Whether many errors of out may be alike, since weights pick elements or are small integers, or since the same token stands in many

@@ -42,7 +42,8 @@ class MhaOracle {
   void walk_stages(const Tensor& out, const BlockStages::Visit& visit);
 
   // What `out`, which judge() found nothing in, says to the statistical tier: of each way that has no element outside, over
-  // statistical_rows() (oracle/mha/calibration.hpp); T and the largest lambda are each those of the way that has the least. T has no second look.
+  // statistical_sample() (oracle/mha/calibration.hpp), whose elements of T are counted; T and the largest lambda are each those of the
+  // way that has the least. T has no second look.
   Statistics statistics_of(const Tensor& out);
   // Of the way whose largest lambda statistics_of() gave last.
   StatisticalEnclosure statistical_enclosure(Index b, Index i, Index e, double lambda);

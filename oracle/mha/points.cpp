@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "oracle/last_bit.hpp"
 
@@ -20,6 +21,23 @@ int least_bit(const Matrix& matrix, int enough) {
   for (Index i = 0; i < matrix.rows() && least >= enough; ++i)
     least = least_bit(matrix.row(i), matrix.columns(), least, enough);
   return least;
+}
+
+// At least the largest norm of what a row has of numbers smaller than `smallest`.
+double small_norm(const double* values, Index columns, Index stride, Index rows, double smallest) {
+  double most = 0;
+  for (Index i = 0; i < rows && smallest > 0; ++i) {
+    double squares = 0;
+    for (Index c = 0; c < columns; ++c) {
+      const double x = std::fabs(values[i * stride + c]);
+      squares += x < smallest ? x * x : 0;
+    }
+    most = std::max(most, squares);
+  }
+  return std::sqrt(most) * (1 + 1e-9);
+}
+double small_norm(const Matrix& matrix, double smallest) {
+  return matrix.rows() == 0 ? 0 : small_norm(matrix.row(0), matrix.columns(), matrix.stride(), matrix.rows(), smallest);
 }
 
 Tensor tensor_for(const Matrix& sums, Index tokens, Index heads) {
@@ -90,10 +108,15 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
                          : min_exponent(gemm);
   const int last = std::min(x_last + least_bit(w, enough - x_last), bias_last);
   const bool exact = last >= min_exponent(gemm) && magnitude <= std::ldexp(1.0, last + precision(gemm)) && last < 1000;
-  const SumRule rule(block_.contract, block_.storage, block_.storage);
+  SumRule rule(block_.contract, block_.storage, block_.storage);
+  // What terms of inputs come to that may be flushed, by norms.
+  const double smallest = std::exchange(rule.smallest_input, 0);
+  const double flushed = smallest > 0 ? 2 * (small_norm(x, smallest) * w_norm + x_norm * small_norm(w, smallest)) +
+                                            std::min(largest_bias, smallest)
+                                      : 0;
   if (rule.unusual())
     to.error = rule.most_relative(terms) * magnitude +
-               rule.most_absolute(terms, x_norm + w_norm + largest_bias) * (1 + rule.most_relative(terms));
+               (rule.most_absolute(terms, x_norm + w_norm + largest_bias) + flushed) * (1 + rule.most_relative(terms));
   else if (!exact)
     to.error = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
                terms * 2 * half_smallest_subnormal(gemm);

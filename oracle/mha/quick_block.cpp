@@ -147,21 +147,25 @@ void QuickBlock::judge(const Tensor& out) {
 }
 
 void QuickBlock::prove_not_wide() {
+  // What is cheap first; then the full formulas, with intervals that hold those of the projections. An element mostly speaks for
+  // all others.
+  for (const bool first : {true, false})
+    for (const bool surely : {false, true})
+      if (!not_wide_) not_wide_ = proves_not_wide_by(surely, first);
+}
+
+// Looks at one accepted element of the last row, which sees most keys, or at some of all rows.
+bool QuickBlock::proves_not_wide_by(bool surely, bool first) {
   constexpr int most_looks = 3;
-  // What is cheap first; then the full formulas, with intervals that hold those of the projections.
-  const bool by_bounds = !way_->out_rule().unusual();
-  for (const bool surely : {false, true}) {
-    if (!surely && !by_bounds) continue;
-    int looks = 0;
-    for (Index row = 0; row < heads_.rows(); row += std::max<Index>(1, heads_.rows() / 4))
-      for (Index e = 0; e < width_; ++e) {
-        if (!accepts(row, e)) continue;
-        not_wide_ = surely ? surely_leaves_out(row, e) : leaves_out(row, e);
-        if (not_wide_) return;
-        if (++looks == most_looks) break;
-        e += width_ / 4;
-      }
-  }
+  int looks = 0;
+  for (Index row = first ? heads_.rows() - 1 : 0; row < heads_.rows(); row += std::max<Index>(1, heads_.rows() / 4))
+    for (Index e = 0; e < width_; ++e) {
+      if (!accepts(row, e)) continue;
+      if (surely ? surely_leaves_out(row, e) : leaves_out(row, e)) return true;
+      if (first || ++looks == most_looks) break;
+      e += width_ / 4;
+    }
+  return false;
 }
 
 // Whether the enclosure of an element leaves out what these points' values, projected, reach.
@@ -186,8 +190,7 @@ Enclosure QuickBlock::enclosure_of_points(Index b, Index i, Index e) {
   return row_.enclosure(block_, *way_, e, all_known);
 }
 
-// At least how far a head's enclosures reach beside the means of its points.
-double QuickBlock::head_reach(Index row, Index h) const {
+QuickBlock::HeadReach QuickBlock::head_reach(Index row, Index h) const {
   const Numbers& m = call_->numbers;
   const Quick::Most& of = most_[static_cast<std::size_t>(row * block_.call.heads + h)];
   const double off = m.scale_magnitude *
@@ -195,7 +198,7 @@ double QuickBlock::head_reach(Index row, Index h) const {
   const double grown =
       (1 + points_->q().off / (points_->q().norm + 1e-300)) * (1 + points_->k().off / (points_->k().norm + 1e-300));
   // Errors of scores grow as their bounds do, and what depends on these by less than the score itself.
-  if (!(grown < 1.04) || !(m.u_softmax * (m.a1 + m.merged_a2(of.keys) + 4 * m.a3) < 0.3)) return infinity;
+  if (!(grown < 1.04) || !(m.u_softmax * (m.a1 + m.merged_a2(of.keys) + 4 * m.a3) < 0.3)) return {infinity, infinity};
   const double keys = of.keys, values = points_->v().largest + points_->v().off;
   const RowBounds most{static_cast<Index>(keys),
                        1.1 * of.e + 2.2 * off,
@@ -204,9 +207,12 @@ double QuickBlock::head_reach(Index row, Index h) const {
                        std::log(keys) * (1 + 1e-12),
                        m.rescalings(keys, static_cast<double>(call_->keys), keys),
                        m.merged_a2(keys)};
-  if (!(most.d < 100)) return infinity;
-  return (2 * growth_most(2 * most.d) + 1e-40) * values + largest_reach(*call_, most.numbers(), values) +
-         2 * points_->v().off;
+  if (!(most.d < 100)) return {infinity, infinity};
+  // Weights are those of the points times e^-2d to e^2d at most, and a mean moves by less than that times how far values lie from
+  // it, which may themselves be off.
+  const double relative = growth_most(2 * most.d);
+  return {relative,
+          (2 * relative + 2) * points_->v().off + 1e-40 * values + largest_reach(*call_, most.numbers(), values)};
 }
 
 // Whether the attended values, projected, reach further than the enclosure of an element on either side.
@@ -214,32 +220,49 @@ bool QuickBlock::leaves_out(Index row, Index e) const {
   const mha::Call& call = block_.call;
   const Index d = call.head_dim, b = row / call.l(), i = row % call.l();
   const double bias = block_.b_out[static_cast<std::size_t>(e)];
-  double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0;
+  double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0, largest = 0;
+  SumRule rule = way_->out_rule();
+  double flushed = std::fabs(bias) < rule.smallest_input ? std::fabs(bias) : 0;
+  const double lost = way_->flushes() ? 2 * smallest_normal(heads_format_) : 0;  // of a head that is flushed
   for (Index h = 0; h < call.heads; ++h) {
-    const double of_head = head_reach(row, h);
+    const HeadReach of_head = head_reach(row, h);
+    if (of_head.absolute == infinity) return false;
     const KeyRange range = call_->range(b, i);
     for (Index c = 0; c < d; ++c) {
       const double w = block_.w_out(e, h * d + c);
       if (w == 0) continue;
-      const double mean = heads_(row, h * d + c), end = std::fabs(mean) + of_head;
-      reach += std::fabs(w) * (of_head + 2 * half_step(heads_format_, end));
-      magnitude += std::fabs(w) * (end + 2 * half_step(heads_format_, end));
+      const double mean = heads_(row, h * d + c);
       double most = -infinity, least = infinity;
       for (Index j = range.first; j < range.last; ++j) {
         if (!call_->kept(b, h, i, j)) continue;
+        if (call_->has_bias && attest_load(&call_->bias, b, h, i, j) == -infinity) continue;
         const double moved = w * (attest_load(&call_->v, b, h / call.group(), j, c) - mean);
         most = std::max(most, moved);
         least = std::min(least, moved);
       }
+      if (!(least <= most)) return false;  // no key is open
       above += most;
       below -= least;
+      const double apart = std::max({most, -least, 0.0}) * (1 + 1e-9);
+      const double beside = of_head.relative * apart + std::fabs(w) * of_head.absolute;
+      const double end = std::fabs(mean) + beside / std::fabs(w),
+                   step = std::fabs(w) * (2 * half_step(heads_format_, end) + lost);
+      largest = std::max(largest, std::fabs(w) + end + step / std::fabs(w));
+      if (std::fabs(w) < rule.smallest_input) flushed += std::fabs(w) * end + step;
+      reach += beside + step;
+      magnitude += std::fabs(w) * end + step;
     }
   }
   const double terms = static_cast<double>(call.q_width()) + 4;
-  const double kappa = block_.contract.attention.arithmetic.kappa;
-  reach += 2 * compounded(terms, kappa * unit_roundoff(block_.contract.gemm)) * magnitude +
-           4 * terms * half_smallest_subnormal(block_.contract.gemm) * (1 + magnitude) +
-           4 * half_step(block_.storage, magnitude);
+  rule.smallest_input = 0;
+  double relative = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(rule.accumulator)),
+         absolute = 2 * terms * half_smallest_subnormal(rule.accumulator) * (1 + magnitude);
+  if (rule.unusual()) {
+    relative = rule.most_relative(terms);
+    absolute =
+        rule.most_absolute(terms, largest + std::fabs(bias)) * (1 + relative) + 4 * smallest_normal(block_.storage);
+  }
+  reach += 2 * (relative * magnitude + absolute) + 4 * half_step(block_.storage, magnitude);
   return std::max(above, below) > reach;
 }
 
@@ -256,7 +279,12 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
     const double bias = block_.b_out[static_cast<std::size_t>(e)];
     const std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
     double lo = 0, hi = 0;
-    if (!columns.empty()) {
+    if (columns.size() == 1) {
+      const double w = block_.w_out(e, columns.front());
+      const double one = w * low_(row, columns.front()), other = w * high_(row, columns.front());
+      lo = std::min(one, other);
+      hi = std::max(one, other);
+    } else if (!columns.empty()) {
       // Head by head: where several columns of one have a weight, what rounds them moves them apart.
       for (std::size_t n = 0; n < columns.size();) {
         const Index head = columns[n] / call.head_dim;

@@ -33,10 +33,16 @@ class QuickBlock {
   [[nodiscard]] bool sums_are_small() const;
   void average_heads();
   void accept_row(Index row, const attest_tensor& out);
-  [[nodiscard]] double head_reach(Index row, Index h) const;
+  // At least how far a head's enclosures reach beside the means of its points: `relative` of how far a column's values lie from its
+  // mean, and `absolute`.
+  struct HeadReach {
+    double relative, absolute;
+  };
+  [[nodiscard]] HeadReach head_reach(Index row, Index h) const;
   [[nodiscard]] bool leaves_out(Index row, Index e) const;
   [[nodiscard]] bool surely_leaves_out(Index row, Index e);
   void prove_not_wide();
+  [[nodiscard]] bool proves_not_wide_by(bool surely, bool first);
   [[nodiscard]] Enclosure enclosure_of_points(Index b, Index i, Index e);
 
   const Way::Block& block_;

@@ -79,6 +79,7 @@ void BlockSpread::find_same(Head& head) const {
   const std::size_t d = head.values.size();
   head.same.assign(d, 0);
   head.sign.assign(d, 1);
+  head.distinct = true;
   for (std::size_t c = 0; c < d; ++c) {
     head.same[c] = static_cast<Index>(c);
     for (std::size_t other = 0; other < c && head.same[c] == static_cast<Index>(c); ++other)
@@ -86,6 +87,7 @@ void BlockSpread::find_same(Head& head) const {
         if (std::ranges::equal(head.values[c], head.values[other], {}, {}, [&](double v) { return sign * v; })) {
           head.same[c] = static_cast<Index>(other);
           head.sign[c] = sign;
+          head.distinct = false;
           break;
         }
   }
@@ -154,18 +156,24 @@ void BlockSpread::evaluate(Index b, Index i, Index h) {
   head.usable = true;
 }
 
+const double* BlockSpread::coefficients_of(const Head& head, const double* weights) {
+  if (head.distinct) return weights;
+  coefficients_.assign(head.same.size(), 0);
+  for (std::size_t c = 0; c < head.same.size(); ++c)
+    coefficients_[static_cast<std::size_t>(head.same[c])] += head.sign[c] * weights[c];
+  return coefficients_.data();
+}
+
 std::optional<double> BlockSpread::add_head(Head& head, const double* weights, double& variance, double& bias) {
   const std::size_t width = static_cast<std::size_t>(block_.call.head_dim);
   if (std::all_of(weights, weights + width, [](double w) { return w == 0; })) return 0;
   if (!head.usable) return std::nullopt;
   const auto n = static_cast<std::size_t>(head.row.n);
-  coefficients_.assign(width, 0);
-  for (std::size_t c = 0; c < width; ++c)
-    coefficients_[static_cast<std::size_t>(head.same[c])] += head.sign[c] * weights[c];
+  const double* coefficients = coefficients_of(head, weights);
   combined_.assign(n, 0);
   double y = 0;
   for (std::size_t c = 0; c < width; ++c) {
-    const double w = coefficients_[c];
+    const double w = coefficients[c];
     if (w == 0) continue;
     y += w * head.y[c];
     for (std::size_t t = 0; t < n; ++t) combined_[t] += w * head.values[c][t];
@@ -184,6 +192,28 @@ std::optional<double> BlockSpread::add_head(Head& head, const double* weights, d
   }
   for (std::size_t c = 0; c < width; ++c) variance += square(terms_[c]) * head.of_query[c];
   return y;
+}
+
+std::optional<BlockSpread::Least> BlockSpread::least_of(Index b, Index i, Index e) {
+  start(b, i);
+  const auto d = static_cast<std::size_t>(block_.call.head_dim);
+  const double* row = block_.w_out.row(e);
+  double y = block_.b_out[static_cast<std::size_t>(e)], magnitude = std::fabs(y), variance = 0;
+  for (std::size_t h = 0; h < heads_.size(); ++h, row += d) {
+    const Head& head = heads_[h];
+    if (!head.usable) {
+      if (std::all_of(row, row + d, [](double w) { return w == 0; })) continue;
+      return std::nullopt;
+    }
+    const double* coefficients = coefficients_of(head, row);
+    for (std::size_t c = 0; c < d; ++c) {
+      const double part = coefficients[c] * head.y[c];
+      y += part;
+      magnitude += std::fabs(part);
+      variance += square(coefficients[c]) * head.own[c];
+    }
+  }
+  return Least{y, std::sqrt(variance) * (1 - 1e-9), 1e-12 * magnitude};
 }
 
 std::optional<BlockSpread::Element> BlockSpread::of(Index b, Index i, Index e) {

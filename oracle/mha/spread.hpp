@@ -22,6 +22,12 @@ class BlockSpread {
   };
   // nullopt where the tier says nothing: of a head that has no keys, or whose weights err so much that errors do not add up.
   std::optional<Element> of(Index b, Index i, Index e);
+  // No more than of() says of s and bias, and y but for how its sums are rounded, by no more than `slack`; for a small part of the
+  // time. nullopt where of() has none for its heads.
+  struct Least {
+    double y, s, slack;
+  };
+  std::optional<Least> least_of(Index b, Index i, Index e);
 
  private:
   // The variance of what a projection leaves, element by element as the tensor has them: [tokens of all samples][width].
@@ -36,6 +42,7 @@ class BlockSpread {
     std::vector<double> y, own, bias;         // of each column: reference, and what errs apart from its neighbours
     std::vector<Index> same;                  // the first column that holds the same values, or the same but for signs
     std::vector<double> sign;                 // of that
+    bool distinct = true;                     // no column is another's
     std::vector<double> keys;                 // [key][column]
     std::vector<double> of_key;               // variance of each score for what its key errs by
     std::vector<double> of_query;             // of each element of q
@@ -43,6 +50,8 @@ class BlockSpread {
   void start(Index b, Index i);
   void evaluate(Index b, Index i, Index h);
   void find_same(Head& head) const;
+  // w_out's numbers for a head, those of columns that are the same added up.
+  const double* coefficients_of(const Head& head, const double* weights);
   // Adds what a head's part of an element may be off by; its reference. nullopt where nothing is said.
   std::optional<double> add_head(Head& head, const double* weights, double& variance, double& bias);
 

@@ -72,20 +72,33 @@ Statistics MhaOracle::statistics_of_way(std::size_t n, const Tensor& out) {
   Statistics statistics;
   const Rounding round = rounding_of(block_.contract, out);
   const Format type = narrower(round.stage, round.tensor) ? round.stage : round.tensor;
-  for (const Index row : statistical_rows(block_.call)) {
+  const double u = unit_roundoff(type), eta = half_smallest_subnormal(type);
+  const StatisticalSample sample = statistical_sample(block_.call);
+  Index count = 0;
+  for (const Index row : sample.rows) {
     const Index b = row / block_.call.l(), i = row % block_.call.l();
     for (Index e = 0; e < block_.call.e(); ++e) {
+      const bool counts = count++ % sample.step == 0;
       const double got = out.at(b, i, e);
       if (!std::isfinite(got)) continue;
+      const bool settled = statistics.largest_lambda > Statistics::stop_lambda;
+      if (!counts) {
+        if (settled) continue;
+        // Most of those that are no further off than others need no look.
+        const std::optional<BlockSpread::Least> least = spread(n).least_of(b, i, e);
+        if (!least) continue;
+        const double half_ulp = std::max(u * (std::fabs(least->y) - least->slack), eta) * (1 - 1e-9);
+        if (std::fabs(got - least->y) + least->slack <= Statistics::near_lambda * least->s + 0.5 * half_ulp) continue;
+      }
       const std::optional<BlockSpread::Element> element = spread(n).of(b, i, e);
       if (!element) continue;
       const double off = std::max(0.0, std::fabs(got - element->y) - element->bias);
-      const double half_ulp = std::max(unit_roundoff(type) * std::fabs(element->y), half_smallest_subnormal(type));
-      statistics.squares += off * off / (square(element->s) + square(half_ulp) / 3);
-      ++statistics.elements;
-      if (statistics.largest_lambda > Statistics::stop_lambda ||
-          !(off > Statistics::near_lambda * element->s + 0.5 * half_ulp))
-        continue;
+      const double half_ulp = std::max(u * std::fabs(element->y), eta);
+      if (counts) {
+        statistics.squares += off * off / (square(element->s) + square(half_ulp) / 3);
+        ++statistics.elements;
+      }
+      if (settled || !(off > Statistics::near_lambda * element->s + 0.5 * half_ulp)) continue;
       const double lambda = lambda_needed(n, b, i, e, out);
       if (!(lambda > std::max(statistics.largest_lambda, Statistics::near_lambda))) continue;
       statistics.largest_lambda = lambda;

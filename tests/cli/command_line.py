@@ -42,7 +42,19 @@ class Cli(unittest.TestCase):
         return next(self.cwd.glob("corpus/*/*.json"))
 
 
+class Aloud(unittest.TextTestResult):
+    """Says what is skipped, and why."""
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"skipped: {test.id()}: {reason}", flush=True)
+
+
+class Runner(unittest.TextTestRunner):
+    resultclass = Aloud
+
+
 def run():
     """The tests of the main program, whose first argument is the attest to test."""
     Cli.program = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    unittest.main(testRunner=Runner)

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """attest probe as a user meets it: statuses, its JSON, rows of repetition, and a rerun that shows what a row says.
 
-Usage: probe_test.py ATTEST [unittest option...]
+Usage: probe_test.py ATTEST [unittest option...]; without a Python that has numpy ($ATTEST_PYTHON, else python3) scripts are not
+probed.
 """
 import json
+import os
 import re
 import shlex
+import subprocess
+import unittest
 
 import command_line
 
+PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
+HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 
 # A norm and a block that compute in f32 what is f16, and say no policy.
 NORM = """
@@ -105,6 +111,7 @@ class Probe(command_line.Cli):
         command = shlex.split(re.search(r"attest (check .*)", text).group(1))
         self.assertEqual(self.attest(*command).returncode, 1)
 
+    @unittest.skipUnless(HAS_NUMPY, f"{PYTHON} has no numpy")
     def test_fuzz_probe_first_of_other_operations(self):
         for source, assumed in ((NORM, "f16,sum=f16"), (BLOCK, "partial=f16")):
             (self.cwd / "silent.py").write_text(source)

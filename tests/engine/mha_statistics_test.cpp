@@ -139,8 +139,8 @@ TEST(MhaStatistics, FindErrorsOfPrecisionThatNoIntervalSees) {
            Row{"f16", "l=8 m=8 e=256 heads=4 kv_heads=4 head_dim=64", BlockDefect::gemm_out_16, 19, true},
            Row{"bf16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::gemm_16, 19, false},
            Row{"bf16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::gemm_out_16, 19, false},
-           Row{"f16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::softmax_16, 0, true},
-           Row{"bf16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::softmax_16, 0, true},
+           Row{"f16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::softmax_16, 8, true},
+           Row{"bf16", "l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16", BlockDefect::softmax_16, 8, true},
        }) {
     const SubjectInfo info = info_of(row.policy);
     const Contract contract = op.grading()->silent(op.policy_from_text(row.policy));

@@ -87,6 +87,41 @@ TEST(LayerNormLevels, EndsOfIntervals) {
   }
 }
 
+// Of f64, whose ends are doubles as out is, subnormal ones too: one element lies a step outside.
+TEST(LayerNormLevels, EndsOfIntervalsInDouble) {
+  using attest::layer_norm::Weights;
+  constexpr Weights weights[] = {Weights::tiny, Weights::none, Weights::normal, Weights::zero, Weights::wide};
+  int failing = 0;
+  for (std::uint64_t n = 0; n < 400; ++n) {
+    Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+    contract.arithmetic.variance = static_cast<Variance>(n % 5);
+    Problem problem = emulated::draw_problem(contract, 200, n);
+    problem.gamma = weights[n % 7 < 3 ? 0 : n % 5];
+    problem.beta = weights[n % 3];
+    problem.residual = attest::layer_norm::Residual::none;
+    problem.sum_out = false;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem);
+    LayerNormOracle oracle(contract, problem, inputs);
+    const Index elements = problem.rows * problem.hidden;
+    for (const int wrong : {0, 1}) {
+      const Index leaves = wrong ? static_cast<Index>(below(mix(n), static_cast<std::uint64_t>(elements + 1))) : -1;
+      for (Index r = 0; r < problem.rows; ++r)
+        for (Index i = 0; i < problem.hidden; ++i) {
+          const Enclosure e = oracle.interval(r, i).enclosure;
+          const bool up = (mix(n ^ static_cast<std::uint64_t>(r * 70001 + i)) & 1) != 0;
+          double value = up ? e.hi : e.lo;
+          if (r * problem.hidden + i == leaves) value = std::nextafter(value, up ? infinity : -infinity);
+          out.set(r, i, 0, 0, value);
+        }
+      const Verdict quick = oracle.judge(out, {});
+      expect_equal(quick, oracle.judge_slowly(out, {}), to_text(problem));
+      failing += quick.kind == VerdictKind::fail;
+    }
+  }
+  EXPECT_GT(failing, 100);
+}
+
 // Every value from the reference out to well past the end: accepted quickly only if it is inside.
 TEST(LayerNormLevels, NothingOutsideIsAccepted) {
   for (std::uint64_t n = 0; n < 300; ++n) {
