@@ -115,6 +115,13 @@ class Beams(unittest.TestCase):
         SUBJECTS[MHA]().attention(c)
         self.assertTrue(far(c))
 
+    def test_outputs_of_the_present(self):
+        handed = lambda **form: node_of(SUBJECTS[MHA](), call(lq=1, form=form)).outputs
+        self.assertEqual(handed(past="half", present="none"), ["output"])
+        self.assertEqual(handed(past="half"), ["output", "present_key", "present_value"])
+        self.assertEqual(len(handed(past="shared", present="none")), 3)  # "requires both present_key and present_value outputs"
+        self.assertEqual(handed(present="none", qk_output="asked"), ["output", "", "", "qk"])
+
     def test_packed_queries_are_refused(self):
         with self.assertRaisesRegex(Refused, "Tensor size .* != new size"):  # ort-decoder-5
             SUBJECTS[DECODER]().attention(call(lq=1, d=8, form={"keys": "packed"}))

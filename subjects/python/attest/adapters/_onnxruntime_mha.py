@@ -63,6 +63,7 @@ DOCUMENTS = {
                  "total_sequence_length), or (batch_size, sequence_length, total_sequence_length)"),
     "form.past": _PAST,
     "form.past=shared": [_BUFFER, (_SCHEMA, "The past_sequence_length buffer sharing is used with")],
+    "form.present": (_SCHEMA, "present state for key with shape (batch_size, num_heads, total_sequence_length, head_size)"),
     "form.beam": _BEAMS,
     "form.qk_output": (_SCHEMA, "normalized Q * K, of shape (batch_size, num_heads, sequence_length, total_sequence_length)."),
     "form.scale": (_SCHEMA, CUSTOM_SCALE),
@@ -80,6 +81,7 @@ class MultiHeadAttention(Operator):
         **SESSIONS,
         "padding": ["shortest", "2d", "3d", "cumulative"],  # key_padding_mask, at least of so many dimensions; (3B + 2)
         "past": [*PASTS, "all", "shared"],  # shared: half of the keys, in one buffer with the present
+        "present": ["asked", "none"],  # whether present_key and present_value are outputs where there is a past of its own
         "beam": ["none", "two"],  # two: rows of the batch are pairs of beams, every other token in the other's row
         "qk_output": ["none", "asked"],
         "scale": ["as_called", "explicit"],
@@ -136,7 +138,8 @@ class MultiHeadAttention(Operator):
         inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", projection),
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
                   ("past_value", past_v), ("past_sequence_length", length), ("cache_indirection", indirection)]
-        outputs = ["output"] if past is None else ["output", "present_key", "present_value"]
+        asked = past is not None and (said["present"] == "asked" or said["past"] == "shared")
+        outputs = ["output", "present_key", "present_value"] if asked else ["output"]
         if said["qk_output"] == "asked":
             outputs += [""] * (3 - len(outputs)) + ["qk"]
         return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
