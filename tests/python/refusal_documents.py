@@ -5,7 +5,8 @@ docstring of NAME, source of MODULE       of a Python object by its dotted name
 signature of NAME                         NAME(its parameters), so that a list of parameters can be quoted as a whole
 schema of DOMAIN OP-VERSION               of an ONNX operator: its text and those of its inputs, outputs, attributes and types
 attributes, inputs, outputs of the same   [names with their types]
-kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]
+kernels of DOMAIN OP                      [types that ONNX Runtime's CPUExecutionProvider has kernels for]; a parameter behind OP,
+                                          such as T3, if it is not the first that counts
 errors of MODULE                          what a compiled module can print: the words in which a library refuses
 page NAME                                 a page that is not installed: the adapter's head has to have its name and address
 arithmetic                                what +, - and * make of infinities, zeros and NaN, as this processor does it
@@ -131,8 +132,8 @@ def _outputs(name):
 def _kernels(name):
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
-    domain, _, op = name.partition(" ")
+    domain, op, *parameters = name.split(" ")
     types = {kind for kernel in get_all_opkernel_def()
              if (kernel.domain or "ai.onnx", kernel.op_name, kernel.provider) == (domain, op, "CPUExecutionProvider")
-             for key, kinds in kernel.type_constraints.items() if key in ("T", "T1") for kind in kinds}
+             for key, kinds in kernel.type_constraints.items() if key in (parameters or ("T", "T1")) for kind in kinds}
     return str(sorted(types)).replace("'", "")

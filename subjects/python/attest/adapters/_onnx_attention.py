@@ -5,7 +5,7 @@ are read:
 - empty rows: the erratum that makes them zero has no opset bump, so it holds for models already written;
 - softcap: the pattern is MatMul, softcap, Add, Softmax, so before the mask;
 - precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
-  behind it;
+  behind it. Softmax is Exp of the scores and mask as they are, so that no power of 2 takes its place;
 - a negative scale has no root and is outside the operator, zero is inside. scale and softcap are 32-bit attributes;
 - a last dimension of length 1 could be a short mask or a broadcast one, and is not asked.
 Nothing is said on determinism, on batches, on NaN: nothing is claimed. Version 25 adds windows, which onnxruntime
@@ -65,7 +65,9 @@ DOCUMENTS = {
     "scale": [(_SCHEMA, "Scaling factor applied to $Q*K^T$."), _ROOTS],
     "empty_row": (_SCHEMA, "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a "
                            "zero output row, not `NaN`"),
-    "policy": (_SCHEMA, "If softmax precision is not provided, the same precision as the input of softmax (Q and K) is used."),
+    "policy": [
+        (_SCHEMA, "If softmax precision is not provided, the same precision as the input of softmax (Q and K) is used."),
+        ("schema of ai.onnx Softmax-13", "Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)")],
     "form.opset": (_SCHEMA, "Errata (in-place behavioral correction, no opset bump)"),
     "form.layout": (
         _SCHEMA, "4D tensor with shape `(batch_size, q_num_heads, q_sequence_length, head_size)` or 3D tensor with shape "
@@ -116,6 +118,7 @@ class Attention(Operator):
             "empty_row": "zero",
             "softcap_before_bias": True,
             "mask_added": True,
+            "exp2": False,
         })
 
     def node(self, call):

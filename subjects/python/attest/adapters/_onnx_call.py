@@ -49,6 +49,8 @@ REFUSED = {
         ("kernels of com.microsoft GroupQueryAttention", "[tensor(float), tensor(float16)]"),
         ("kernels of com.microsoft Attention", "[tensor(float)]"),
         ("kernels of com.microsoft DecoderMaskedMultiHeadAttention", "[tensor(float)]"),
+        ("kernels of com.microsoft SparseAttention", "[tensor(float), tensor(float16)]"),
+        ("kernels of com.microsoft QAttention T3", "[tensor(float)]"),
         ("kernels of ai.onnx Softmax", "[tensor(double), tensor(float)]")],
     "{op} has no sliding window in this version": _ATTRIBUTES,
     "{op} does not return the log-sum-exp": [
@@ -57,6 +59,8 @@ REFUSED = {
         ("outputs of com.microsoft GroupQueryAttention-1", "[output, present_key, present_value, output_qk]"),
         ("outputs of com.microsoft Attention-1", "[output, present]"),
         ("outputs of com.microsoft DecoderMaskedMultiHeadAttention-1", "[output, present_key, present_value, qk]"),
+        ("outputs of com.microsoft SparseAttention-1", "[output, present_key, present_value]"),
+        ("outputs of com.microsoft QAttention-1", "[output, present]"),
         ("schema of ai.onnx Softmax-13", "contains the Softmax values of the corresponding input.")],
     "{op} takes a bias of the query's type only": [
         ("schema of ai.onnx Attention-24", "a float mask of the same type as query, key, value that is added to the attention "
@@ -71,6 +75,9 @@ REFUSED = {
     "a past moves the diagonal by the same length for every sample": (
         "schema of com.microsoft MultiHeadAttention-1", "(batch_size, num_heads, past_sequence_length, head_size)"),
     "more queries than keys under a bottom-right diagonal: a past has no negative length": _OFFSET,
+    "rows of the batch are pairs of beams": [
+        ("schema of com.microsoft DecoderMaskedMultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, max_output_length]"),
+        ("schema of com.microsoft MultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, max_sequence_length]")],
 }
 
 
@@ -132,12 +139,13 @@ def past_length(call, wanted):
     """How many keys go in as past, or None for a node without a past.
 
     A past of P keys puts query i at key P + i, for every sample alike: the way to say a bottom-right diagonal with
-    more keys than queries. `wanted`, where no diagonal decides: no past, half of the keys, none of them, or "all".
+    more keys than queries. `wanted`, where no diagonal decides: no past, half of the keys, none of them, "all", or, "shared", all
+    but as many as there are queries.
     """
     lq, lk = call.q.shape[2], call.k.shape[2]
     always = wanted != "needed"
     if not call.causal:
-        return {"needed": None, "half": lk // 2, "all": lk, "empty": 0}[wanted]
+        return {"needed": None, "half": lk // 2, "all": lk, "empty": 0, "shared": max(lk - lq, 0)}[wanted]
     if call.align == TOP_LEFT:
         if wanted == "empty":
             return 0
@@ -162,6 +170,19 @@ def buffer(past, tokens):
     made = np.full((b, heads, tokens + tokens // 2 + 1, d), UNUSED, past.dtype)
     made[:, :, :length] = past
     return made
+
+
+def crossed(past_key, past_value, tokens):
+    """(past_key, past_value, cache_indirection) whose rows are pairs of beams: every other token of a beam lies in the row of the
+    other beam. `tokens`: as of buffer()."""
+    rows = len(past_key)
+    if rows % 2:
+        raise Unsupported("rows of the batch are pairs of beams")
+    here = np.arange(past_key.shape[2]) % 2 == 0
+    other = np.arange(rows) ^ 1
+    crossing = [np.where(here[:, None], past, past[other]) for past in (past_key, past_value)]
+    beams = np.arange(tokens + tokens // 2 + 1) % 2 ^ np.arange(2)[:, None]
+    return *crossing, np.broadcast_to(beams, (rows // 2, *beams.shape)).astype(np.int32)
 
 
 def rolled(array, rows):

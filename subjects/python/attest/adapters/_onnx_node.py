@@ -11,6 +11,8 @@ ELEMENT = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.float64): TensorProto.DOUBLE,
     np.dtype(np.bool_): TensorProto.BOOL,
+    np.dtype(np.int8): TensorProto.INT8,
+    np.dtype(np.uint8): TensorProto.UINT8,
     np.dtype(np.int32): TensorProto.INT32,
     np.dtype(np.int64): TensorProto.INT64,
 }
@@ -40,6 +42,7 @@ class Graph:
     constants: tuple = ()  # names of inputs that are part of the model
     optimisation: str = "all"  # how far the session may rewrite the graph: all, extended, basic, none
     shared: dict = field(default_factory=dict)  # inputs whose memory an output is written to: {input: output}
+    kept: dict = field(default_factory=dict)  # outputs whose type is not that of the first input: {output: numpy type}
     ahead: tuple = ()  # by how many rows each sample's queries lie ahead of those of the call, if they do
 
     def given(self):
@@ -79,7 +82,8 @@ class Graph:
             [helper.make_node(s.op, s.inputs, s.outputs, domain=s.domain, **s.attributes) for s in self.steps],
             "attention",
             [info(n, a) for n, a in self.fed()],
-            [helper.make_tensor_value_info(n, out_type, None) for n in self.outputs if n],
+            [helper.make_tensor_value_info(n, ELEMENT[np.dtype(self.kept[n])] if n in self.kept else out_type, None)
+             for n in self.outputs if n],
             [numpy_helper.from_array(np.asarray(a, order="C"), n) for n, a in self.stored()],
         )
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets()]

@@ -26,8 +26,12 @@ def model(node, call):
                      f"constants = [numpy_helper.from_array(np.asarray(feed.pop(n), order='C'), n) for n in {names}]\n")
     made = [_made(step) for step in node.steps]
     first = "q" if call.op == "attention" else "x"
+    of_type = first
+    kept = {name: np.dtype(kind).name for name, kind in node.kept.items() if np.dtype(kind) != getattr(call, first).dtype}
+    if kept:
+        of_type = f"np.zeros(0, {kept}.get(n, {first}.dtype))"
     if len(made) == 1:
-        nodes, named, outputs = f"node = {made[0]}", "[node]", f"[info(n, {first}, None) for n in node.output if n]"
+        nodes, named, outputs = f"node = {made[0]}", "[node]", f"[info(n, {of_type}, None) for n in node.output if n]"
     else:
         nodes, named = "nodes = [" + ",\n         ".join(made) + "]", "nodes"
         outputs = f"[info(n, {first}, None) for n in {[name for name in node.outputs if name]}]"

@@ -6,7 +6,9 @@ that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How t
 - mask_filter_value: finite, as in MultiHeadAttention (docs/findings.md);
 - attention_bias: a bias is said in self-attention;
 - past_key: the CPU refuses one without a shared buffer and reads the buffer as if it were not reordered (docs/findings.md), so
-  `shared` is what it reads and `reordered` what the document says.
+  `shared` is what it reads and `reordered` what the document says;
+- query: what is packed is one token, beside the buffer;
+- cache_indirection: rows of the batch are beams, and each token of a beam's past may lie in the row of another.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
 through inserted casts.
 """
@@ -17,8 +19,7 @@ from attest import Unsupported
 
 from ._masks import added, keep_of, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session,
-    token_mask,
+    DEFAULT_THREADS, SESSIONS, Operator, buffer, check, crossed, heads_inside, scale_attribute, session, token_mask,
 )
 from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, SHARED_BUFFER
 from ._onnx_node import Node
@@ -35,7 +36,11 @@ _KEY = (_SCHEMA, "Key with shape (batch_size, 1, hidden_size) for self attention
                  "kv_sequence_length, head_size) for cross attention")
 _REORDERED = (_SCHEMA, "(batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size, "
                        "num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`.")
+_PACKED = (_SCHEMA, "packed QKV with shape (batch_size, 1, 2 * hidden_size + v_hidden_size)")
+_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_output_length] where an `[i, j, k]` entry specifies which beam the "
+                   "`k`-th token came from for the `j`-th beam for batch `i` in the current iteration")
 REFUSED = {
+    "cross-attention has no tokens that came from another beam": _BEAMS,
     "DecoderMaskedMultiHeadAttention supports input sequence length of 1": _ONE,
     "DecoderMaskedMultiHeadAttention has one num_heads and one head_size": [
         _ATTRIBUTES,
@@ -68,7 +73,9 @@ DOCUMENTS = {
     "form.keys=past": (
         _SCHEMA, "past state for key with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention"),
     "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.keys=packed": _PACKED,
     "form.beam": (_SCHEMA, "If not provided, the beam width will be assumed to be 1."),
+    "form.beam=two": _BEAMS,
     "form.qk_output": (_SCHEMA, "Need output the cross attention MatMul(Q, K)"),
     "form.filter_value": (_SCHEMA, FILTER_VALUE),
 }
@@ -81,10 +88,10 @@ class DecoderMaskedMultiHeadAttention(Operator):
     forms = {
         **SESSIONS,
         # All keys as those of another sequence; the last one new and the others in a buffer, as the kernel reads it or as the
-        # document says; or as a past of its own.
-        "keys": ["cross", "shared", "reordered", "past"],
+        # document says; or as a past of its own. Or the new one inside the query, and the buffer as the kernel reads it.
+        "keys": ["cross", "shared", "reordered", "past", "packed"],
         "scale": ["as_called", "explicit"],
-        "beam": ["none", "one"],
+        "beam": ["none", "one", "two"],  # two: rows of the batch are pairs of beams, every other token in the other's row
         "qk_output": ["none", "asked"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
     }
@@ -115,7 +122,12 @@ class DecoderMaskedMultiHeadAttention(Operator):
         else:
             key, value = heads_inside(call.k[:, :, -1:]), heads_inside(call.v[:, :, -1:])
             past_key, past_value = call.k[:, :, :-1], call.v[:, :, :-1]
-        if said["keys"] in ("shared", "reordered"):
+        width, indirection = {"none": None, "one": 1, "two": 2}[said["beam"]], None
+        if said["beam"] == "two":
+            if said["keys"] == "cross":
+                raise Unsupported("cross-attention has no tokens that came from another beam")
+            past_key, past_value, indirection = crossed(past_key, past_value, lk)
+        if said["keys"] in ("shared", "reordered", "packed"):
             attributes["past_present_share_buffer"] = 1
             past_key, past_value = buffer(past_key, lk), buffer(past_value, lk)
             past_length = np.array([lk - 1], np.int32)
@@ -123,10 +135,14 @@ class DecoderMaskedMultiHeadAttention(Operator):
         if said["keys"] == "reordered":
             past_key = reordered(past_key)
 
-        inputs = [("query", heads_inside(call.q)), ("key", key), ("value", value), ("mask_index", mask_index),
+        query = heads_inside(call.q)
+        if said["keys"] == "packed":
+            query, key, value = np.concatenate([query, key, value], 2), None, None
+        inputs = [("query", query), ("key", key), ("value", value), ("mask_index", mask_index),
                   ("attention_bias", bias), ("past_key", past_key), ("past_value", past_value),
                   ("past_sequence_length", past_length),
-                  ("beam_width", np.array([1], np.int32) if said["beam"] == "one" else None)]
+                  ("beam_width", None if width is None else np.array([width], np.int32)),
+                  ("cache_indirection", indirection)]
         outputs = ["output"] if past_key is None else ["output", "present_key", "present_value"]
         if said["qk_output"] == "asked":
             attributes["output_qk"] = 1

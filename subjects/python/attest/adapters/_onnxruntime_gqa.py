@@ -11,9 +11,14 @@ that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How t
   L(T): the window counts the query's own token, and holds one key more than window_left. What past_key then holds is given as a
   formula, `resident` below;
 - attention_bias: masks go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both at once are
-  not asked.
-Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16. Rotary
-embedding, smooth softmax, norms of q and k and quantised caches compute something else and are left alone.
+  not asked;
+- do_rotary: new keys and queries are turned, by the angles of their tokens' numbers; what lies in the cache has been. They go in
+  turned back (_rotary.py);
+- head_sink: a sink of -inf adds nothing to the denominator, which is all that a problem can say of one;
+- quantised caches: keys and values that are small multiples of their scale are kept as they are.
+Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16. A smooth
+softmax computes something else, norms of q and k are for other devices; caches of 4 bits are left alone, since the order of the two
+in a byte is not said.
 """
 
 import numpy as np
@@ -27,6 +32,8 @@ from ._onnx_call import (
 )
 from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE
 from ._onnx_node import Node
+from ._onnxruntime_quantised import quantised, steps
+from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
 LARGEST_INT = 2**63 - 1  # of an attribute
@@ -41,6 +48,10 @@ _SOFTCAP = (_SCHEMA, "Softcap value for attention weights. Default value is 0.")
 _TOTAL = (_SCHEMA, "Scalar tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking "
                    "inputs and determining prompt vs token generation case.")
 _WINDOW = (_SCHEMA, "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0.")
+_ROTARY = (_SCHEMA, "Whether to use rotary position embedding. Default value is 0.")
+_TURNS = (_SCHEMA, "2D tensor with shape (max_sequence_length, head_size / 2).")
+_CACHED = (_SCHEMA, "When quantization is enabled, `past_key` and `past_value` inputs can be of type `float8e4m3fn`, `uint8` or "
+                    "`int8`. The corresponding `k_scale` and `v_scale` tensors must be provided.")
 _CAPACITY = (_SCHEMA, "Requires local_window_size > 0 and a cache capacity of at least local_window_size")
 REFUSED = {
     "GroupQueryAttention has one head_size, a multiple of 8": [_PACKED, (_ERRORS, "head_size must be a multiple of 8.")],
@@ -65,6 +76,7 @@ REFUSED = {
     "no cache is made for a window so much longer than the keys": _CAPACITY,
     "local_window_size is a left window, of causal attention": _WINDOW,
     "local_window_size must be -1 when causal is 0": _WINDOW,
+    "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
 }
 DOCUMENTS = {
     "causal": (_SCHEMA, "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional "
@@ -91,6 +103,16 @@ DOCUMENTS = {
         _SCHEMA, "Output values of QK matrix multiplication before (1) or after (2) softmax normalization. Default value is 0 "
                  "(don't output)."),
     "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.rotary": [_ROTARY, _TURNS],
+    "form.rotary=interleaved": (_SCHEMA, "Rotate using interleaved pattern. Default value is 0 (False)."),
+    "form.rotary=positions": (
+        _SCHEMA, "2D tensor with shape (batch_size, sequence_length). When processing the first prompt the kernel uses only the "
+                 "first element"),
+    "form.sink": (_SCHEMA, "1D tensor with shape (num_heads). Each head has a smooth factor adding to the denominator of "
+                           "softmax."),
+    "form.kept_as=int8_tensor": [_CACHED, (_SCHEMA, "A single scale for the entire tensor. Scale example shape: `[1]`.")],
+    "form.kept_as=int8_channel": [
+        _CACHED, (_SCHEMA, "A scale for each channel. Scale example shape: `[1, num_heads_k, 1, head_size]`.")],
 }
 
 
@@ -106,6 +128,10 @@ class GroupQueryAttention(Operator):
         "present": ["asked", "none"],  # whether present_key and present_value are outputs; they are where there is a past
         "qk_output": ["none", "1", "2"],
         "scale": ["as_called", "explicit"],
+        # Whether the operator turns q and the new k: pairs of halves, neighbours as pairs, halves with position_ids of their own.
+        "rotary": ["none", "halves", "interleaved", "positions"],
+        "sink": ["none", "minus_inf"],  # head_sink
+        "kept_as": ["given", "int8_tensor", "int8_channel"],  # the cache, with a scale of the tensor or one for each channel
     }
 
     def describe(self):
@@ -125,7 +151,17 @@ class GroupQueryAttention(Operator):
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
 
         tokens = Tokens(call, said["cache"])
-        query, key, value = (heads_inside(x) for x in (tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)))
+        query, key, value = tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)
+        cos, sin, ids = None, None, None
+        if said["rotary"] != "none":
+            if call.q.shape[3] % 16:
+                raise Unsupported("with rotary embeddings head_size is a multiple of 16")
+            attributes.update(do_rotary=1, rotary_interleaved=int(said["rotary"] == "interleaved"))
+            asked, added, ids = tokens.numbered(call.q.shape[2], said["rotary"] == "positions")
+            cos, sin = caches(tokens.total + 4, call.q.shape[3], call.q.dtype)
+            interleaved = said["rotary"] == "interleaved"
+            query, key = turned_back(query, asked, interleaved), turned_back(key, added, interleaved)
+        query, key, value = (heads_inside(x) for x in (query, key, value))
         if said["qkv"] == "packed":
             if key.shape[1] != query.shape[1]:
                 raise Unsupported("packed QKV has as many keys as queries")
@@ -140,12 +176,22 @@ class GroupQueryAttention(Operator):
             shared = {"past_key": "present_key", "past_value": "present_value"}
         elif tokens.past or said["cache"] == "empty":
             past_key, past_value = call.k[:, :, :tokens.past], call.v[:, :, :tokens.past]
+        scales, kept = (None, None), {}
+        if said["kept_as"] != "given":
+            if past_key is None:
+                past_key, past_value = call.k[:, :, :0], call.v[:, :, :0]
+            kind = said["kept_as"].removeprefix("int8_")
+            scales = [steps(x, kind, 127) for x in (call.k, call.v)]
+            past_key, past_value = (quantised(x, step) for x, step in zip((past_key, past_value), scales))
+            attributes.update(k_quant_type=f"PER_{kind.upper()}", v_quant_type=f"PER_{kind.upper()}", kv_cache_bit_width=8)
+            kept = {"present_key": np.int8, "present_value": np.int8}
 
         inputs = [("query", query), ("key", key), ("value", value), ("past_key", past_key), ("past_value", past_value),
                   ("seqlens_k", (tokens.lengths - 1).astype(np.int32)),
                   ("total_sequence_length", np.array(tokens.total, np.int32)),
-                  ("cos_cache", None), ("sin_cache", None), ("position_ids", None),
-                  ("attention_bias", bias_of(call, tokens))]
+                  ("cos_cache", cos), ("sin_cache", sin), ("position_ids", ids), ("attention_bias", bias_of(call, tokens)),
+                  ("head_sink", np.full(call.q.shape[1], -np.inf, call.q.dtype) if said["sink"] == "minus_inf" else None),
+                  ("k_scale", scales[0]), ("v_scale", scales[1])]
         outputs = ["output"]
         if past_key is not None or said["present"] == "asked":
             outputs += ["present_key", "present_value"]
@@ -155,7 +201,7 @@ class GroupQueryAttention(Operator):
             attributes["qk_output"] = int(said["qk_output"])
             outputs += [""] * (3 - len(outputs)) + ["output_qk"]
         return Node("GroupQueryAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    shared=shared, ahead=tokens.ahead, **session(said, mask=("attention_bias",), kv=("key", "value")))
+                    shared=shared, ahead=tokens.ahead, kept=kept, **session(said, mask=("attention_bias",), kv=("key", "value")))
 
 
 class Tokens:
@@ -165,9 +211,10 @@ class Tokens:
     cache; a sample with fewer keys has fewer of them there, and what follows them is not read. ahead: by how many rows each
     sample's queries move up in a padded prompt: under a diagonal at the bottom right the last query is a sample's last token,
     and the first ones, where it has fewer tokens than there are queries, see no key and take the places of its padding.
+    `continued`: of how many samples a prompt may be that continues one.
     """
 
-    def __init__(self, call, cache):
+    def __init__(self, call, cache, continued=1):
         b, _, lq, _ = call.q.shape
         lk = call.k.shape[2]
         self.lk = lk
@@ -194,7 +241,7 @@ class Tokens:
         self.total = int(self.lengths.max())
         self.added = 0 if cache == "all" else lq
         self.past = self.total - self.added
-        if lq > 1 and b > 1 and self.past:
+        if lq > 1 and b > continued and self.past:
             raise Unsupported("sequence_length > 1 requires batch_size == 1 when past context is present")
 
     def queries(self, array):
@@ -208,6 +255,19 @@ class Tokens:
         if np.all(self.lengths == self.total):
             return array[:, :, self.past:self.total]
         return np.stack([sample[:, n - self.added:n] for sample, n in zip(array, self.lengths)])
+
+    def numbered(self, queries, free):
+        """(numbers of the queries' tokens, of the new keys', position_ids or None), integers [B, L] in the operator's order.
+        `free`: numbers that position_ids gives, other than those that the lengths do."""
+        first = np.zeros((len(self.lengths), 1), int)
+        asked, added = (first + np.arange(n) if self.past == 0 else self.lengths[:, None] - n + np.arange(n)
+                        for n in (queries, self.added))
+        if not free:
+            return asked, added, None
+        if self.past == 0:  # of a first prompt the first element alone is read
+            return asked + 2, added + 2, (asked + 2).astype(np.int64)
+        other = lambda numbers: (3 * numbers + 1) % (self.total + 4)
+        return other(asked), other(added), other(asked).astype(np.int64)
 
     def resident(self, array, window):
         """A cache of capacity C, two rows more than the window W, as T tokens leave it: DOCUMENTS has the number of rows, with

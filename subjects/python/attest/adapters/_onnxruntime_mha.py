@@ -6,6 +6,8 @@ How they are read:
 - mask_filter_value: a masked score is finite, where a problem of attest means -inf: a documented difference (docs/findings.md);
 - past_key and past_value have one head_size, so no past unless Dv = D;
 - key: what is packed is not asked: "Packed KV not implemented for CPU";
+- past_sequence_length: with one, past and present are one buffer;
+- cache_indirection: as in DecoderMaskedMultiHeadAttention;
 - bias of the projections: one of zeros says nothing new.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. One num_heads serves query, key and value.
 There is a float32 kernel; float16 runs on it through inserted casts; bfloat16 is refused.
@@ -17,8 +19,8 @@ from attest import Unsupported
 
 from ._masks import added, lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, Operator, check, heads_inside, past_length, scale_attribute,
-    session, split, token_mask,
+    DEFAULT_THREADS, PASTS, SESSIONS, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute, session, split,
+    token_mask,
 )
 from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
 from ._onnx_node import Node
@@ -34,7 +36,11 @@ _PAST = (_SCHEMA, "past state for value with shape (batch_size, num_heads, past_
 _KEY = (_SCHEMA, "Key with shape (batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, "
                  "kv_sequence_length, num_heads, 2, head_size), or past_key with shape (batch_size, num_heads, "
                  "kv_sequence_length, head_size)")
+_BUFFER = (_SCHEMA, "or (batch_size, num_heads, max_sequence_length, head_size) when buffer sharing is used")
+_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_sequence_length] where an [i, j, k] entry specifies")
 REFUSED = {
+    "beams are of a buffer": _BEAMS,
+    "this mask is no length of keys": (_SCHEMA, "Key padding mask with shape (batch_size), (3 * batch_size + 2)"),
     "MultiHeadAttention has one num_heads for query, key and value": _ATTRIBUTES,
     "MultiHeadAttention has no softcap": _ATTRIBUTES,
     "past_value, like a value of four dimensions, has the key's head_size": _PAST,
@@ -56,6 +62,10 @@ DOCUMENTS = {
         _SCHEMA, "Key padding mask with shape (batch_size), (3 * batch_size + 2), (batch_size, kv_sequence_length), (batch_size, "
                  "total_sequence_length), or (batch_size, sequence_length, total_sequence_length)"),
     "form.past": _PAST,
+    "form.past=shared": [_BUFFER, (_SCHEMA, "The past_sequence_length buffer sharing is used with")],
+    "form.present": (_SCHEMA, "present state for key with shape (batch_size, num_heads, total_sequence_length, head_size)"),
+    "form.beam": _BEAMS,
+    "form.qk_output": (_SCHEMA, "normalized Q * K, of shape (batch_size, num_heads, sequence_length, total_sequence_length)."),
     "form.scale": (_SCHEMA, CUSTOM_SCALE),
     "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),
     "form.filter_value": (_SCHEMA, FILTER_VALUE),
@@ -69,8 +79,11 @@ class MultiHeadAttention(Operator):
     forms = {
         "layout": ["bsnh", "bnsh"],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
         **SESSIONS,
-        "padding": ["shortest", "2d", "3d"],  # key_padding_mask, at least of so many dimensions
-        "past": [*PASTS, "all"],
+        "padding": ["shortest", "2d", "3d", "cumulative"],  # key_padding_mask, at least of so many dimensions; (3B + 2)
+        "past": [*PASTS, "all", "shared"],  # shared: half of the keys, in one buffer with the present
+        "present": ["asked", "none"],  # whether present_key and present_value are outputs where there is a past of its own
+        "beam": ["none", "two"],  # two: rows of the batch are pairs of beams, every other token in the other's row
+        "qk_output": ["none", "asked"],
         "scale": ["as_called", "explicit"],
         "projection_bias": ["none", "zeros"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
@@ -113,12 +126,24 @@ class MultiHeadAttention(Operator):
         if said["projection_bias"] == "zeros":
             projection = np.zeros(heads * (2 * call.k.shape[3] + call.v.shape[3]), call.q.dtype)
         padding, bias = masks(call, said["padding"])
+        length, indirection, shared = None, None, {}
+        if said["beam"] == "two":
+            if said["past"] != "shared":
+                raise Unsupported("beams are of a buffer")
+            past_k, past_v, indirection = crossed(past_k, past_v, call.k.shape[2])
+        if said["past"] == "shared":
+            past_k, past_v = (buffer(x, call.k.shape[2]) for x in (past_k, past_v))
+            length = np.array([past], np.int32)
+            shared = {"past_key": "present_key", "past_value": "present_value"}
         inputs = [("query", heads_inside(call.q)), ("key", k), ("value", v), ("projection_bias", projection),
                   ("key_padding_mask", padding), ("attention_bias", bias), ("past_key", past_k),
-                  ("past_value", past_v)]
-        outputs = ["output"] if past is None else ["output", "present_key", "present_value"]
+                  ("past_value", past_v), ("past_sequence_length", length), ("cache_indirection", indirection)]
+        asked = past is not None and (said["present"] == "asked" or said["past"] == "shared")
+        outputs = ["output", "present_key", "present_value"] if asked else ["output"]
+        if said["qk_output"] == "asked":
+            outputs += [""] * (3 - len(outputs)) + ["qk"]
         return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    **session(said, mask=("key_padding_mask", "attention_bias"), kv=("key", "value")))
+                    shared=shared, **session(said, mask=("key_padding_mask", "attention_bias"), kv=("key", "value")))
 
 
 def masks(call, least):
@@ -126,7 +151,8 @@ def masks(call, least):
 
     A keep mask that is the same for all heads is a key_padding_mask: of two dimensions if it is the same for all
     queries too, else of three. One that differs between heads can only be said as an attention_bias of -inf. Lengths
-    alone are a key_padding_mask of one dimension. `least`: "2d" and "3d" write out more than that.
+    alone are a key_padding_mask of one dimension. `least`: "2d" and "3d" write out more than that, "cumulative" says where each
+    sample's queries and keys start, too.
     """
     b, lq, lk = call.q.shape[0], call.q.shape[2], call.k.shape[2]
     keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
@@ -138,6 +164,11 @@ def masks(call, least):
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))
 
     lengths = call.kv_lengths
+    if least == "cumulative":
+        if keep is not None:
+            raise Unsupported("this mask is no length of keys")
+        lengths = np.full(b, lk) if lengths is None else lengths
+        return np.concatenate([lengths, np.arange(b + 1) * lq, np.append(0, lengths.cumsum())]).astype(np.int32), bias
     if keep is None and (lengths is None or least == "shortest"):
         return (None if lengths is None else lengths.astype(np.int32)), bias
     if lengths is not None:

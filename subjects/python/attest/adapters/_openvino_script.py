@@ -39,7 +39,7 @@ try:
     for i, n in enumerate(parameters):
         request.set_input_tensor(i, tensor(feed[n], kinds[n]))
     request.infer()
-    got = {got}
+    got = {got}{"" if node.inputs["query"].ndim == 4 else f".reshape{call.out.shape}"}
 except RuntimeError as error:
     raise SystemExit(f"refused: {{error}}")
 """
@@ -48,7 +48,10 @@ except RuntimeError as error:
 def _expression(name, array, node, call):
     numbers = node.dtype == "bf16" and array.dtype != np.bool_
     if name in _SOURCES:
-        return f"bits({_SOURCES[name]})" if numbers else _SOURCES[name]
+        given = getattr(call, _SOURCES[name])
+        cut = "" if array.shape == given.shape else f".reshape({array.shape})" if array.size == given.size else (
+            f"[{', '.join(':1' if stride == 0 else ':' for stride in given.strides[:2])}].reshape({array.shape})")
+        return f"bits({_SOURCES[name]}{cut})" if numbers else f"{_SOURCES[name]}{cut}"
     text = cut_of(array, call) or literal(array, node.dtype if numbers else array.dtype.name)
     return f"bits({text})" if numbers else text
 

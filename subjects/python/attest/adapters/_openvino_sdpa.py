@@ -39,6 +39,9 @@ _PAGE, _PRECISION = "page ScaledDotProductAttention-13", "page precision-control
 _MASK = (_PAGE, "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]")
 _BATCHES = (_PAGE, "Each batch dimension should be either constant across the input tensors (query, key, and value), indicating "
                    "that they have the same batch size, or they should be broadcastable to the same value.")
+_DOCSTRING = "docstring of openvino.opset13.scaled_dot_product_attention"
+_RANKS = [(_DOCSTRING, "Query tensor of shape [N, ..., L, E] and floating-point datatype."),
+          (_DOCSTRING, "Key tensor of shape [N, ..., S, E] and floating-point datatype.")]
 _SCALE = (_PAGE, "a scalar tensor of type T, an alternative scale factor instead of 1/sqrt(query.shape[-1]) used by default in "
                  "the pseudo-code above.")
 REFUSED = {
@@ -49,6 +52,7 @@ REFUSED = {
     "ScaledDotProductAttention takes a mask of the query's type": _MASK,
     "this scale is no {call.dtype}, the type of the operator's input": _SCALE,
     "this mask varies along the batch": _MASK,
+    "one head of keys for all of several samples takes an axis for heads": _RANKS,
 }
 _CAUSAL = [
     (_PAGE, "numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)"),
@@ -72,6 +76,9 @@ DOCUMENTS = {
     "form.mask": _MASK,
     "form.mask_type": _MASK,
     "form.causal=flag": _CAUSAL,
+    "form.causal=beside_mask": (_DOCSTRING, "In this case attention_mask input is ignored."),
+    "form.rank": _RANKS,
+    "form.kv=narrow": _BATCHES,
     "form.scale": _SCALE,
     "form.precision=accuracy": _ACCURACY,
     "form.precision=bf16": [
@@ -93,7 +100,9 @@ class ScaledDotProductAttention(Formed):
         "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
         "mask": ["short", "full", "3d"],  # with length 1 where it is broadcast, written out, or without the batch
         "mask_type": ["bool", "float"],  # of a mask alone
-        "causal": ["flag", "mask"],
+        "causal": ["flag", "mask", "beside_mask"],  # beside_mask: as flag, and beside it a mask, which it makes no use of
+        "rank": ["4d", "3d", "5d"],  # of query, key and value: samples and heads are one axis, or a third one stands before them
+        "kv": ["full", "narrow"],  # narrow: key and value have length 1 along the batch and the heads where all have the same
         "scale": ["as_called", "explicit"],
         "precision": ["accuracy", _hinted("bf16")],  # ACCURACY mode, or the hint inference_precision
     }
@@ -120,7 +129,7 @@ class ScaledDotProductAttention(Formed):
 
     def attention(self, call):
         node = self.node(call)
-        call.out[...] = run(node).view(call.out.dtype)
+        call.out[...] = run(node).view(call.out.dtype).reshape(call.out.shape)
 
     def node(self, call):
         if call.softcap > 0:
@@ -130,15 +139,19 @@ class ScaledDotProductAttention(Formed):
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("ScaledDotProductAttention takes a mask of the query's type")
         said = self.said(call)
-        inputs = {"query": call.q, "key": call.k, "value": call.v}
-        causal = said["causal"] == "flag" and causal_alone(call) and starts_top_left(call)
+        key, value = (narrowed(x, (0, 1)) if said["kv"] == "narrow" and call.q.shape[0] > 1 else x for x in (call.k, call.v))
+        inputs = {"query": call.q, "key": key, "value": value}
+        causal = said["causal"] != "mask" and causal_alone(call) and starts_top_left(call)
         mask = None if causal else mask_of(call)
+        if said["causal"] == "beside_mask" and causal:
+            mask = np.arange(call.k.shape[2])[None, None, None] > 0
         if mask is not None:
             inputs["attention_mask"] = shaped(mask, call, said)
         if not call.scale_is_default or said["scale"] == "explicit":
             # "a scalar of type T with value 0 ... signals that applying an attention mask is not necessary"
             inputs.setdefault("attention_mask", np.zeros((), call.q.dtype))
             inputs["scale"] = scalar(call)
+        inputs = ranked(inputs, call, said["rank"])
         constants = {"none": (), "mask": ("attention_mask",), "kv": ("key", "value")}[said["constants"]]
         precision = None if said["precision"] == "accuracy" else said["precision"]
         return Node(inputs, call.dtype, causal, call.threads, said["build"] == "static", precision, constants)
@@ -237,6 +250,25 @@ def mask_of(call):
         return keep
     bias = narrowed(call.bias, cut)
     return bias if keep is None else added(keep, call.dtype, bias)
+
+
+def ranked(inputs, call, rank):
+    """The inputs with samples and heads in one axis ("3d"), or behind another axis of length 1 ("5d")."""
+    if rank == "4d":
+        return inputs
+    if rank == "5d":
+        return {name: array[None] if array.ndim == 4 else array for name, array in inputs.items()}
+    samples, heads = call.q.shape[:2]
+    made = {}
+    for name, array in inputs.items():
+        if array.ndim == 3:
+            array = array[None]
+        if array.ndim == 4 and array.shape[:2] != (1, 1):
+            if name in ("key", "value") and array.shape[:2] != (samples, heads) and min(samples, heads) > 1:
+                raise Unsupported("one head of keys for all of several samples takes an axis for heads")
+            array = np.broadcast_to(array, (samples, heads, *array.shape[2:]))
+        made[name] = array.reshape(-1, *array.shape[2:]) if array.ndim == 4 else array
+    return made
 
 
 def shaped(mask, call, said):

@@ -18,6 +18,8 @@ from ._onnxruntime_layer_norm import (
     LayerNormalization, RMSNormalization, SimplifiedLayerNormalization, SkipLayerNormalization, SkipSimplifiedLayerNormalization,
 )
 from ._onnxruntime_mha import MultiHeadAttention
+from ._onnxruntime_qattention import QAttention
+from ._onnxruntime_sparse import SparseAttention
 
 _VARIANTS = {
     "Attention": (Attention, {}),
@@ -35,6 +37,8 @@ _VARIANTS = {
     "GroupQueryAttention": (GroupQueryAttention, {}),
     "contrib-Attention": (ContribAttention, {}),
     "DecoderMaskedMultiHeadAttention": (DecoderMaskedMultiHeadAttention, {}),
+    "QAttention": (QAttention, {}),
+    "SparseAttention": (SparseAttention, {}),
     "explicit": (Explicit, {}),
     "block": (block.MultiHeadAttention, {}),
     "block-extended": (block.MultiHeadAttention, {"optimisation": "extended"}),

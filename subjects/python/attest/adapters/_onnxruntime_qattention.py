@@ -1,0 +1,154 @@
+"""ONNX Runtime's contrib operator com.microsoft.QAttention, version 1, on the CPUExecutionProvider.
+
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS and REFUSED have the sentences
+relied on. How they are read:
+- it is com.microsoft.Attention of a quantised input and quantised weights: one projection for q, k and v, which here is exact (a
+  number that eight bits hold, times its scale), then attention in float32;
+- mask_index: of its shapes "(batch_size)" alone is told, the lengths of keys; other masks are not asked;
+- past_present_share_buffer: past and present are one tensor. There is no past_sequence_length, whatever that is to say;
+- do_rotary: there are no angles to give, and what the operator would turn by is not said.
+Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a kernel for an uint8 input and float32 results.
+
+Numbers that are no small multiples of one step, for each column of the weights or for all, are `unsupported`.
+"""
+
+import numpy as np
+
+from attest import Unsupported
+
+from ._masks import windowed
+from ._onnx_call import DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split
+from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, UNIDIRECTIONAL
+from ._onnx_node import Node
+from ._onnxruntime_contrib_attention import unidirectional
+from ._onnxruntime_quantised import quantised, step_of
+
+DTYPES = ("f32",)
+_WIDEST = 1024  # of the projections, which have as many rows as there are tokens
+
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft QAttention-1"
+_ATTRIBUTES = ("attributes of com.microsoft QAttention-1",
+               "[do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, scale FLOAT, unidirectional "
+               "INT]")
+_INPUTS = ("inputs of com.microsoft QAttention-1",
+           "[input T1, weight T2, bias T3, input_scale T3, weight_scale T3, mask_index T4, input_zero_point T1, weight_zero_point "
+           "T2, past T3]")
+_WEIGHT = (_SCHEMA, "2D input tensor with shape (input_hidden_size, 3 * hidden_size), hidden_size = num_heads * head_size")
+_PAST = (_SCHEMA, "past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size).")
+_MASK = (_SCHEMA, "Attention mask index with shape (batch_size)")
+_COLUMNS = (_SCHEMA, "scale of weight scale. It's a scalar or a 1D tensor, which means a per-tensor/per-column quantization.")
+REFUSED = {
+    "QAttention has one num_heads and one head_size": [_ATTRIBUTES, _WEIGHT],
+    "QAttention has no softcap": _ATTRIBUTES,
+    "QAttention has no bias of the scores": _INPUTS,
+    "this mask is no length of keys": _MASK,
+    "there is one input, for queries and for as many new keys": (_SCHEMA, "3D input tensor with shape (batch_size, "
+                                                                          "sequence_length, input_hidden_size)"),
+    "projections wider than {_WIDEST} are not made": _WEIGHT,
+}
+DOCUMENTS = {
+    "attention": (_SCHEMA, "Quantization of Multi-Head Self Attention."),
+    "causal": (_SCHEMA, UNIDIRECTIONAL),
+    "align": (_SCHEMA, "present state for key and value with shape (2, batch_size, num_heads, past_sequence_length + "
+                       "sequence_length, head_size)"),
+    "kv_lengths": [_MASK, (_SCHEMA, FILTER_VALUE)],
+    "scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.steps": _COLUMNS,
+    "form.weight": _WEIGHT,
+    "form.zero_points": [
+        (_SCHEMA, "zero point of quantized input tensor.It's a scalar, which means a per-tensor/layer quantization."),
+        (_SCHEMA, "zero point of quantized weight tensor. It's a scalar or a 1D tensor")],
+    "form.past": _PAST,
+    "form.past=shared": (
+        _SCHEMA, "Corresponding past and present are same tensor, its shape is (2, batch_size, num_heads, max_sequence_length, "
+                 "head_size)"),
+    "form.scale": (_SCHEMA, CUSTOM_SCALE),
+    "form.filter_value": (_SCHEMA, FILTER_VALUE),
+}
+
+
+class QAttention(Operator):
+    """com.microsoft QAttention."""
+
+    documents = DOCUMENTS
+    forms = {
+        **SESSIONS,
+        "constants": ["none", "mask", "weights"],
+        "steps": ["columns", "tensor"],  # a scale of the weights for each column, or one
+        "weight": ["int8", "uint8"],
+        "zero_points": ["none", "input", "both"],
+        "past": ["needed", "empty", "shared"],  # shared: in one buffer with the present
+        "scale": ["as_called", "explicit"],
+        "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
+    }
+
+    def describe(self):
+        supports = {"gqa": False, "softcap": False, "bias": False, "keep": False, "dims": {"dv": "=d"}}
+        return self.described(DTYPES, supports, {})
+
+    def node(self, call):
+        check(call, "QAttention", DTYPES)
+        said = self.said(call)
+        (_, heads, lq, d), lk = call.q.shape, call.k.shape[2]
+        if call.k.shape[1] != heads or call.v.shape[3] != d:
+            raise Unsupported("QAttention has one num_heads and one head_size")
+        if call.softcap > 0:
+            raise Unsupported("QAttention has no softcap")
+        if call.bias is not None:
+            raise Unsupported("QAttention has no bias of the scores")
+        if lk < lq:
+            raise Unsupported("there is one input, for queries and for as many new keys")
+        if call.keep is not None or windowed(call) or call.causal and not unidirectional(call):
+            raise Unsupported("this mask is no length of keys")
+        past = lk - lq if lk > lq or said["past"] != "needed" else None
+
+        attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
+        if said["filter_value"] == "lowest":
+            attributes["mask_filter_value"] = float(np.finfo(np.float32).min)
+        if call.causal:
+            attributes["unidirectional"] = 1
+        past_k, k = split(call.k, past)
+        past_v, v = split(call.v, past)
+        rows, row_zero = tokens(call.q.shape[0], lq, said["zero_points"] != "none")
+        weight, step, weight_zero = weights(np.concatenate([heads_inside(x) for x in (call.q, k, v)], 2), said)
+        state, shared = None, {}
+        if past is not None:
+            state = np.stack([past_k, past_v])
+        if said["past"] == "shared":
+            attributes["past_present_share_buffer"] = 1
+            state, shared = np.stack([buffer(past_k, lk), buffer(past_v, lk)]), {"past": "present"}
+        inputs = [("input", rows), ("weight", weight), ("bias", np.zeros(weight.shape[1], np.float32)),
+                  ("input_scale", np.array(1, np.float32)), ("weight_scale", step),
+                  ("mask_index", None if call.kv_lengths is None else call.kv_lengths.astype(np.int32)),
+                  ("input_zero_point", row_zero), ("weight_zero_point", weight_zero), ("past", state)]
+        outputs = ["output"] if state is None else ["output", "present"]
+        return Node("QAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS, shared=shared,
+                    kept={name: np.float32 for name in outputs},
+                    **session(said, mask=("mask_index",), weights=("weight", "bias", "weight_scale", "weight_zero_point")))
+
+
+def tokens(samples, length, shifted):
+    """(input, its zero point or None): a row for each token, which says its number among all."""
+    count = samples * length
+    if count > _WIDEST:
+        raise Unsupported(f"projections wider than {_WIDEST} are not made")
+    zero = 128 if shifted else 0
+    rows = (np.eye(count, dtype=np.uint8) + np.uint8(zero)).reshape(samples, length, count)
+    return rows, np.array(zero, np.uint8) if shifted else None
+
+
+def weights(rows, said):
+    """(weight, weight_scale, weight_zero_point or None): [tokens, 3 H D], whose rows are q, k and v side by side."""
+    matrix = rows.reshape(-1, rows.shape[2])
+    if said["steps"] == "columns":
+        step = step_of(matrix, 100)
+    else:
+        step = step_of(matrix.reshape(-1, 1), 100)[0]
+    numbers = quantised(matrix, np.asarray(step))
+    zero = 27 if said["zero_points"] == "both" else 0
+    if said["weight"] == "uint8":
+        zero = 128
+        return (numbers.astype(int) + zero).astype(np.uint8), np.asarray(step), np.array(zero, np.uint8)
+    return numbers + np.int8(zero), np.asarray(step), np.array(zero, np.int8) if zero else None

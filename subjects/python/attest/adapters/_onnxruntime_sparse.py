@@ -1,0 +1,199 @@
+"""ONNX Runtime's contrib operator com.microsoft.SparseAttention, version 1, on the CPUExecutionProvider.
+
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+- block_mask: key j takes part in row i where j is no later than i and the block of both is 1; a mask that is the same for all
+  samples and leaves each block as a whole goes in so. Rows are counted as keys are: by tokens of a sample;
+- total_sequence_length and key_total_sequence_lengths: as in GroupQueryAttention, but that each sample's own number is given; what
+  follows the tokens of a shorter sample of a prompt is padding, of whose output nothing is said;
+- past_key and present_key are one buffer;
+- unidirectional: the last token sees all keys, so that a call without a causal mask goes in with each query as the last token of
+  a sample of its own;
+- do_rotary: as in GroupQueryAttention.
+Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from attest import Unsupported
+
+from ._masks import BOTTOM_RIGHT, diagonal_as_keep, narrowed, windowed
+from ._onnx_call import DEFAULT_THREADS, SESSIONS, UNUSED, Operator, check, heads_inside, scale_attribute, session
+from ._onnx_node import Node
+from ._onnxruntime_gqa import Tokens
+from ._rotary import caches, turned_back
+
+DTYPES = ("f16", "f32")
+_LARGEST = 2**20  # numbers in the keys of a call whose queries each have a sample of their own
+
+
+# (document, sentence), as tests/python/refusal_documents.py finds it.
+_SCHEMA = "schema of com.microsoft SparseAttention-1"
+_ERRORS = "errors of onnxruntime.capi.onnxruntime_pybind11_state"
+_INPUTS = ("inputs of com.microsoft SparseAttention-1",
+           "[query T, key T, value T, past_key T, past_value T, block_row_indices M, block_col_indices M, total_sequence_length M, "
+           "key_total_sequence_lengths M, cos_cache T, sin_cache T]")
+_ATTRIBUTES = ("attributes of com.microsoft SparseAttention-1",
+               "[do_rotary INT, kv_num_heads INT, num_heads INT, rotary_interleaved INT, scale FLOAT, sparse_block_size INT]")
+_PACKED = (_SCHEMA, "packed QKV with shape is(batch_size, sequence_length, d) where d is (num_heads + 2 * kv_num_heads) * "
+                    "head_size.")
+_CAUSAL = (_SCHEMA, "Only supports unidirectional attention with cache of past key and value in linear buffers.")
+_LAYOUTS = (_SCHEMA, "When number of sparse layout is 1, all heads have same sparse layout. Otherwise, different layouts are used "
+                     "cyclically.")
+_TOTAL = (_SCHEMA, "Scalar tensor of maximum total sequence length (past_sequence_length + sequence_length) among keys.")
+_SCALE = (_SCHEMA, "Scaling factor applied prior to softmax. The default value is 1/sqrt(head_size)")
+REFUSED = {
+    "SparseAttention has one head_size, a multiple of 8": [_PACKED, (_ERRORS, "head_size must be a multiple of 8. Got head_size")],
+    "SparseAttention has no softcap": _ATTRIBUTES,
+    "SparseAttention has no bias": _INPUTS,
+    "SparseAttention is unidirectional": _CAUSAL,
+    "the samples of a continued prompt have one past_sequence_length": _TOTAL,
+    "a block mask is the same for all samples": (
+        _SCHEMA, "The row indices of CSR format of block mask with shape (num_layout, max_blocks + 1)."),
+    "this mask leaves no block as a whole": (_SCHEMA, "block_mask can be used to configure sparse layout for different head."),
+    "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
+}
+DOCUMENTS = {
+    "causal": _CAUSAL,
+    "align": _TOTAL,
+    "gqa": [(_SCHEMA, "Number of attention heads for query"), (_SCHEMA, "Number of attention heads for key and value")],
+    "keep": [(_SCHEMA, "block_mask can be used to configure sparse layout for different head."), _LAYOUTS],
+    "window": (_SCHEMA, "block_mask can be used to configure sparse layout for different head."),
+    "kv_lengths": (_SCHEMA, "1D tensor with shape (batch_size) where each value is total sequence length of key excluding "
+                            "paddings."),
+    "scale": _SCALE,
+    "form.qkv": _PACKED,
+    "form.block": (_SCHEMA, "Number of tokens per sparse block. Choices: 16, 32, 64, 128"),
+    "form.layouts": _LAYOUTS,
+    "form.scale": _SCALE,
+    "form.rotary": [
+        (_SCHEMA, "Whether to use rotary position embedding. Default value is 0."),
+        (_SCHEMA, "Cos cache of rotary with shape (max_rotary_sequence_length, head_size / 2).")],
+    "form.rotary=interleaved": (_SCHEMA, "Rotary use interleaved pattern or not. Default value is 0."),
+}
+
+
+class SparseAttention(Operator):
+    """com.microsoft SparseAttention."""
+
+    documents = DOCUMENTS
+    forms = {
+        **SESSIONS,
+        "constants": ["none", "mask"],
+        "qkv": ["separate", "packed"],  # three inputs, or one
+        "block": ["16", "32", "64", "128"],  # tokens in a block
+        "layouts": ["one", "heads"],  # one layout where all heads have the same, or as many as there are heads
+        "scale": ["as_called", "explicit"],
+        "rotary": ["none", "halves", "interleaved"],
+    }
+
+    def describe(self):
+        supports = {"gqa": True, "softcap": False, "window": True, "bias": False, "dims": {"d": [8, None, 8], "dv": "=d"}}
+        return self.described(DTYPES, supports, {})
+
+    def node(self, call):
+        check(call, "SparseAttention", DTYPES, window=True)
+        said = self.said(call)
+        (_, heads, lq, d), groups = call.q.shape, call.k.shape[1]
+        if d % 8 or call.v.shape[3] != d:
+            raise Unsupported("SparseAttention has one head_size, a multiple of 8")
+        if call.softcap > 0:
+            raise Unsupported("SparseAttention has no softcap")
+        if call.bias is not None:
+            raise Unsupported("SparseAttention has no bias")
+        if not (call.causal or call.window_right == 0):
+            call = each_alone(call)
+        lq = call.q.shape[2]
+        block = int(said["block"])
+        attributes = {"num_heads": heads, "kv_num_heads": groups, "sparse_block_size": block,
+                      **scale_attribute(call, said["scale"])}
+
+        tokens = Tokens(call, "needed", continued=len(call.q))
+        if lq > 1 and tokens.past and np.any(tokens.lengths != tokens.total):
+            raise Unsupported("the samples of a continued prompt have one past_sequence_length")
+        query, key, value = tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)
+        cos, sin = None, None
+        if said["rotary"] != "none":
+            if d % 16:
+                raise Unsupported("with rotary embeddings head_size is a multiple of 16")
+            attributes.update(do_rotary=1, rotary_interleaved=int(said["rotary"] == "interleaved"))
+            asked, added, _ = tokens.numbered(lq, False)
+            cos, sin = caches(tokens.total + 4, d, call.q.dtype)
+            query, key = (turned_back(x, numbers, said["rotary"] == "interleaved") for x, numbers in ((query, asked), (key, added)))
+        query, key, value = (heads_inside(x) for x in (query, key, value))
+        if said["qkv"] == "packed":
+            query, key, value = np.concatenate([query, key, value], 2), None, None
+        blocks = tokens.total // block + 1
+        past_key, past_value = (cache(x[:, :, :tokens.past], blocks * block) for x in (call.k, call.v))
+        rows, columns = compressed(blocks_of(call, tokens, block, blocks, said["layouts"]))
+        inputs = [("query", query), ("key", key), ("value", value), ("past_key", past_key), ("past_value", past_value),
+                  ("block_row_indices", rows), ("block_col_indices", columns),
+                  ("total_sequence_length", np.array(tokens.total, np.int32)),
+                  ("key_total_sequence_lengths", tokens.lengths.astype(np.int32)), ("cos_cache", cos), ("sin_cache", sin)]
+        return Node("SparseAttention", "com.microsoft", 17, attributes, inputs, ["output", "present_key", "present_value"],
+                    call.threads or DEFAULT_THREADS, shared={"past_key": "present_key", "past_value": "present_value"},
+                    ahead=tokens.ahead, **session(said, mask=("block_row_indices", "block_col_indices")))
+
+
+def each_alone(call):
+    """The call with each query as the last token of a sample of its own, which sees all keys of its sample."""
+    (samples, _, lq, _), lk = call.q.shape, call.k.shape[2]
+    if windowed(call) or call.keep is not None and (call.keep.strides[2] or call.keep.strides[0]) or (
+            samples * lq * max(call.k[0].size, call.v[0].size) > _LARGEST):
+        raise Unsupported("SparseAttention is unidirectional")
+    made = copy(call)
+    made.q = call.q.transpose(0, 2, 1, 3).reshape(samples * lq, call.q.shape[1], 1, call.q.shape[3])
+    made.k, made.v = (np.repeat(x, lq, 0) for x in (call.k, call.v))
+    made.kv_lengths = np.repeat(np.full(samples, lk) if call.kv_lengths is None else call.kv_lengths, lq)
+    if call.keep is not None:
+        made.keep = np.broadcast_to(call.keep[:1, :, :1], (samples * lq, call.keep.shape[1], 1, lk))
+    made.causal, made.align = True, BOTTOM_RIGHT
+    return made
+
+
+def cache(past, length):
+    """[B, H, length, D] that begins with these keys or values."""
+    made = np.full((*past.shape[:2], length, past.shape[3]), UNUSED, past.dtype)
+    made[:, :, :past.shape[2]] = past
+    return made
+
+
+def blocks_of(call, tokens, block, blocks, layouts):
+    """bool [layouts, blocks, blocks]: the block mask, whose upper triangle is closed."""
+    lq, lk = call.q.shape[2], call.k.shape[2]
+    keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
+    if windowed(call):
+        band = diagonal_as_keep(call, causal=False)
+        keep = band if keep is None else keep & band
+    made = np.tril(np.ones((call.q.shape[1] if layouts == "heads" else 1, blocks, blocks), bool))
+    if keep is None:
+        return made
+    if len(keep) > 1:
+        raise Unsupported("a block mask is the same for all samples")
+    if keep.shape[1] > len(made):
+        made = np.repeat(made, keep.shape[1], 0)
+    first = tokens.past
+    keep = np.broadcast_to(keep[0], (keep.shape[1], lq, lk))
+    row, column = np.arange(lq)[:, None] + first, np.arange(lk)
+    asked = column <= row
+    for i in range(first // block, (first + lq - 1) // block + 1):
+        for j in range(i + 1):
+            here = asked & (row // block == i) & (column // block == j)
+            inside = keep[:, here]
+            if inside.size and not np.array_equal(inside.all(1), inside.any(1)):
+                raise Unsupported("this mask leaves no block as a whole")
+            if inside.size:
+                made[:, i, j] = inside.all(1)
+    return made
+
+
+def compressed(made):
+    """(block_row_indices, block_col_indices): each layout's rows, and the columns of its blocks with -1 behind the shorter ones."""
+    columns = [np.nonzero(layout)[1] for layout in made]
+    widest = max(1, *map(len, columns))
+    ends = made.sum(2).cumsum(1)
+    rows = np.concatenate([np.zeros((len(made), 1), int), ends], 1)
+    padded = np.stack([np.pad(column, (0, widest - len(column)), constant_values=-1) for column in columns])
+    return rows.astype(np.int32), padded.astype(np.int32)
