@@ -135,9 +135,14 @@ void Quick::score(Index n) {
   const double* open = nullptr;
   if (call_.has_keep || range.first > 0 || range.last < call_.keys) {
     std::fill_n(open_, stride_, -infinity);
+    bool any = false;
     for (Index j = range.first; j < range.last; ++j)
-      if (call_.kept(at.b, at.h, at.i, j)) open_[j] = 0;
+      if (call_.kept(at.b, at.h, at.i, j)) {
+        open_[j] = 0;
+        any = true;
+      }
     open = open_;
+    row.empty = !any && row.q_norm < infinity;
   }
   const products::ScoreSums sums = products::finish_scores(score_rule_, z, e, bias, open, call_.keys, stride_);
   row.n = sums.n;
