@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/encode.hpp"
 #include "core/values.hpp"
 
 namespace attest {
@@ -33,9 +34,11 @@ void encode(std::byte* first, Index stride, std::span<const double> row, Encode&
 void store_elements(std::byte* first, DType type, Index stride, std::span<const double> row) {
   switch (type) {
     case DType::f16:
-      return encode<std::uint16_t>(first, stride, row, encode_f16);
+      if (stride == 1) return encode_f16(row, reinterpret_cast<std::uint16_t*>(first));
+      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_f16(x); });
     case DType::bf16:
-      return encode<std::uint16_t>(first, stride, row, encode_bf16);
+      if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
+      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_bf16(x); });
     case DType::f32:
       return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
     case DType::f64:

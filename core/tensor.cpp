@@ -285,10 +285,19 @@ struct Tensor::Block {
   std::size_t elements = 0;  // bytes between the guards
   MemoryParts parts;         // guards, elements and gaps; `first` is not set: it is bytes()
 
+  // Large memory is asked for in large pages, so that it becomes real in few steps.
+  static void* large(void* memory, std::size_t size) noexcept {
+#ifdef MADV_HUGEPAGE
+    constexpr std::size_t least = std::size_t{1} << 25, page = 1 << 12;
+    const std::size_t offset = -reinterpret_cast<std::uintptr_t>(memory) % page;
+    if (size >= least) (void)::madvise(static_cast<std::byte*>(memory) + offset, size - offset, MADV_HUGEPAGE);
+#endif
+    return memory;
+  }
   // Room for a block and its parts. Throws NotReserved if the system does not even reserve what lies between them.
   static void* room(std::size_t header, const MemoryParts& parts) {
     const std::size_t size = header + parts.span();
-    if (parts.count == 1) return ::operator new (size, std::align_val_t{alignment});
+    if (parts.count == 1) return large(::operator new (size, std::align_val_t{alignment}), size);
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       throw NotReserved(
