@@ -100,8 +100,9 @@ TEST_P(Levels, AgreeOnTheEdges) {
 // Rows to which masks leave no key are settled before the full formulas, whatever a contract says of them and stands there.
 TEST_P(Levels, AgreeOnRowsWithoutKeys) {
   Totals totals;
-  for (const char* masks : {"keep=closed", "keep=some_empty", "causal=1 align=bottom_right", "lengths=some_zero",
-                            "keep=some_empty bias=empty_inf", "keep=closed values=huge:1"})
+  for (const char* masks :
+       {"keep=closed", "keep=some_empty", "causal=1 align=bottom_right", "lengths=some_zero",
+        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1"})
     for (const EmptyRow rule : {EmptyRow::unspecified, EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
       for (const bool added : {false, true})
         for (const double planted : {0.0, 1.0, -0.0, HUGE_VAL, std::nan("")}) {
@@ -109,8 +110,7 @@ TEST_P(Levels, AgreeOnRowsWithoutKeys) {
           contract.empty_row = rule;
           contract.mask_added = added;
           const Problem problem = problem_from_text(
-              "b=3 hq=2 hkv=1 lq=5 lk=3 d=2 dv=3 lse=f32 values=normal:1 seed=4 dtype=" + std::string(name(dtype)) +
-              " " + masks);
+              "b=3 hq=2 hkv=1 lq=5 lk=3 d=2 dv=3 lse=f32 seed=4 dtype=" + std::string(name(dtype)) + " " + masks);
           const Inputs inputs = materialise(problem);
           Tensor out = make_out(problem), lse = make_lse(problem);
           oracle::AttentionOracle oracle(contract, problem, inputs);
