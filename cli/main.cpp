@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <string>
@@ -46,6 +48,19 @@ int status(attest::Exit exit, bool bisect) {
 void hold_closed_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
     if (::fcntl(descriptor, F_GETFD) == -1) ::open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+}
+
+// Threads of a kernel that have nothing to do are to sleep, not to spin: other jobs, and other programs, have work for their
+// processors. OpenMP reads that from the environment before main() begins, so that attest starts itself once more. Subjects in
+// processes of their own inherit it. Where that cannot be done, or the environment says something of its own, nothing changes.
+void wait_passively(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  if (::setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
+  char self[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return;
+  self[length] = '\0';
+  ::execv(self, argv);
 }
 
 // Whether stdout took all that was printed, or its reader had enough, as in `attest list subjects | head`.
@@ -99,6 +114,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  wait_passively(argv);
   // A reader that went away, a worker that died and a file as long as files may be are told by the write itself.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   hold_closed_descriptors();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/encode.hpp"
 #include "core/values.hpp"
 
 namespace attest {
@@ -17,22 +18,27 @@ constexpr std::array<Index, 4> row_major(const std::array<Index, 4>& n) {
 
 template <class T, class Encode>
 void encode(std::byte* first, Index stride, std::span<const double> row, Encode&& convert) {
-  for (const double x : row) {
+  const auto put = [&](std::byte* to, double x) {
     const T bits = convert(x);
-    std::memcpy(first, &bits, sizeof bits);
-    first += stride * static_cast<Index>(sizeof bits);
-  }
+    std::memcpy(to, &bits, sizeof bits);
+  };
+  const auto count = static_cast<Index>(row.size());
+  if (stride == 1)  // a loop that wide registers take
+    for (Index n = 0; n < count; ++n) put(first + n * static_cast<Index>(sizeof(T)), row[static_cast<std::size_t>(n)]);
+  else
+    for (Index n = 0; n < count; ++n)
+      put(first + n * stride * static_cast<Index>(sizeof(T)), row[static_cast<std::size_t>(n)]);
 }
 
-// Rounds a row to the tensor's dtype and stores it.
-void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Index i2, std::span<const double> row) {
-  auto* first = static_cast<std::byte*>(attest_at(&tensor, i0, i1, i2, 0));
-  const Index stride = tensor.strides[3];
+// Rounds numbers to the tensor's dtype and stores them `stride` elements apart.
+void store_elements(std::byte* first, DType type, Index stride, std::span<const double> row) {
   switch (type) {
     case DType::f16:
-      return encode<std::uint16_t>(first, stride, row, encode_f16);
+      if (stride == 1) return encode_f16(row, reinterpret_cast<std::uint16_t*>(first));
+      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_f16(x); });
     case DType::bf16:
-      return encode<std::uint16_t>(first, stride, row, encode_bf16);
+      if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
+      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_bf16(x); });
     case DType::f32:
       return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
     case DType::f64:
@@ -42,6 +48,26 @@ void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Inde
     case DType::i32:
       return encode<std::int32_t>(first, stride, row, [](double x) { return static_cast<std::int32_t>(x); });
   }
+}
+
+void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Index i2, std::span<const double> row) {
+  auto* first = static_cast<std::byte*>(attest_at(&tensor, i0, i1, i2, 0));
+  store_elements(first, type, row.size() == 1 ? 1 : tensor.strides[3], row);
+}
+
+// Whether a tensor's elements lie one row after the other, which are stored at once.
+bool is_row_major(const std::array<Index, 4>& shape, const std::array<Index, 4>& strides) {
+  Index dense = 1;
+  for (std::size_t axis = 4; axis-- > 0; dense *= shape[axis])
+    if (shape[axis] != 1 && strides[axis] != dense) return false;
+  return true;
+}
+
+// The extents of what lies in memory: one element along the axes of `shared`.
+std::array<Index, 4> stored(std::array<Index, 4> shape, unsigned shared) {
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (shared >> axis & 1) shape[axis] = std::min<Index>(shape[axis], 1);
+  return shape;
 }
 
 struct Origin {
@@ -57,29 +83,43 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
   const attest_tensor view = tensor.view();
   const bool one_batch = layout == Layout::broadcast_batch, one_head = layout == Layout::broadcast_heads,
              one_row = layout == Layout::broadcast_rows;
-  const Index width = shape[3], length = one_row ? std::min<Index>(shape[2], 1) : shape[2];
-  if (width == 0) return tensor;
-  const Index at_once = std::clamp<Index>(4096 / width, 1, std::max<Index>(length, 1));
-  std::vector<double> rows(static_cast<std::size_t>(at_once * width));
-  for (Index b = 0; b < (one_batch ? std::min<Index>(shape[0], 1) : shape[0]); ++b)
-    for (Index h = 0; h < (one_head ? std::min<Index>(shape[1], 1) : shape[1]); ++h)
-      for (Index first = 0; first < length; first += at_once) {
-        const Index count = std::min(at_once, length - first);
-        const std::span<double> block = std::span(rows).first(static_cast<std::size_t>(count * width));
-        draw_rows(problem, which, one_batch ? 0 : origin.batch + b, one_head ? 0 : origin.head + h,
-                  one_row ? 0 : origin.position + first, origin.column, width, block);
-        for (Index i = 0; i < count; ++i)
-          store_row(view, type, b, h, first + i,
-                    block.subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width)));
+  const std::array<Index, 4> own = stored(shape, (one_batch ? 1u : 0u) | (one_head ? 2u : 0u) | (one_row ? 4u : 0u));
+  const auto [samples, heads, length, width] = own;
+  if (samples * heads * length * width == 0) return tensor;
+  // As many rows at once as a cache holds: of whole heads, of whole samples, if these are small.
+  constexpr Index most = 4096;
+  const Index rows_at_once = std::clamp<Index>(most / width, 1, length),
+              heads_at_once = rows_at_once < length ? 1 : std::clamp<Index>(most / (length * width), 1, heads),
+              samples_at_once =
+                  heads_at_once < heads ? 1 : std::clamp<Index>(most / (heads * length * width), 1, samples);
+  const bool dense = is_row_major(own, placement.strides);
+  std::vector<double> drawn(static_cast<std::size_t>(samples_at_once * heads_at_once * rows_at_once * width));
+  for (Index b = 0; b < samples; b += samples_at_once)
+    for (Index h = 0; h < heads; h += heads_at_once)
+      for (Index i = 0; i < length; i += rows_at_once) {
+        const DrawnBlock block{.batch = one_batch ? 0 : origin.batch + b,
+                               .samples = std::min(samples_at_once, samples - b),
+                               .head = one_head ? 0 : origin.head + h,
+                               .heads = std::min(heads_at_once, heads - h),
+                               .position = one_row ? 0 : origin.position + i,
+                               .length = std::min(rows_at_once, length - i),
+                               .first_column = origin.column,
+                               .width = width};
+        const auto rows = static_cast<std::size_t>(block.samples * block.heads * block.length),
+                   columns = static_cast<std::size_t>(width);
+        const std::span<double> values = std::span(drawn).first(rows * columns);
+        draw_block(problem, which, block, values);
+        if (dense) {
+          store_elements(static_cast<std::byte*>(attest_at(&view, b, h, i, 0)), type, 1, values);
+          continue;
+        }
+        std::span<const double> rest = values;
+        for (Index at_b = b; at_b < b + block.samples; ++at_b)
+          for (Index at_h = h; at_h < h + block.heads; ++at_h)
+            for (Index at_i = i; at_i < i + block.length; ++at_i, rest = rest.subspan(columns))
+              store_row(view, type, at_b, at_h, at_i, rest.first(columns));
       }
   return tensor;
-}
-
-// The extents of what lies in memory: one element along the axes of `shared`.
-std::array<Index, 4> stored(std::array<Index, 4> shape, unsigned shared) {
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (shared >> axis & 1) shape[axis] = std::min<Index>(shape[axis], 1);
-  return shape;
 }
 
 // keep or bias: [B,Hq,Lq,Lk], stride 0 along the axes that `axes` leaves out.

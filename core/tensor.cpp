@@ -167,6 +167,110 @@ std::size_t guard_bytes(const attest_tensor& view) noexcept {
   return guard_for({view.shape, axes}, {view.strides, axes}, view.dtype.bits / 8u);
 }
 
+namespace {
+
+// Where the elements of a tensor lie, as runs within runs: axes by rising stride, those left out along which nothing lies apart, and
+// those made one of which the outer steps over the inner one. A dense tensor has one, of stride 1.
+struct Nest {
+  std::array<Index, 4> extent{1, 1, 1, 1}, stride{1, 0, 0, 0};
+  std::size_t axes = 1;  // none of an empty tensor
+  bool apart = true;     // no two indices are of one element, and runs do not lie within each other
+
+  Nest(const std::int64_t* shape, const std::int64_t* strides) noexcept {
+    std::array<std::size_t, 4> order{0, 1, 2, 3};
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+    Index span = 1;  // from the first to the last element of what is inside
+    std::size_t next = 0;
+    for (const std::size_t axis : order) {
+      if (shape[axis] == 0) {
+        axes = 0;
+        return;
+      }
+      if (shape[axis] == 1 || strides[axis] == 0) continue;
+      apart = apart && strides[axis] >= span;
+      if (next > 0 && strides[axis] == extent[next - 1] * stride[next - 1]) {
+        extent[next - 1] *= shape[axis];
+      } else {
+        extent[next] = shape[axis];
+        stride[next++] = strides[axis];
+      }
+      span += (shape[axis] - 1) * strides[axis];
+    }
+    axes = std::max<std::size_t>(next, 1);
+  }
+
+  // How many elements a run of the first `inner` axes spans.
+  [[nodiscard]] Index span(std::size_t inner) const noexcept {
+    Index all = 1;
+    for (std::size_t axis = 0; axis < inner; ++axis) all += (extent[axis] - 1) * stride[axis];
+    return all;
+  }
+};
+
+// Calls run(first element) for every run of the innermost axis.
+template <class Run>
+void for_each_run(const Nest& nest, const Run& run) noexcept {
+  if (nest.axes == 0) return;
+  for (Index i3 = 0; i3 < nest.extent[3]; ++i3)
+    for (Index i2 = 0; i2 < nest.extent[2]; ++i2)
+      for (Index i1 = 0; i1 < nest.extent[1]; ++i1)
+        run(i3 * nest.stride[3] + i2 * nest.stride[2] + i1 * nest.stride[1]);
+}
+
+template <class Bits>
+void fill_elements(const Nest& nest, std::byte* first, Bits bits) noexcept {
+  const Index count = nest.extent[0], stride = nest.stride[0];
+  for_each_run(nest, [&](Index at) {
+    auto* const begin = reinterpret_cast<Bits*>(first) + at;
+    if (stride == 1)
+      std::fill_n(begin, count, bits);
+    else
+      for (Index n = 0; n < count; ++n) begin[n * stride] = bits;
+  });
+}
+
+void fill_elements(const Nest& nest, std::size_t width, std::byte* first, std::uint64_t bits) noexcept {
+  switch (width) {
+    case 1:
+      return fill_elements(nest, first, static_cast<std::uint8_t>(bits));
+    case 2:
+      return fill_elements(nest, first, static_cast<std::uint16_t>(bits));
+    case 4:
+      return fill_elements(nest, first, static_cast<std::uint32_t>(bits));
+    default:
+      return fill_elements(nest, first, bits);
+  }
+}
+
+// Whether all bytes are still 0xFF.
+bool untouched(const std::byte* from, std::size_t count) noexcept {
+  constexpr std::uint64_t full = ~std::uint64_t{0};
+  std::uint64_t all = full, word = 0;
+  for (; count >= sizeof word; from += sizeof word, count -= sizeof word) {
+    std::memcpy(&word, from, sizeof word);
+    all &= word;
+  }
+  word = full;
+  std::memcpy(&word, from, count);
+  return (all & word) == full;
+}
+bool untouched(std::span<const std::byte> bytes) noexcept { return untouched(bytes.data(), bytes.size()); }
+
+// The same of what lies between the elements of a nest that lie `apart`.
+bool gaps_untouched(const Nest& nest, std::size_t axes, std::size_t width, const std::byte* first) noexcept {
+  if (axes == 0 || (axes == 1 && nest.stride[0] == 1)) return true;
+  const Index stride = nest.stride[axes - 1] * static_cast<Index>(width),
+              inner = nest.span(axes - 1) * static_cast<Index>(width);
+  for (Index n = 0; n < nest.extent[axes - 1]; ++n, first += stride) {
+    if (!gaps_untouched(nest, axes - 1, width, first)) return false;
+    if (n + 1 < nest.extent[axes - 1] && !untouched(first + inner, static_cast<std::size_t>(stride - inner)))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 // Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer. One in several parts is mapped, not
 // allocated: what lies between them never becomes real.
 struct Tensor::Block {
@@ -181,10 +285,19 @@ struct Tensor::Block {
   std::size_t elements = 0;  // bytes between the guards
   MemoryParts parts;         // guards, elements and gaps; `first` is not set: it is bytes()
 
+  // Large memory is asked for in large pages, so that it becomes real in few steps.
+  static void* large(void* memory, std::size_t size) noexcept {
+#ifdef MADV_HUGEPAGE
+    constexpr std::size_t least = std::size_t{1} << 25, page = 1 << 12;
+    const std::size_t offset = -reinterpret_cast<std::uintptr_t>(memory) % page;
+    if (size >= least) (void)::madvise(static_cast<std::byte*>(memory) + offset, size - offset, MADV_HUGEPAGE);
+#endif
+    return memory;
+  }
   // Room for a block and its parts. Throws NotReserved if the system does not even reserve what lies between them.
   static void* room(std::size_t header, const MemoryParts& parts) {
     const std::size_t size = header + parts.span();
-    if (parts.count == 1) return ::operator new (size, std::align_val_t{alignment});
+    if (parts.count == 1) return large(::operator new (size, std::align_val_t{alignment}), size);
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       throw NotReserved(
@@ -200,17 +313,10 @@ struct Tensor::Block {
   }
   [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
 
-  template <class Visit>
-  void each(Visit&& visit) noexcept {
-    const std::size_t width = size_of(type);
-    std::byte* first = bytes() + guard + base;
-    for (Index i0 = 0; i0 < shape[0]; ++i0)
-      for (Index i1 = 0; i1 < shape[1]; ++i1)
-        for (Index i2 = 0; i2 < shape[2]; ++i2) {
-          std::byte* row =
-              first + static_cast<std::size_t>(i0 * strides[0] + i1 * strides[1] + i2 * strides[2]) * width;
-          for (Index i3 = 0; i3 < shape[3]; ++i3) visit(row + static_cast<std::size_t>(i3 * strides[3]) * width);
-        }
+  [[nodiscard]] std::byte* first() noexcept { return bytes() + guard + base; }
+  [[nodiscard]] std::byte* at(Index i0, Index i1, Index i2, Index i3) noexcept {
+    const Index element = i0 * strides[0] + i1 * strides[1] + i2 * strides[2] + i3 * strides[3];
+    return first() + element * static_cast<Index>(size_of(type));
   }
 };
 
@@ -298,9 +404,45 @@ attest_tensor Tensor::view() const noexcept {
   return tensor;
 }
 
-double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept { return load(view(), i0, i1, i2, i3); }
+double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept {
+  const std::byte* const from = block_->at(i0, i1, i2, i3);
+  const auto got = [from](auto value) {
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  };
+  switch (block_->type) {
+    case DType::f16:
+      return static_cast<double>(attest_f16_load(got(std::uint16_t{})));
+    case DType::bf16:
+      return static_cast<double>(attest_bf16_load(got(std::uint16_t{})));
+    case DType::f32:
+      return static_cast<double>(got(float{}));
+    case DType::f64:
+      return got(double{});
+    case DType::i32:
+      return got(std::int32_t{});
+    case DType::boolean:
+      return got(std::uint8_t{}) != 0;
+  }
+  return 0;
+}
 void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept {
-  store(view(), i0, i1, i2, i3, value);
+  std::byte* const to = block_->at(i0, i1, i2, i3);
+  const auto put = [to](auto bits) { std::memcpy(to, &bits, sizeof bits); };
+  switch (block_->type) {
+    case DType::f16:
+      return put(encode_f16(value));
+    case DType::bf16:
+      return put(encode_bf16(value));
+    case DType::f32:
+      return put(static_cast<float>(value));
+    case DType::f64:
+      return put(value);
+    case DType::i32:
+      return put(static_cast<std::int32_t>(value));
+    case DType::boolean:
+      return put(static_cast<std::uint8_t>(value != 0));
+  }
 }
 
 MemoryParts Tensor::parts() const noexcept { return block_ ? block_->all_parts() : MemoryParts{}; }
@@ -319,33 +461,38 @@ Tensor Tensor::clone() const {
 
 void Tensor::poison() noexcept {
   if (!block_) return;
-  const std::uint64_t bits = poison_bits(block_->type);
-  const std::size_t width = size_of(block_->type);
-  block_->each([&](std::byte* element) { std::memcpy(element, &bits, width); });
+  fill_elements(Nest(block_->shape, block_->strides), size_of(block_->type), block_->first(),
+                poison_bits(block_->type));
 }
 
 bool Tensor::is_poison(Index i0, Index i1, Index i2, Index i3) const noexcept {
-  const attest_tensor tensor = view();
   const std::uint64_t bits = poison_bits(block_->type);
-  return std::memcmp(attest_at(&tensor, i0, i1, i2, i3), &bits, size_of(block_->type)) == 0;
+  return std::memcmp(block_->at(i0, i1, i2, i3), &bits, size_of(block_->type)) == 0;
 }
 
 Tensor::Damage Tensor::damage() const noexcept {
   if (!block_) return Damage::none;
-  const auto untouched = [](std::span<const std::byte> bytes) {
-    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0xFF}; });
-  };
   const MemoryParts all = parts();
   if (!untouched(all.part(0).first(block_->guard))) return Damage::before;
   if (!untouched(all.part(all.count - 1).last(block_->guard))) return Damage::after;
   const std::size_t width = size_of(block_->type);
   if (static_cast<std::size_t>(block_->size()) * width == block_->elements) return Damage::none;
-  // Gaps: what is left once every element is blanked.
+  const Nest nest(block_->shape, block_->strides);
+  if (nest.axes > 0 && nest.apart && all.count == 1) {
+    const bool whole = untouched(block_->bytes() + block_->guard, block_->base) &&
+                       gaps_untouched(nest, nest.axes, width, block_->first());
+    return whole ? Damage::none : Damage::gap;
+  }
+  // Else what is left once every element is blanked.
   std::vector<std::byte> rest(all.count * all.size);
   for (std::size_t n = 0; n < all.count; ++n) std::ranges::copy(all.part(n), rest.data() + n * all.size);
-  block_->each([&](const std::byte* element) {
-    const auto at = static_cast<std::size_t>(element - all.first), part = all.count > 1 ? at / all.step : 0;
-    std::memset(rest.data() + part * all.size + (at - part * all.step), 0xFF, width);
+  const Index run = (nest.extent[0] - 1) * nest.stride[0], step = nest.stride[0];
+  for_each_run(nest, [&](Index first) {
+    for (Index element = first; element <= first + run; element += step) {
+      const auto at = static_cast<std::size_t>(block_->first() - all.first) + static_cast<std::size_t>(element) * width,
+                 part = all.count > 1 ? at / all.step : 0;
+      std::memset(rest.data() + part * all.size + (at - part * all.step), 0xFF, width);
+    }
   });
   return untouched(rest) ? Damage::none : Damage::gap;
 }

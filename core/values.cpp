@@ -139,30 +139,61 @@ struct Row {
 #define ATTEST_CLONES
 #endif
 
-// Where rows come from: one head of one tensor.
-struct Head {
+// Rows that are drawn together, and the keys of their tensor's numbers and of which of its keys are dominant.
+struct DrawnRows {
+  static constexpr Index most = 256;  // at once
+
   const Problem& problem;
   Edit::Tensor which;
-  Key values, peaks;  // keys of the head's numbers, and of which of its keys are dominant
-
-  [[nodiscard]] Row row(Index position) const noexcept {
-    const Index own = problem.values == Values::duplicated && which != Edit::Tensor::v ? position / 2 : position;
-    return {.problem = problem,
-            .which = which,
-            .key = extend(values, static_cast<Key>(own)),
-            .position = position,
-            .dominant = problem.values == Values::peaked && one_in_eight(extend(peaks, static_cast<Key>(position)))};
-  }
+  Key values, peaks;
+  const DrawnBlock& block;
 };
 
+// `count` of them from `done` on: keys first, and then the elements, in loops without calls, several of which wide registers take at
+// once.
 template <Values V>
-ATTEST_CLONES void fill(const Head& head, Index position, Index first_column, Index width, std::span<double> rows) {
-  for (std::size_t done = 0; done < rows.size(); done += static_cast<std::size_t>(width), ++position) {
-    const Row row = head.row(position);
-    for (Index c = 0; c < width; ++c) rows[done + static_cast<std::size_t>(c)] = row.value<V>(first_column + c);
+ATTEST_CLONES void fill(const DrawnRows& rows, Index done, Index count, double* to) {
+  constexpr bool peaked = V == Values::peaked;
+  const bool in_pairs = V == Values::duplicated && rows.which != Edit::Tensor::v;
+  const DrawnBlock& block = rows.block;
+  std::array<Key, DrawnRows::most> keys;
+  std::array<Index, DrawnRows::most> positions;
+  std::array<bool, DrawnRows::most> dominant;
+  Index h = done / block.length, i = done % block.length;
+  for (Index r = 0; r < count; ++h, i = 0) {
+    const Index some = std::min(count - r, block.length - i), first = block.position + i;
+    const auto b = static_cast<Key>(block.batch + h / block.heads),
+               head = static_cast<Key>(block.head + h % block.heads);
+    const Key own = extend(extend(rows.values, b), head), peaks = peaked ? extend(extend(rows.peaks, b), head) : 0;
+    for (Index n = 0; n < some; ++n) {
+      const Index position = first + n;
+      const auto at = static_cast<std::size_t>(r + n);
+      positions[at] = position;
+      keys[at] = extend(own, static_cast<Key>(in_pairs ? position / 2 : position));
+      dominant[at] = peaked && one_in_eight(extend(peaks, static_cast<Key>(position)));
+    }
+    r += some;
+  }
+  const Index width = block.width, first_column = block.first_column;
+  const auto row = [&](Index r) {
+    const auto at = static_cast<std::size_t>(r);
+    return Row{.problem = rows.problem,
+               .which = rows.which,
+               .key = keys[at],
+               .position = positions[at],
+               .dominant = dominant[at]};
+  };
+  if (width < 8) {
+    for (Index c = 0; c < width; ++c)
+      for (Index r = 0; r < count; ++r) to[r * width + c] = row(r).template value<V>(first_column + c);
+    return;
+  }
+  for (Index r = 0; r < count; ++r) {
+    const Row one = row(r);
+    for (Index c = 0; c < width; ++c) to[r * width + c] = one.template value<V>(first_column + c);
   }
 }
-using Fill = void (*)(const Head&, Index, Index, Index, std::span<double>);
+using Fill = void (*)(const DrawnRows&, Index, Index, double*);
 // By Values.
 constexpr auto fills = []<std::size_t... V>(std::index_sequence<V...>) {
   return std::array<Fill, sizeof...(V)>{fill<static_cast<Values>(V)>...};
@@ -195,20 +226,39 @@ double shaped(Form form, double x) noexcept {
 
 }  // namespace
 
+namespace {
+ATTEST_CLONES void clamp_all(std::span<double> rows, double most) noexcept {
+  for (double& x : rows) x = std::clamp(x, -most, most);
+}
+}  // namespace
+
 void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
                Index width, std::span<double> rows) noexcept {
-  constexpr Stream streams[] = {Stream::q, Stream::k, Stream::v};
-  const auto key_of_head = [&](Stream which_stream) {
-    return extend(extend(stream(problem, which_stream), static_cast<Key>(batch)), static_cast<Key>(head));
-  };
-  const Head source{problem, which, key_of_head(streams[static_cast<std::size_t>(which)]), key_of_head(Stream::peak)};
-  if (problem.values == Values::file)
-    load_captured(problem.values_file).read(which, batch, head, position, first_column, width, rows);
-  else
-    fills[static_cast<std::size_t>(problem.values)](source, position, first_column, width, rows);
-  const Form form = form_of(problem, which);
-  const double most = largest_finite(problem.dtype);
-  for (double& x : rows) x = std::clamp(form == Form::drawn ? x : shaped(form, x), -most, most);
+  if (!rows.empty())
+    draw_block(problem, which,
+               {batch, 1, head, 1, position, static_cast<Index>(rows.size()) / width, first_column, width}, rows);
+}
+
+void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& block, std::span<double> rows) noexcept {
+  if (rows.empty()) return;
+  if (problem.values == Values::file) {
+    const Captured& captured = load_captured(problem.values_file);
+    const auto of_head = static_cast<std::size_t>(block.length * block.width);
+    for (Index n = 0; n < block.samples * block.heads; ++n)
+      captured.read(which, block.batch + n / block.heads, block.head + n % block.heads, block.position,
+                    block.first_column, block.width, rows.subspan(static_cast<std::size_t>(n) * of_head, of_head));
+  } else {
+    constexpr Stream streams[] = {Stream::q, Stream::k, Stream::v};
+    const DrawnRows all{problem, which, stream(problem, streams[static_cast<std::size_t>(which)]),
+                        stream(problem, Stream::peak), block};
+    const Fill fill_some = fills[static_cast<std::size_t>(problem.values)];
+    const Index count = block.samples * block.heads * block.length;
+    for (Index done = 0; done < count; done += DrawnRows::most)
+      fill_some(all, done, std::min(DrawnRows::most, count - done), rows.data() + done * block.width);
+  }
+  if (const Form form = form_of(problem, which); form != Form::drawn)
+    for (double& x : rows) x = shaped(form, x);
+  clamp_all(rows, largest_finite(problem.dtype));
 }
 
 namespace {

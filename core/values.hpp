@@ -12,6 +12,13 @@ namespace attest {
 void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index head, Index position, Index first_column,
                Index width, std::span<double> rows) noexcept;
 
+// A block of such rows: `samples` times `heads` times `length` of them, from these coordinates on, each `width` columns wide.
+struct DrawnBlock {
+  Index batch, samples, head, heads, position, length, first_column, width;
+};
+// The same of a whole block, one row behind the other, samples outermost: of many short rows in a fraction of the time.
+void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& block, std::span<double> rows) noexcept;
+
 // One row of the keep tensor (1 = attend, 0 = masked) or of the bias, at absolute batch, head and query, for the first
 // row.size() keys of this problem. Axes that the tensor does not vary along must be passed as 0.
 void draw_keep_row(const Problem& problem, Index batch, Index head, Index query, std::span<double> row) noexcept;

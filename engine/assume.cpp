@@ -288,6 +288,13 @@ void for_each_conjunct(const Node& node, Visit&& visit) {
   for_each_conjunct(*node.right, visit);
 }
 
+// Whether a problem of which nothing but extents (which have an origin) and dtype is drawn tells what `node` is.
+bool is_of_shape(const Node& node) {
+  if (node.kind == Node::Kind::form) return false;
+  if (node.kind == Node::Kind::field && node.field->origin.empty() && node.field->name != "dtype") return false;
+  return (!node.left || is_of_shape(*node.left)) && (!node.right || is_of_shape(*node.right));
+}
+
 // Calls `visit` with the field, the operator and the number where `node` compares these.
 template <class Visit>
 void for_bound(const Node& node, Visit&& visit) {
@@ -331,6 +338,27 @@ Assumption Assumption::about(std::span<const FormOffer> offers) const {
   Assumption bound = *this;
   bound.offers_.assign(offers.begin(), offers.end());
   return bound;
+}
+
+std::optional<Assumption> Assumption::of_shape() const {
+  Assumption part;
+  const auto join = [&part](std::shared_ptr<const Node> node) {
+    if (!part.root_) {
+      part.root_ = std::move(node);
+      return;
+    }
+    auto both = std::make_shared<Node>();
+    both->kind = Node::Kind::binary;
+    both->text = "&&";
+    both->left = std::make_shared<Node>(*part.root_);
+    both->right = std::make_shared<Node>(*node);
+    part.root_ = std::move(both);
+  };
+  for_each_conjunct(*root_, [&](const Node& node) {
+    if (is_of_shape(node)) join(std::make_shared<const Node>(node));
+  });
+  if (!part.root_) return std::nullopt;
+  return part;
 }
 
 std::vector<Assumption::FormBound> Assumption::form_bounds() const {

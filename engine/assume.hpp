@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ class Assumption {
   };
   [[nodiscard]] std::map<std::string, Interval> intervals() const;
 
+  // What of it speaks of extents and dtype alone; nothing if nothing does. Where that does not hold, the whole does not.
+  [[nodiscard]] std::optional<Assumption> of_shape() const;
+
   // A form, and whether it is to have a value: what every conjunct implies.
   struct FormBound {
     std::string form, value;
@@ -44,6 +48,8 @@ class Assumption {
   struct Node;
 
  private:
+  Assumption() = default;
+
   std::string text_;
   std::shared_ptr<const Node> root_;
   std::vector<FormOffer> offers_;

@@ -76,6 +76,8 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
   std::unique_ptr<Domain> domain = op.domain(supports, dtypes);
   domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
   narrow(*domain, about_subject);
+  if (auto part = about_subject.of_shape())
+    domain->assume_of_shape([part = std::move(*part)](const Problem& problem) { return part.holds(problem); });
   domain->assume([assumption = about_subject](const Problem& problem) { return assumption.holds(problem); });
   return domain;
 }

@@ -48,6 +48,10 @@ class Domain {
   // Draws again until `predicate` holds: for what narrow() cannot say. Several must all hold.
   void assume(std::function<bool(const Problem&)> predicate);
   [[nodiscard]] bool accepts(const Problem& problem) const;
+  // Tells what accepts() turns away by extents and dtype alone, so that a draw may end once these are known: it says false of no
+  // problem that all predicates accept.
+  void assume_of_shape(std::function<bool(const Problem&)> predicate) { of_shape_ = std::move(predicate); }
+  [[nodiscard]] bool may_accept_shape(const Problem& problem) const { return !of_shape_ || of_shape_(problem); }
 
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
@@ -82,6 +86,7 @@ class Domain {
   std::vector<Range> ranges_;     // by the position of the field
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
   std::vector<std::function<bool(const Problem&)>> predicates_;
+  std::function<bool(const Problem&)> of_shape_;
 };
 
 }  // namespace attest

@@ -27,6 +27,7 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   Source shape(shape_key), rest(rest_key);
   draw_dtype(problem, domain, shape);
   draw_shape(problem, domain, shape, size, large_batch);
+  if (!domain.may_accept_shape(problem)) return problem;  // which the predicates turn away
   draw_masks(problem, domain, rest);
   draw_layouts(problem, domain, rest);
   draw_outputs(problem, domain, rest);

@@ -36,6 +36,11 @@ class DomainOf final : public Domain {
   void assume(std::function<bool(const Problem&)> predicate) override {
     own_.assume([predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
   }
+  void assume_of_shape(std::function<bool(const Problem&)> predicate) override {
+    if constexpr (requires { own_.assume_of_shape(nullptr); })
+      own_.assume_of_shape(
+          [predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
+  }
   [[nodiscard]] bool accepts(const Problem& problem) const override { return own_.accepts(problem.as<OwnProblem>()); }
   [[nodiscard]] const Own& own() const noexcept { return own_; }
 

@@ -59,6 +59,9 @@ class Domain {
   virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
   // Draws again until `predicate` holds.
   virtual void assume(std::function<bool(const Problem&)> predicate) = 0;
+  // The same of what `predicate`, of extents and dtype alone, turns away: a draw may end once these are known. It changes nothing of
+  // what is drawn.
+  virtual void assume_of_shape(std::function<bool(const Problem&)> /*predicate*/) {}
   // Whether every predicate holds.
   [[nodiscard]] virtual bool accepts(const Problem& problem) const = 0;
 };

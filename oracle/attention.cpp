@@ -200,6 +200,42 @@ class Block {
   std::size_t count_ = 0;
 };
 
+// What becomes of rows to which masks leave no key, where the contract alone says it: what full() finds of one whose query is
+// finite, of a head that is.
+class EmptyRows {
+ public:
+  explicit EmptyRows(const Call& call)
+      : call_(call),
+        fixed_(!call.contract->mask_added && !call.has_bias && !call.numbers.operand_rounds &&
+               call.contract->empty_row != EmptyRow::mean_v) {}
+  // Of the rows that `quick` has just loaded.
+  [[nodiscard]] bool settles(const Quick& quick, Index n) const {
+    return fixed_ && quick.is_empty(n) && quick.head_finite();
+  }
+  // False if an element lies outside.
+  bool judge(Tally& tally, const Results& results, const RowIndex& r, Index columns) {
+    if (!known_) find();
+    for (Index c = 0; c < columns; ++c)
+      if (!tally.add(out_, results.out_round, attest_load(&results.out, r.b, r.h, r.i, c), "out", {r.b, r.h, r.i, c}))
+        return false;
+    return !results.has_lse ||
+           tally.add(lse_, results.lse_round, attest_load(&results.lse, r.b, r.h, r.i, 0), "lse", {r.b, r.h, r.i, 0});
+  }
+
+ private:
+  void find() {
+    Row row;
+    row.kind = RowKind::empty;
+    (void)fixed_by_row(call_, row, out_);
+    lse_ = lse_enclosure_of(call_, row);
+    known_ = true;
+  }
+
+  const Call& call_;
+  bool fixed_, known_ = false;
+  Enclosure out_, lse_;
+};
+
 // The n-th row of a block: what Quick accepts is counted, the rest is judged by `full()`. False if an element lies outside.
 template <class GetFull>
 bool judge_row(const GetFull& full, Tally& tally, const Results& results, const Quick& quick, Index n,
@@ -347,14 +383,19 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   }
   Tally tally;
   Block block;
+  EmptyRows empty(call_);
   for (std::size_t next = 0; next < rows.size();) {
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);
     if (quick.head_finite()) finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
     Index n = 0;
     for (const RowIndex& row : block.rows()) {
-      if (statistics != nullptr) add_statistics(full, results, &quick, n, row, call_.dv, *statistics);
-      if (!judge_row(full, tally, results, quick, n, row, call_.dv)) return tally.verdict();
+      if (empty.settles(quick, n)) {  // the tiers say nothing of it
+        if (!empty.judge(tally, results, row, call_.dv)) return tally.verdict();
+      } else {
+        if (statistics != nullptr) add_statistics(full, results, &quick, n, row, call_.dv, *statistics);
+        if (!judge_row(full, tally, results, quick, n, row, call_.dv)) return tally.verdict();
+      }
       if (tally.all_wide() && quick.proves_not_wide(n)) tally.not_wide();
       ++n;
     }

@@ -1,7 +1,9 @@
 #include "oracle/exact.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <vector>
@@ -12,6 +14,11 @@
 
 namespace attest::oracle {
 namespace {
+
+double two_to(int exponent) {
+  const bool normal = exponent >= -1022 && exponent <= 1023;
+  return normal ? std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52) : std::ldexp(1.0, exponent);
+}
 
 // Multiples of 2^unit, of magnitude `most` or less. Their sums stay such multiples.
 struct Multiples {
@@ -35,15 +42,18 @@ struct Multiples {
   [[nodiscard]] Multiples plus(const Multiples& other) const { return {std::min(unit, other.unit), most + other.most}; }
   // Whether a format holds all of them, as normal numbers.
   [[nodiscard]] bool fit(Format format) const {
-    return most == 0 || (unit >= min_exponent(format) && most <= largest_finite(format) &&
-                         most < std::ldexp(1.0, unit + precision(format)));
+    return most == 0 ||
+           (unit >= min_exponent(format) && most <= largest_finite(format) && most < two_to(unit + precision(format)));
   }
+  friend bool operator==(const Multiples&, const Multiples&) = default;
 };
 
 // Elements of q or k, and the largest sum of magnitudes of a row.
 struct Rows {
   Multiples elements;
   double largest_sum = 0;
+
+  friend bool operator==(const Rows&, const Rows&) = default;
 
   // False where a number is not finite.
   bool take(const std::vector<double>& row) {
@@ -129,6 +139,19 @@ bool every_row(const Tensor& tensor, Visit visit) {
   return true;
 }
 
+// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where a row changed it.
+template <class Holds>
+bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
+  bool asked = false;
+  return every_row(tensor, [&](const std::vector<double>& row) {
+    const Rows before = rows;
+    if (!rows.take(row)) return false;
+    if (asked && rows == before) return true;
+    asked = true;
+    return holds();
+  });
+}
+
 bool take_bias(const Tensor& tensor, Multiples& bias) {
   return every_row(tensor, [&bias](const std::vector<double>& row) {
     for (const double x : row) {
@@ -149,11 +172,8 @@ Exactness exactness(const Contract& contract, const Inputs& inputs) {
   if (inputs.scale != 0) {  // else every score is 0, whatever q and k are
     if (!scores.scale_is_exact()) return {};
     Rows q, k;
-    if (!every_row(inputs.q,
-                   [&](const std::vector<double>& row) { return q.take(row) && scores.enters(q, how.fold_q); }))
-      return {};
-    if (!every_row(inputs.k, [&](const std::vector<double>& row) { return k.take(row) && scores.multiply(q, k); }))
-      return {};
+    if (!all_rows(inputs.q, q, [&] { return scores.enters(q, how.fold_q); })) return {};
+    if (!all_rows(inputs.k, k, [&] { return scores.multiply(q, k); })) return {};
   }
   Multiples bias;
   if (inputs.bias.present()) {

@@ -135,9 +135,21 @@ void Quick::score(Index n) {
   const double* open = nullptr;
   if (call_.has_keep || range.first > 0 || range.last < call_.keys) {
     std::fill_n(open_, stride_, -infinity);
-    for (Index j = range.first; j < range.last; ++j)
-      if (call_.kept(at.b, at.h, at.i, j)) open_[j] = 0;
+    bool any = range.first < range.last;
+    if (call_.has_keep) {
+      const std::byte* const kept = element_at(call_.keep, at.b, at.h, at.i, 0);
+      const Index step = call_.keep.strides[3];
+      any = false;
+      for (Index j = range.first; j < range.last; ++j) {
+        const bool keeps = kept[j * step] != std::byte{0};
+        open_[j] = keeps ? 0 : -infinity;
+        any |= keeps;
+      }
+    } else if (any) {
+      std::fill(open_ + range.first, open_ + range.last, 0.0);
+    }
     open = open_;
+    row.empty = !any && row.q_norm < infinity;
   }
   const products::ScoreSums sums = products::finish_scores(score_rule_, z, e, bias, open, call_.keys, stride_);
   row.n = sums.n;

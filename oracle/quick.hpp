@@ -47,6 +47,8 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
+  // That masks leave no key to the n-th row, whose query is finite. False proves nothing.
+  [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty; }
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
@@ -73,7 +75,7 @@ class Quick {
   // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
   struct State {
     RowIndex at;
-    bool bounded, all, lse, has_spread;
+    bool bounded, all, lse, has_spread, empty;
     bool by_top;                    // bounded by top_
     double q_norm, q_top;           // of the query: its Euclidean norm, at least, and its largest magnitude
     double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)

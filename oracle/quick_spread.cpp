@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
+#include "core/format.hpp"
 #include "oracle/quick.hpp"
 #include "oracle/quick_scratch.hpp"
 #include "oracle/series.hpp"
@@ -18,6 +22,36 @@ namespace {
 double scale_to_one(double x) {
   const std::uint64_t exponent = std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(x) >> 52, 1);
   return std::bit_cast<double>((2046 - exponent) << 52);
+}
+
+double scale_for(double top) { return top > 0 && top < 1e200 ? scale_to_one(top) : 1; }
+
+// The largest magnitude of a head, told by the bits of its elements, which rise with it: where rows are dense, and all is finite.
+struct Extreme {
+  bool known;
+  double magnitude;
+};
+template <class Bits>
+Bits largest_bits(const attest_tensor& t, Index b, Index h, Index rows, Index count) {
+  Bits top = 0;
+  for (Index i = 0; i < rows; ++i) {
+    const auto* const row = reinterpret_cast<const Bits*>(element_at(t, b, h, i, 0));
+    for (Index c = 0; c < count; ++c)
+      top = std::max(top, static_cast<Bits>(row[c] & std::numeric_limits<Bits>::max()));  // signed, without the sign
+  }
+  return top;
+}
+Extreme largest_of(const attest_tensor& t, Index b, Index h, Index rows, Index count) {
+  if (t.strides[3] != 1) return {false, 0};
+  if (t.dtype.bits == 32) {
+    const auto bits = largest_bits<std::int32_t>(t, b, h, rows, count);
+    return {bits < 0x7F800000, static_cast<double>(std::bit_cast<float>(bits))};
+  }
+  if (t.dtype.bits != 16) return {false, 0};
+  const auto bits = largest_bits<std::int16_t>(t, b, h, rows, count);
+  const auto half = static_cast<std::uint16_t>(bits);
+  return t.dtype.code == ATTEST_BFLOAT ? Extreme{bits < 0x7F80, attest::decode_bf16(half)}
+                                       : Extreme{bits < 0x7C00, attest::decode_f16(half)};
 }
 
 }  // namespace
@@ -150,13 +184,25 @@ void Quick::clear_spread(Index n) {
 void Quick::choose_value_scale() {
   double top = v_top_;
   if (tiles_ > 1) {
-    std::vector<double> row(static_cast<std::size_t>(call_.dv));
-    for (Index j = 0; j < call_.keys; ++j) {
-      read_row(call_.v, b_, kv_, j, call_.dv, row.data());
-      for (const double v : row) top = std::max(top, std::fabs(v));
+    constexpr Index at_once = 64;
+    const Extreme by_bits = largest_of(call_.v, b_, kv_, call_.keys, call_.dv);
+    if (by_bits.known) {
+      value_scale_ = scale_for(std::max(top, by_bits.magnitude));
+      return;
+    }
+    std::vector<double> rows(static_cast<std::size_t>(at_once * columns_));
+    for (Index j = 0; j < call_.keys; j += at_once) {
+      const Index count = std::min(at_once, call_.keys - j);
+      read_rows(call_.v, b_, kv_, j, count, call_.dv, rows.data(), columns_);
+      const auto some = std::span(rows).first(static_cast<std::size_t>(count * columns_));
+      const products::Extent size = products::magnitudes(some.data(), std::ssize(some));
+      if (size.total < infinity)
+        top = std::max(top, size.largest);
+      else  // a NaN hides what came before it
+        for (const double v : some) top = std::max(top, std::fabs(v));
     }
   }
-  value_scale_ = top > 0 && top < 1e200 ? scale_to_one(top) : 1;
+  value_scale_ = scale_for(top);
 }
 
 void Quick::scale_values(Index tile) {

@@ -35,9 +35,18 @@ std::optional<Evidence> tensor_difference(const char* name, const Tensor& expect
   if (!expected.present()) return std::nullopt;
   const attest_tensor a = expected.view(), b = got.view();
   const std::array<Index, 4> n = extents(expected);
+  // Equal bytes are equal numbers, whichever equality is asked: most rows need no more.
+  const auto is_dense = [&](const attest_tensor& t) { return n[3] == 1 || t.strides[3] == 1; };
+  const bool by_bytes = is_dense(a) && is_dense(b) && a.dtype.code == b.dtype.code && a.dtype.bits == b.dtype.bits;
+  const auto bytes = static_cast<std::size_t>(n[3]) * (a.dtype.bits / 8u);
   for (Index h = 0; h < n[1]; ++h)
     for (Index i = 0; i < n[2]; ++i) {
       if (takes_part && !takes_part(sample_expected, h, i)) continue;
+      if (by_bytes &&
+          std::memcmp(attest_at(&a, sample_expected, h, i, 0), attest_at(&b, sample_got, h, i, 0), bytes) == 0) {
+        counts.judged += n[3];
+        continue;
+      }
       for (Index c = 0; c < n[3]; ++c) {
         ++counts.judged;
         if (same(a, sample_expected, b, sample_got, h, i, c, equality)) continue;

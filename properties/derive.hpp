@@ -1,5 +1,4 @@
 #pragma once
-#include <cstring>
 #include <string_view>
 
 #include "core/subject.hpp"
@@ -36,7 +35,7 @@ Tensor picked(const Tensor& tensor, Layout layout, const std::array<Index, 4>& s
   const attest_tensor from = tensor.view(), to = made.view();
   for_each_stored(made, [&](Index b, Index h, Index i, Index c) {
     const std::array<Index, 4> at = source(std::array<Index, 4>{b, h, i, c});
-    std::memcpy(attest_at(&to, b, h, i, c), attest_at(&from, at[0], at[1], at[2], at[3]), size_of(made.dtype()));
+    copy_element(from, at, to, {b, h, i, c});
   });
   return made;
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,20 +32,34 @@ class Stopwatch {
 // Of an output: guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
 std::optional<Evidence> output_violation(const Tensor& tensor, const char* name);
 
-// The bytes of the inputs of one trip, to compare afterwards. One at a time in a thread.
+// Inputs that can be had once more, the same bytes.
+struct Redrawn {
+  const Inputs& inputs;
+  std::function<Inputs()> again;
+};
+
+// What the inputs of one trip hold, to compare afterwards: their bytes, or, of large tensors that can be had once more, a hash of
+// 64 bits. One at a time in a thread.
 class Snapshot {
  public:
-  explicit Snapshot(std::span<const std::vector<Inputs::Named>> calls);
+  // `redrawn`, if any, must outlive it.
+  explicit Snapshot(std::span<const std::vector<Inputs::Named>> calls, const Redrawn* redrawn = nullptr);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
-  // The first input of the next call that differs from the bytes it had; each is put back, so that later calls see what
+  // The first input of the next call that differs from what it held; each is put back, so that later calls see what
   // they should.
   std::optional<Evidence> restore(std::span<const Inputs::Named> inputs);
 
  private:
+  // Which of the inputs that can be had once more a large tensor is; nothing of others.
+  [[nodiscard]] std::optional<std::size_t> redrawn_member(const Tensor& tensor) const;
+
+  const Redrawn* redrawn_;
   const std::byte* next_;
+  std::vector<std::uint64_t> hashes_;  // of the tensors that are told by one, in the order of the calls
+  std::size_t next_hash_ = 0;
 };
 
 }  // namespace attest::properties

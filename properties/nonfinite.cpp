@@ -2,11 +2,44 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 
 namespace attest::properties {
 namespace {
 
 using Visit = std::function<bool(std::array<Index, 4>)>;
+
+// Whether any of `count` elements `step` apart has all bits of its exponent set. Dense ones are looked at in words: adding the
+// lowest of these bits carries into the sign, which was masked out, and no further.
+template <class Bits>
+bool any_of(const Bits* row, Index count, Index step, Bits exponent) {
+  using Word = std::uint64_t;
+  bool any = false;
+  Index c = 0;
+  if (step == 1) {
+    constexpr Word each = ~Word{0} / std::numeric_limits<Bits>::max();
+    constexpr Index in_word = sizeof(Word) / sizeof(Bits);
+    const Word mask = each * exponent, lowest = each * (exponent & (~exponent + 1u)),
+               sign = each << (8 * sizeof(Bits) - 1);
+    Word carried = 0, word = 0;
+    for (; c + in_word <= count; c += in_word) {
+      std::memcpy(&word, row + c, sizeof word);
+      carried |= (word & mask) + lowest;
+    }
+    any = (carried & sign) != 0;
+  }
+  for (; c < count; ++c) any |= (row[c * step] & exponent) == exponent;
+  return any;
+}
+
+// Whether its elements are one row after the other.
+bool is_row_major(const Tensor& tensor) {
+  Index dense = 1;
+  for (std::size_t axis = tensor.shape().size(); axis-- > 0; dense *= tensor.shape()[axis])
+    if (tensor.shape()[axis] != 1 && tensor.strides()[axis] != dense) return false;
+  return true;
+}
 
 // An element is not finite if all the bits of its exponent are set.
 template <class Bits>
@@ -15,6 +48,10 @@ void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
   std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
   std::copy(tensor.strides().begin(), tensor.strides().end(), stride.begin());
   const attest_tensor view = tensor.view();
+  // Mostly there is none, which needs no rows to see.
+  if (is_row_major(tensor) &&
+      !any_of(static_cast<const Bits*>(attest_at(&view, 0, 0, 0, 0)), tensor.size(), 1, exponent))
+    return;
   // Rows run along the last axis that the tensor has.
   const std::size_t along = tensor.shape().size() - 1;
   const Index length = n[along], step = stride[along];
@@ -23,9 +60,8 @@ void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
     for (Index i1 = 0; i1 < n[1]; ++i1)
       for (Index i2 = 0; i2 < n[2]; ++i2) {
         const auto* row = static_cast<const Bits*>(attest_at(&view, i0, i1, i2, 0));
-        bool any = false;
-        for (Index c = 0; c < length; ++c) any |= (row[c * step] & exponent) == exponent;
-        for (Index c = 0; any && c < length; ++c) {
+        if (!any_of(row, length, step, exponent)) continue;
+        for (Index c = 0; c < length; ++c) {
           if ((row[c * step] & exponent) != exponent) continue;
           std::array<Index, 4> index{i0, i1, i2, 0};
           index[along] = c;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 namespace attest::properties {
 namespace {
@@ -13,11 +12,6 @@ Index base_offset(const Tensor& tensor) noexcept {
   const attest_tensor view = tensor.view();
   const auto address = reinterpret_cast<std::uintptr_t>(attest_at(&view, 0, 0, 0, 0));
   return static_cast<Index>(address % 64 / size_of(tensor.dtype()));
-}
-
-// Copies an element bit by bit: a NaN keeps its payload.
-void copy_element(const attest_tensor& from, std::array<Index, 4> i, const attest_tensor& to, std::array<Index, 4> j) {
-  std::memcpy(attest_at(&to, j[0], j[1], j[2], j[3]), attest_at(&from, i[0], i[1], i[2], i[3]), from.dtype.bits / 8);
 }
 
 Tensor gather(const Tensor& tensor, std::span<const Index> samples) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "core/inputs.hpp"
@@ -28,6 +30,49 @@ void for_each_stored(const Tensor& tensor, Visit&& visit) {
     for (Index i1 = 0; i1 < n[1]; ++i1)
       for (Index i2 = 0; i2 < n[2]; ++i2)
         for (Index i3 = 0; i3 < n[3]; ++i3) visit(i0, i1, i2, i3);
+}
+
+// The address of an element of a tensor: attest_at() without a loop over axes.
+inline std::byte* address_of(const attest_tensor& t, const std::array<Index, 4>& i) noexcept {
+  Index element = 0;
+  switch (t.ndim) {
+    case 4:
+      element += i[3] * t.strides[3];
+      [[fallthrough]];
+    case 3:
+      element += i[2] * t.strides[2];
+      [[fallthrough]];
+    case 2:
+      element += i[1] * t.strides[1];
+      [[fallthrough]];
+    case 1:
+      element += i[0] * t.strides[0];
+      break;
+    default:
+      break;
+  }
+  return static_cast<std::byte*>(t.data) + t.byte_offset + element * (t.dtype.bits / 8);
+}
+
+// Copies an element bit by bit to another tensor of its type: a NaN keeps its payload.
+inline void copy_element(const attest_tensor& from, const std::array<Index, 4>& i, const attest_tensor& to,
+                         const std::array<Index, 4>& j) noexcept {
+  const std::byte* const source = address_of(from, i);
+  std::byte* const target = address_of(to, j);
+  switch (from.dtype.bits) {
+    case 8:
+      *target = *source;
+      break;
+    case 16:
+      std::memcpy(target, source, 2);
+      break;
+    case 32:
+      std::memcpy(target, source, 4);
+      break;
+    default:
+      std::memcpy(target, source, 8);
+      break;
+  }
 }
 
 // Inputs whose sample t is sample `samples[t]` of the given ones; axes, strides and base addresses modulo 64 stay as

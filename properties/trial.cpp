@@ -55,10 +55,16 @@ Trial::Trial(const Problem& problem, const Contract& contract, Subject& subject,
       contract_(contract),
       subject_(subject),
       peer_(peer),
+      drawn_(true),
       inputs_(timed_materialise(problem_, elapsed_.values)) {}
 
 Trial::Trial(const Problem& problem, Inputs inputs, const Contract& contract, Subject& subject)
-    : problem_(problem), contract_(contract), subject_(subject), peer_(nullptr), inputs_(std::move(inputs)) {}
+    : problem_(problem),
+      contract_(contract),
+      subject_(subject),
+      peer_(nullptr),
+      drawn_(false),
+      inputs_(std::move(inputs)) {}
 
 std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls) {
   std::vector<Result> results(calls.size());
@@ -73,7 +79,8 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls
   std::vector<std::vector<Inputs::Named>> inputs;
   inputs.reserve(calls.size());
   for (const Request& call : calls) inputs.push_back(call.inputs->named());
-  Snapshot before(inputs);
+  const Redrawn redrawn{inputs_, [this] { return materialise(problem_); }};
+  Snapshot before(inputs, drawn_ ? &redrawn : nullptr);
   const std::int64_t asked = run_supported(subject, raw, results, elapsed_.subject);
   if (&subject == &subject_) subject_calls_ += asked;
   for (std::size_t n = 0; n < calls.size(); ++n) {

@@ -110,6 +110,7 @@ class Trial {
   Subject& subject_;
   Subject* peer_;
   Nanoseconds elapsed_;
+  const bool drawn_;  // inputs_ is what materialise() makes of problem_
   Inputs inputs_;
   std::optional<Result> base_, peer_base_;
   std::unique_ptr<oracle::Oracle> oracle_;

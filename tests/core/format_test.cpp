@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attest/plugin.h"
+#include "core/encode.hpp"
 #include "core/rng.hpp"
 
 namespace attest {
@@ -115,6 +116,31 @@ TEST(Format, AgreesWithTheCompilersHalf) {
   }
 }
 #endif
+
+// Many at once have the bits of one after the other: any double, and those at and beside every boundary.
+TEST(Format, ManyAreEncodedAsOneIs) {
+  std::vector<double> numbers;
+  for (std::uint64_t i = 0; i < 300000; ++i) {
+    const std::uint64_t bits = mix(i);
+    numbers.push_back(std::bit_cast<double>(bits));
+    numbers.push_back(std::ldexp(symmetric_uniform(mix(bits)), static_cast<int>(below(bits, 300)) - 160));
+    numbers.push_back(std::ldexp(symmetric_uniform(mix(bits)), static_cast<int>(below(bits, 48)) - 28));
+  }
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits)
+    for (const auto decode : {decode_f16, decode_bf16}) {
+      const double x = decode(static_cast<std::uint16_t>(bits)), next = decode(static_cast<std::uint16_t>(bits + 1)),
+                   half = x / 2 + next / 2;
+      for (const double y : {x, half, std::nextafter(half, INFINITY), std::nextafter(half, -INFINITY)})
+        numbers.push_back(y);
+    }
+  std::vector<std::uint16_t> f16(numbers.size()), bf16(numbers.size());
+  encode_f16(numbers, f16.data());
+  encode_bf16(numbers, bf16.data());
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    ASSERT_EQ(f16[n], encode_f16(numbers[n])) << numbers[n];
+    ASSERT_EQ(bf16[n], encode_bf16(numbers[n])) << numbers[n];
+  }
+}
 
 TEST(Format, ConstantsFollowFromPrecisionAndExponent) {
   for (const Format format : every) {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
@@ -52,6 +55,41 @@ TEST(Tensor, GuardsTellWhereSomethingWasWritten) {
   Tensor tensor = laid_out(Layout::bhsd);
   tensor.set(1, 2, 3, 5, 1);
   EXPECT_EQ(tensor.damage(), Tensor::Damage::after);
+}
+
+// Every byte between the guards that is part of no element, in every layout.
+TEST(Tensor, EveryGapIsWatched) {
+  for (std::size_t l = 0; l < layout_count; ++l) {
+    const auto layout = static_cast<Layout>(l);
+    if (broadcasts(layout) || layout == Layout::far) continue;
+    for (const DType type : {DType::f16, DType::f32, DType::f64}) {
+      Tensor tensor = laid_out(layout, type);
+      tensor.poison();
+      const std::span<std::byte> bytes = tensor.span_bytes();
+      std::vector<bool> is_element(bytes.size());
+      const attest_tensor view = tensor.view();
+      for (Index i = 0; i < tensor.size(); ++i) {
+        ASSERT_TRUE(tensor.is_poison(i / 60, i / 20 % 3, i / 5 % 4, i % 5)) << l;
+        const auto* at = static_cast<const std::byte*>(attest_at(&view, i / 60, i / 20 % 3, i / 5 % 4, i % 5));
+        std::fill_n(is_element.begin() + (at - bytes.data()), size_of(type), true);
+      }
+      EXPECT_EQ(tensor.damage(), Tensor::Damage::none) << l;
+      for (std::size_t n = 0; n < bytes.size(); ++n) {
+        if (is_element[n]) continue;
+        bytes[n] = std::byte{0xFE};
+        ASSERT_EQ(tensor.damage(), Tensor::Damage::gap) << l << ' ' << n;
+        bytes[n] = std::byte{0xFF};
+      }
+    }
+  }
+}
+
+// What an element of one memory is shared by: no gap, and poisoned once.
+TEST(Tensor, BroadcastsArePoisonedAndWatched) {
+  Tensor tensor = laid_out(Layout::broadcast_rows);
+  tensor.poison();
+  EXPECT_TRUE(tensor.is_poison(1, 2, 3, 4));
+  EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
 }
 
 TEST(Tensor, PoisonIsNanAndKnownAgain) {

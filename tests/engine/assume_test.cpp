@@ -107,6 +107,29 @@ TEST(Assume, EveryDrawKeepsIt) {
   EXPECT_GT(rejected, 0u);  // lq > lk cannot be narrowed to
 }
 
+// What speaks of extents and dtype alone is asked early, and changes neither what is drawn nor how many are turned away.
+TEST(Assume, AnEarlyRefusalChangesNoDraw) {
+  const Op& op = ops::attention_op();
+  SubjectInfo info;
+  info.dtypes = {Format::f16, Format::f32};
+  for (const char* text : {"b*hq*lq*lk*(d+dv) >= 2048 && b*hq*lq*lk*(d+dv) < 65536", "lq*lk < 500 && scale*softcap < 1",
+                           "keep != none || lq < lk"}) {
+    const Assumption assume(text);
+    const auto early = domain_for(info, op, std::nullopt, assume), late = op.domain(info, info.dtypes);
+    late->assume([&](const ops::Problem& drawn) { return assume.holds(drawn); });
+    for (std::uint64_t n = 0; n < 200; ++n) {
+      const auto one = early->draw(7, n, 1), other = late->draw(7, n, 1);
+      ASSERT_EQ(to_text(one.problem), to_text(other.problem)) << text;
+      ASSERT_EQ(one.rejected, other.rejected) << text;
+    }
+  }
+  EXPECT_TRUE(Assumption("causal && b*hq < 3").of_shape());
+  EXPECT_FALSE(Assumption("causal && b*hq < 3").of_shape()->holds(problem("b=3 causal=1")));
+  EXPECT_TRUE(Assumption("causal && b*hq < 3").of_shape()->holds(problem("b=2")));
+  EXPECT_FALSE(Assumption("causal || b < 3").of_shape());
+  EXPECT_FALSE(Assumption("b < window_left").of_shape());
+}
+
 TEST(Assume, SaysHowMuchOfTheDomainIsGivenUp) {
   EXPECT_EQ(given_up(any_subject(), ops::attention_op(), std::nullopt, Assumption("b >= 0")), 0);
   EXPECT_EQ(given_up(any_subject(), ops::attention_op(), std::nullopt, Assumption("b < 0")), 1);

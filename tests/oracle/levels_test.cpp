@@ -97,6 +97,39 @@ TEST_P(Levels, AgreeOnTheEdges) {
   EXPECT_GE(totals.fails, 20);
 }
 
+// Rows to which masks leave no key are settled before the full formulas, whatever a contract says of them and stands there.
+TEST_P(Levels, AgreeOnRowsWithoutKeys) {
+  Totals totals;
+  for (const char* masks :
+       {"keep=closed", "keep=some_empty", "causal=1 align=bottom_right", "lengths=some_zero",
+        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1"})
+    for (const EmptyRow rule : {EmptyRow::unspecified, EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
+      for (const bool added : {false, true})
+        for (const double planted : {0.0, 1.0, -0.0, HUGE_VAL, std::nan("")}) {
+          Contract contract = emulator::draw_any_contract(named.policy, 0);
+          contract.empty_row = rule;
+          contract.mask_added = added;
+          const Problem problem = problem_from_text(
+              "b=3 hq=2 hkv=1 lq=5 lk=3 d=2 dv=3 lse=f32 seed=4 dtype=" + std::string(name(dtype)) + " " + masks);
+          const Inputs inputs = materialise(problem);
+          Tensor out = make_out(problem), lse = make_lse(problem);
+          oracle::AttentionOracle oracle(contract, problem, inputs);
+          for (Index b = 0; b < problem.b; ++b)
+            for (Index h = 0; h < problem.hq; ++h)
+              for (Index i = 0; i < problem.lq; ++i) {
+                for (Index c = 0; c < problem.dv; ++c) {
+                  const oracle::Enclosure e = oracle.out_enclosure(b, h, i, c);
+                  const bool last = b == 2 && h == 1 && c == 2;
+                  out.set(b, h, i, c, e.empty_row && last ? planted : e.y);
+                }
+                lse.set(b, h, i, 0, oracle.lse_enclosure(b, h, i).y);
+              }
+          expect_same(contract, problem, inputs, out, lse, totals);
+          if (HasFailure()) return;
+        }
+  EXPECT_GE(totals.fails, 20);
+}
+
 // A poor exp may make the sum of the weights infinite: no level judges a finite number of such a row.
 TEST(LevelsOfARow, AgreeWhereAPoorExpMayMakeTheSumInfinite) {
   const Problem problem = problem_from_text("lq=3 lk=100 d=4 dv=5 dtype=f16 lse=f32 values=normal:0x1p-6");

@@ -18,8 +18,9 @@ void expect_same_verdict(const Verdict& a, const Verdict& b) {
   if (!a.evidence) return;
   EXPECT_EQ(a.evidence->tensor, b.evidence->tensor);
   EXPECT_EQ(a.evidence->index, b.evidence->index);
-  EXPECT_EQ(a.evidence->lo, b.evidence->lo);
-  EXPECT_EQ(a.evidence->hi, b.evidence->hi);
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };  // where NaN must be
+  EXPECT_TRUE(same(a.evidence->lo, b.evidence->lo)) << a.evidence->lo << ' ' << b.evidence->lo;
+  EXPECT_TRUE(same(a.evidence->hi, b.evidence->hi)) << a.evidence->hi << ' ' << b.evidence->hi;
 }
 
 double neighbour(Format format, double x, bool up) {

@@ -1,10 +1,13 @@
 // guards and result-class: each way of misusing memory, and each class that cannot be.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/inputs.hpp"
 #include "core/tensor.hpp"
+#include "properties/trial.hpp"
 #include "tests/properties/fake.hpp"
 
 namespace attest {
@@ -55,6 +58,29 @@ TEST(Guards, FailOnEachMisuse) {
     EXPECT_EQ(verdict.evidence->tensor, misuse.tensor) << misuse.name;
     EXPECT_NE(verdict.evidence->note.find(misuse.note), std::string::npos) << verdict.evidence->note;
   }
+}
+
+// Large inputs are told by a hash and drawn again: what was changed shows, and later calls see what they should.
+TEST(Guards, FailOnALargeInputThatIsModifiedAndPutItBack) {
+  const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=65536 d=64 dv=1 dtype=f32 values=normal:1 seed=3");
+  const Contract contract = test::promise(Format::f32);
+  const Inputs before = materialise(problem);
+  struct Change {
+    Index first, second;
+  };
+  for (const auto [first, second] : {Change{0, 0}, {65535, 65535}, {1024, 1032}, {40000, 40001}}) {
+    test::Fake subject = then([first = first, second = second](const attest_attention& call) {
+      store(call.k, 0, 0, first, 63, -load(call.k, 0, 0, first, 63));
+      store(call.k, 0, 0, second, 62, -load(call.k, 0, 0, second, 62));
+    });
+    properties::Trial trial(problem, contract, subject);
+    const auto& violation = trial.base().violation;
+    ASSERT_TRUE(violation) << first;
+    EXPECT_EQ(violation->note, "the input k was modified");
+    EXPECT_TRUE(std::ranges::equal(trial.inputs().k.span_bytes(), before.k.span_bytes())) << first;
+  }
+  test::Fake quiet = then([](const attest_attention&) {});
+  EXPECT_FALSE(properties::Trial(problem, contract, quiet).base().violation);
 }
 
 TEST(Guards, FailOnAnElementThatIsNeverWritten) {

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace attest {
+
+// encode_f16() and encode_bf16() of core/format.hpp of many numbers, the same bits: without branches, so that wide registers take
+// several at once. `to` has room for as many.
+void encode_f16(std::span<const double> from, std::uint16_t* to) noexcept;
+void encode_bf16(std::span<const double> from, std::uint16_t* to) noexcept;
+
+}  // namespace attest
