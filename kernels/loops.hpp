@@ -26,6 +26,12 @@ struct Loops {
   // NaN is passed over. Says, too, whether no element is -inf, of padded(n).
   float (*largest)(const float* x, Index n, bool* above_minus_infinity);
   float (*sum)(const float* x, Index n);  // in eight interleaved sums
+  // A tile of n scores of rows [first, last) in an online softmax, s and weights `step` apart: the rows' running maxima rise;
+  // factor[r] = e^(old - new), 1 where there was none or it stays; total[r] = factor total + the sum of the weights
+  // e^(s - maximum), which powers() makes. Says whether no score is -inf. The three arrays have whole 16 rows; of rows
+  // outside [first, last) nothing changes but the factor.
+  bool (*soften_rows)(const float* s, Index step, Index first, Index last, Index n, float* largest, float* total,
+                      float* factor, float* weights);
   // The weights of rows of at most 16 keys, a row a lane: s[j * step + r] becomes e^(s - shift), with the largest of row r, or
   // 0 where all are -inf, for a shift; their sums as sum() has them; then, if `divide`, the quotient. Says whether no score is
   // -inf.

@@ -25,12 +25,12 @@ struct LoopsOf {
   static constexpr int rows_at_once = 4, vectors_at_once = isa == Isa::avx512 ? 4 : 2;
 
   // Calls work.operator()<N, C>(j) for [0, padded(n)) in C vectors of N lanes.
-  template <class Work>
+  template <int C = vectors_at_once, class Work>
   ATTEST_LANES static void in_vectors(Index n, const Work& work) {
-    constexpr Index step = vectors_at_once * width;
+    constexpr Index step = C * width;
     const Index end = padded(n);
     Index j = 0;
-    for (; j + step <= end; j += step) work.template operator()<width, vectors_at_once>(j);
+    for (; j + step <= end; j += step) work.template operator()<width, C>(j);
     for (; j + width <= end; j += width) work.template operator()<width, 1>(j);
     if constexpr (width > padding) {
       if (j < end) work.template operator()<padding, 1>(j);
@@ -79,6 +79,11 @@ struct LoopsOf {
 
   static void weigh(const float* weights, Index weights_step, Index rows, Index keys, const float* values, Index stride,
                     Index dv, float* sum, Index sum_step) {
+    if (rows == 1) {
+      weigh_row(
+          weights, keys, values, stride, dv, sum, [](Index j) __attribute__((always_inline)) { return j; });
+      return;
+    }
     in_vectors(
         dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
           in_rows(
@@ -104,13 +109,24 @@ struct LoopsOf {
 
   static void weigh_listed(const float* weights, const std::int32_t* keys, Index count, const float* values,
                            Index stride, Index dv, float* sum) {
-    in_vectors(
+    weigh_row(
+        weights, count, values, stride, dv,
+        sum, [keys](Index entry) __attribute__((always_inline)) { return Index{keys[entry]}; });
+  }
+  // One row, of which a long one waits for memory: as many columns at once as registers hold, and values from ahead.
+  template <class Key>
+  ATTEST_LANES static void weigh_row(const float* weights, Index count, const float* values, Index stride, Index dv,
+                                     float* sum, const Key& key) {
+    constexpr Index ahead = 16;
+    in_vectors<8>(
         dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
           typename FloatsOf<N>::Type total[C];
           for (int c = 0; c < C; ++c) total[c] = load_float<N>(sum + column + c * N);
           for (Index entry = 0; entry < count; ++entry) {
-            const Index j = keys[entry];
-            for (int c = 0; c < C; ++c) total[c] += weights[j] * load_float<N>(values + j * stride + column + c * N);
+            const Index j = key(entry);
+            const float* value = values + j * stride + column;
+            for (int c = 0; c < C * N; c += 16) __builtin_prefetch(value + ahead * stride + c);
+            for (int c = 0; c < C; ++c) total[c] += weights[j] * load_float<N>(value + c * N);
           }
           for (int c = 0; c < C; ++c) store_float<N>(sum + column + c * N, total[c]);
         });
@@ -132,11 +148,12 @@ struct LoopsOf {
       }
     }
     ATTEST_LANES float folded() const {
-      float sums[padding];
-      std::memcpy(sums, part, sizeof sums);
-      for (Index half = padding / 2; half > 0; half /= 2)
-        for (Index i = 0; i < half; ++i) sums[i] = sums[i] + sums[i + half];
-      return sums[0];
+      typename FloatsOf<4>::Type four;
+      if constexpr (N == padding)
+        four = low_half<8>(part[0]) + high_half<8>(part[0]);
+      else
+        four = part[0] + part[1];
+      return (four[0] + four[2]) + (four[1] + four[3]);
     }
   };
   // Calls work.operator()<N>(j) for [0, padded(n)), at least eight elements after one another.
@@ -152,7 +169,8 @@ struct LoopsOf {
     }
   }
 
-  static float powers(const float* x, float shift, Index n, float* powers) {
+  static float powers(const float* x, float shift, Index n, float* powers) { return powers_of(x, shift, n, powers); }
+  ATTEST_LANES static float powers_of(const float* x, float shift, Index n, float* powers) {
     Sums sums;
     in_eights(
         n, [&]<int N>(Index j) __attribute__((always_inline)) {
@@ -185,6 +203,9 @@ struct LoopsOf {
     }
   }
   static float largest(const float* x, Index n, bool* above_minus_infinity) {
+    return largest_of(x, n, *above_minus_infinity);
+  }
+  ATTEST_LANES static float largest_of(const float* x, Index n, bool& above_minus_infinity) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     using V = typename FloatsOf<width>::Type;
     const auto larger = [](auto a, auto b) __attribute__((always_inline)) { return b > a ? b : a; };
@@ -205,8 +226,37 @@ struct LoopsOf {
         least = smaller(least, next);
       }
     }
-    *above_minus_infinity = folded(least, smaller) > -infinity;
+    above_minus_infinity = folded(least, smaller) > -infinity;
     return folded(best, larger);
+  }
+
+  static bool soften_rows(const float* s, Index step, Index first, Index last, Index n, float* largest, float* total,
+                          float* factor, float* weights) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    using V = typename FloatsOf<width>::Type;
+    bool all_above = true;
+    const Index begin = first / width * width, end = (last + width - 1) / width * width;
+    for (Index r = begin; r < end; ++r) factor[r] = -infinity;
+    for (Index r = first; r < last; ++r) {
+      bool above = true;
+      factor[r] = largest_of(s + r * step, n, above);
+      all_above = all_above && above;
+    }
+    for (Index r = begin; r < end; r += width) {
+      const V before = load_float<width>(largest + r), here = load_float<width>(factor + r), one = V{} + 1.0f;
+      const V now = here > before ? here : before;
+      V by = exp_in_lanes<width>(before - now);
+      by = here > before ? by : one;
+      by = before > V{} - infinity ? by : one;
+      store_float<width>(largest + r, now);
+      store_float<width>(factor + r, by);
+      store_float<width>(total + r, load_float<width>(total + r) * by);
+    }
+    for (Index r = first; r < last; ++r) {
+      const float shift = largest[r] == -infinity ? 0 : largest[r];
+      total[r] += powers_of(s + r * step, shift, n, weights + r * step);
+    }
+    return all_above;
   }
 
   static bool soften_columns(float* s, Index step, Index keys, Index rows, bool divide, float* shift, float* sum) {
@@ -300,7 +350,11 @@ struct LoopsOf {
   template <class Decode>
   ATTEST_LANES static void widen(const std::uint16_t* from, Index n, float* to, const Decode& decode) {
     Index j = 0;
-    for (; j + width <= n; j += width) store_float<width>(to + j, decode(load_halves<width>(from + j)));
+    constexpr Index ahead = 2048;  // rows often lie behind each other
+    for (; j + width <= n; j += width) {
+      if (j % 32 == 0) __builtin_prefetch(from + j + ahead);
+      store_float<width>(to + j, decode(load_halves<width>(from + j)));
+    }
     if constexpr (width > 4)
       for (; j + 4 <= n; j += 4) store_float<4>(to + j, decode(load_halves<4>(from + j)));
     for (; j < n; ++j) {
@@ -341,9 +395,9 @@ struct LoopsOf {
 template <Isa isa>
 constexpr Loops loops_for() {
   using L = LoopsOf<isa>;
-  return {L::dots,           L::weigh,   L::weigh_listed, L::powers,     L::largest,    L::sum,
-          L::soften_columns, L::scale,   L::divide,       L::finite,     L::round_f16,  L::round_bf16,
-          L::round_tf32,     L::columns, L::widen_f16,    L::widen_bf16, L::narrow_f16, L::narrow_bf16};
+  return {L::dots,           L::weigh,     L::weigh_listed, L::powers,     L::largest,    L::sum,        L::soften_rows,
+          L::soften_columns, L::scale,     L::divide,       L::finite,     L::round_f16,  L::round_bf16, L::round_tf32,
+          L::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
 }
 
 }  // namespace attest::kernels

@@ -29,7 +29,7 @@ void scaled_dots(const Call& call, const Real* queries, Index q_step, Index rows
 
 namespace {
 
-bool all_finite(const Values<float>& values, Index n, Index dv) noexcept {
+bool all_finite(const RowsAt<float>& values, Index n, Index dv) noexcept {
   for (Index j = 0; j < n; ++j)
     if (!loops().finite(values.data + j * values.step, dv)) return false;
   return true;
@@ -39,7 +39,7 @@ bool all_finite(const Values<float>& values, Index n, Index dv) noexcept {
 
 template <class Real>
 void weigh_rows(const Call& call, const Real* weights, const Real* scores, Index step, Index rows, Index n,
-                const Values<Real>& values, bool all_open, Real* output) noexcept {
+                const RowsAt<Real>& values, bool all_open, Real* output) noexcept {
   const Index out_step = padded(call.dv);
   if constexpr (std::is_same_v<Real, float>) {
     // A weight of 0 may stand for a closed key: it adds nothing to a sum that began with +0, unless its value is infinite
@@ -57,7 +57,7 @@ void weigh_rows(const Call& call, const Real* weights, const Real* scores, Index
 
 #define ATTEST_INSTANTIATE(Real)                                                                                  \
   template void scaled_dots(const Call&, const Real*, Index, Index, const Real*, Index, Real*, Index) noexcept;   \
-  template void weigh_rows(const Call&, const Real*, const Real*, Index, Index, Index, const Values<Real>&, bool, \
+  template void weigh_rows(const Call&, const Real*, const Real*, Index, Index, Index, const RowsAt<Real>&, bool, \
                            Real*) noexcept;
 ATTEST_INSTANTIATE(float)
 ATTEST_INSTANTIATE(double)

@@ -17,6 +17,6 @@ void scaled_dots(const Call& call, const Real* queries, Index q_step, Index rows
 // row's are NaN. `all_open`: all are.
 template <class Real>
 void weigh_rows(const Call& call, const Real* weights, const Real* scores, Index step, Index rows, Index n,
-                const Values<Real>& values, bool all_open, Real* output) noexcept;
+                const RowsAt<Real>& values, bool all_open, Real* output) noexcept;
 
 }  // namespace attest::kernels

@@ -48,13 +48,26 @@ void load_values(const Call& call, Index sample, Index kv_head, Index j0, Index 
   load_rows(call, call.v, sample, kv_head, j0, n, call.dv, width, values);
 }
 
+namespace {
+// Whether rows of the tensor may be read as floats where they lie.
 template <class Real>
-Values<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept {
-  if constexpr (std::is_same_v<Real, float>) {
-    const bool ready = call.v.type == DType::f32 && call.v.strides[3] == 1 && padded(call.dv) == call.dv &&
-                       !narrower(call[Stage::operand], Format::f32);
-    if (ready) return {reinterpret_cast<const float*>(call.v.at(sample, kv_head, j0)), call.v.strides[2]};
-  }
+bool in_place(const Call& call, const View& view) noexcept {
+  return std::is_same_v<Real, float> && view.type == DType::f32 && view.strides[3] == 1 &&
+         !narrower(call[Stage::operand], Format::f32);
+}
+}  // namespace
+
+template <class Real>
+RowsAt<Real> queries_of(const Call& call, Index b, Index h, Index i0, Index rows, Real* room) noexcept {
+  if (in_place<Real>(call, call.q)) return {reinterpret_cast<const Real*>(call.q.at(b, h, i0)), call.q.strides[2]};
+  load_queries(call, b, h, i0, rows, room);
+  return {room, padded(call.d)};
+}
+
+template <class Real>
+RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept {
+  if (in_place<Real>(call, call.v) && padded(call.dv) == call.dv)
+    return {reinterpret_cast<const Real*>(call.v.at(sample, kv_head, j0)), call.v.strides[2]};
   load_values(call, sample, kv_head, j0, n, n, room);
   return {room, padded(call.dv)};
 }
@@ -65,7 +78,8 @@ Values<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, 
   template void load_queries(const Call&, Index, Index, Index, Index, Real*) noexcept;                            \
   template void load_keys(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                        \
   template void load_values(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                      \
-  template Values<Real> values_of(const Call&, Index, Index, Index, Index, Real*) noexcept;
+  template RowsAt<Real> queries_of(const Call&, Index, Index, Index, Index, Real*) noexcept;                      \
+  template RowsAt<Real> values_of(const Call&, Index, Index, Index, Index, Real*) noexcept;
 ATTEST_INSTANTIATE(float)
 ATTEST_INSTANTIATE(double)
 #undef ATTEST_INSTANTIATE

@@ -25,13 +25,16 @@ void load_keys(const Call& call, Index sample, Index kv_head, Index j0, Index n,
 template <class Real>
 void load_values(const Call& call, Index sample, Index kv_head, Index j0, Index n, Index width, Real* values) noexcept;
 
-// Values as load_values() gives them, `step` apart: where they lie, if nothing is to be done to them, or in `room`.
+// Queries and values as load_queries() and load_values() give them, `step` apart: where they lie, if nothing is to be done
+// to them, or in `room`. Queries in place are followed by no zeros.
 template <class Real>
-struct Values {
+struct RowsAt {
   const Real* data;
   Index step;
 };
 template <class Real>
-Values<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept;
+RowsAt<Real> queries_of(const Call& call, Index b, Index h, Index i0, Index rows, Real* room) noexcept;
+template <class Real>
+RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept;
 
 }  // namespace attest::kernels

@@ -33,6 +33,10 @@ constexpr bool blocks_of() {
     return false;
 }
 
+// Whether the online softmax, too, may take the rows of a block at once: none of its steps differs.
+template <class Steps>
+inline constexpr bool plain_softmax = std::is_same_v<Steps, CleanSteps>;
+
 // Scores of `rows` queries, up to the scale.
 template <class Steps>
 void dot_rows(const Call& call, const float* queries, Index q_step, Index rows, const float* keys, Index width,
@@ -85,8 +89,8 @@ class FusedBlock {
 
   void clear() {
     std::fill(output_, output_ + rows_ * v_step_, Real{0});
-    std::fill(largest_.begin(), largest_.begin() + rows_, Steps::template first_largest<Real>);
-    std::fill(total_.begin(), total_.begin() + rows_, Real{0});
+    largest_.fill(Steps::template first_largest<Real>);
+    total_.fill(0);
   }
 
   void visit(KeyRange tiles) {
@@ -115,21 +119,50 @@ class FusedBlock {
                         scores_ + first * w_step_, w_step_);
       all_open_ = true;
     }
-    for (Index r = first; r < last; ++r) {
-      const KeyRange open = open_[at(r)];
-      const bool sees = open.lo < j0 + n && j0 < open.hi;
-      if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width)) continue;
-      all_open_ = false;
-      if (!in_blocks_) continue;
-      std::fill_n(row_of(scores_, r), width, minus_infinity);
-      std::fill_n(row_of(weights_, r), width, Real{0});
+    bool softened = false;
+    if constexpr (may_block && plain_softmax<Steps>) {
+      softened = in_blocks_ && first < last;
+      if (softened) soften_rows(j0, n, width, first, last);
+    }
+    if (!softened) {
+      for (Index r = first; r < last; ++r) {
+        const KeyRange open = open_[at(r)];
+        const bool sees = open.lo < j0 + n && j0 < open.hi;
+        if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width)) continue;
+        all_open_ = false;
+        if (!in_blocks_) continue;
+        std::fill_n(row_of(scores_, r), width, minus_infinity);
+        std::fill_n(row_of(weights_, r), width, Real{0});
+      }
     }
     if (in_blocks_ && first < last) {
-      const Values<Real> values =
-          width == n ? values_of(call_, sample, kv_head_, j0, n, values_) : Values<Real>{values_, v_step_};
+      const RowsAt<Real> values =
+          width == n ? values_of(call_, sample, kv_head_, j0, n, values_) : RowsAt<Real>{values_, v_step_};
       weigh_rows(call_, row_of(weights_, first), row_of(scores_, first), w_step_, last - first, width, values,
                  all_open_, output_ + first * v_step_);
     }
+  }
+
+  // What visit_row() does of rows [first, last), up to their weights.
+  void soften_rows(Index j0, Index n, Index width, Index first, Index last) {
+    for (Index r = first; r < last; ++r) {
+      const KeyRange open = open_[at(r)];
+      if (plain_ && open.lo <= j0 && open.hi >= j0 + n && padded(width) == width) continue;
+      const Piece piece{b_, h_, i0_ + r, j0, n, open};
+      Real* const scores = row_of(scores_, r);
+      Steps::cap_and_bias(call_, piece, scores);
+      Steps::mask(call_, piece, scores);
+      std::fill(scores + width, scores + padded(width), minus_infinity);
+    }
+    alignas(64) std::array<Real, rows_max> factor;
+    all_open_ = loops().soften_rows(scores_, w_step_, first, last, width, largest_.data(), total_.data(), factor.data(),
+                                    weights_);
+    for (Index r = first; r < last; ++r)
+      if (factor[at(r)] != 1) Steps::rescale_output(call_, factor[at(r)], output_ + r * v_step_);
+    Real* const weights = row_of(weights_, first);
+    const Index count = (last - first) * w_step_;
+    round_all(Steps::weights_format(call_), weights, count);
+    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, count);
   }
 
   Real* row_of(Real* rows, Index r) const { return rows + (in_blocks_ ? r * w_step_ : 0); }
@@ -233,6 +266,7 @@ class FusedBlock {
   static constexpr bool may_block = blocks_of<Steps, Real>();
   const bool in_blocks_ = may_block && Steps::qk_format(call_) == Format::f32 && call_[Stage::softmax] == Format::f32 &&
                           call_[Stage::pv] == Format::f32;
+  const bool plain_ = call_.softcap == 0 && !call_.bias && !call_.keep;  // nothing but a range of keys is closed
   bool all_open_ = true;
   const Index w_rows_ = in_blocks_ ? rows_ : 1, w_step_ = padded(width_);
   const Index partial_rows_ = Steps::splits_max > 1 ? Steps::splits_max* rows_ : 0;
@@ -250,7 +284,7 @@ class FusedBlock {
       static_cast<Real>(Steps::lag(call_.policy) * (Steps::base == Base::two ? std::numbers::log2e : 1.0));
   std::int32_t* const keys_open_ = Scratch<std::int32_t>(padded(width_)).take(width_);
   std::array<KeyRange, rows_max> open_;
-  std::array<Real, rows_max> largest_, total_;
+  alignas(64) std::array<Real, rows_max> largest_, total_;
   std::array<Real, Steps::splits_max * rows_max> partial_lse_;
 };
 

@@ -277,6 +277,16 @@ TEST(Loops, KernelsAreWhatTheyAreDefinedAs) {
   EXPECT_GT(last_bits, 1000) << "the comparison sees no last bit";
 }
 
+// fused softens a block of rows at once, fused-tile64 row after row.
+TEST(Loops, AnOnlineSoftmaxOfBlocksIsThatOfRows) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const Problem problem = any_problem(seed, Format::f32);
+    const Policy policy = policy_from_text(seed % 4 == 0 ? "f32,weights=bf16" : "f32");
+    ASSERT_TRUE(test::same(run(builtin("fused"), problem, policy), run(builtin("fused-tile64"), problem, policy)))
+        << to_text(problem);
+  }
+}
+
 // Products in blocks of rows and row by row give the same bits, whatever lies in the values of closed keys.
 TEST(Loops, AClosedKeysValueChangesNoBit) {
   for (const char* name : {"explicit", "explicit-lse", "fused"})
