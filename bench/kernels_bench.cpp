@@ -1,8 +1,11 @@
-// Rates of the built-in kernels: every kernel of the list on problems from one multiply-add to a long row.
+// Rates of the built-in kernels: every kernel of the list on problems from one multiply-add to a long row, on one thread.
+// Names after the options, KERNEL/POLICY/PROBLEM, run those alone: 'explicit/f32/hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 threads=2'.
 #include <benchmark/benchmark.h>
 
+#include <cstdio>
 #include <string>
 
+#include "core/error.hpp"
 #include "core/inputs.hpp"
 #include "kernels/registry.hpp"
 
@@ -32,20 +35,37 @@ void run(benchmark::State& state, const kernels::KernelEntry& kernel, const std:
                          benchmark::Counter::kIsRate);
 }
 
+void add(std::string_view kernel_name, const std::string& policy, const std::string& shape) {
+  const kernels::KernelEntry* kernel = kernels::find_kernel(kernels::builtin_kernels(), kernel_name);
+  if (!kernel) throw usage_error("there is no kernel " + std::string(kernel_name));
+  const Policy parsed = policy_from_text(policy);
+  const std::string threads = shape.find("threads=") == std::string::npos ? " threads=1" : "";
+  const std::string text = shape + threads + " dtype=" + std::string(name(parsed[Stage::storage]));
+  benchmark::RegisterBenchmark((std::string(kernel_name) + '/' + policy + '/' + shape).c_str(),
+                               [kernel, text, parsed](benchmark::State& state) { run(state, *kernel, text, parsed); })
+      ->MeasureProcessCPUTime();
+}
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  for (const char* policy : {"f32", "f16", "bf16", "f64", "f16-all"})
-    for (const kernels::KernelEntry& kernel : kernels::builtin_kernels())
-      for (const char* shape : shapes) {
-        const Policy parsed = policy_from_text(policy);
-        const std::string text = std::string(shape) + " threads=1 dtype=" + std::string(name(parsed[Stage::storage]));
-        benchmark::RegisterBenchmark(
-            (std::string(kernel.name) + '/' + policy + '/' + shape).c_str(),
-            [&kernel, text, parsed](benchmark::State& state) { run(state, kernel, text, parsed); });
-      }
+int main(int argc, char** argv) try {
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  for (int n = 1; n < argc; ++n) {
+    const std::string text = argv[n];
+    const auto first = text.find('/'), second = text.find('/', first + 1);
+    if (second == std::string::npos || text.front() == '-') {
+      benchmark::ReportUnrecognizedArguments(argc, argv);
+      return 2;
+    }
+    add(text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1));
+  }
+  if (argc == 1)
+    for (const char* policy : {"f32", "f16", "bf16", "f64", "f16-all"})
+      for (const kernels::KernelEntry& kernel : kernels::builtin_kernels())
+        for (const char* shape : shapes) add(kernel.name, policy, shape);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "kernels_bench: %s\n", error.what());
+  return 2;
 }

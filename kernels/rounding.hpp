@@ -33,24 +33,34 @@ struct Exact {
 };
 
 namespace detail {
-typedef std::uint32_t UnsignedLanes __attribute__((vector_size(register_bytes)));
 // The bits of X: unsigned to calculate with, signed to compare, which is what registers can do.
 template <class X>
-using Bits = std::conditional_t<std::is_same_v<X, float>, std::uint32_t, UnsignedLanes>;
+struct BitsOf {
+  typedef std::uint32_t Unsigned __attribute__((vector_size(sizeof(X))));
+  typedef std::int32_t Signed __attribute__((vector_size(sizeof(X))));
+};
+template <>
+struct BitsOf<float> {
+  using Unsigned = std::uint32_t;
+  using Signed = std::int32_t;
+};
 template <class X>
-using SignedBits = std::conditional_t<std::is_same_v<X, float>, std::int32_t, IntLanes>;
+using Bits = typename BitsOf<X>::Unsigned;
+template <class X>
+using SignedBits = typename BitsOf<X>::Signed;
 
 // Half of the dropped bits' worth is added, a little less where the last bit kept is even; magnitudes only.
 template <int dropped, class U>
-U round_bits(U magnitude) noexcept {
+[[gnu::always_inline]] inline U round_bits(U magnitude) noexcept {
   return (magnitude + ((1u << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1u)) & ~((1u << dropped) - 1);
 }
 }  // namespace detail
 
-// core's round_to without its branches, so that it runs in lanes.
+// core's round_to without its branches, so that it runs in lanes. Inlined always, since files compiled for several instruction
+// sets share it.
 struct ToF16 {
   template <class X>
-  X operator()(X x) const noexcept {
+  [[gnu::always_inline]] X operator()(X x) const noexcept {
     using U = detail::Bits<X>;
     using I = detail::SignedBits<X>;
     const U bits = std::bit_cast<U>(x);
@@ -71,7 +81,7 @@ struct ToF16 {
 template <int dropped>
 struct ToShort {
   template <class X>
-  X operator()(X x) const noexcept {
+  [[gnu::always_inline]] X operator()(X x) const noexcept {
     using U = detail::Bits<X>;
     using I = detail::SignedBits<X>;
     const U bits = std::bit_cast<U>(x);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/arithmetic.hpp"
+#include "kernels/loops.hpp"
 
 namespace attest::kernels {
 namespace {
@@ -60,8 +61,58 @@ void write(std::byte* at, DType type, Real x) noexcept {
 
 }  // namespace
 
+namespace {
+
+// Rows whose elements lie side by side, in registers; side by side or turned into columns. False: not of this kind.
+bool read_in_registers(const std::byte* first, DType type, const Block& block, float* out) noexcept {
+  const bool turned = block.row_step == 1 && block.column_step != 1;
+  if (block.column_stride != 1 || (!turned && block.column_step != 1)) return false;
+  if (type == DType::f32) {
+    const auto* from = reinterpret_cast<const float*>(first);
+    if (turned)
+      loops().columns(from, block.row_stride, block.rows, block.columns, block.column_step, out);
+    else
+      for (Index r = 0; r < block.rows; ++r)
+        std::memcpy(out + r * block.row_step, from + r * block.row_stride,
+                    static_cast<std::size_t>(block.columns) * sizeof *out);
+    return true;
+  }
+  if (type != DType::f16 && type != DType::bf16) return false;
+  const auto widen = type == DType::f16 ? loops().widen_f16 : loops().widen_bf16;
+  const auto* from = reinterpret_cast<const std::uint16_t*>(first);
+  if (!turned) {
+    for (Index r = 0; r < block.rows; ++r) widen(from + r * block.row_stride, block.columns, out + r * block.row_step);
+    return true;
+  }
+  constexpr Index rows_at_once = 16, columns_at_once = 128;
+  std::array<float, rows_at_once * columns_at_once> wide;
+  for (Index r = 0; r < block.rows; r += rows_at_once)
+    for (Index c = 0; c < block.columns; c += columns_at_once) {
+      const Index rows = std::min(rows_at_once, block.rows - r), columns = std::min(columns_at_once, block.columns - c);
+      for (Index i = 0; i < rows; ++i)
+        widen(from + (r + i) * block.row_stride + c, columns, wide.data() + i * columns_at_once);
+      loops().columns(wide.data(), columns_at_once, rows, columns, block.column_step, out + c * block.column_step + r);
+    }
+  return true;
+}
+
+// As many elements side by side. False: not of this kind.
+bool write_in_registers(std::byte* at, DType type, Index columns, const float* x) noexcept {
+  if (type == DType::f32)
+    std::memcpy(at, x, static_cast<std::size_t>(columns) * sizeof *x);
+  else if (type == DType::f16)
+    loops().narrow_f16(x, columns, reinterpret_cast<std::uint16_t*>(at));
+  else if (type == DType::bf16)
+    loops().narrow_bf16(x, columns, reinterpret_cast<std::uint16_t*>(at));
+  return type == DType::f32 || type == DType::f16 || type == DType::bf16;
+}
+
+}  // namespace
+
 template <class Real>
 void read_block(const std::byte* first, DType type, const Block& block, Real* out) noexcept {
+  if constexpr (std::is_same_v<Real, float>)
+    if (read_in_registers(first, type, block, out)) return;
   switch (type) {
     case DType::f16:
       return read<Real, std::uint16_t>(first, block, out, [](std::uint16_t x) { return decode(x); });
@@ -81,6 +132,8 @@ void read_block(const std::byte* first, DType type, const Block& block, Real* ou
 template <class Real>
 void write_row(const View& view, Index b, Index h, Index i, Index columns, const Real* x) noexcept {
   std::byte* at = view.at(b, h, i);
+  if constexpr (std::is_same_v<Real, float>)
+    if (view.strides[3] == 1 && write_in_registers(at, view.type, columns, x)) return;
   const Index step = view.strides[3] * static_cast<Index>(size_of(view.type));
   for (Index c = 0; c < columns; ++c) write(at + c * step, view.type, x[c]);
 }

@@ -1,5 +1,7 @@
 #include "kernels/tiles.hpp"
 
+#include <type_traits>
+
 #include "kernels/arithmetic.hpp"
 #include "kernels/rows.hpp"
 
@@ -14,33 +16,70 @@ void round_operand(const Call& call, Real* x, Index n) noexcept {
 }  // namespace
 
 template <class Real>
+void load_rows(const Call& call, const View& view, Index b, Index h, Index i0, Index rows, Index columns, Index width,
+               Real* out) noexcept {
+  const Index step = padded(columns);
+  if (width != rows || step != columns) std::fill(out, out + width * step, Real{0});
+  read_rows(view, b, h, i0, rows, columns, step, out);
+  round_operand(call, out, width * step);
+}
+
+template <class Real>
+void load_columns(const Call& call, const View& view, Index b, Index h, Index i0, Index rows, Index columns,
+                  Index width, Real* out) noexcept {
+  const Index step = padded(width);
+  if (step != rows) std::fill(out, out + columns * step, Real{0});
+  read_columns(view, b, h, i0, rows, columns, step, out);
+  round_operand(call, out, columns * step);
+}
+
+template <class Real>
 void load_queries(const Call& call, Index b, Index h, Index i0, Index rows, Real* queries) noexcept {
-  const Index step = padded(call.d);
-  if (step != call.d) std::fill(queries, queries + rows * step, Real{0});
-  read_rows(call.q, b, h, i0, rows, call.d, step, queries);
-  round_operand(call, queries, rows * step);
+  load_rows(call, call.q, b, h, i0, rows, call.d, rows, queries);
 }
 
 template <class Real>
 void load_keys(const Call& call, Index sample, Index kv_head, Index j0, Index n, Index width, Real* keys) noexcept {
-  const Index step = padded(width);
-  if (step != n) std::fill(keys, keys + call.d * step, Real{0});
-  read_columns(call.k, sample, kv_head, j0, n, call.d, step, keys);
-  round_operand(call, keys, call.d * step);
+  load_columns(call, call.k, sample, kv_head, j0, n, call.d, width, keys);
 }
 
 template <class Real>
 void load_values(const Call& call, Index sample, Index kv_head, Index j0, Index n, Index width, Real* values) noexcept {
-  const Index step = padded(call.dv);
-  if (width != n || step != call.dv) std::fill(values, values + width * step, Real{0});
-  read_rows(call.v, sample, kv_head, j0, n, call.dv, step, values);
-  round_operand(call, values, width * step);
+  load_rows(call, call.v, sample, kv_head, j0, n, call.dv, width, values);
 }
 
-#define ATTEST_INSTANTIATE(Real)                                                           \
-  template void load_queries(const Call&, Index, Index, Index, Index, Real*) noexcept;     \
-  template void load_keys(const Call&, Index, Index, Index, Index, Index, Real*) noexcept; \
-  template void load_values(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;
+namespace {
+// Whether rows of the tensor may be read as floats where they lie.
+template <class Real>
+bool in_place(const Call& call, const View& view) noexcept {
+  return std::is_same_v<Real, float> && view.type == DType::f32 && view.strides[3] == 1 &&
+         !narrower(call[Stage::operand], Format::f32);
+}
+}  // namespace
+
+template <class Real>
+RowsAt<Real> queries_of(const Call& call, Index b, Index h, Index i0, Index rows, Real* room) noexcept {
+  if (in_place<Real>(call, call.q)) return {reinterpret_cast<const Real*>(call.q.at(b, h, i0)), call.q.strides[2]};
+  load_queries(call, b, h, i0, rows, room);
+  return {room, padded(call.d)};
+}
+
+template <class Real>
+RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept {
+  if (in_place<Real>(call, call.v) && padded(call.dv) == call.dv)
+    return {reinterpret_cast<const Real*>(call.v.at(sample, kv_head, j0)), call.v.strides[2]};
+  load_values(call, sample, kv_head, j0, n, n, room);
+  return {room, padded(call.dv)};
+}
+
+#define ATTEST_INSTANTIATE(Real)                                                                                  \
+  template void load_rows(const Call&, const View&, Index, Index, Index, Index, Index, Index, Real*) noexcept;    \
+  template void load_columns(const Call&, const View&, Index, Index, Index, Index, Index, Index, Real*) noexcept; \
+  template void load_queries(const Call&, Index, Index, Index, Index, Real*) noexcept;                            \
+  template void load_keys(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                        \
+  template void load_values(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                      \
+  template RowsAt<Real> queries_of(const Call&, Index, Index, Index, Index, Real*) noexcept;                      \
+  template RowsAt<Real> values_of(const Call&, Index, Index, Index, Index, Real*) noexcept;
 ATTEST_INSTANTIATE(float)
 ATTEST_INSTANTIATE(double)
 #undef ATTEST_INSTANTIATE

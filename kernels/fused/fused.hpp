@@ -2,23 +2,61 @@
 #include <array>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "kernels/flush.hpp"
 #include "kernels/fused/merge.hpp"
 #include "kernels/fused/steps.hpp"
+#include "kernels/loops.hpp"
 #include "kernels/parallel.hpp"
+#include "kernels/products.hpp"
 #include "kernels/promise.hpp"
 #include "kernels/rows.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/short_rows.hpp"
 
 namespace attest::kernels {
+
+// Whether a step is that of CleanSteps, which may take several rows at once.
+#define ATTEST_KEEPS(Steps, Real, step)                                       \
+  [] {                                                                        \
+    if constexpr (requires { &Steps::template step<Real>; })                  \
+      return &Steps::template step<Real> == &CleanSteps::template step<Real>; \
+    else                                                                      \
+      return false;                                                           \
+  }()
+template <class Steps, class Real>
+constexpr bool blocks_of() {
+  if constexpr (std::is_same_v<Real, float> && Steps::base == Base::e && !Steps::descending)
+    return ATTEST_KEEPS(Steps, Real, dot) && ATTEST_KEEPS(Steps, Real, weigh_values);
+  else
+    return false;
+}
+
+// Whether the online softmax, too, may take the rows of a block at once: none of its steps differs.
+template <class Steps>
+inline constexpr bool plain_softmax = std::is_same_v<Steps, CleanSteps>;
+
+// Scores of `rows` queries, up to the scale.
+template <class Steps>
+void dot_rows(const Call& call, const float* queries, Index q_step, Index rows, const float* keys, Index width,
+              float* scores, Index step) {
+  if constexpr (ATTEST_KEEPS(Steps, float, scale)) {
+    scaled_dots(call, queries, q_step, rows, keys, width, scores, step);
+  } else {
+    loops().dots(queries, q_step, rows, keys, padded(width), call.d, width, 1, scores, step);
+    for (Index r = 0; r < rows; ++r) Steps::scale(call, scores + r * step, width);
+  }
+}
 
 // A block of query rows of one head, against all keys, a tile at a time: the running maximum, sum and weighted values of
 // every row (online softmax: Milakov, Gimelshein, arXiv 1805.02867), never a row of scores longer than a tile.
 template <class Steps, class Real>
 class FusedBlock {
  public:
-  static constexpr Index rows_max = 32;
+  static constexpr Index rows_max = 64;
+  // How many a block has: few where there are few, so that every thread gets some.
+  static Index rows_of(const Call& call) { return call.lq >= 2 * rows_max ? rows_max : rows_max / 2; }
 
   FusedBlock(const Call& call, Index b, Index h, Index i0, Index rows)
       : call_(call), b_(b), h_(h), i0_(i0), rows_(rows), length_(call.length(b)), kv_head_(Steps::kv_head(call, h)) {}
@@ -51,8 +89,8 @@ class FusedBlock {
 
   void clear() {
     std::fill(output_, output_ + rows_ * v_step_, Real{0});
-    std::fill(largest_.begin(), largest_.begin() + rows_, Steps::template first_largest<Real>);
-    std::fill(total_.begin(), total_.begin() + rows_, Real{0});
+    largest_.fill(Steps::template first_largest<Real>);
+    total_.fill(0);
   }
 
   void visit(KeyRange tiles) {
@@ -67,28 +105,95 @@ class FusedBlock {
     const Index n = std::min(Steps::tile, length_ - j0);
     const Index width = Steps::width(n);
     Steps::load_keys(call_, b_, kv_head_, j0, n, width, keys_);
-    load_values(call_, Steps::value_sample(b_), kv_head_, j0, n, width, values_);
+    const Index sample = Steps::value_sample(b_);
+    if (!in_blocks_ || width != n) load_values(call_, sample, kv_head_, j0, n, width, values_);
+    Index first = rows_, last = 0;  // the rows that see the tile
     for (Index r = 0; r < rows_; ++r) {
-      const KeyRange open = open_[at(r)];
-      if (open.lo < j0 + n && j0 < open.hi) visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width);
+      if (open_[at(r)].lo >= j0 + n || j0 >= open_[at(r)].hi) continue;
+      first = std::min(first, r);
+      last = r + 1;
+    }
+    if (in_blocks_ && first < last) {
+      if constexpr (may_block)
+        dot_rows<Steps>(call_, queries_ + first * q_step_, q_step_, last - first, keys_, width,
+                        scores_ + first * w_step_, w_step_);
+      all_open_ = true;
+    }
+    bool softened = false;
+    if constexpr (may_block && plain_softmax<Steps>) {
+      softened = in_blocks_ && first < last;
+      if (softened) soften_rows(j0, n, width, first, last);
+    }
+    if (!softened) {
+      for (Index r = first; r < last; ++r) {
+        const KeyRange open = open_[at(r)];
+        const bool sees = open.lo < j0 + n && j0 < open.hi;
+        if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width)) continue;
+        all_open_ = false;
+        if (!in_blocks_) continue;
+        std::fill_n(row_of(scores_, r), width, minus_infinity);
+        std::fill_n(row_of(weights_, r), width, Real{0});
+      }
+    }
+    if (in_blocks_ && first < last) {
+      const RowsAt<Real> values =
+          width == n ? values_of(call_, sample, kv_head_, j0, n, values_) : RowsAt<Real>{values_, v_step_};
+      weigh_rows(call_, row_of(weights_, first), row_of(scores_, first), w_step_, last - first, width, values,
+                 all_open_, output_ + first * v_step_);
     }
   }
 
-  void visit_row(Index r, const Piece& piece, Index width) {
-    Steps::dot(call_, Steps::qk_format(call_), queries_ + r * q_step_, keys_, width, scores_);
-    Steps::scale(call_, scores_, width);
-    Steps::cap_and_bias(call_, piece, scores_);
-    Steps::mask(call_, piece, scores_);
-    const Index count = open_keys(scores_, width, keys_open_);
-    if (count == 0) return;
-    if constexpr (Steps::descending) std::reverse(keys_open_, keys_open_ + count);
-    std::fill(scores_ + width, scores_ + padded(width), minus_infinity);
-    to_softmax(scores_, width);
+  // What visit_row() does of rows [first, last), up to their weights.
+  void soften_rows(Index j0, Index n, Index width, Index first, Index last) {
+    for (Index r = first; r < last; ++r) {
+      const KeyRange open = open_[at(r)];
+      if (plain_ && open.lo <= j0 && open.hi >= j0 + n && padded(width) == width) continue;
+      const Piece piece{b_, h_, i0_ + r, j0, n, open};
+      Real* const scores = row_of(scores_, r);
+      Steps::cap_and_bias(call_, piece, scores);
+      Steps::mask(call_, piece, scores);
+      std::fill(scores + width, scores + padded(width), minus_infinity);
+    }
+    alignas(64) std::array<Real, rows_max> factor;
+    all_open_ = loops().soften_rows(scores_, w_step_, first, last, width, largest_.data(), total_.data(), factor.data(),
+                                    weights_);
+    for (Index r = first; r < last; ++r)
+      if (factor[at(r)] != 1) Steps::rescale_output(call_, factor[at(r)], output_ + r * v_step_);
+    Real* const weights = row_of(weights_, first);
+    const Index count = (last - first) * w_step_;
+    round_all(Steps::weights_format(call_), weights, count);
+    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, count);
+  }
 
+  Real* row_of(Real* rows, Index r) const { return rows + (in_blocks_ ? r * w_step_ : 0); }
+
+  // Up to the row's weights, or to their values' sum where rows go one by one. False: none of the keys is open.
+  bool visit_row(Index r, const Piece& piece, Index width) {
+    Real *const scores = row_of(scores_, r), *const weights = row_of(weights_, r);
+    if (!in_blocks_) {
+      Steps::dot(call_, Steps::qk_format(call_), queries_ + r * q_step_, keys_, width, scores);
+      Steps::scale(call_, scores, width);
+    }
+    Steps::cap_and_bias(call_, piece, scores);
+    Steps::mask(call_, piece, scores);
+    Index count = 0;
+    if (!in_blocks_) {
+      count = open_keys(scores, width, keys_open_);
+      if (count == 0) return false;
+      if constexpr (Steps::descending) std::reverse(keys_open_, keys_open_ + count);
+    }
+    std::fill(scores + width, scores + padded(width), minus_infinity);
+    to_softmax(scores, width);
+
+    const auto [tile_largest, above_minus_infinity] = largest_of(scores, width);
+    if (in_blocks_) {
+      // What is open in blocks is in no format that could have lost a score since.
+      if (tile_largest == minus_infinity && open_keys(scores, width, keys_open_) == 0) return false;
+      all_open_ = all_open_ && above_minus_infinity;
+    }
     Real& largest = largest_[at(r)];
     Real& total = total_[at(r)];
     Real* output = output_ + r * v_step_;
-    const Real tile_largest = max_of(scores_, width);
     if (tile_largest > largest && !(tile_largest - largest <= lag_)) {
       if (largest != minus_infinity) {
         const Real factor = Steps::power(call_, Steps::base, rounded(Stage::softmax, largest - tile_largest));
@@ -99,12 +204,13 @@ class FusedBlock {
     }
     // Only NaN scores so far: nothing to subtract.
     const Real shift = largest == minus_infinity ? Real{0} : largest;
-    Steps::powers(call_, Steps::base, scores_, shift, width, weights_);
-    if constexpr (!Steps::sum_of_rounded) Steps::add_to_total(call_, weights_, width, total);
-    round_all(Steps::weights_format(call_), weights_, width);
-    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights_, width);
-    if constexpr (Steps::sum_of_rounded) Steps::add_to_total(call_, weights_, width, total);
-    Steps::weigh_values(call_, piece, weights_, keys_open_, count, values_, output);
+    Steps::powers(call_, Steps::base, scores, shift, width, weights);
+    if constexpr (!Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
+    round_all(Steps::weights_format(call_), weights, width);
+    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, width);
+    if constexpr (Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
+    if (!in_blocks_) Steps::weigh_values(call_, piece, weights, keys_open_, count, values_, output);
+    return true;
   }
 
   // Scores in the softmax format and in units of its base.
@@ -156,34 +262,44 @@ class FusedBlock {
   const Index b_, h_, i0_, rows_, length_, kv_head_;
   const Index q_step_ = padded(call_.d), v_step_ = padded(call_.dv);
   const Index width_ = std::max(Steps::width(std::min(Steps::tile, call_.lk)), Steps::splits_max);
+  // Whether both products take all rows of the block at once (products.hpp): with the steps' own products and all f32.
+  static constexpr bool may_block = blocks_of<Steps, Real>();
+  const bool in_blocks_ = may_block && Steps::qk_format(call_) == Format::f32 && call_[Stage::softmax] == Format::f32 &&
+                          call_[Stage::pv] == Format::f32;
+  const bool plain_ = call_.softcap == 0 && !call_.bias && !call_.keep;  // nothing but a range of keys is closed
+  bool all_open_ = true;
+  const Index w_rows_ = in_blocks_ ? rows_ : 1, w_step_ = padded(width_);
   const Index partial_rows_ = Steps::splits_max > 1 ? Steps::splits_max* rows_ : 0;
 
-  Scratch<Real> scratch_{rows_ * (q_step_ + v_step_) + partial_rows_ * v_step_ +
-                         padded(width_) * (call_.d + v_step_ + 2)};
+  Scratch<Real> scratch_{rows_ * (q_step_ + v_step_) + partial_rows_ * v_step_ + padded(width_) * (call_.d + v_step_) +
+                         2 * w_rows_ * w_step_};
   Real* const queries_ = scratch_.take(rows_ * q_step_);
   Real* const keys_ = scratch_.take(padded(width_) * call_.d);
   Real* const values_ = scratch_.take(padded(width_) * v_step_);
-  Real* const scores_ = scratch_.take(width_);
-  Real* const weights_ = scratch_.take(width_);
+  Real* const scores_ = scratch_.take(w_rows_ * w_step_);
+  Real* const weights_ = scratch_.take(w_rows_ * w_step_);
   Real* const output_ = scratch_.take(rows_ * v_step_);
   Real* const partials_ = scratch_.take(partial_rows_ * v_step_);
   const Real lag_ =
       static_cast<Real>(Steps::lag(call_.policy) * (Steps::base == Base::two ? std::numbers::log2e : 1.0));
   std::int32_t* const keys_open_ = Scratch<std::int32_t>(padded(width_)).take(width_);
   std::array<KeyRange, rows_max> open_;
-  std::array<Real, rows_max> largest_, total_;
+  alignas(64) std::array<Real, rows_max> largest_, total_;
   std::array<Real, Steps::splits_max * rows_max> partial_lse_;
 };
 
 template <class Steps, class Real>
 void run_fused(const Call& call) {
-  constexpr Index block = FusedBlock<Steps, Real>::rows_max;
+  const Index block = FusedBlock<Steps, Real>::rows_of(call);
   const Index blocks = (call.lq + block - 1) / block;
   const Index tasks = call.b * call.hq * blocks;
   for_each_task(tasks, thread_count(call, tasks), [&](Index task) {
     const FlushSubnormals flushing(Steps::flush);
     const Index head = task / blocks, i0 = task % blocks * block;
-    FusedBlock<Steps, Real>(call, head / call.hq, head % call.hq, i0, std::min(block, call.lq - i0)).run();
+    const Index b = head / call.hq, h = head % call.hq, rows = std::min(block, call.lq - i0);
+    if constexpr (std::is_same_v<Steps, CleanSteps> && std::is_same_v<Real, float>)
+      if (are_short_rows(call, rows) && attend_short_rows(call, b, h, i0, rows, false)) return;
+    FusedBlock<Steps, Real>(call, b, h, i0, rows).run();
   });
 }
 

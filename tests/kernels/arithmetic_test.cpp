@@ -67,7 +67,8 @@ TEST(Dot, RoundsEveryOperationInOrder) {
   }
 }
 
-// What the contracts say: exp within 0.51 ulp of the softmax format, exactly 1 at 0, 0 at -inf, NaN for NaN.
+// What the contracts say: exp within 0.51 ulp of the softmax format, e^x in f32 within 0.8, exactly 1 at 0, 0 at -inf, NaN
+// for NaN.
 TEST(Powers, StayWithinTheirPromise) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> x, powers;
@@ -84,7 +85,8 @@ TEST(Powers, StayWithinTheirPromise) {
         const double exact = base == Base::e ? std::exp(t) : std::exp2(t);
         const double ulp = std::max(std::exp2(std::floor(std::log2(exact)) + 1) * unit_roundoff(format),
                                     2 * half_smallest_subnormal(format));
-        ASSERT_LE(std::fabs(powers[i] - exact), 0.51 * ulp) << name(format) << ' ' << x[i];
+        const double promised = base == Base::e && format == Format::f32 ? 0.8 : 0.51;
+        ASSERT_LE(std::fabs(powers[i] - exact), promised * ulp) << name(format) << ' ' << x[i];
         ASSERT_TRUE(same(power(format, base, static_cast<float>(t)), powers[i])) << name(format) << ' ' << x[i];
       }
     }

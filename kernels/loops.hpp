@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+
+#include "core/tensor.hpp"
+
+// The inner loops of kernels that compute in f32, once for each instruction set (loops_body.hpp) and chosen as the program
+// starts. All instances give the same bits: an element is one chain of rounded products and sums in ascending order,
+// whatever the number of lanes beside it, and a row's sum is eight interleaved ones.
+// Arrays are padded as in arithmetic.hpp: n means padded(n) elements.
+namespace attest::kernels {
+
+enum class Isa : std::uint8_t { least, avx2, avx512 };
+
+struct Loops {
+  // dots[r * dots_step + j] = factor * (sum over e of q[r * q_step + e] keys[e * stride + j]), in ascending e.
+  void (*dots)(const float* q, Index q_step, Index rows, const float* keys, Index stride, Index d, Index n,
+               float factor, float* dots, Index dots_step);
+  // sum[r * sum_step + c] += weights[r * weights_step + j] values[j * stride + c] for j in [0, keys), in ascending j.
+  void (*weigh)(const float* weights, Index weights_step, Index rows, Index keys, const float* values, Index stride,
+                Index dv, float* sum, Index sum_step);
+  // The same of one row and the `count` keys that `keys` lists, in its order.
+  void (*weigh_listed)(const float* weights, const std::int32_t* keys, Index count, const float* values, Index stride,
+                       Index dv, float* sum);
+  // powers[j] = e^(x[j] - shift), at most 0.8 ulp off, subnormal ones too; exactly 1 at 0. Returns their sum.
+  float (*powers)(const float* x, float shift, Index n, float* powers);
+  // NaN is passed over. Says, too, whether no element is -inf, of padded(n).
+  float (*largest)(const float* x, Index n, bool* above_minus_infinity);
+  float (*sum)(const float* x, Index n);  // in eight interleaved sums
+  // A tile of n scores of rows [first, last) in an online softmax, s and weights `step` apart: the rows' running maxima rise;
+  // factor[r] = e^(old - new), 1 where there was none or it stays; total[r] = factor total + the sum of the weights
+  // e^(s - maximum), which powers() makes. Says whether no score is -inf. The three arrays have whole 16 rows; of rows
+  // outside [first, last) nothing changes but the factor.
+  bool (*soften_rows)(const float* s, Index step, Index first, Index last, Index n, float* largest, float* total,
+                      float* factor, float* weights);
+  // The weights of rows of at most 16 keys, a row a lane: s[j * step + r] becomes e^(s - shift), with the largest of row r, or
+  // 0 where all are -inf, for a shift; their sums as sum() has them; then, if `divide`, the quotient. Says whether no score is
+  // -inf.
+  bool (*soften_columns)(float* s, Index step, Index keys, Index rows, bool divide, float* shift, float* sum);
+  void (*scale)(float factor, float* x, Index n);
+  void (*divide)(float divisor, float* x, Index n);
+  // Whether each of n elements, not of padded(n), is finite.
+  bool (*finite)(const float* x, Index n);
+
+  // Rounded to f16, bf16, tf32.
+  void (*round_f16)(float* x, Index n);
+  void (*round_bf16)(float* x, Index n);
+  void (*round_tf32)(float* x, Index n);
+
+  // out[c * step + r] = from[r * row_stride + c].
+  void (*columns)(const float* from, Index row_stride, Index rows, Index columns, Index step, float* out);
+  // n elements, not padded(n), from 16 bits, or rounded to them.
+  void (*widen_f16)(const std::uint16_t* from, Index n, float* to);
+  void (*widen_bf16)(const std::uint16_t* from, Index n, float* to);
+  void (*narrow_f16)(const float* from, Index n, std::uint16_t* to);
+  void (*narrow_bf16)(const float* from, Index n, std::uint16_t* to);
+};
+
+// Those of the widest instruction set that the machine has, or of what use_loops() said.
+const Loops& loops() noexcept;
+// Those of one instruction set; nullptr where this machine or this build has it not.
+const Loops* loops_of(Isa isa) noexcept;
+// For tests: what loops() gives from now on to every thread. Not while kernels run.
+void use_loops(const Loops& chosen) noexcept;
+
+}  // namespace attest::kernels

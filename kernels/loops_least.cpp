@@ -1,0 +1,6 @@
+// For what every machine has.
+#include "kernels/loops_body.hpp"
+
+namespace attest::kernels {
+extern constexpr Loops least_loops = loops_for<Isa::least>();
+}  // namespace attest::kernels

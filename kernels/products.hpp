@@ -1,0 +1,22 @@
+#pragma once
+#include "kernels/tiles.hpp"
+
+// The two products of attention, for several rows of one head at once. An f32 stage runs in blocks of registers; every
+// other, and a row with closed keys beside values that are not finite, row by row. Both give the same bits. Real is float or
+// double.
+namespace attest::kernels {
+
+// dots[r * dots_step + j] = q_r . k_j, then times the scale and rounded as apply_scale() does, for `rows` queries as
+// load_queries() leaves them, q_step apart, and n keys as load_keys() does.
+template <class Real>
+void scaled_dots(const Call& call, const Real* queries, Index q_step, Index rows, const Real* keys, Index n, Real* dots,
+                 Index dots_step) noexcept;
+
+// output[r * padded(dv) + c] += sum over the open keys j of weights[r * step + j] times element c of the j-th value, in
+// ascending j, for n keys, at most 128. Open is what has a score above -inf; the weight of every other is 0, or all of the
+// row's are NaN. `all_open`: all are.
+template <class Real>
+void weigh_rows(const Call& call, const Real* weights, const Real* scores, Index step, Index rows, Index n,
+                const RowsAt<Real>& values, bool all_open, Real* output) noexcept;
+
+}  // namespace attest::kernels
