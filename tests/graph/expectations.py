@@ -7,15 +7,16 @@ Tensors are of float64 where it computes in that, whose results leave least room
 """
 import json
 import sys
+from pathlib import Path
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-    from onnx.reference import ReferenceEvaluator
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(125)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from need_package import need
+
+need("onnx", "./run test installs it")
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 RNG = np.random.default_rng(17)
 CASES = []

@@ -9,13 +9,13 @@ import math
 import sys
 from pathlib import Path
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(125)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from need_package import need
+
+need("onnx", "./run test installs it")
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
 NUMPY = {FLOAT: np.float32, HALF: np.float16}
