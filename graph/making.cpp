@@ -86,7 +86,7 @@ void range(Step& step) {
     return is_floating(x.type) ? x.floats.front() : static_cast<double>(x.integers.front());
   };
   const double count = std::ceil((number(1) - number(0)) / number(2));
-  if (!(count <= static_cast<double>(most_elements))) step.refuse("its range is too long, or has a step of 0");
+  if (!(count <= static_cast<double>(step.most()))) step.refuse("its range is too long, or has a step of 0");
   Array out = step.make(start.type, {std::max<Index>(0, static_cast<Index>(std::max(count, 0.0)))}, 1);
   for (std::size_t i = 0; i < out.floats.size(); ++i) out.floats[i] = number(0) + static_cast<double>(i) * number(2);
   for (std::size_t i = 0; i < out.integers.size(); ++i)

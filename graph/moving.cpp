@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -71,11 +72,11 @@ void reshape(Step& step) {
   const auto wanted = shape_text(shape);
   if (open) {
     shape[*open] = 1;
-    const Index others = elements(shape, most_elements, "the result of Reshape");
+    const Index others = elements(shape, step.most(), "the result of Reshape");
     if (others == 0 || x.size() % others != 0) step.refuse(fmt::format("{} elements do not fit {}", x.size(), wanted));
     shape[*open] = x.size() / others;
   }
-  if (elements(shape, most_elements, "the result of Reshape") != x.size())
+  if (elements(shape, step.most(), "the result of Reshape") != x.size())
     step.refuse(fmt::format("{} does not fit {}", shape_text(x.shape), wanted));
   give_as(step, std::move(shape));
 }

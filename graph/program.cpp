@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -53,8 +54,8 @@ void check_feed(const Input& input, const Array& given, std::map<std::string, In
 // One evaluation.
 class Run {
  public:
-  Run(const Model& model, std::span<const Arithmetic* const> lanes, const Precision& precision)
-      : model_(model), lanes_(lanes), precision_(precision), values_(model.values.size()) {}
+  Run(const Model& model, std::span<const Arithmetic* const> lanes, const Precision& precision, Index most)
+      : model_(model), lanes_(lanes), precision_(precision), most_(most), values_(model.values.size()) {}
 
   // A tensor from outside, in the format that it is computed in.
   void put(int value, const Array& given) {
@@ -72,7 +73,7 @@ class Run {
     std::vector<const Array*> inputs;
     for (const int value : node.inputs)
       inputs.push_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
-    Step step(node, number, model_.opset, lanes_, precision_, std::move(inputs));
+    Step step(node, number, model_.opset, lanes_, precision_, most_, std::move(inputs));
     find_operator(node.op)->evaluate(step);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
@@ -107,12 +108,13 @@ class Run {
   const Model& model_;
   std::span<const Arithmetic* const> lanes_;
   const Precision& precision_;
+  Index most_;
   std::vector<Held> values_;
 };
 
 }  // namespace
 
-Program::Program(Model model) : model_(std::move(model)), last_use_(model_.values.size(), 0) {
+Program::Program(Model model, Index most) : model_(std::move(model)), most_(most), last_use_(model_.values.size(), 0) {
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     check_node(model_.nodes[i], i);
     for (const int value : model_.nodes[i].inputs)
@@ -123,7 +125,7 @@ Program::Program(Model model) : model_(std::move(model)), last_use_(model_.value
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                 const Precision& precision) const {
-  Run run(model_, lanes, precision);
+  Run run(model_, lanes, precision, most_);
   for (const auto& [value, array] : model_.constants) run.put(value, array);
   std::map<std::string, Index> symbols;
   for (const Input& input : model_.inputs) {
@@ -133,7 +135,8 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
     run.put(input.value, given->second);
   }
   if (feeds.size() > model_.inputs.size())
-    for (const auto& [name, array] : feeds) {
+    for (const auto& feed : feeds) {
+      const std::string& name = feed.first;
       const auto same = [&name](const Input& input) { return input.name == name; };
       if (std::none_of(model_.inputs.begin(), model_.inputs.end(), same))
         throw usage_error(fmt::format("the model has no input '{}'", name));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
@@ -10,8 +11,14 @@
 namespace attest::graph {
 
 Step::Step(const Node& node, std::size_t number, Index opset, std::span<const Arithmetic* const> lanes,
-           const Precision& precision, std::vector<const Array*> inputs)
-    : node_(node), number_(number), opset_(opset), lanes_(lanes), precision_(precision), inputs_(std::move(inputs)) {}
+           const Precision& precision, Index most, std::vector<const Array*> inputs)
+    : node_(node),
+      number_(number),
+      opset_(opset),
+      lanes_(lanes),
+      precision_(precision),
+      most_(most),
+      inputs_(std::move(inputs)) {}
 
 void Step::refuse(const std::string& why) const {
   throw usage_error(fmt::format("{}: {}", described(node_, number_), why));
@@ -81,7 +88,7 @@ Index Step::axis(Index axis, Index rank) const {
 }
 
 Array Step::make(Type type, std::vector<Index> shape, Index lanes) const {
-  elements(shape, most_elements / lanes, described(node_, number_));
+  elements(shape, most_ / lanes, described(node_, number_));
   return zeros(type, std::move(shape), lanes);
 }
 

@@ -12,16 +12,13 @@
 
 namespace attest::graph {
 
-// What a graph may make of one tensor, all lanes together.
-inline constexpr Index most_elements = Index{1} << 27;
-
 // The evaluation of one node in all lanes: what it reads, what it gives, and where numbers leave float64.
 class Step {
  public:
   // `lanes`: one arithmetic for each lane; the first is the exact one, from which errors of sums are modelled. `inputs` has
-  // nullptr for what is left out. All must live as long as this.
+  // nullptr for what is left out. All must live as long as this. `most`: elements of a tensor, all lanes together.
   Step(const Node& node, std::size_t number, Index opset, std::span<const Arithmetic* const> lanes,
-       const Precision& precision, std::vector<const Array*> inputs);
+       const Precision& precision, Index most, std::vector<const Array*> inputs);
 
   std::vector<Array> outputs;
 
@@ -47,7 +44,8 @@ class Step {
   // `axis` of a tensor of `rank` axes, counted from the front. Refuses what lies outside.
   [[nodiscard]] Index axis(Index axis, Index rank) const;
 
-  // Zeros. Refuses more than most_elements.
+  [[nodiscard]] Index most() const noexcept { return most_; }
+  // Zeros. Refuses more than most().
   [[nodiscard]] Array make(Type type, std::vector<Index> shape, Index lanes) const;
   // One lane for each arithmetic.
   void spread(Array& x) const;
@@ -69,6 +67,7 @@ class Step {
   Index opset_;
   std::span<const Arithmetic* const> lanes_;
   const Precision& precision_;
+  Index most_;
   std::vector<const Array*> inputs_;
   Place place_ = 0;
 };

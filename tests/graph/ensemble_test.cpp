@@ -24,22 +24,22 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 // y = softmax(x w), and which entries of x are positive: 64 floats and 64 booleans.
 class Judged : public ::testing::Test {
  protected:
+  static Array numbers(std::uint64_t seed, double unit) {
+    Array x = zeros(Type::f32, {8, 8});
+    test::Draw draw(seed);
+    for (double& v : x.floats) v = static_cast<double>(draw.below(2001) - 1000) * unit;
+    return x;
+  }
   static std::string file() {
     File f;
     f.inputs = {{"x", Type::f32, {"rows", 8}}};
-    test::Draw draw(5);
-    const auto w = f.constant(test::values(draw, Type::f32, {8, 8}));
+    const auto w = f.constant(numbers(5, 0x1p-8));
     f("Softmax", {f("MatMul", {"x", w})}, {}, "y");
     f("Greater", {"x", f.scalar(0)}, {}, "positive");
     f.outputs = {"y", "positive"};
     return f.bytes();
   }
-  static Feeds inputs() {
-    Feeds feeds{{"x", zeros(Type::f32, {8, 8})}};
-    test::Draw draw(6);
-    for (double& v : feeds.at("x").floats) v = static_cast<double>(draw.below(2001) - 1000) * 0x1p-9;
-    return feeds;
-  }
+  static Feeds inputs() { return {{"x", numbers(6, 0x1p-9)}}; }
 
   Judged() : program(read_model(file(), "m")), feeds(inputs()), ensemble(program, feeds, {}, 9) {
     sound = results_by(program, feeds, *nearest(), {});
@@ -227,12 +227,14 @@ INSTANTIATE_TEST_SUITE_P(Models, Conforming, ::testing::ValuesIn(test::models())
 });
 
 constexpr std::uint64_t problems = 40;
+constexpr Index most = 512;  // elements of an input
 
 TEST_P(Conforming, RuntimesAreNotBlamed) {
   const Program program(test::model(GetParam()));
+  const Family family(program);
   int held = 0, runs = 0;
   for (std::uint64_t i = 0; i < problems; ++i) {
-    const Feeds feeds = test::problem(GetParam(), program.model(), 7000 + i);
+    const Feeds feeds = family.feeds(family.draw(7, i, most));
     Ensemble ensemble(program, feeds, {}, i);
     for (const auto& [kind, how] : test::runtimes()) {
       const auto judged = ensemble.judge(results_by(program, feeds, *careless(how), {}));
@@ -248,10 +250,11 @@ TEST_P(Conforming, RuntimesAreNotBlamed) {
 // A runtime that computes in a format which it documents is judged by that.
 TEST_P(Conforming, RuntimesAreJudgedByTheFormatTheyPromise) {
   const Program program(test::model(GetParam()));
+  const Family family(program);
   const Precision bf16 = precision_from_text("run=bf16"), inner = precision_from_text("inner=f32");
   int held = 0, blamed = 0;
   for (std::uint64_t i = 0; i < problems; ++i) {
-    const Feeds feeds = test::problem(GetParam(), program.model(), 8000 + i);
+    const Feeds feeds = family.feeds(family.draw(8, i, most));
     Ensemble own(program, feeds, bf16, i), literal(program, feeds, {}, i), inside(program, feeds, inner, i);
     auto out = results_by(program, feeds, *careless({.partial_sums = 8}), bf16);
     const auto judged = own.judge(out);
@@ -265,11 +268,13 @@ TEST_P(Conforming, RuntimesAreJudgedByTheFormatTheyPromise) {
   EXPECT_GT(blamed, GetParam() == "attention-f16" ? 0 : static_cast<int>(problems) / 3);
 }
 
-// Least shares of the problems that a fault changes in which it is found; those that are missed lie within what the graph itself
+// Least shares of the problems that a fault changes in which it is found; those that are missed (keys that are all one, addends of
+// 1e4 beside small scores, values of one offset) lie within what the graph itself
 // loses, most of all in 16 bits (docs/graphs.md section 4).
 TEST_P(Conforming, FaultsAreFound) {
   const std::string name = GetParam();
   const Program program(test::model(name));
+  const Family family(program);
   const std::map<std::string, double> least{{"scale-rounded", name == "attention-f16" ? 0.0 : 0.5},
                                             {"one-pass-variance", name == "encoder" ? 0.0 : 0.1}};
   const double usual = name == "attention-f16" ? 0.5 : 0.7;
@@ -280,8 +285,8 @@ TEST_P(Conforming, FaultsAreFound) {
     const Program faulty(*planted);
     ++asked;
     int changed = 0, found = 0;
-    for (std::uint64_t i = 0; i < problems; ++i) {
-      const Feeds feeds = test::problem(name, program.model(), 9000 + i);
+    for (std::uint64_t i = 0; i < 5 * problems && changed < static_cast<int>(problems); ++i) {
+      const Feeds feeds = family.feeds(family.draw(9, i, most));
       const auto out = results_by(faulty, feeds, *nearest(), {}), sound = results_by(program, feeds, *nearest(), {});
       bool differs = false;
       for (std::size_t o = 0; o < out.size(); ++o) differs = differs || out[o].floats != sound[o].floats;
@@ -291,7 +296,7 @@ TEST_P(Conforming, FaultsAreFound) {
       found += ensemble.judge(out).outcome == Outcome::failed;
     }
     const auto share = least.find(fault.name);
-    EXPECT_GT(changed, 5) << fault.name;
+    EXPECT_GT(changed, 15) << fault.name;
     EXPECT_GE(found, changed * (share == least.end() ? usual : share->second))
         << fault.name << ": " << found << " of " << changed;
   }

@@ -17,9 +17,11 @@ using namespace attest::graph;
 
 int main(int count, char** words) {
   const std::uint64_t problems = count > 1 ? std::strtoull(words[1], nullptr, 10) : 20;
+  constexpr attest::Index most = 2048;  // elements of an input
   const std::uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
   for (const std::string& name : test::models()) {
     const Program program(test::model(name));
+    const Family family(program);
     struct Worst {
       double z = 0, t = 0;
       int runs = 0, failed = 0, by_many = 0, changed = 0, vacuous = 0;
@@ -35,7 +37,7 @@ int main(int count, char** words) {
       worst.by_many += judged.members == many_members;
     };
     for (std::uint64_t i = 0; i < problems; ++i) {
-      const Feeds feeds = test::problem(name, program.model(), seed * 100000 + i);
+      const Feeds feeds = family.feeds(family.draw(seed, i, most));
       const Precision literal;
       Ensemble ensemble(program, feeds, literal, i);
       for (const auto& [kind, how] : test::runtimes()) {
