@@ -247,7 +247,8 @@ void trilu(Step& step) {
   Array out = step.in(0);
   if (out.rank() < 2) step.refuse("it needs two axes");
   const bool upper = step.integer("upper", 1) != 0;
-  const Index diagonal = step.maybe(1) == nullptr ? 0 : step.numbers(1).at(0);
+  if (step.maybe(1) != nullptr && step.numbers(1).size() != 1) step.refuse("its diagonal is not one number");
+  const Index diagonal = step.maybe(1) == nullptr ? 0 : step.numbers(1).front();
   const Index rows = out.shape[out.shape.size() - 2], columns = out.shape.back();
   // Far diagonals keep all or nothing; clamped, no difference overflows.
   const Index k = std::clamp<Index>(diagonal, -rows - 1, columns + 1);

@@ -302,16 +302,21 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
   const auto& inputs = program_.model().inputs;
   for (const Input& input : inputs) {
     for (;;) {
-      double count = 1;
+      double count = 1, open = 1;
       std::string longest;
       for (std::size_t k = 0; k < input.shape.size(); ++k) {
-        const auto& open = input.shape[k];
-        const std::string axis = open.length ? std::string() : open_name(input, k);
-        const Index length = open.length ? *open.length : problem.sizes.at(axis);
-        count *= static_cast<double>(length);
-        if (!open.length && length > 1 && (longest.empty() || length > problem.sizes.at(longest))) longest = axis;
+        if (input.shape[k].length) {
+          count *= static_cast<double>(*input.shape[k].length);
+          continue;
+        }
+        const std::string axis = open_name(input, k);
+        const Index length = problem.sizes.at(axis);
+        open *= static_cast<double>(length);
+        if (length > 1 && (longest.empty() || length > problem.sizes.at(longest))) longest = axis;
       }
-      if (count <= static_cast<double>(most) || longest.empty()) break;
+      if (longest.empty()) break;
+      const auto square = open * static_cast<double>(problem.sizes.at(longest));
+      if (count * open <= static_cast<double>(most) && square <= 16 * static_cast<double>(most)) break;
       problem.sizes.at(longest) = std::max<Index>(1, problem.sizes.at(longest) / 2);
     }
   }

@@ -75,7 +75,8 @@ class Family {
   // The names of open axes, sorted.
   [[nodiscard]] const std::vector<std::string>& open_axes() const noexcept { return open_axes_; }
 
-  // Problem number `number` of `seed`. No input has more than `most` elements.
+  // Problem number `number` of `seed`. No input has more than `most` elements; and its open axes times the longest of them come to
+  // 16 `most` at most, since attention makes that of it.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
   // Throws Error(usage) where a problem lacks a size or a regime of this model, has one of another, a size outside 1 to
   // longest_size or a regime that is none of the input's.

@@ -135,6 +135,10 @@ void write_input(Writer out, const FileInput& input) {
   Writer type(out, 2);
   Writer tensor(type, 1);
   tensor.add_int32(1, onnx_type(input.type));
+  if (input.shape.empty()) {  // a writer of nothing writes nothing
+    tensor.add_message(2, std::string());
+    return;
+  }
   Writer shape(tensor, 2);
   for (const Axis& axis : input.shape) {
     Writer dimension(shape, 1);

@@ -205,6 +205,7 @@ TEST(Operators, RefuseInOneSentence) {
       {refusal("Gelu", {x}, {attr("approximate", "sine")}), "approximate 'sine' is unknown"},
       {refusal("Not", {x}), "float64 where a bool is needed"},
       {refusal("Transpose", {x}, {attr("perm", std::vector<std::int64_t>{0, 0})}), "an axis is named twice"},
+      {refusal("Trilu", {x, list({})}), "its diagonal is not one number"},
       {refusal("Constant", {}), "its value is neither numbers nor a tensor"},
   };
   for (const Case& one_case : cases)
