@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -43,6 +44,12 @@ std::vector<double> pooled(std::span<const double> v, const std::vector<Index>& 
   for (std::size_t row = 0; row < v.size(); row += length)
     std::fill_n(w.begin() + static_cast<std::ptrdiff_t>(row), length, mean(v.subspan(row, length)));
   return w;
+}
+
+std::vector<double> offsets(std::span<const double> x, std::span<const double> from) {
+  std::vector<double> off(x.size());
+  std::transform(x.begin(), x.end(), from.begin(), off.begin(), std::minus<>());
+  return off;
 }
 
 bool is_wide(const Spread& spread) {
@@ -129,16 +136,12 @@ void Ensemble::gather(int upto) {
     Gathered& to = gathered_[o];
     if (first) {
       to.reference = first_lane(result);
-      if (is_floating(result.type)) to.nearest.assign(result.lane(1).begin(), result.lane(1).end());
-      to.squares.assign(static_cast<std::size_t>(result.size()), 0);
+      if (is_floating(result.type)) to.nearest = offsets(result.lane(1), to.reference.floats);
       to.agreed.assign(static_cast<std::size_t>(result.size()), true);
     }
     for (Index l = before; l < static_cast<Index>(lanes.size()); ++l) {
       if (is_floating(result.type)) {
-        for (std::size_t i = 0; i < to.squares.size(); ++i) {
-          const double off = result.lane(l)[i] - to.reference.floats[i];
-          to.squares[i] += off * off;
-        }
+        to.members.push_back(offsets(result.lane(l), to.reference.floats));
       } else {
         for (std::size_t i = 0; i < to.agreed.size(); ++i)
           to.agreed[i] = to.agreed[i] && result.integer_lane(l)[i] == to.reference.integers[i];
@@ -156,10 +159,11 @@ Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
   }
   const auto& r = gathered.reference.floats;
   std::vector<double> v(r.size());
-  for (std::size_t i = 0; i < r.size(); ++i) {
-    const double off = gathered.nearest[i] - r[i];
-    v[i] = gathered.squares[i] / members + off * off;
+  for (int m = 0; m < members; ++m) {
+    const auto& off = gathered.members[static_cast<std::size_t>(m)];
+    for (std::size_t i = 0; i < r.size(); ++i) v[i] += off[i] * off[i];
   }
+  for (std::size_t i = 0; i < r.size(); ++i) v[i] = v[i] / members + gathered.nearest[i] * gathered.nearest[i];
   const auto w = pooled(v, gathered.reference.shape);
   const Format format = precision_.result(format_of(gathered.reference.type));
   const double floor = floor_of(format);
@@ -178,13 +182,40 @@ const std::vector<Spread>& Ensemble::spreads(int members) {
   if (members != few_members && gathered_.empty()) this->spreads(few_members);
   gather(members);
   for (const Gathered& one : gathered_) spreads.push_back(spread_of(one, members));
+  if (members == many_members) many_t_ = largest_t(spreads);
   return spreads;
+}
+
+double Ensemble::largest_t(const std::vector<Spread>& spreads) const {
+  double largest = 0;
+  for (int m = -1; m < gathered_members_; ++m) {  // rn first
+    double squares = 0, count = 0;
+    for (std::size_t o = 0; o < spreads.size(); ++o) {
+      if (!is_floating(spreads[o].reference.type)) continue;
+      const auto& r = spreads[o].reference.floats;
+      const auto& off = m < 0 ? gathered_[o].nearest : gathered_[o].members[static_cast<std::size_t>(m)];
+      for (std::size_t i = 0; i < r.size(); ++i) {
+        const double s = spreads[o].deviation[i];
+        if (!std::isfinite(r[i]) || !std::isfinite(s)) continue;
+        squares += off[i] / s * (off[i] / s);
+        ++count;
+      }
+    }
+    if (count > 0) largest = std::max(largest, std::sqrt(squares / count));
+  }
+  return largest;
+}
+
+double Ensemble::t_limit() {
+  spreads(many_members);
+  return failing_t * std::max(1.0, many_t_);
 }
 
 Judgement Ensemble::judge_by(const std::vector<Array>& outputs, int members) {
   Judgement judgement;
   judgement.members = members;
   const auto& expected = spreads(members);
+  if (members == many_members) judgement.t_limit = t_limit();
   const auto mismatch = [&judgement](std::string what) {
     judgement.outcome = Judgement::Outcome::failed;
     judgement.z = infinite;
@@ -209,7 +240,7 @@ Judgement Ensemble::judge_by(const std::vector<Array>& outputs, int members) {
     narrow = narrow || (!expected[o].wide && judgement.judged > before);
   }
   score.finish();
-  const bool fails = !(judgement.z <= failing_z) || !(judgement.t.value_or(0) <= failing_t);
+  const bool fails = !(judgement.z <= failing_z) || !(judgement.t.value_or(0) <= judgement.t_limit);
   if (fails)
     judgement.outcome = Judgement::Outcome::failed;
   else if (!narrow)

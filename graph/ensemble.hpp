@@ -11,7 +11,8 @@ namespace attest::graph {
 
 // Thresholds of docs/graphs.md section 3, calibrated on conforming runtimes.
 inline constexpr double accepted_z = 3, accepted_t = 1;  // by few members: no more are asked
-inline constexpr double failing_z = 10, failing_t = 2;   // by many
+inline constexpr double failing_z = 10,
+                        failing_t = 2;  // by many; T times the largest of a member, where that is above 1
 inline constexpr int few_members = 4, many_members = 16;
 inline constexpr Index least_for_t = 48;  // elements
 
@@ -36,6 +37,7 @@ struct Judgement {
   Outcome outcome = Outcome::held;
   double z = 0;             // the largest |out - reference| / s of all judged elements
   std::optional<double> t;  // root mean square of z, of least_for_t elements and more
+  double t_limit = failing_t;
   Index judged = 0, undetermined = 0;
   int members = 0;                 // that decided
   std::optional<Witness> witness;  // of z, where that is above 0
@@ -47,6 +49,8 @@ struct Judgement {
 //   v = mean_i (m_i - r)^2 + (rn - r)^2,  s^2 = v + w(v)/16 + (u_out r)^2/3 + floor^2,
 // w(v) the mean of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
 // for f16 half the least subnormal one. The same seed gives the same bits.
+// Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what members come to
+// says how large it may be.
 class Ensemble {
  public:
   // `program` must live as long. Evaluates nothing yet.
@@ -55,6 +59,9 @@ class Ensemble {
   // By `members` of few_members or many_members. Throws Error(usage) as Program::run.
   const std::vector<Spread>& spreads(int members);
 
+  // The T at which many members fail a runtime. Throws as spreads.
+  double t_limit();
+
   // The verdict on what a runtime gave, in the model's order of outputs, one lane each. Few members may accept; whatever they do
   // not accept, many decide. Throws as spreads.
   Judgement judge(const std::vector<Array>& outputs);
@@ -62,11 +69,13 @@ class Ensemble {
  private:
   struct Gathered {  // of one output
     Array reference;
-    std::vector<double> nearest, squares;  // rn, sum of (m_i - r)^2
-    std::vector<bool> agreed;              // of integers
+    std::vector<double> nearest;               // rn - r
+    std::vector<std::vector<double>> members;  // m_i - r, of each
+    std::vector<bool> agreed;                  // of integers
   };
   void gather(int upto);
   [[nodiscard]] Spread spread_of(const Gathered& gathered, int members) const;
+  [[nodiscard]] double largest_t(const std::vector<Spread>& spreads) const;
   Judgement judge_by(const std::vector<Array>& outputs, int members);
 
   const Program& program_;
@@ -76,6 +85,7 @@ class Ensemble {
   int gathered_members_ = 0;
   std::vector<Gathered> gathered_;
   std::vector<Spread> few_, many_;
+  double many_t_ = 0;  // the largest T of a member or rn, by many_
 };
 
 }  // namespace attest::graph

@@ -134,6 +134,23 @@ TEST_F(Judged, IsTheSameEveryTime) {
   EXPECT_NE(spread(9, false), spread(10, false));
 }
 
+// All elements of a row share the error of its mean: of few rows T is as uncertain as that. A runtime that adds one by one came to T
+// = 2.2 on two rows.
+TEST(Ensemble, AsksLessOfTWhereErrorsAreShared) {
+  const Program program(test::model("norm"));
+  const Family family(program);
+  const auto limit = [&](const std::string& rows) {
+    const Feeds feeds =
+        family.feeds(problem_from_text("size.rows=" + rows + " values.x=offset-100 seed=11752344439373122938"));
+    Ensemble ensemble(program, feeds, {}, 285);
+    const auto judged = ensemble.judge(results_by(program, feeds, *careless({.backwards = true}), {}));
+    EXPECT_EQ(judged.outcome, Outcome::held) << rows << " T " << judged.t.value_or(0);
+    return ensemble.t_limit();
+  };
+  EXPECT_GT(limit("2"), 1.2 * failing_t);
+  EXPECT_LT(limit("400"), 1.2 * failing_t);
+}
+
 // The spread on numbers of one step each: v by hand from the members' own results.
 TEST(Ensemble, SpreadsByTheFormula) {
   File f;
