@@ -2,6 +2,7 @@
 #
 # Link: fmt::fmt  CLI11::CLI11  nlohmann_json::nlohmann_json  tomlplusplus::tomlplusplus  ZLIB::ZLIB
 #       OpenMP::OpenMP_CXX  attest_deps::rapidcheck  attest_deps::arb (certify/ alone)
+#       attest_deps::protozero (graph/ alone)
 #       Eigen3::Eigen
 #       in tests GTest::gtest, in bench benchmark::benchmark
 
@@ -20,6 +21,7 @@ find_package(rapidcheck REQUIRED)
 add_library(attest_deps::rapidcheck ALIAS rapidcheck)
 
 find_package(Arb REQUIRED)
+find_package(Protozero REQUIRED)
 
 if(ATTEST_BUILD_TESTS)
   find_package(GTest REQUIRED)

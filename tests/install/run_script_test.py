@@ -182,7 +182,7 @@ class RunScript(unittest.TestCase):
         packages = {"Threads": "g++", "OpenMP": "g++", "fmt": "libfmt-dev", "CLI11": "libcli11-dev",
                     "nlohmann_json": "nlohmann-json3-dev", "tomlplusplus": "libtomlplusplus-dev",
                     "ZLIB": "zlib1g-dev", "Eigen3": "libeigen3-dev", "rapidcheck": "librapidcheck-dev",
-                    "Arb": "libflint-arb-dev"}
+                    "Arb": "libflint-arb-dev", "Protozero": "libprotozero-dev"}
         asked = (source / "cmake/AttestDependencies.cmake").read_text().split("if(ATTEST_BUILD_TESTS)")[0]
         listed = re.search(r"build_packages=\((.*?)\)", self.run_path.read_text(), re.S)[1]
         installed = {entry.split(":")[0] for entry in listed.split()}

@@ -1,0 +1,121 @@
+#include "graph/arithmetic.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/rng.hpp"
+
+namespace attest::graph {
+namespace {
+
+constexpr double root_third = 0.57735026918962576;  // 1/sqrt 3: a uniform error of at most u has this deviation in u
+
+void saturate(std::span<double> x, Format format) {
+  const double most = largest_finite(format);
+  for (double& v : x) v = std::clamp(v, -most, most);  // NaN stays
+}
+
+class Exact final : public Arithmetic {
+ public:
+  void round(std::span<double> /*x*/, Format /*format*/, Place /*place*/) const override {}
+  void function(std::span<double> /*x*/, Format /*format*/, double /*relative*/, double /*absolute*/,
+                Place /*place*/) const override {}
+  void sum(std::span<double> /*sums*/, const Sums& /*how*/, Place /*place*/) const override {}
+  void convert(std::span<double> /*x*/, Format /*format*/, Place /*place*/) const override {}
+};
+
+class Nearest final : public Arithmetic {
+ public:
+  void round(std::span<double> x, Format format, Place /*place*/) const override {
+    for (double& v : x) v = round_to(format, v);
+  }
+  void function(std::span<double> /*x*/, Format /*format*/, double /*relative*/, double /*absolute*/,
+                Place /*place*/) const override {}
+  void sum(std::span<double> /*sums*/, const Sums& /*how*/, Place /*place*/) const override {}
+  void convert(std::span<double> x, Format format, Place place) const override {
+    round(x, format, place);
+    saturate(x, format);
+  }
+};
+
+// In [0, 1), a multiple of 2^-53.
+double fraction_of(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+// Rounds magnitudes away from zero with the probability that keeps the mean.
+class Member final : public Arithmetic {
+ public:
+  explicit Member(std::uint64_t seed) : seed_(seed) {}
+
+  void round(std::span<double> x, Format format, Place place) const override {
+    if (format == Format::f64) return;
+    const std::uint64_t key = extend(seed_, place);
+    const bool flushes = format != Format::f16 && (extend(key, flush_draw) & 1) != 0;
+    for (double& v : x) {
+      v = rounded(v, format, key);
+      if (flushes && std::fabs(v) < smallest_normal(format)) v = std::copysign(0.0, v);
+    }
+  }
+
+  void function(std::span<double> x, Format format, double relative, double absolute, Place place) const override {
+    const double unit = unit_roundoff(format) * root_third;
+    const std::uint64_t key = extend(seed_, place), other = extend(key, absolute_draw);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const bool zero = x[i] == 0;
+      x[i] *= 1 + relative * unit * normal(extend(key, i));
+      if (absolute > 0 && !zero) x[i] += absolute * unit * normal(extend(other, i));
+    }
+  }
+
+  void sum(std::span<double> sums, const Sums& how, Place place) const override {
+    const std::uint64_t key = extend(seed_, place);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += how.deviation[i] * normal(extend(key, i));
+  }
+
+  void convert(std::span<double> x, Format format, Place place) const override {
+    round(x, format, place);
+    saturate(x, format);
+  }
+
+ private:
+  static constexpr std::uint64_t flush_draw = 0x666c757368, absolute_draw = 0x6162736f6c757465;
+
+  static double rounded(double x, Format format, std::uint64_t key) noexcept {
+    const double magnitude = std::fabs(x);
+    if (!(magnitude < std::numeric_limits<double>::infinity()) || magnitude == 0) return x;
+    double lower = 0, upper = 0, share = 0;  // neighbours of the magnitude, and how far towards `upper` it lies
+    if (magnitude < smallest_normal(format)) {
+      const double step = 2 * half_smallest_subnormal(format);
+      const double steps = magnitude / step;  // exact, unless it underflows to a share of nothing
+      const double whole = std::floor(steps);
+      lower = whole * step;
+      upper = lower + step;
+      share = steps - whole;
+    } else {
+      const int drop = 53 - precision(format);
+      const auto bits = std::bit_cast<std::uint64_t>(magnitude);
+      const std::uint64_t rest = bits & ((std::uint64_t{1} << drop) - 1);
+      lower = std::bit_cast<double>(bits - rest);
+      upper = std::bit_cast<double>(bits - rest + (std::uint64_t{1} << drop));
+      share = static_cast<double>(rest) / static_cast<double>(std::uint64_t{1} << drop);
+    }
+    if (share == 0) return x;
+    const double draw = fraction_of(extend(key, std::bit_cast<std::uint64_t>(std::copysign(lower, x))));
+    double result = share > draw ? upper : lower;
+    if (result > largest_finite(format))
+      result =
+          magnitude < overflow_threshold(format) ? largest_finite(format) : std::numeric_limits<double>::infinity();
+    return std::copysign(result, x);
+  }
+
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Arithmetic> exact() { return std::make_unique<Exact>(); }
+std::unique_ptr<Arithmetic> nearest() { return std::make_unique<Nearest>(); }
+std::unique_ptr<Arithmetic> member(std::uint64_t seed) { return std::make_unique<Member>(seed); }
+
+}  // namespace attest::graph

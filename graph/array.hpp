@@ -1,0 +1,51 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/format.hpp"
+#include "core/index.hpp"
+
+namespace attest::graph {
+
+// Of the elements of a tensor in a graph.
+enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean };
+std::string_view name(Type type) noexcept;
+constexpr bool is_floating(Type type) noexcept { return type <= Type::f64; }
+// Of a floating-point type.
+Format format_of(Type type) noexcept;
+
+// The product of `shape`. Throws Error(usage) with `what` if a length is negative or there are more than `most` elements.
+Index elements(std::span<const Index> shape, Index most, std::string_view what);
+// "[2, 3]".
+std::string shape_text(std::span<const Index> shape);
+
+// A tensor of any number of axes, row-major. Numbers of every floating-point type are held as doubles, integers and booleans
+// exactly. Several runs of a graph are evaluated side by side: such a tensor holds one copy of its elements after the other,
+// a lane for each run, and one that is the same in all runs holds one lane.
+struct Array {
+  Type type = Type::f32;
+  std::vector<Index> shape;
+  Index lanes = 1;
+  std::vector<double> floats;          // of a floating-point type: lanes * size() of them, else none
+  std::vector<std::int64_t> integers;  // of the other types
+
+  [[nodiscard]] Index size() const noexcept;  // elements of a lane
+  [[nodiscard]] Index rank() const noexcept { return static_cast<Index>(shape.size()); }
+  // The elements of lane `index`, of the only one if there is one. By the kind of the type; not bounds checked.
+  [[nodiscard]] std::span<const double> lane(Index index) const noexcept;
+  [[nodiscard]] std::span<double> lane(Index index) noexcept;
+  [[nodiscard]] std::span<const std::int64_t> integer_lane(Index index) const noexcept;
+  [[nodiscard]] std::span<std::int64_t> integer_lane(Index index) noexcept;
+};
+
+// Elements of value 0.
+Array zeros(Type type, std::vector<Index> shape, Index lanes = 1);
+// From numbers in row-major order, one lane.
+Array floats(Type type, std::vector<Index> shape, std::vector<double> values);
+Array integers(Type type, std::vector<Index> shape, std::vector<std::int64_t> values);
+
+}  // namespace attest::graph

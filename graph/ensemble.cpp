@@ -1,0 +1,257 @@
+#include "graph/ensemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "core/rng.hpp"
+
+namespace attest::graph {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double most_squared = 1e150;  // what an infinite z counts as in T
+
+// Exponentials end at the least normal number, and some runtimes flush what is below to zero; f16 has its subnormals.
+double floor_of(Format format) noexcept {
+  return format == Format::f16 ? half_smallest_subnormal(format) : smallest_normal(format);
+}
+
+double mean(std::span<const double> x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
+
+// The first of several lanes alone.
+Array first_lane(const Array& x) {
+  Array first{x.type, x.shape, 1, {}, {}};
+  if (is_floating(x.type))
+    first.floats.assign(x.lane(0).begin(), x.lane(0).end());
+  else
+    first.integers.assign(x.integer_lane(0).begin(), x.integer_lane(0).end());
+  return first;
+}
+
+// w(v) of each element, see Ensemble.
+std::vector<double> pooled(std::span<const double> v, const std::vector<Index>& shape) {
+  std::vector<double> w(v.size(), 0);
+  if (shape.empty() || v.size() < 2) return w;
+  const auto length = shape.back() < 4 ? v.size() : static_cast<std::size_t>(shape.back());
+  for (std::size_t row = 0; row < v.size(); row += length)
+    std::fill_n(w.begin() + static_cast<std::ptrdiff_t>(row), length, mean(v.subspan(row, length)));
+  return w;
+}
+
+std::vector<double> offsets(std::span<const double> x, std::span<const double> from) {
+  std::vector<double> off(x.size());
+  std::transform(x.begin(), x.end(), from.begin(), off.begin(), std::minus<>());
+  return off;
+}
+
+bool is_wide(const Spread& spread) {
+  double low = 0, high = 0;
+  for (const double r : spread.reference.floats) {
+    if (!std::isfinite(r)) continue;
+    low = std::min(low, r);
+    high = std::max(high, r);
+  }
+  const auto wide = std::count_if(spread.deviation.begin(), spread.deviation.end(),
+                                  [range = high - low](double s) { return !(8 * s <= range); });
+  return 2 * static_cast<std::size_t>(wide) > spread.deviation.size();
+}
+
+// Collects z over outputs.
+class Score {
+ public:
+  explicit Score(Judgement& judgement) : judgement_(judgement) {}
+
+  void element(double z, bool determined, const Witness& at) {
+    if (!determined) {
+      ++judgement_.undetermined;
+      return;
+    }
+    ++judgement_.judged;
+    if (z > judgement_.z) {
+      judgement_.z = z;
+      judgement_.witness = at;
+    }
+  }
+  void floating(double z, bool determined, const Witness& at) {
+    element(z, determined, at);
+    if (!determined) return;
+    const double limited = std::min(z, most_squared);
+    squares_ += limited * limited;
+    ++count_;
+  }
+  void finish() {
+    if (count_ >= least_for_t) judgement_.t = std::sqrt(squares_ / static_cast<double>(count_));
+  }
+
+ private:
+  Judgement& judgement_;
+  double squares_ = 0;
+  Index count_ = 0;
+};
+
+void score_floats(Score& score, const std::string& name, const Array& out, const Spread& spread) {
+  for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
+    const double r = spread.reference.floats[i], s = spread.deviation[i], got = out.floats[i];
+    const double z = std::isfinite(got) ? std::fabs(got - r) / s : infinite;
+    score.floating(z, std::isfinite(r) && std::isfinite(s), {name, static_cast<Index>(i), got, r, s});
+  }
+}
+
+void score_integers(Score& score, const std::string& name, const Array& out, const Spread& spread) {
+  for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
+    const std::int64_t r = spread.reference.integers[i], got = out.integers[i];
+    score.element(got == r ? 0 : infinite, spread.deviation[i] == 0,
+                  {name, static_cast<Index>(i), static_cast<double>(got), static_cast<double>(r), 0});
+  }
+}
+
+}  // namespace
+
+Ensemble::Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed)
+    : program_(program), feeds_(std::move(feeds)), precision_(std::move(precision)), seed_(seed) {}
+
+void Ensemble::gather(int upto) {
+  if (gathered_members_ >= upto) return;
+  const bool first = gathered_.empty();
+  std::vector<std::unique_ptr<Arithmetic>> lanes;
+  lanes.push_back(exact());
+  if (first) lanes.push_back(nearest());
+  const auto before = static_cast<Index>(lanes.size());
+  for (int i = gathered_members_; i < upto; ++i) lanes.push_back(member(extend(seed_, static_cast<std::uint64_t>(i))));
+  std::vector<const Arithmetic*> views;
+  for (const auto& lane : lanes) views.push_back(lane.get());
+
+  const auto results = program_.run(feeds_, views, precision_);
+  gathered_.resize(results.size());
+  for (std::size_t o = 0; o < results.size(); ++o) {
+    const Array& result = results[o];
+    Gathered& to = gathered_[o];
+    if (first) {
+      to.reference = first_lane(result);
+      if (is_floating(result.type)) to.nearest = offsets(result.lane(1), to.reference.floats);
+      to.agreed.assign(static_cast<std::size_t>(result.size()), true);
+    }
+    for (Index l = before; l < static_cast<Index>(lanes.size()); ++l) {
+      if (is_floating(result.type)) {
+        to.members.push_back(offsets(result.lane(l), to.reference.floats));
+      } else {
+        for (std::size_t i = 0; i < to.agreed.size(); ++i)
+          to.agreed[i] = to.agreed[i] && result.integer_lane(l)[i] == to.reference.integers[i];
+      }
+    }
+  }
+  gathered_members_ = upto;
+}
+
+Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
+  Spread spread{gathered.reference, {}, false};
+  if (!is_floating(gathered.reference.type)) {
+    for (const bool agreed : gathered.agreed) spread.deviation.push_back(agreed ? 0 : infinite);
+    return spread;
+  }
+  const auto& r = gathered.reference.floats;
+  std::vector<double> v(r.size());
+  for (int m = 0; m < members; ++m) {
+    const auto& off = gathered.members[static_cast<std::size_t>(m)];
+    for (std::size_t i = 0; i < r.size(); ++i) v[i] += off[i] * off[i];
+  }
+  for (std::size_t i = 0; i < r.size(); ++i) v[i] = v[i] / members + gathered.nearest[i] * gathered.nearest[i];
+  const auto w = pooled(v, gathered.reference.shape);
+  const Format format = precision_.result(format_of(gathered.reference.type));
+  const double floor = floor_of(format);
+  for (std::size_t i = 0; i < r.size(); ++i) {
+    const double unit = unit_roundoff(format) * r[i];
+    spread.deviation.push_back(std::sqrt(v[i] + w[i] / 16 + unit * unit / 3 + floor * floor));
+  }
+  spread.wide = is_wide(spread);
+  return spread;
+}
+
+const std::vector<Spread>& Ensemble::spreads(int members) {
+  auto& spreads = members == few_members ? few_ : many_;
+  if (!spreads.empty()) return spreads;
+  // Those of few members are taken on the way to many.
+  if (members != few_members && gathered_.empty()) this->spreads(few_members);
+  gather(members);
+  for (const Gathered& one : gathered_) spreads.push_back(spread_of(one, members));
+  if (members == many_members) many_t_ = largest_t(spreads);
+  return spreads;
+}
+
+double Ensemble::largest_t(const std::vector<Spread>& spreads) const {
+  double largest = 0;
+  for (int m = -1; m < gathered_members_; ++m) {  // rn first
+    double squares = 0, count = 0;
+    for (std::size_t o = 0; o < spreads.size(); ++o) {
+      if (!is_floating(spreads[o].reference.type)) continue;
+      const auto& r = spreads[o].reference.floats;
+      const auto& off = m < 0 ? gathered_[o].nearest : gathered_[o].members[static_cast<std::size_t>(m)];
+      for (std::size_t i = 0; i < r.size(); ++i) {
+        const double s = spreads[o].deviation[i];
+        if (!std::isfinite(r[i]) || !std::isfinite(s)) continue;
+        squares += off[i] / s * (off[i] / s);
+        ++count;
+      }
+    }
+    if (count > 0) largest = std::max(largest, std::sqrt(squares / count));
+  }
+  return largest;
+}
+
+double Ensemble::t_limit() {
+  spreads(many_members);
+  return failing_t * std::max(1.0, many_t_);
+}
+
+Judgement Ensemble::judge_by(const std::vector<Array>& outputs, int members) {
+  Judgement judgement;
+  judgement.members = members;
+  const auto& expected = spreads(members);
+  if (members == many_members) judgement.t_limit = t_limit();
+  const auto mismatch = [&judgement](std::string what) {
+    judgement.outcome = Judgement::Outcome::failed;
+    judgement.z = infinite;
+    judgement.mismatch = std::move(what);
+    return judgement;
+  };
+  if (outputs.size() != expected.size())
+    return mismatch(fmt::format("{} outputs in place of {}", outputs.size(), expected.size()));
+  Score score(judgement);
+  bool narrow = false;  // some output says something
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const Array &out = outputs[o], &reference = expected[o].reference;
+    const std::string& name = program_.model().outputs[o].name;
+    if (out.type != reference.type || out.shape != reference.shape)
+      return mismatch(fmt::format("output '{}' is {} {} in place of {} {}", name, graph::name(out.type),
+                                  shape_text(out.shape), graph::name(reference.type), shape_text(reference.shape)));
+    const Index before = judgement.judged;
+    if (is_floating(out.type))
+      score_floats(score, name, out, expected[o]);
+    else
+      score_integers(score, name, out, expected[o]);
+    narrow = narrow || (!expected[o].wide && judgement.judged > before);
+  }
+  score.finish();
+  const bool fails = !(judgement.z <= failing_z) || !(judgement.t.value_or(0) <= judgement.t_limit);
+  if (fails)
+    judgement.outcome = Judgement::Outcome::failed;
+  else if (!narrow)
+    judgement.outcome = Judgement::Outcome::vacuous;
+  return judgement;
+}
+
+Judgement Ensemble::judge(const std::vector<Array>& outputs) {
+  const Judgement few = judge_by(outputs, few_members);
+  const bool accepted = few.z <= accepted_z && few.t.value_or(0) <= accepted_t;
+  return accepted ? few : judge_by(outputs, many_members);
+}
+
+}  // namespace attest::graph

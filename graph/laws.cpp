@@ -1,0 +1,174 @@
+#include "graph/laws.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace attest::graph {
+namespace {
+
+constexpr double apart = std::numeric_limits<double>::infinity();
+
+bool same_bits(double a, double b) noexcept {
+  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
+  for (std::size_t o = 0; o < a.size(); ++o) {
+    if (a[o].integers != b[o].integers) return false;
+    const auto same = [](double x, double y) { return same_bits(x, y); };
+    if (!std::equal(a[o].floats.begin(), a[o].floats.end(), b[o].floats.begin(), same)) return false;
+  }
+  return true;
+}
+
+std::string mismatch_of(const std::vector<Array>& a, const std::vector<Array>& b) {
+  if (a.size() != b.size()) return fmt::format("{} outputs and {}", a.size(), b.size());
+  for (std::size_t o = 0; o < a.size(); ++o)
+    if (a[o].type != b[o].type || a[o].shape != b[o].shape)
+      return fmt::format("output {} is {} {} and {} {}", o, name(a[o].type), shape_text(a[o].shape), name(b[o].type),
+                         shape_text(b[o].shape));
+  return "";
+}
+
+double deviations_apart(double a, double b, double s) noexcept {
+  if (std::isfinite(a) && std::isfinite(b)) return std::fabs(a - b) / s;
+  return same_bits(a, b) ? 0 : apart;
+}
+
+void measure(const std::vector<Spread>& spreads, const std::vector<Array>& a, const std::vector<Array>& b,
+             Difference& found) {
+  found.deviations = 0;
+  found.witness.reset();
+  for (std::size_t o = 0; o < a.size(); ++o) {
+    const bool floating = is_floating(a[o].type);
+    const auto& reference = spreads[o].reference;
+    for (std::size_t i = 0; i < spreads[o].deviation.size(); ++i) {
+      const double s = spreads[o].deviation[i];
+      if (!std::isfinite(s) || (floating && !std::isfinite(reference.floats[i]))) continue;
+      const double x = floating ? a[o].floats[i] : static_cast<double>(a[o].integers[i]);
+      const double y = floating ? b[o].floats[i] : static_cast<double>(b[o].integers[i]);
+      const double by = floating ? deviations_apart(x, y, s) : (a[o].integers[i] == b[o].integers[i] ? 0 : apart);
+      if (!(by > found.deviations)) continue;
+      found.deviations = by;
+      found.witness = Witness{fmt::format("output {}", o), static_cast<Index>(i), y, x, s};
+    }
+  }
+}
+
+// Whether axis `k` of an input is the open axis `batch`.
+bool is_batch(const Input& input, std::size_t k, const std::string& batch) {
+  return !input.shape[k].length && input.shape[k].symbol == batch;
+}
+
+// A part of a tensor along its first axis.
+Array rows(const Array& x, Index from, Index count) {
+  Array part = x;
+  part.shape[0] = count;
+  const Index row = x.shape[0] == 0 ? 0 : x.size() / x.shape[0];
+  const auto take = [from, count, row](auto& values) {
+    if (!values.empty()) values = {values.begin() + from * row, values.begin() + (from + count) * row};
+  };
+  take(part.floats);
+  take(part.integers);
+  return part;
+}
+
+std::vector<Array> reference_of(const Program& program, const Feeds& feeds) {
+  const auto reference = exact();
+  const Arithmetic* const lanes[] = {reference.get()};
+  return program.run(feeds, lanes, {});
+}
+
+}  // namespace
+
+Difference difference(Ensemble& ensemble, const std::vector<Array>& a, const std::vector<Array>& b) {
+  Difference found;
+  found.mismatch = mismatch_of(a, b);
+  if (!found.mismatch.empty()) return {false, apart, std::nullopt, found.mismatch};
+  found.bits = same_bits(a, b);
+  if (found.bits) return found;
+  const auto& few = ensemble.spreads(few_members);
+  for (std::size_t o = 0; o < a.size(); ++o)
+    if (o >= few.size() || few[o].reference.shape != a[o].shape || few[o].reference.type != a[o].type)
+      return {false, apart, std::nullopt, fmt::format("output {} is not of the graph's shape", o)};
+  measure(few, a, b, found);
+  if (!(found.deviations <= accepted_z)) measure(ensemble.spreads(many_members), a, b, found);
+  return found;
+}
+
+std::optional<std::string> batch_axis(const Model& model) {
+  std::optional<std::string> batch;
+  for (const Input& input : model.inputs) {
+    if (input.shape.empty() || input.shape[0].length || input.shape[0].symbol.empty()) continue;
+    if (batch && *batch != input.shape[0].symbol) return std::nullopt;
+    batch = input.shape[0].symbol;
+  }
+  if (!batch) return std::nullopt;
+  for (const Input& input : model.inputs)
+    for (std::size_t k = 1; k < input.shape.size(); ++k)
+      if (is_batch(input, k, *batch)) return std::nullopt;
+  return batch;
+}
+
+Feeds sample(const Model& model, const Feeds& feeds, const std::string& batch, Index index) {
+  Feeds alone;
+  for (const Input& input : model.inputs) {
+    const Array& given = feeds.at(input.name);
+    const bool has_batch = !input.shape.empty() && is_batch(input, 0, batch);
+    alone.emplace(input.name, has_batch ? rows(given, index, 1) : given);
+  }
+  return alone;
+}
+
+std::optional<std::vector<Array>> joined(const std::vector<std::vector<Array>>& samples) {
+  if (samples.empty()) return std::nullopt;
+  std::vector<Array> whole = samples.front();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].size() != whole.size()) return std::nullopt;
+    for (std::size_t o = 0; o < whole.size(); ++o) {
+      const Array& one = samples[i][o];
+      auto as_one = whole[o].shape;
+      if (as_one.empty() || one.type != whole[o].type) return std::nullopt;
+      as_one[0] = 1;
+      if (one.shape != as_one) return std::nullopt;
+      if (i == 0) continue;
+      whole[o].floats.insert(whole[o].floats.end(), one.floats.begin(), one.floats.end());
+      whole[o].integers.insert(whole[o].integers.end(), one.integers.begin(), one.integers.end());
+      ++whole[o].shape[0];
+    }
+  }
+  return whole;
+}
+
+BatchLaw batch_alone(const Program& program, Ensemble& ensemble, const Feeds& feeds, const std::vector<Array>& whole,
+                     const Runtime& runtime) {
+  const auto batch = batch_axis(program.model());
+  if (!batch) return {"no open axis is the first of the inputs alone", {}};
+  Index count = 1;
+  for (const Input& input : program.model().inputs)
+    if (!input.shape.empty() && is_batch(input, 0, *batch)) count = feeds.at(input.name).shape[0];
+  if (count < 2) return {"the batch is one sample", {}};
+
+  const auto all_alone = [&](const Runtime& ask) {
+    std::vector<std::vector<Array>> samples;
+    for (Index i = 0; i < count; ++i) samples.push_back(ask(sample(program.model(), feeds, *batch, i)));
+    return joined(samples);
+  };
+  // The reference's own difference is that of float64, far below a deviation, unless samples do depend on each other.
+  constexpr double none = 1e-3;
+  const auto reference = reference_of(program, feeds);
+  const auto apart_alone = all_alone([&program](const Feeds& one) { return reference_of(program, one); });
+  if (!apart_alone || !(difference(ensemble, reference, *apart_alone).deviations <= none))
+    return {"samples of this graph depend on each other", {}};
+  const auto alone = all_alone(runtime);
+  if (!alone) return {"", {false, apart, std::nullopt, "a sample alone has results of another shape"}};
+  return {"", difference(ensemble, whole, *alone)};
+}
+
+}  // namespace attest::graph

@@ -1,0 +1,46 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/ensemble.hpp"
+
+namespace attest::graph {
+
+// Results of one problem that should agree, of two levels, builds or batches, differ by so many of the ensemble's deviations at
+// most; conforming runtimes by about half (docs/graphs.md section 5).
+inline constexpr double agreeing_deviations = 8;
+
+// How far two results of one problem are apart.
+struct Difference {
+  bool bits = true;       // equal, or NaN both
+  double deviations = 0;  // the largest |a - b| / s; infinite where one is finite alone, integers differ or shapes do
+  std::optional<Witness> witness;  // of that: `got` is b's, `expected` a's
+  std::string mismatch;            // of types or shapes
+};
+// Elements that are undetermined (Ensemble) count for `bits` alone. Bits that are equal ask nothing of the ensemble. Throws as
+// Ensemble::spreads.
+Difference difference(Ensemble& ensemble, const std::vector<Array>& a, const std::vector<Array>& b);
+inline bool agrees(const Difference& difference) noexcept { return difference.deviations <= agreeing_deviations; }
+
+// The open axis that is the first of inputs and no other axis of any; nullopt where there is none such.
+std::optional<std::string> batch_axis(const Model& model);
+// Sample `index` of inputs along their batch axis alone.
+Feeds sample(const Model& model, const Feeds& feeds, const std::string& batch, Index index);
+// Results of samples one after the other along their first axis; nullopt where a result has not one sample.
+std::optional<std::vector<Array>> joined(const std::vector<std::vector<Array>>& samples);
+
+// What computes a graph.
+using Runtime = std::function<std::vector<Array>(const Feeds& feeds)>;
+
+struct BatchLaw {
+  std::string not_applicable;  // why, or empty
+  Difference difference;       // of the whole batch, from its samples alone
+};
+// A sample's results do not depend on the others: asks the runtime each sample of a problem whose `whole` results are known. Not for
+// graphs without a batch axis, batches of one sample, and graphs whose samples do depend on each other, by the reference.
+BatchLaw batch_alone(const Program& program, Ensemble& ensemble, const Feeds& feeds, const std::vector<Array>& whole,
+                     const Runtime& runtime);
+
+}  // namespace attest::graph

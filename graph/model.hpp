@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/array.hpp"
+
+namespace attest::graph {
+
+// An axis of an input: a fixed length, or one that is open. Open axes of one symbol are equally long; one without a symbol is
+// on its own.
+struct Dimension {
+  std::optional<Index> length;
+  std::string symbol;
+};
+
+struct Input {
+  std::string name;
+  Type type = Type::f32;
+  std::vector<Dimension> shape;
+  int value = 0;
+};
+
+struct Output {
+  std::string name;
+  int value = 0;
+};
+
+// What an attribute holds that attest does not read (a graph, a sparse tensor, a type) has the alternative `Unread`.
+struct Unread {
+  std::string kind;
+};
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
+                               std::vector<std::string>, Array, Unread>;
+
+struct Node {
+  std::string name;  // as the file has it, may be empty
+  std::string op;
+  std::string domain;        // "" is ONNX's own
+  std::vector<int> inputs;   // values; -1 where an optional one is left out
+  std::vector<int> outputs;  // likewise
+  std::map<std::string, Attribute, std::less<>> attributes;
+};
+// "node 'scores' (MatMul)"; one without a name by its number in the file's order.
+std::string described(const Node& node, std::size_t number);
+
+// A graph as an ONNX file states it. Values (tensors) are numbered; what a node reads, an input, a constant or an earlier node
+// gives, and each value has one giver.
+struct Model {
+  Index opset = 0;                  // version of ONNX's own operators
+  std::vector<std::string> values;  // names
+  std::vector<Input> inputs;        // without those that have a constant of the same name as a default
+  std::map<int, Array> constants;   // initialisers, by value
+  std::vector<Node> nodes;          // in an order in which they can be evaluated
+  std::vector<Output> outputs;
+};
+
+}  // namespace attest::graph

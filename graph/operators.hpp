@@ -1,0 +1,94 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "graph/step.hpp"
+
+namespace attest::graph {
+
+// An operator of ONNX that can be evaluated.
+struct Operator {
+  std::string_view name;
+  void (*evaluate)(Step& step);
+  std::size_t least_inputs, most_inputs;
+  std::size_t most_outputs = 1;
+};
+inline constexpr std::size_t any_number = static_cast<std::size_t>(-1);
+
+// nullptr for one that is not known.
+const Operator* find_operator(std::string_view name) noexcept;
+// "Abs, Add, ...".
+std::string operator_names();
+
+// elementwise.cpp
+void add(Step& step);
+void subtract(Step& step);
+void multiply(Step& step);
+void divide(Step& step);
+void power(Step& step);
+void square_root(Step& step);
+void reciprocal(Step& step);
+void negate(Step& step);
+void absolute(Step& step);
+void exponential(Step& step);
+void logarithm(Step& step);
+void error_function(Step& step);
+void hyperbolic_tangent(Step& step);
+void sigmoid(Step& step);
+void relu(Step& step);
+void gelu(Step& step);
+void maximum(Step& step);
+void minimum(Step& step);
+void clip(Step& step);
+void equal(Step& step);
+void less(Step& step);
+void less_or_equal(Step& step);
+void greater(Step& step);
+void greater_or_equal(Step& step);
+void logical_not(Step& step);
+void logical_and(Step& step);
+void logical_or(Step& step);
+void where(Step& step);
+void cast(Step& step);
+
+// moving.cpp: values are moved, not computed
+void identity(Step& step);
+void transpose(Step& step);
+void reshape(Step& step);
+void flatten(Step& step);
+void squeeze(Step& step);
+void unsqueeze(Step& step);
+void concat(Step& step);
+void split(Step& step);
+void slice(Step& step);
+void gather(Step& step);
+void expand(Step& step);
+void trilu(Step& step);
+
+// making.cpp: values made of shapes and attributes
+void shape(Step& step);
+void size(Step& step);
+void constant(Step& step);
+void constant_of_shape(Step& step);
+void range(Step& step);
+
+// products.cpp
+void matrix_product(Step& step);
+void gemm(Step& step);
+
+// reductions.cpp
+void reduce_sum(Step& step);
+void reduce_mean(Step& step);
+void reduce_max(Step& step);
+void reduce_min(Step& step);
+void reduce_product(Step& step);
+void reduce_l1(Step& step);
+void reduce_l2(Step& step);
+void reduce_sum_square(Step& step);
+void reduce_log_sum(Step& step);
+void reduce_log_sum_exp(Step& step);
+void softmax(Step& step);
+void layer_normalization(Step& step);
+
+}  // namespace attest::graph

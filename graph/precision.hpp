@@ -1,0 +1,27 @@
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "core/format.hpp"
+
+namespace attest::graph {
+
+// The formats in which a runtime promises to compute a graph (docs/graphs.md section 1): for the format of each float tensor the
+// one that its numbers are rounded to, and that of graph outputs. Sums are added up in f32 where that is f16 or bf16.
+struct Precision {
+  std::string name = "literal";
+  std::array<Format, format_count> inner{Format::f16, Format::bf16, Format::tf32, Format::f32, Format::f64};
+  std::array<Format, format_count> outer = inner;
+
+  [[nodiscard]] Format computed(Format own) const noexcept { return inner[static_cast<std::size_t>(own)]; }
+  [[nodiscard]] Format result(Format own) const noexcept { return outer[static_cast<std::size_t>(own)]; }
+};
+
+// "literal": every tensor in its own format. "inner=f32": f16 and bf16 at the inputs and outputs of the graph alone.
+// "run=bf16" (f16): everything but f64 in another format. Throws Error(usage) for another text, naming these.
+Precision precision_from_text(std::string_view text);
+
+constexpr Format accumulator_of(Format format) noexcept { return format == Format::f64 ? Format::f64 : Format::f32; }
+
+}  // namespace attest::graph

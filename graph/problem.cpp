@@ -1,0 +1,383 @@
+#include "graph/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "core/error.hpp"
+#include "core/rng.hpp"
+
+namespace attest::graph {
+namespace {
+
+constexpr std::string_view regime_names[] = {
+    "normal",   "uniform",  "offset-10", "offset-100", "far",         "wide",          "large",  "tiny",
+    "integers", "constant", "sparse",    "mask-1e4",   "mask-lowest", "most",          "half",   "few",
+    "prefix",   "all",      "any",       "same",       "ends",        "long-or-short", "longest"};
+
+constexpr Regime of_floats[] = {Regime::normal, Regime::uniform,   Regime::integers,   Regime::constant,
+                                Regime::sparse, Regime::offset_10, Regime::offset_100, Regime::large,
+                                Regime::tiny,   Regime::far,       Regime::wide};
+constexpr Regime of_addends[] = {Regime::normal,   Regime::mask_1e4, Regime::mask_lowest,
+                                 Regime::integers, Regime::large,    Regime::far};
+constexpr Regime of_flags[] = {Regime::all, Regime::prefix, Regime::most, Regime::half, Regime::few};
+constexpr Regime of_ids[] = {Regime::any, Regime::same, Regime::ends};
+constexpr Regime of_lengths[] = {Regime::longest, Regime::long_or_short};
+
+bool is_plain(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    text += is_plain(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return text;
+}
+
+// nullopt where it is nothing that escaped() gives.
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string name;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      if (!is_plain(text[i])) return std::nullopt;
+      name += text[i];
+      continue;
+    }
+    unsigned value = 0;
+    if (i + 2 >= text.size()) return std::nullopt;
+    const char* const end = text.data() + i + 3;
+    if (std::from_chars(text.data() + i + 1, end, value, 16).ptr != end) return std::nullopt;
+    name += static_cast<char>(value);
+    i += 2;
+  }
+  if (escaped(name) != text) return std::nullopt;
+  return name;
+}
+
+template <class T>
+T number_from(std::string_view item, std::string_view text, T least, T most) {
+  T value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < least || value > most)
+    throw usage_error(fmt::format("'{}' in a problem: it must be an integer from {} to {}", item, least, most));
+  return value;
+}
+
+Regime regime_from(std::string_view item, std::string_view text) {
+  const auto* const found = std::find(std::begin(regime_names), std::end(regime_names), text);
+  if (found == std::end(regime_names))
+    throw usage_error(fmt::format("'{}' in a problem: regimes are {}", item, fmt::join(regime_names, ", ")));
+  return static_cast<Regime>(found - std::begin(regime_names));
+}
+
+std::string open_name(const Input& input, std::size_t axis) {
+  const auto& symbol = input.shape[axis].symbol;
+  return symbol.empty() ? fmt::format("{}.{}", input.name, axis) : symbol;
+}
+
+// ---- numbers of one input
+
+struct Element {
+  std::uint64_t key;         // of its coordinates
+  std::uint64_t row_key;     // of all but the last of them
+  Index at = 0, length = 1;  // along the last axis
+};
+
+double float_value(Regime regime, Format format, const Element& e, std::uint64_t of_all) {
+  const bool half = format == Format::f16;
+  const double x = normal(e.key);
+  switch (regime) {
+    case Regime::uniform:
+      return (symmetric_uniform(mix(e.key)) + 1) / 2;
+    case Regime::offset_10:
+      return x + 10;
+    case Regime::offset_100:
+      return x + 100;
+    case Regime::far:
+      return x + (half ? 500 : 1e4);
+    case Regime::wide:
+      return std::ldexp(x, static_cast<int>(below(mix(e.key), half ? 20 : 24)) - 12);
+    case Regime::large:
+      return x * (half ? 30 : 100);
+    case Regime::tiny:
+      return x * (half ? 1e-3 : 1e-20);
+    case Regime::integers:
+      return static_cast<double>(below(e.key, 9)) - 4;
+    case Regime::constant:
+      return normal(of_all);
+    case Regime::sparse:
+      return below(mix(e.key), 5) == 0 ? x : 0;
+    default:
+      return x;
+  }
+}
+
+bool kept(Regime regime, const Element& e) {
+  const auto share = [&e](std::uint64_t tenths) {
+    const bool first = e.at == 0 && below(mix(e.row_key), 5) > 0;
+    return first || below(e.key, 10) < tenths;
+  };
+  switch (regime) {
+    case Regime::most:
+      return share(9);
+    case Regime::half:
+      return share(5);
+    case Regime::few:
+      return share(1);
+    case Regime::prefix:
+      return e.at < 1 + static_cast<Index>(below(mix(e.row_key), static_cast<std::uint64_t>(e.length)));
+    default:
+      return true;
+  }
+}
+
+void set_float(Array& x, std::size_t i, Regime regime, const Element& e, std::uint64_t of_all) {
+  const Format format = format_of(x.type);
+  if (regime == Regime::mask_1e4 || regime == Regime::mask_lowest) {
+    const double out = regime == Regime::mask_1e4 ? -1e4 : -largest_finite(format);
+    // How many keys are kept differs between masks.
+    constexpr Regime shares[] = {Regime::most, Regime::half, Regime::few};
+    x.floats[i] = kept(shares[below(of_all, 3)], e) ? 0 : round_to(format, out);
+    return;
+  }
+  x.floats[i] = round_to(format, float_value(regime, format, e, of_all));
+}
+
+std::int64_t integer_value(Regime regime, const Element& e, std::uint64_t of_all, std::uint64_t count, Index longest) {
+  switch (regime) {
+    case Regime::any:
+      return static_cast<std::int64_t>(below(e.key, count));
+    case Regime::same:
+      return static_cast<std::int64_t>(below(of_all, count));
+    case Regime::ends:
+      return (e.key & 1) != 0 ? static_cast<std::int64_t>(count - 1) : 0;
+    case Regime::longest:
+      return longest;
+    case Regime::long_or_short:
+      return below(e.key, 3) == 0 ? longest
+                                  : 1 + static_cast<Index>(below(mix(e.key), static_cast<std::uint64_t>(longest)));
+    default:
+      return kept(regime, e) ? 1 : 0;
+  }
+}
+
+// f(number, element) for each element of a tensor.
+template <class F>
+void each_element(std::span<const Index> shape, std::uint64_t key, F f) {
+  std::vector<Index> at(shape.size(), 0);
+  Index count = 1;
+  for (const Index length : shape) count *= length;
+  for (Index i = 0; i < count; ++i) {
+    Element e{key, key, 0, 1};
+    for (std::size_t k = 0; k < shape.size(); ++k) {
+      e.row_key = e.key;
+      e.key = extend(e.key, static_cast<std::uint64_t>(at[k]));
+    }
+    if (!shape.empty()) {
+      e.at = at.back();
+      e.length = shape.back();
+    }
+    f(static_cast<std::size_t>(i), e);
+    for (std::size_t k = shape.size(); k-- > 0;) {
+      if (++at[k] < shape[k]) break;
+      at[k] = 0;
+    }
+  }
+}
+
+// ---- drawing
+
+// Bits in a row.
+class Source {
+ public:
+  explicit Source(std::uint64_t key) : key_(key) {}
+  Index below(Index n) {
+    return static_cast<Index>(attest::below(extend(key_, count_++), static_cast<std::uint64_t>(n)));
+  }
+
+ private:
+  std::uint64_t key_, count_ = 0;
+};
+
+// Where kernels change their ways: powers of two and their neighbours, small numbers; else any, each octave as often.
+Index size_drawn(Source& source) {
+  const Index octave = Index{1} << source.below(9);
+  switch (source.below(4)) {
+    case 0:
+      return 1 + source.below(8);
+    case 1:
+      return octave + source.below(octave);
+    default:
+      return std::max<Index>(1, octave + source.below(3) - 1);
+  }
+}
+
+}  // namespace
+
+std::string_view name(Regime regime) noexcept { return regime_names[static_cast<int>(regime)]; }
+
+std::span<const Regime> regimes_of(Role role) noexcept {
+  switch (role) {
+    case Role::addend:
+      return of_addends;
+    case Role::flags:
+      return of_flags;
+    case Role::ids:
+      return of_ids;
+    case Role::lengths:
+      return of_lengths;
+    default:
+      return of_floats;
+  }
+}
+
+std::string to_text(const Problem& problem) {
+  std::string text;
+  for (const auto& [axis, size] : problem.sizes) text += fmt::format("size.{}={} ", escaped(axis), size);
+  for (const auto& [input, regime] : problem.values) text += fmt::format("values.{}={} ", escaped(input), name(regime));
+  return text + fmt::format("seed={}", problem.seed);
+}
+
+Problem problem_from_text(std::string_view line) {
+  Problem problem;
+  std::set<std::string, std::less<>> seen;
+  while (!line.empty()) {
+    const std::size_t end = std::min(line.find(' '), line.size());
+    const std::string_view item = line.substr(0, end);
+    line.remove_prefix(std::min(end + 1, line.size()));
+    if (item.empty()) continue;
+    const std::size_t equals = item.find('=');
+    const std::string_view key = item.substr(0, equals);
+    const std::string_view value = equals == item.npos ? std::string_view() : item.substr(equals + 1);
+    const std::size_t dot = key.find('.');
+    const auto named = unescaped(dot == key.npos ? std::string_view() : key.substr(dot + 1));
+    if (!seen.insert(std::string(key)).second)
+      throw usage_error(fmt::format("'{}' in a problem: it is given twice", item));
+    if (key == "seed")
+      problem.seed = number_from<std::uint64_t>(item, value, 0, ~std::uint64_t{0});
+    else if (dot != key.npos && key.substr(0, dot) == "size" && named)
+      problem.sizes.emplace(*named, number_from<Index>(item, value, 1, longest_size));
+    else if (dot != key.npos && key.substr(0, dot) == "values" && named)
+      problem.values.emplace(*named, regime_from(item, value));
+    else
+      throw usage_error(fmt::format("'{}' in a problem: items are size.AXIS=N, values.INPUT=REGIME and seed=N", item));
+  }
+  return problem;
+}
+
+Family::Family(const Program& program) : program_(program), uses_(uses_of_inputs(program)) {
+  std::set<std::string> names;
+  for (const Input& input : program.model().inputs)
+    for (std::size_t k = 0; k < input.shape.size(); ++k)
+      if (!input.shape[k].length) names.insert(open_name(input, k));
+  open_axes_.assign(names.begin(), names.end());
+}
+
+std::vector<Index> Family::shape(const Input& input, const Problem& problem) const {
+  std::vector<Index> lengths;
+  for (std::size_t k = 0; k < input.shape.size(); ++k)
+    lengths.push_back(input.shape[k].length ? *input.shape[k].length : problem.sizes.at(open_name(input, k)));
+  return lengths;
+}
+
+Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const {
+  const std::uint64_t key = extend(mix(seed), number);
+  Source source(key);
+  Problem problem;
+  problem.seed = extend(key, ~std::uint64_t{0});
+  // One problem of five confuses axes that are equally long, or have a single element.
+  const bool alike = source.below(5) == 0;
+  const Index common = size_drawn(source);
+  for (const std::string& axis : open_axes_) {
+    const Index own = size_drawn(source);
+    problem.sizes[axis] = !alike ? own : source.below(2) == 0 ? 1 : common;
+  }
+  const auto& inputs = program_.model().inputs;
+  for (const Input& input : inputs) {
+    for (;;) {
+      double count = 1, open = 1;
+      std::string longest;
+      for (std::size_t k = 0; k < input.shape.size(); ++k) {
+        if (input.shape[k].length) {
+          count *= static_cast<double>(*input.shape[k].length);
+          continue;
+        }
+        const std::string axis = open_name(input, k);
+        const Index length = problem.sizes.at(axis);
+        open *= static_cast<double>(length);
+        if (length > 1 && (longest.empty() || length > problem.sizes.at(longest))) longest = axis;
+      }
+      if (longest.empty()) break;
+      const auto square = open * static_cast<double>(problem.sizes.at(longest));
+      if (count * open <= static_cast<double>(most) && square <= 16 * static_cast<double>(most)) break;
+      problem.sizes.at(longest) = std::max<Index>(1, problem.sizes.at(longest) / 2);
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto choices = regimes_of(uses_[i].role);
+    problem.values[inputs[i].name] =
+        choices[static_cast<std::size_t>(source.below(static_cast<Index>(choices.size())))];
+  }
+  return problem;
+}
+
+void Family::check(const Problem& problem) const {
+  for (const std::string& axis : open_axes_)
+    if (problem.sizes.count(axis) == 0)
+      throw usage_error(fmt::format("the problem has no size of the axis '{}'", axis));
+  for (const auto& [axis, size] : problem.sizes) {
+    if (!std::binary_search(open_axes_.begin(), open_axes_.end(), axis))
+      throw usage_error(fmt::format("the model has no open axis '{}'", axis));
+    if (size < 1 || size > longest_size)
+      throw usage_error(fmt::format("the axis '{}' is 1 to {} long, not {}", axis, longest_size, size));
+  }
+  const auto& inputs = program_.model().inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto given = problem.values.find(inputs[i].name);
+    if (given == problem.values.end())
+      throw usage_error(fmt::format("the problem does not say how '{}' is made", inputs[i].name));
+    const auto choices = regimes_of(uses_[i].role);
+    if (std::find(choices.begin(), choices.end(), given->second) == choices.end()) {
+      std::string names;
+      for (const Regime one : choices) names += (names.empty() ? "" : ", ") + std::string(name(one));
+      throw usage_error(fmt::format("'{}' cannot be made as {}: {}", inputs[i].name, name(given->second), names));
+    }
+  }
+  for (const auto& [input, regime] : problem.values)
+    if (std::none_of(inputs.begin(), inputs.end(), [&input = input](const Input& one) { return one.name == input; }))
+      throw usage_error(fmt::format("the model has no input '{}'", input));
+}
+
+Feeds Family::feeds(const Problem& problem) const {
+  check(problem);
+  Index longest = 1;
+  for (const auto& [axis, size] : problem.sizes) longest = std::max(longest, size);
+  Feeds feeds;
+  const auto& inputs = program_.model().inputs;
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
+    const Input& input = inputs[n];
+    const auto lengths = shape(input, problem);
+    elements(lengths, most_elements, fmt::format("input '{}'", input.name));
+    Array x = zeros(input.type, lengths);
+    const Regime regime = problem.values.at(input.name);
+    const std::uint64_t key = extend(mix(problem.seed), n), of_all = extend(key, ~std::uint64_t{0});
+    const auto count = static_cast<std::uint64_t>(uses_[n].count);
+    each_element(lengths, key, [&](std::size_t i, const Element& e) {
+      if (is_floating(x.type))
+        set_float(x, i, regime, e, of_all);
+      else
+        x.integers[i] = integer_value(regime, e, of_all, count, longest);
+    });
+    feeds.emplace(input.name, std::move(x));
+  }
+  return feeds;
+}
+
+}  // namespace attest::graph

@@ -1,0 +1,95 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/program.hpp"
+#include "graph/roles.hpp"
+
+namespace attest::graph {
+
+// A way in which an input is made, by name; which of them an input can have hangs on what its numbers stand for.
+enum class Regime : std::uint8_t {
+  // floats
+  normal,     // mean 0, variance 1
+  uniform,    // in [0, 1)
+  offset_10,  // normal, and so much more
+  offset_100,
+  far,       // normal, and 1e4 more (f16: 500)
+  wide,      // normal, times a power of two of 24 octaves (f16: 20)
+  large,     // normal, times 100 (f16: 30)
+  tiny,      // normal, times 1e-20 (f16: 1e-3)
+  integers,  // -4 to 4
+  constant,  // one normal number
+  sparse,    // normal, four of five are 0
+  // addends: 0 where a key is kept, else a large negative number
+  mask_1e4,     // -1e4
+  mask_lowest,  // the lowest finite number
+  // flags
+  most,  // nine of ten are 1; along the last axis the first one is 1 in most rows, as of those that follow
+  half,
+  few,     // one of ten
+  prefix,  // the first of each row along the last axis, one at least
+  all,
+  // ids
+  any,
+  same,  // one for all
+  ends,  // the first and the last row of the table
+  // lengths: from 1 to the longest open axis
+  long_or_short,
+  longest,
+};
+std::string_view name(Regime regime) noexcept;
+// In the order in which they are simpler, the simplest first.
+std::span<const Regime> regimes_of(Role role) noexcept;
+
+// One instance of a model: how long its open axes are, and how its inputs are made. Numbers come from the seed by a hash of the
+// input's number and each element's coordinates, so that a problem with shorter axes has the same numbers.
+struct Problem {
+  std::map<std::string, Index> sizes;    // of every open axis: by its symbol, or "input.axis" where it has none
+  std::map<std::string, Regime> values;  // of every input
+  std::uint64_t seed = 0;
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+inline constexpr Index longest_size = Index{1} << 16;
+
+// "size.batch=2 size.keys=7 values.q=normal seed=7": one line, what is not a letter, a digit or one of _ - . in names written
+// as %XX. It says every size and regime.
+std::string to_text(const Problem& problem);
+// Inverse of to_text, in any order. Throws Error(usage): one sentence for an item that is no item, is given twice, or is out of
+// range. Whether it fits a model is a question for check().
+Problem problem_from_text(std::string_view line);
+
+// A model with all that drawing its problems takes.
+class Family {
+ public:
+  // `program` must live as long. Throws Error(usage) as uses_of_inputs.
+  explicit Family(const Program& program);
+
+  [[nodiscard]] const Program& program() const noexcept { return program_; }
+  [[nodiscard]] const std::vector<Use>& uses() const noexcept { return uses_; }
+  // The names of open axes, sorted.
+  [[nodiscard]] const std::vector<std::string>& open_axes() const noexcept { return open_axes_; }
+
+  // Problem number `number` of `seed`. No input has more than `most` elements; and its open axes times the longest of them come to
+  // 16 `most` at most, since attention makes that of it.
+  [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
+  // Throws Error(usage) where a problem lacks a size or a regime of this model, has one of another, a size outside 1 to
+  // longest_size or a regime that is none of the input's.
+  void check(const Problem& problem) const;
+  // The inputs of a problem. Throws as check.
+  [[nodiscard]] Feeds feeds(const Problem& problem) const;
+
+ private:
+  [[nodiscard]] std::vector<Index> shape(const Input& input, const Problem& problem) const;
+
+  const Program& program_;
+  std::vector<Use> uses_;
+  std::vector<std::string> open_axes_;
+};
+
+}  // namespace attest::graph

@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/loops.hpp"
+#include "graph/operators.hpp"
+#include "graph/shapes.hpp"
+
+namespace attest::graph {
+namespace {
+
+// Matrices [..., m, k] and [..., k, n], their leading axes broadcast.
+struct Product {
+  Product(const Step& step, const Array& a, const Array& b) : a(a), b(b) {
+    const auto rank_a = a.shape.size(), rank_b = b.shape.size();
+    m = a.shape[rank_a - 2];
+    k = a.shape[rank_a - 1];
+    n = b.shape[rank_b - 1];
+    if (b.shape[rank_b - 2] != k) step.refuse(fmt::format("{} times {}", shape_text(a.shape), shape_text(b.shape)));
+    const std::span<const Index> lead_a(a.shape.data(), rank_a - 2), lead_b(b.shape.data(), rank_b - 2);
+    shape = broadcast(step, lead_a, lead_b);
+    // Which matrix of each is multiplied: where broadcasting reads a row-major list of their numbers.
+    from_a = numbers(step, lead_a);
+    from_b = numbers(step, lead_b);
+    shape.push_back(m);
+    shape.push_back(n);
+  }
+
+  const Array &a, &b;
+  Index m = 0, k = 0, n = 0;
+  std::vector<Index> shape;  // of the result
+  std::vector<Index> from_a, from_b;
+
+  void multiply(std::span<const double> x, std::span<const double> y, std::span<double> out) const {
+    for (std::size_t i = 0; i < from_a.size(); ++i)
+      multiply_matrices(x.data() + from_a[i] * m * k, y.data() + from_b[i] * k * n,
+                        out.data() + static_cast<Index>(i) * m * n, m, k, n);
+  }
+
+  void terms(Index lane, Index sum, std::span<double> to) const {
+    const auto matrix = static_cast<std::size_t>(sum / (m * n));
+    const Index row = sum / n % m, column = sum % n;
+    const double* const x = a.lane(lane).data() + from_a[matrix] * m * k + row * k;
+    const double* const y = b.lane(lane).data() + from_b[matrix] * k * n + column;
+    for (Index j = 0; j < k; ++j) to[static_cast<std::size_t>(j)] = x[j] * y[j * n];
+  }
+
+ private:
+  [[nodiscard]] std::vector<Index> numbers(const Step& step, std::span<const Index> lead) const {
+    Array list = zeros(Type::i64, {lead.begin(), lead.end()});
+    for (std::size_t i = 0; i < list.integers.size(); ++i) list.integers[i] = static_cast<std::int64_t>(i);
+    return broadcast_to(step, list, shape).integers;
+  }
+};
+
+std::vector<double> squared(std::span<const double> x) {
+  std::vector<double> squares(x.size());
+  std::transform(x.begin(), x.end(), squares.begin(), [](double v) { return v * v; });
+  return squares;
+}
+
+// The product, with the errors of its sums but not yet stored.
+Array product(Step& step, const Array& a, const Array& b) {
+  const Product product(step, a, b);
+  Array out = step.make(a.type, product.shape, std::max(a.lanes, b.lanes));
+  for (Index l = 0; l < out.lanes; ++l) product.multiply(a.lane(l), b.lane(l), out.lane(l));
+  std::vector<double> squares(static_cast<std::size_t>(out.size()));
+  product.multiply(squared(a.lane(0)), squared(b.lane(0)), squares);
+  step.sum(out, product.k, squares,
+           [&product](Index lane, Index sum, std::span<double> to) { product.terms(lane, sum, to); });
+  return out;
+}
+
+void check_operands(const Step& step) {
+  const Array &a = step.in(0), &b = step.in(1);
+  if (!is_floating(a.type) || a.type != b.type)
+    step.refuse(
+        fmt::format("{} times {}: products of one floating-point type are evaluated", name(a.type), name(b.type)));
+}
+
+}  // namespace
+
+void matrix_product(Step& step) {
+  check_operands(step);
+  Array a = step.in(0), b = step.in(1);
+  if (a.rank() == 0 || b.rank() == 0) step.refuse("a number in place of a matrix");
+  // A vector is a row on the left and a column on the right.
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row) a.shape.insert(a.shape.begin(), 1);
+  if (column) b.shape.push_back(1);
+  Array out = product(step, a, b);
+  if (column) out.shape.pop_back();
+  if (row) out.shape.erase(out.shape.end() - (column ? 1 : 2));
+  step.round(out);
+  step.outputs.push_back(std::move(out));
+}
+
+void gemm(Step& step) {
+  check_operands(step);
+  if (step.in(0).rank() != 2 || step.in(1).rank() != 2) step.refuse("its operands are no matrices");
+  const std::vector<Index> turned{1, 0};
+  const auto operand = [&](std::size_t index, std::string_view turns) {
+    return step.integer(turns, 0) != 0 ? transposed(step, step.in(index), turned) : step.in(index);
+  };
+  const Array a = operand(0, "transA"), b = operand(1, "transB");
+  Array out = product(step, a, b);
+  const double alpha = step.number("alpha", 1), beta = step.number("beta", 1);
+  for (double& v : out.floats) v *= alpha;
+  if (step.maybe(2) != nullptr && beta != 0) {
+    const Array& added = step.in(2);
+    if (added.type != out.type || broadcast(step, added.shape, out.shape) != out.shape)
+      step.refuse(fmt::format("{} cannot be added to {}", shape_text(added.shape), shape_text(out.shape)));
+    const Array addend = broadcast_to(step, added, out.shape);
+    for (Index l = 0; l < out.lanes; ++l) {
+      const auto sums = out.lane(l);
+      const auto more = addend.lane(l);
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += beta * more[i];
+    }
+  }
+  step.round(out);
+  step.outputs.push_back(std::move(out));
+}
+
+}  // namespace attest::graph

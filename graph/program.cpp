@@ -1,0 +1,154 @@
+#include "graph/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/error.hpp"
+#include "graph/operators.hpp"
+#include "graph/step.hpp"
+
+namespace attest::graph {
+namespace {
+
+void check_node(const Node& node, std::size_t number) {
+  const auto refuse = [&](const std::string& why) {
+    throw usage_error(fmt::format("{}: {}", described(node, number), why));
+  };
+  if (!node.domain.empty())
+    refuse(fmt::format("attest evaluates ONNX's own operators, none of the domain {}: export the model without fusions",
+                       node.domain));
+  const Operator* const found = find_operator(node.op);
+  if (found == nullptr)
+    refuse(fmt::format("attest does not evaluate this operator; rewrite it or cut the model before it. Known are {}",
+                       operator_names()));
+  if (node.inputs.size() < found->least_inputs || node.inputs.size() > found->most_inputs)
+    refuse(fmt::format("{} inputs are not what the operator takes", node.inputs.size()));
+  if (node.outputs.empty()) refuse("it has no outputs");
+  for (std::size_t i = found->most_outputs; i < node.outputs.size(); ++i)
+    if (node.outputs[i] >= 0) refuse("attest evaluates the operator's first output alone");
+}
+
+void check_feed(const Input& input, const Array& given, std::map<std::string, Index>& symbols) {
+  const auto refuse = [&input](const std::string& why) {
+    throw usage_error(fmt::format("input '{}': {}", input.name, why));
+  };
+  if (given.type != input.type) refuse(fmt::format("{} in place of {}", name(given.type), name(input.type)));
+  bool fits = given.shape.size() == input.shape.size();
+  for (std::size_t k = 0; fits && k < input.shape.size(); ++k)
+    fits = input.shape[k].length.value_or(given.shape[k]) == given.shape[k];
+  if (!fits) refuse(fmt::format("a tensor of shape {} is not what the model takes", shape_text(given.shape)));
+  const auto held = static_cast<Index>(given.floats.size() + given.integers.size());
+  if (given.lanes != 1 || elements(given.shape, most_elements, "it") != held)
+    refuse("its elements do not fill its shape");
+  for (std::size_t k = 0; k < input.shape.size(); ++k) {
+    if (input.shape[k].symbol.empty()) continue;
+    const Index length = symbols.emplace(input.shape[k].symbol, given.shape[k]).first->second;
+    if (length != given.shape[k])
+      refuse(fmt::format("{} is {} here and {} elsewhere", input.shape[k].symbol, given.shape[k], length));
+  }
+}
+
+// One evaluation.
+class Run {
+ public:
+  Run(const Model& model, std::span<const Arithmetic* const> lanes, const Precision& precision, Index most)
+      : model_(model), lanes_(lanes), precision_(precision), most_(most), values_(model.values.size()) {}
+
+  // A tensor from outside, in the format that it is computed in.
+  void put(int value, const Array& given) {
+    if (is_floating(given.type) && precision_.computed(format_of(given.type)) != format_of(given.type)) {
+      auto own = std::make_unique<Array>(given);
+      convert(*own, static_cast<Place>(value));
+      hold(value, std::move(own));
+    } else {
+      values_[static_cast<std::size_t>(value)].read = &given;
+    }
+  }
+
+  void step(std::size_t number) {
+    const Node& node = model_.nodes[number];
+    std::vector<const Array*> inputs;
+    for (const int value : node.inputs)
+      inputs.push_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
+    Step step(node, number, model_.opset, lanes_, precision_, most_, std::move(inputs));
+    find_operator(node.op)->evaluate(step);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
+  }
+
+  void forget(int value) { values_[static_cast<std::size_t>(value)] = {}; }
+  [[nodiscard]] const Array& at(int value) const { return *values_[static_cast<std::size_t>(value)].read; }
+
+ private:
+  struct Held {
+    const Array* read = nullptr;
+    std::unique_ptr<Array> own;
+  };
+
+  void hold(int value, std::unique_ptr<Array> array) {
+    Held& held = values_[static_cast<std::size_t>(value)];
+    held.own = std::move(array);
+    held.read = held.own.get();
+  }
+
+  void convert(Array& x, Place place) const {
+    const Format format = precision_.computed(format_of(x.type));
+    Array wide = zeros(x.type, x.shape, static_cast<Index>(lanes_.size()));
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      const auto lane = wide.lane(static_cast<Index>(l));
+      std::copy(x.floats.begin(), x.floats.end(), lane.begin());
+      lanes_[l]->convert(lane, format, place);
+    }
+    x = std::move(wide);
+  }
+
+  const Model& model_;
+  std::span<const Arithmetic* const> lanes_;
+  const Precision& precision_;
+  Index most_;
+  std::vector<Held> values_;
+};
+
+}  // namespace
+
+Program::Program(Model model, Index most) : model_(std::move(model)), most_(most), last_use_(model_.values.size(), 0) {
+  for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
+    check_node(model_.nodes[i], i);
+    for (const int value : model_.nodes[i].inputs)
+      if (value >= 0) last_use_[static_cast<std::size_t>(value)] = i;
+  }
+  for (const Output& output : model_.outputs) last_use_[static_cast<std::size_t>(output.value)] = model_.nodes.size();
+}
+
+std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
+                                const Precision& precision) const {
+  Run run(model_, lanes, precision, most_);
+  for (const auto& [value, array] : model_.constants) run.put(value, array);
+  std::map<std::string, Index> symbols;
+  for (const Input& input : model_.inputs) {
+    const auto given = feeds.find(input.name);
+    if (given == feeds.end()) throw usage_error(fmt::format("input '{}' is missing", input.name));
+    check_feed(input, given->second, symbols);
+    run.put(input.value, given->second);
+  }
+  if (feeds.size() > model_.inputs.size())
+    for (const auto& feed : feeds) {
+      const std::string& name = feed.first;
+      const auto same = [&name](const Input& input) { return input.name == name; };
+      if (std::none_of(model_.inputs.begin(), model_.inputs.end(), same))
+        throw usage_error(fmt::format("the model has no input '{}'", name));
+    }
+  for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
+    run.step(i);
+    for (const int value : model_.nodes[i].inputs)
+      if (value >= 0 && last_use_[static_cast<std::size_t>(value)] == i) run.forget(value);
+  }
+  std::vector<Array> outputs;
+  for (const Output& output : model_.outputs) outputs.push_back(run.at(output.value));
+  return outputs;
+}
+
+}  // namespace attest::graph

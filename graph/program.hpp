@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/arithmetic.hpp"
+#include "graph/model.hpp"
+#include "graph/precision.hpp"
+
+namespace attest::graph {
+
+// The inputs of a model, by name, one lane each.
+using Feeds = std::map<std::string, Array, std::less<>>;
+
+// What a graph may make of one tensor, all lanes together.
+inline constexpr Index most_elements = Index{1} << 27;
+
+// A model that can be evaluated. It may be shared between threads.
+class Program {
+ public:
+  // Throws Error(usage): the node, its operator and what can be done, for an operator that attest does not evaluate.
+  explicit Program(Model model, Index most = most_elements);
+
+  [[nodiscard]] const Model& model() const noexcept { return model_; }
+
+  // The outputs in the model's order, each with one lane or as many as `lanes` has, computed as `precision` has it by the
+  // arithmetic of each lane. The first lane must be exact(); it alone knows nothing of formats. Throws Error(usage) where an
+  // input is missing, unknown, or not of the type and shape that the model states, where shapes within the graph do not go
+  // together, and where a tensor would have more than `most` elements.
+  [[nodiscard]] std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
+                                       const Precision& precision) const;
+
+ private:
+  Model model_;
+  Index most_;
+  std::vector<std::size_t> last_use_;  // by value: the node after which nothing reads it
+};
+
+}  // namespace attest::graph

@@ -1,0 +1,308 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "core/format.hpp"
+#include "graph/wire.hpp"
+
+namespace attest::graph {
+
+Type type_of(std::int64_t data_type, std::string_view what) {
+  constexpr std::string_view others[] = {"undefined", "",       "uint8",     "int8",      "uint16", "",
+                                         "",          "",       "string",    "",          "",       "",
+                                         "uint32",    "uint64", "complex64", "complex128"};
+  switch (data_type) {
+    case 1:
+      return Type::f32;
+    case 6:
+      return Type::i32;
+    case 7:
+      return Type::i64;
+    case 9:
+      return Type::boolean;
+    case 10:
+      return Type::f16;
+    case 11:
+      return Type::f64;
+    case 16:
+      return Type::bf16;
+    default:
+      break;
+  }
+  const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));
+  throw Fault{
+      fmt::format("{} is of type {}, which attest does not evaluate: float16, bfloat16, float32, float64, int32, "
+                  "int64 and bool are",
+                  what, named ? std::string(others[data_type]) : fmt::format("number {} of ONNX's list", data_type))};
+}
+
+namespace {
+
+std::size_t bytes_of(Type type) noexcept {
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1};
+  return bytes[static_cast<int>(type)];
+}
+
+// The little-endian number of type T at `from`.
+template <class T>
+T number_at(const char* from) noexcept {
+  T number;
+  std::memcpy(&number, from, sizeof number);
+  static_assert(std::endian::native == std::endian::little);
+  return number;
+}
+
+void read_raw(std::string_view raw, Array& array) {
+  const std::size_t step = bytes_of(array.type), count = raw.size() / step;
+  if (is_floating(array.type))
+    array.floats.reserve(count);
+  else
+    array.integers.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* const at = raw.data() + i * step;
+    switch (array.type) {
+      case Type::f16:
+        array.floats.push_back(decode_f16(number_at<std::uint16_t>(at)));
+        break;
+      case Type::bf16:
+        array.floats.push_back(decode_bf16(number_at<std::uint16_t>(at)));
+        break;
+      case Type::f32:
+        array.floats.push_back(static_cast<double>(number_at<float>(at)));
+        break;
+      case Type::f64:
+        array.floats.push_back(number_at<double>(at));
+        break;
+      case Type::i32:
+        array.integers.push_back(number_at<std::int32_t>(at));
+        break;
+      case Type::i64:
+        array.integers.push_back(number_at<std::int64_t>(at));
+        break;
+      case Type::boolean:
+        array.integers.push_back(*at != 0);
+        break;
+    }
+  }
+}
+
+// One number of the field int32_data, which holds 16-bit floats as their bits.
+void take_int32(std::int32_t number, Array& array) {
+  const auto bits = static_cast<std::uint16_t>(static_cast<std::uint32_t>(number) & 0xffffu);
+  if (array.type == Type::f16)
+    array.floats.push_back(decode_f16(bits));
+  else if (array.type == Type::bf16)
+    array.floats.push_back(decode_bf16(bits));
+  else
+    array.integers.push_back(array.type == Type::boolean ? (number != 0) : number);
+}
+
+// Which of the typed fields holds numbers of a type.
+std::uint32_t field_of(Type type) noexcept {
+  constexpr std::uint32_t fields[] = {5, 5, 4, 10, 5, 7, 5};
+  return fields[static_cast<int>(type)];
+}
+
+// The numbers of a typed field, packed or one by one. `array` has its type.
+void read_typed(Wire wire, Array& array) {
+  const std::uint32_t wanted = field_of(array.type);
+  while (wire.next()) {
+    if (wire.tag() != wanted) {
+      wire.skip();
+      continue;
+    }
+    switch (wire.tag_and_type()) {
+      case bytes_field(4):
+        for (const float number : wire.get_packed_float()) array.floats.push_back(static_cast<double>(number));
+        break;
+      case field(4, Kind::fixed32):
+        array.floats.push_back(static_cast<double>(wire.get_float()));
+        break;
+      case bytes_field(10):
+        for (const double number : wire.get_packed_double()) array.floats.push_back(number);
+        break;
+      case field(10, Kind::fixed64):
+        array.floats.push_back(wire.get_double());
+        break;
+      case bytes_field(5):
+        for (const std::int32_t number : wire.get_packed_int32()) take_int32(number, array);
+        break;
+      case number_field(5):
+        take_int32(wire.get_int32(), array);
+        break;
+      case bytes_field(7):
+        for (const std::int64_t number : wire.get_packed_int64()) array.integers.push_back(number);
+        break;
+      case number_field(7):
+        array.integers.push_back(wire.get_int64());
+        break;
+      default:
+        wire.skip();
+    }
+  }
+}
+
+}  // namespace
+
+Array read_tensor(Wire wire, std::string& name) {
+  const Wire whole = wire;
+  Array array;
+  std::int64_t data_type = 0;
+  std::string_view raw;
+  bool is_raw = false, external = false;
+  while (wire.next()) {
+    switch (wire.tag_and_type()) {
+      case bytes_field(1):
+        for (const std::int64_t length : wire.get_packed_int64()) array.shape.push_back(length);
+        break;
+      case number_field(1):
+        array.shape.push_back(wire.get_int64());
+        break;
+      case number_field(2):
+        data_type = wire.get_int32();
+        break;
+      case bytes_field(8):
+        name = text(wire);
+        break;
+      case bytes_field(9):
+        raw = view(wire);
+        is_raw = true;
+        break;
+      case number_field(14):
+        external = external || wire.get_int32() == 1;
+        break;
+      default:
+        wire.skip();
+    }
+  }
+  const std::string what = fmt::format("tensor '{}'", name);
+  if (external)
+    throw Fault{what +
+                " lies in a file of its own: store its numbers in the model (onnx.save without "
+                "save_as_external_data)"};
+  array.type = type_of(data_type, what);
+  if (is_raw)
+    read_raw(raw, array);
+  else
+    read_typed(whole, array);
+  const auto held = static_cast<Index>(array.floats.size() + array.integers.size());
+  Index stated = 1;
+  for (const Index length : array.shape) {
+    if (length < 0) throw Fault{fmt::format("{} has an axis of length {}", what, length)};
+    const bool past = length > 0 && stated > std::numeric_limits<Index>::max() / length;
+    if (past && std::find(array.shape.begin(), array.shape.end(), 0) == array.shape.end())
+      throw Fault{fmt::format("{} has the shape {}, more elements than can be counted", what, shape_text(array.shape))};
+    stated = past ? 0 : stated * length;
+  }
+  const bool whole_numbers = !is_raw || raw.size() % bytes_of(array.type) == 0;
+  if (stated != held || !whole_numbers)
+    throw Fault{fmt::format("{} has the shape {} and {} numbers", what, shape_text(array.shape), held)};
+  return array;
+}
+
+Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
+  // ONNX's AttributeProto.AttributeType. Files from before it was stated leave it out: the field that is there says it.
+  enum Form : std::int64_t {
+    none = 0,
+    number = 1,
+    integer = 2,
+    string = 3,
+    tensor = 4,
+    numbers = 6,
+    integers = 7,
+    strings = 8
+  };
+  std::int64_t form = none, only = none;
+  double f = 0;
+  std::int64_t i = 0;
+  std::string s;
+  Array t;
+  std::vector<double> many_f;
+  std::vector<std::int64_t> many_i;
+  std::vector<std::string> many_s;
+  const auto holds = [&only](Form kind) { only = kind; };
+  while (wire.next()) {
+    switch (wire.tag_and_type()) {
+      case bytes_field(1):
+        name = text(wire);
+        break;
+      case field(2, Kind::fixed32):
+        f = static_cast<double>(wire.get_float());
+        holds(number);
+        break;
+      case number_field(3):
+        i = wire.get_int64();
+        holds(integer);
+        break;
+      case bytes_field(4):
+        s = text(wire);
+        holds(string);
+        break;
+      case bytes_field(5): {
+        std::string inner;
+        t = read_tensor(wire.get_message(), inner);
+        holds(tensor);
+        break;
+      }
+      case bytes_field(7):
+        for (const float one : wire.get_packed_float()) many_f.push_back(static_cast<double>(one));
+        holds(numbers);
+        break;
+      case field(7, Kind::fixed32):
+        many_f.push_back(static_cast<double>(wire.get_float()));
+        holds(numbers);
+        break;
+      case bytes_field(8):
+        for (const std::int64_t one : wire.get_packed_int64()) many_i.push_back(one);
+        holds(integers);
+        break;
+      case number_field(8):
+        many_i.push_back(wire.get_int64());
+        holds(integers);
+        break;
+      case bytes_field(9):
+        many_s.push_back(text(wire));
+        holds(strings);
+        break;
+      case number_field(20):
+        form = wire.get_int32();
+        break;
+      case bytes_field(21):
+        throw Fault{
+            fmt::format("{} refers to an attribute of a function: inline functions before (onnx.inliner)", where)};
+      default:
+        wire.skip();
+    }
+  }
+  switch (form == none ? only : form) {
+    case number:
+      return f;
+    case integer:
+      return i;
+    case string:
+      return s;
+    case tensor:
+      if (only != tensor) throw Fault{fmt::format("{}: attribute '{}' lacks its tensor", where, name)};
+      return t;
+    case numbers:
+      return many_f;
+    case integers:
+      return many_i;
+    case strings:
+      return many_s;
+    case 5:
+    case 10:
+      return Unread{"a graph"};
+    case 9:
+    case 11:
+    case 12:
+      return Unread{"sparse tensors"};
+    default:
+      return Unread{"neither numbers, texts nor a tensor"};
+  }
+}
+
+}  // namespace attest::graph

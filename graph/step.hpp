@@ -1,0 +1,75 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/arithmetic.hpp"
+#include "graph/model.hpp"
+#include "graph/precision.hpp"
+
+namespace attest::graph {
+
+// The evaluation of one node in all lanes: what it reads, what it gives, and where numbers leave float64.
+class Step {
+ public:
+  // `lanes`: one arithmetic for each lane; the first is the exact one, from which errors of sums are modelled. `inputs` has
+  // nullptr for what is left out. All must live as long as this. `most`: elements of a tensor, all lanes together.
+  Step(const Node& node, std::size_t number, Index opset, std::span<const Arithmetic* const> lanes,
+       const Precision& precision, Index most, std::vector<const Array*> inputs);
+
+  std::vector<Array> outputs;
+
+  [[nodiscard]] Index opset() const noexcept { return opset_; }
+  [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
+  [[nodiscard]] std::size_t output_count() const noexcept { return node_.outputs.size(); }
+  [[nodiscard]] const Array& in(std::size_t index) const;     // refuses where it is left out
+  [[nodiscard]] const Array* maybe(std::size_t index) const;  // nullptr where it is left out
+  // The numbers of an integer input, which must be the same in all lanes: a shape, axes.
+  [[nodiscard]] std::vector<Index> numbers(std::size_t index) const;
+
+  // Attributes. Each refuses one of another kind.
+  [[nodiscard]] Index integer(std::string_view attribute, Index otherwise) const;
+  [[nodiscard]] double number(std::string_view attribute, double otherwise) const;
+  [[nodiscard]] std::string text(std::string_view attribute, std::string_view otherwise) const;
+  [[nodiscard]] std::optional<std::vector<Index>> integers(std::string_view attribute) const;
+  [[nodiscard]] const Attribute* attribute(std::string_view name) const;
+  // The numbers of input `index`, of `attribute` where operators of that time had one, or nothing.
+  [[nodiscard]] std::optional<std::vector<Index>> numbers_or(std::size_t index, std::string_view attribute) const;
+
+  // Throws Error(usage): "node 'x' (Gather): " + why.
+  [[noreturn]] void refuse(const std::string& why) const;
+  // `axis` of a tensor of `rank` axes, counted from the front. Refuses what lies outside.
+  [[nodiscard]] Index axis(Index axis, Index rank) const;
+
+  [[nodiscard]] Index most() const noexcept { return most_; }
+  // Zeros. Refuses more than most().
+  [[nodiscard]] Array make(Type type, std::vector<Index> shape, Index lanes) const;
+  // One lane for each arithmetic.
+  void spread(Array& x) const;
+
+  // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
+  void round(Array& x);
+  // Values of an elementary function, see Arithmetic::function.
+  void function(Array& x, double relative, double absolute = 0);
+  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each; terms_of as in Sums, of one lane.
+  void sum(Array& sums, Index terms, std::span<const double> squares,
+           const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
+
+ private:
+  [[nodiscard]] Format format(const Array& x) const noexcept { return precision_.computed(format_of(x.type)); }
+  Place next_place() noexcept { return (static_cast<Place>(number_ + 1) << 32) | place_++; }
+
+  const Node& node_;
+  std::size_t number_;
+  Index opset_;
+  std::span<const Arithmetic* const> lanes_;
+  const Precision& precision_;
+  Index most_;
+  std::vector<const Array*> inputs_;
+  Place place_ = 0;
+};
+
+}  // namespace attest::graph

@@ -1,0 +1,196 @@
+#include "tests/graph/onnx_file.hpp"
+
+#include <cstring>
+#include <protozero/pbf_writer.hpp>
+
+#include "core/format.hpp"
+
+namespace attest::graph::test {
+
+using Writer = protozero::pbf_writer;
+
+int onnx_type(Type type) noexcept {
+  constexpr int numbers[] = {10, 16, 1, 11, 6, 7, 9};
+  return numbers[static_cast<int>(type)];
+}
+
+Attr attr(std::string name, std::int64_t value) {
+  Attr a;
+  a.name = std::move(name);
+  a.integer = value;
+  return a;
+}
+Attr attr(std::string name, double value) {
+  Attr a = attr(std::move(name), std::int64_t{0});
+  a.form = Attr::Form::number;
+  a.number = value;
+  return a;
+}
+Attr attr(std::string name, const char* value) {
+  Attr a = attr(std::move(name), std::int64_t{0});
+  a.form = Attr::Form::text;
+  a.text = value;
+  return a;
+}
+Attr attr(std::string name, std::vector<std::int64_t> value) {
+  Attr a = attr(std::move(name), std::int64_t{0});
+  a.form = Attr::Form::integers;
+  a.integers = std::move(value);
+  return a;
+}
+Attr attr(std::string name, Array value) {
+  Attr a = attr(std::move(name), std::int64_t{0});
+  a.form = Attr::Form::tensor;
+  a.tensor = std::move(value);
+  return a;
+}
+
+namespace {
+
+template <class T>
+void put(std::string& bytes, T number) {
+  char raw[sizeof number];
+  std::memcpy(raw, &number, sizeof number);
+  bytes.append(raw, sizeof number);
+}
+
+std::string raw_of(const Array& array) {
+  std::string bytes;
+  for (const double v : array.floats) {
+    if (array.type == Type::f16) put(bytes, encode_f16(v));
+    if (array.type == Type::bf16) put(bytes, encode_bf16(v));
+    if (array.type == Type::f32) put(bytes, static_cast<float>(v));
+    if (array.type == Type::f64) put(bytes, v);
+  }
+  for (const std::int64_t v : array.integers) {
+    if (array.type == Type::i32) put(bytes, static_cast<std::int32_t>(v));
+    if (array.type == Type::i64) put(bytes, v);
+    if (array.type == Type::boolean) put(bytes, static_cast<char>(v));
+  }
+  return bytes;
+}
+
+void write_typed(Writer& out, const Array& array) {
+  std::vector<float> singles(array.floats.begin(), array.floats.end());
+  std::vector<std::int32_t> small;
+  for (const double v : array.floats) small.push_back(array.type == Type::f16 ? encode_f16(v) : encode_bf16(v));
+  for (const std::int64_t v : array.integers) small.push_back(static_cast<std::int32_t>(v));
+  if (array.type == Type::f32)
+    out.add_packed_float(4, singles.begin(), singles.end());
+  else if (array.type == Type::f64)
+    out.add_packed_double(10, array.floats.begin(), array.floats.end());
+  else if (array.type == Type::i64)
+    out.add_packed_int64(7, array.integers.begin(), array.integers.end());
+  else
+    out.add_packed_int32(5, small.begin(), small.end());
+}
+
+void write_tensor(Writer out, const Array& array, const std::string& name, bool typed) {
+  out.add_packed_int64(1, array.shape.begin(), array.shape.end());
+  out.add_int32(2, onnx_type(array.type));
+  if (!name.empty()) out.add_string(8, name);
+  if (typed)
+    write_typed(out, array);
+  else
+    out.add_bytes(9, raw_of(array));
+}
+
+void write_attribute(Writer out, const Attr& a) {
+  out.add_string(1, a.name);
+  switch (a.form) {
+    case Attr::Form::number:
+      out.add_float(2, static_cast<float>(a.number));
+      out.add_enum(20, 1);
+      break;
+    case Attr::Form::integer:
+      out.add_int64(3, a.integer);
+      out.add_enum(20, 2);
+      break;
+    case Attr::Form::text:
+      out.add_bytes(4, a.text);
+      out.add_enum(20, 3);
+      break;
+    case Attr::Form::tensor:
+      write_tensor(Writer(out, 5), a.tensor, "", false);
+      out.add_enum(20, 4);
+      break;
+    case Attr::Form::integers:
+      for (const std::int64_t one : a.integers) out.add_int64(8, one);
+      out.add_enum(20, 7);
+      break;
+  }
+}
+
+void write_node(Writer out, const FileNode& node) {
+  for (const auto& name : node.inputs) out.add_string(1, name);
+  for (const auto& name : node.outputs) out.add_string(2, name);
+  out.add_string(3, node.outputs.empty() ? "" : node.outputs.front());
+  out.add_string(4, node.op);
+  for (const auto& a : node.attributes) write_attribute(Writer(out, 5), a);
+  if (!node.domain.empty()) out.add_string(7, node.domain);
+}
+
+void write_input(Writer out, const FileInput& input) {
+  out.add_string(1, input.name);
+  Writer type(out, 2);
+  Writer tensor(type, 1);
+  tensor.add_int32(1, onnx_type(input.type));
+  if (input.shape.empty()) {  // a writer of nothing writes nothing
+    tensor.add_message(2, std::string());
+    return;
+  }
+  Writer shape(tensor, 2);
+  for (const Axis& axis : input.shape) {
+    Writer dimension(shape, 1);
+    if (axis.symbol.empty())
+      dimension.add_int64(1, axis.length);
+    else
+      dimension.add_string(2, axis.symbol);
+  }
+}
+
+}  // namespace
+
+std::string File::operator()(std::string op, std::vector<std::string> in, std::vector<Attr> attributes,
+                             std::string output) {
+  if (output.empty()) output = op + "_" + std::to_string(nodes.size());
+  nodes.push_back({std::move(op), std::move(in), {output}, std::move(attributes), {}});
+  return output;
+}
+
+std::string File::constant(Array array, std::string name) {
+  if (name.empty()) name = "c" + std::to_string(constants.size());
+  constants.emplace_back(name, std::move(array));
+  return name;
+}
+
+std::string File::scalar(double value, Type type) { return constant(floats(type, {}, {value})); }
+
+std::string File::axes(std::vector<std::int64_t> values) {
+  const auto count = static_cast<Index>(values.size());
+  return constant(integers(Type::i64, {count}, std::move(values)));
+}
+
+std::string File::bytes() const {
+  std::string bytes;
+  Writer model(bytes);
+  model.add_int64(1, 9);
+  {
+    Writer graph(model, 7);
+    for (const auto& node : nodes) write_node(Writer(graph, 1), node);
+    graph.add_string(2, "g");
+    for (const auto& [name, array] : constants) write_tensor(Writer(graph, 5), array, name, typed);
+    for (const auto& input : inputs) write_input(Writer(graph, 11), input);
+    for (const auto& name : outputs) {
+      Writer value(graph, 12);
+      value.add_string(1, name);
+    }
+  }
+  Writer own(model, 8);
+  own.add_string(1, "");
+  own.add_int64(2, opset);
+  own.commit();
+  return bytes;
+}
+
+}  // namespace attest::graph::test

@@ -1,0 +1,263 @@
+// Operators against what ONNX's reference evaluator gives (expectations.py), and against numbers worked out by hand.
+#include "graph/operators.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.hpp"
+#include "graph/program.hpp"
+#include "graph/read.hpp"
+#include "tests/graph/onnx_file.hpp"
+
+namespace attest::graph {
+namespace {
+
+using test::attr;
+using test::File;
+
+std::vector<Array> outputs_of(const std::string& bytes, const Feeds& feeds) {
+  const Program program(read_model(bytes, "m.onnx"));
+  const auto reference = exact();
+  const Arithmetic* const lanes[] = {reference.get()};
+  return program.run(feeds, lanes, Precision{});
+}
+
+// One node over constants.
+Array evaluated(const std::string& op, const std::vector<Array>& inputs, std::vector<test::Attr> attributes = {},
+                std::int64_t opset = 18) {
+  File file;
+  file.opset = opset;
+  std::vector<std::string> names;
+  for (const Array& input : inputs) names.push_back(file.constant(input));
+  file(op, names, std::move(attributes), "y");
+  file.outputs = {"y"};
+  return outputs_of(file.bytes(), {}).front();
+}
+
+std::string refusal(const std::string& op, const std::vector<Array>& inputs, std::vector<test::Attr> attributes = {}) {
+  try {
+    evaluated(op, inputs, std::move(attributes));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+Type type_from(const std::string& name) {
+  for (int i = 0; i < 7; ++i)
+    if (graph::name(static_cast<Type>(i)) == name) return static_cast<Type>(i);
+  throw std::runtime_error(name);
+}
+
+Array array_from(const nlohmann::json& stored) {
+  Array array{type_from(stored.at("type")), stored.at("shape"), 1, {}, {}};
+  for (const auto& value : stored.at("values")) {
+    if (!is_floating(array.type))
+      array.integers.push_back(value.is_boolean() ? value.get<bool>() : value.get<std::int64_t>());
+    else
+      array.floats.push_back(value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>());
+  }
+  return array;
+}
+
+std::string unhex(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+bool near(double got, double expected, double unit) {
+  if (std::isnan(expected)) return std::isnan(got);
+  return got == expected || std::fabs(got - expected) <= unit * std::max(1.0, std::fabs(expected));
+}
+
+// "" where got is expected.
+std::string difference(const Array& got, const Array& expected) {
+  if (got.type != expected.type || got.shape != expected.shape)
+    return std::string(name(got.type)) + shape_text(got.shape) + " in place of " + std::string(name(expected.type)) +
+           shape_text(expected.shape);
+  if (got.integers != expected.integers) return "integers differ";
+  const double unit = expected.type == Type::f64 ? 1e-13 : 1e-6;
+  for (std::size_t i = 0; i < expected.floats.size(); ++i)
+    if (!near(got.floats.at(i), expected.floats[i], unit))
+      return "element " + std::to_string(i) + ": " + std::to_string(got.floats[i]) + " in place of " +
+             std::to_string(expected.floats[i]);
+  return "";
+}
+
+class Expectations : public ::testing::Test {
+ protected:
+  Expectations() {
+    std::ifstream file(ATTEST_SOURCE_DIR "/tests/graph/expectations.json");
+    stored = nlohmann::json::parse(file).at("cases");
+  }
+  nlohmann::json stored;
+};
+
+TEST_F(Expectations, AreMet) {
+  ASSERT_GT(stored.size(), 100u);
+  for (const auto& one : stored) {
+    Feeds feeds;
+    for (const auto& [name, value] : one.at("inputs").items()) feeds.emplace(name, array_from(value));
+    const auto outputs = outputs_of(unhex(one.at("model")), feeds);
+    ASSERT_EQ(outputs.size(), one.at("outputs").size()) << one.at("name");
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      EXPECT_EQ(difference(outputs[i], array_from(one.at("outputs")[i])), "") << one.at("name");
+  }
+}
+
+TEST_F(Expectations, CoverEveryOperator) {
+  std::set<std::string> covered;
+  for (const auto& one : stored) {
+    const std::string name = one.at("name");
+    covered.insert(name.substr(0, name.find('-')));
+  }
+  std::string missing, names = operator_names();
+  for (std::size_t at = 0; at < names.size();) {
+    const auto end = std::min(names.find(", ", at), names.size());
+    if (covered.count(names.substr(at, end - at)) == 0) missing += names.substr(at, end - at) + " ";
+    at = end + 2;
+  }
+  EXPECT_EQ(missing, "");
+}
+
+TEST_F(Expectations, AreNotMetByOthers) {
+  const Array y = floats(Type::f64, {2}, {1, 2});
+  EXPECT_EQ(difference(y, y), "");
+  EXPECT_NE(difference(floats(Type::f64, {2}, {1, 2 + 1e-12}), y), "");
+  EXPECT_NE(difference(floats(Type::f64, {1, 2}, {1, 2}), y), "");
+  EXPECT_NE(difference(floats(Type::f64, {2}, {1, NAN}), y), "");
+}
+
+TEST(Operators, GiveWhatIsWorkedOutByHand) {
+  const Array x = floats(Type::f64, {2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(evaluated("MatMul", {x, x}).floats, (std::vector<double>{7, 10, 15, 22}));
+  EXPECT_EQ(evaluated("Softmax", {floats(Type::f64, {1, 2}, {0, std::log(3.0)})}).floats[1], 0.75);
+  EXPECT_EQ(evaluated("LayerNormalization", {floats(Type::f64, {2}, {1, 3}), floats(Type::f64, {2}, {2, 2})},
+                      {attr("epsilon", 3.0)})
+                .floats,
+            (std::vector<double>{-1, 1}));
+  EXPECT_EQ(evaluated("ReduceL2", {floats(Type::f64, {2}, {3, 4})}).floats, (std::vector<double>{5}));
+  EXPECT_EQ(evaluated("Transpose", {x}).floats, (std::vector<double>{1, 3, 2, 4}));
+  EXPECT_EQ(evaluated("Div", {integers(Type::i64, {2}, {-7, std::numeric_limits<std::int64_t>::min()}),
+                              integers(Type::i64, {2}, {2, -1})})
+                .integers,
+            (std::vector<std::int64_t>{-3, std::numeric_limits<std::int64_t>::min()}));
+  EXPECT_EQ(evaluated("Mul", {integers(Type::i32, {1}, {1 << 30}), integers(Type::i32, {1}, {6})}).integers.front(),
+            std::int32_t{-2147483647 - 1});
+  EXPECT_EQ(
+      evaluated("Cast", {floats(Type::f32, {4}, {1e30, -1e30, NAN, -inf})}, {attr("to", std::int64_t{6})}).integers,
+      (std::vector<std::int64_t>{2147483647, -2147483648LL, 0, -2147483648LL}));
+  EXPECT_EQ(evaluated("Clip", {floats(Type::f32, {2}, {-3, 3})}, {attr("min", -1.0), attr("max", 2.0)}, 10).floats,
+            (std::vector<double>{-1, 2}));
+}
+
+// Before version 13 Softmax took all axes from the named one on together.
+TEST(Operators, SoftmaxOfOldVersions) {
+  const Array x = floats(Type::f64, {1, 2, 2}, {0, 0, 0, 0});
+  EXPECT_EQ(evaluated("Softmax", {x}, {}, 11).floats.front(), 0.25);
+  EXPECT_EQ(evaluated("Softmax", {x}, {}, 13).floats.front(), 0.5);
+}
+
+TEST(Operators, RefuseInOneSentence) {
+  const Array x = floats(Type::f64, {2, 3}, {1, 2, 3, 4, 5, 6}), one = floats(Type::f64, {1}, {1});
+  const auto list = [](std::vector<std::int64_t> values) {
+    const auto count = static_cast<Index>(values.size());
+    return integers(Type::i64, {count}, std::move(values));
+  };
+  struct Case {
+    std::string said;
+    const char* wanted;
+  };
+  const Case cases[] = {
+      {refusal("Add", {x, floats(Type::f64, {2}, {1, 2})}), "node 'y' (Add): [2, 3] and [2] do not broadcast"},
+      {refusal("Add", {x, floats(Type::f32, {1}, {1})}), "float64 and float32 do not go together"},
+      {refusal("MatMul", {x, x}), "[2, 3] times [2, 3]"},
+      {refusal("MatMul", {list({1}), list({1})}), "int64 times int64"},
+      {refusal("Gather", {x, list({2})}), "index 2 of an axis of length 2"},
+      {refusal("Gather", {x, list({0})}, {attr("axis", std::int64_t{2})}), "axis 2 of a tensor of 2 axes"},
+      {refusal("Reshape", {x, list({4, -1})}), "6 elements do not fit [4, -1]"},
+      {refusal("Reshape", {x, list({-1, -1})}), "two axes of the new shape are -1"},
+      {refusal("Reshape", {x, list({7})}), "[2, 3] does not fit [7]"},
+      {refusal("Concat", {x, one}, {attr("axis", std::int64_t{0})}), "do not join along axis 0"},
+      {refusal("Split", {x, list({1, 2})}, {attr("axis", std::int64_t{1})}),
+       "an axis of length 3 is split into [1, 2]"},
+      {refusal("Slice", {x, list({0}), list({1}), list({0}), list({0})}), "a step is 0"},
+      {refusal("Slice", {x, list({0, 0}), list({1, 1}), list({0, 0})}), "an axis is named twice"},
+      {refusal("Div", {list({1}), list({0})}), "an integer is divided by 0"},
+      {refusal("Squeeze", {x, list({0})}), "axis 0 has length 2"},
+      {refusal("ConstantOfShape", {list({1 << 20, 1 << 20})}), "more than"},
+      {refusal("Expand", {one, list({1 << 30})}), "more than"},
+      {refusal("Range", {one, floats(Type::f64, {1}, {9}), floats(Type::f64, {1}, {0})}), "has a step of 0"},
+      {refusal("Range",
+               {floats(Type::f32, {}, {0}), floats(Type::f32, {}, {1}), floats(Type::f32, {}, {0x1.99999ap-4})}),
+       "runtimes add them up or multiply"},
+      {refusal("Softmax", {x}, {attr("axis", 1.0)}), "its attribute 'axis' is not an integer"},
+      {refusal("Cast", {x}, {attr("to", std::int64_t{8})}), "of type string"},
+      {refusal("Gelu", {x}, {attr("approximate", "sine")}), "approximate 'sine' is unknown"},
+      {refusal("Not", {x}), "float64 where a bool is needed"},
+      {refusal("Transpose", {x}, {attr("perm", std::vector<std::int64_t>{0, 0})}), "an axis is named twice"},
+      {refusal("Trilu", {x, list({})}), "its diagonal is not one number"},
+      {refusal("Constant", {}), "its value is neither numbers nor a tensor"},
+  };
+  for (const Case& one_case : cases)
+    EXPECT_NE(one_case.said.find(one_case.wanted), std::string::npos) << one_case.wanted << "\n" << one_case.said;
+}
+
+// A shape that hangs on computed floats is not one shape for all members.
+TEST(Operators, RefuseShapesOfComputedFloats) {
+  File file;
+  file.inputs = {{"x", Type::f32, {1}}};
+  const auto third = file("Div", {"x", file.constant(floats(Type::f32, {1}, {3}))});
+  const auto length = file("Cast", {third}, {attr("to", std::int64_t{7})});
+  file("ConstantOfShape", {length}, {}, "y");
+  file.outputs = {"y"};
+  const Program program(read_model(file.bytes(), "m"));
+  const auto reference = exact(), other = nearest();
+  const Arithmetic* const lanes[] = {reference.get(), other.get()};
+  try {
+    (void)program.run({{"x", floats(Type::f32, {1}, {6})}}, lanes, Precision{});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("depends on computed floats"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Program, ChecksWhatIsFed) {
+  File file;
+  file.inputs = {{"x", Type::f32, {"n", 2}}, {"y", Type::f32, {"n", "m"}}};
+  file("Add", {"x", "y"}, {}, "z");
+  file.outputs = {"z"};
+  const auto said = [&file](const Feeds& feeds) -> std::string {
+    try {
+      outputs_of(file.bytes(), feeds);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const auto pairs = [](Index n) {
+    return floats(Type::f32, {n, 2}, std::vector<double>(static_cast<std::size_t>(2 * n), 1));
+  };
+  EXPECT_EQ(said({{"x", pairs(3)}, {"y", pairs(3)}}), "");
+  EXPECT_EQ(said({{"x", pairs(3)}}), "input 'y' is missing");
+  EXPECT_EQ(said({{"x", pairs(3)}, {"y", pairs(2)}}), "input 'y': n is 2 here and 3 elsewhere");
+  EXPECT_EQ(said({{"x", floats(Type::f32, {1, 3}, {1, 2, 3})}, {"y", pairs(1)}}),
+            "input 'x': a tensor of shape [1, 3] is not what the model takes");
+  EXPECT_EQ(said({{"x", floats(Type::f64, {1, 2}, {1, 2})}, {"y", pairs(1)}}),
+            "input 'x': float64 in place of float32");
+  EXPECT_EQ(said({{"x", floats(Type::f32, {1, 2}, {1})}, {"y", pairs(1)}}),
+            "input 'x': its elements do not fill its shape");
+  EXPECT_EQ(said({{"x", pairs(1)}, {"y", pairs(1)}, {"z", pairs(1)}}), "the model has no input 'z'");
+}
+
+}  // namespace
+}  // namespace attest::graph

@@ -1,0 +1,280 @@
+#include "graph/problem.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+#include "core/error.hpp"
+#include "core/rng.hpp"
+#include "graph/emulated.hpp"
+#include "graph/read.hpp"
+#include "tests/graph/draw.hpp"
+#include "tests/graph/onnx_file.hpp"
+
+namespace attest::graph {
+namespace {
+
+using test::attr;
+using test::File;
+
+Program program_of(const File& file) { return Program(read_model(file.bytes(), "m")); }
+
+std::string said(const std::function<void()>& act) {
+  try {
+    act();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::map<std::string, Use> uses_of(const Program& program) {
+  std::map<std::string, Use> uses;
+  const auto all = uses_of_inputs(program);
+  for (std::size_t i = 0; i < all.size(); ++i) uses[program.model().inputs[i].name] = all[i];
+  return uses;
+}
+
+TEST(Roles, OfTheModels) {
+  const Program scores(test::model("attention-scores")), both(test::model("attention-both")),
+      encoder(test::model("encoder"));
+  EXPECT_EQ(uses_of(scores).at("q").role, Role::floats);
+  EXPECT_EQ(uses_of(scores).at("v").role, Role::floats);
+  EXPECT_EQ(uses_of(scores).at("mask").role, Role::flags);
+  EXPECT_EQ(uses_of(both).at("mask").role, Role::addend);
+  EXPECT_EQ(uses_of(both).at("k").role, Role::floats);
+  EXPECT_EQ(uses_of(encoder).at("mask").role, Role::flags);
+  EXPECT_EQ(uses_of(encoder).at("ids").role, Role::ids);
+  EXPECT_EQ(uses_of(encoder).at("ids").count, 24);
+}
+
+// x [n, 3] looked up, masked, cut off by lengths in several ways.
+TEST(Roles, AreFollowedThroughWhatMovesNumbers) {
+  File f;
+  f.inputs = {{"ids", Type::i64, {"n"}},     {"kinds", Type::i32, {"n"}},   {"mask", Type::i64, {"n"}},
+              {"lengths", Type::i32, {"n"}}, {"bias", Type::f32, {"n", 4}}, {"x", Type::f32, {"n", 4}}};
+  const auto table = f.constant(zeros(Type::f32, {7, 4})), small = f.constant(zeros(Type::f32, {2, 4}));
+  const auto last = f.axes({1});
+  const auto shifted = f("Add", {f("Reshape", {"ids", f.axes({-1})}), f.constant(integers(Type::i64, {}, {0}))});
+  const auto a = f("Gather", {table, shifted}),
+             b = f("Gather", {small, f("Cast", {"kinds"}, {attr("to", std::int64_t{7})})});
+  const auto kept = f("Sub", {f.constant(integers(Type::i64, {}, {1})), "mask"});
+  const auto bias = f("Unsqueeze", {f("Cast", {kept}, {attr("to", std::int64_t{1})}), last});
+  const auto positions = f.constant(integers(Type::i32, {4}, {0, 1, 2, 3}));
+  const auto inside = f("Less", {positions, f("Unsqueeze", {"lengths", last})});
+  const auto scores = f("Where", {inside, f("Add", {f("Add", {"x", a}), b}), f.scalar(-1e4)});
+  f("Softmax", {f("Add", {f("Mul", {scores, bias}), f("Identity", {"bias"})})}, {}, "y");
+  f.outputs = {"y"};
+  const auto uses = uses_of(program_of(f));
+  EXPECT_EQ(uses.at("ids").role, Role::ids);
+  EXPECT_EQ(uses.at("ids").count, 7);
+  EXPECT_EQ(uses.at("kinds").count, 2);
+  EXPECT_EQ(uses.at("mask").role, Role::flags);
+  EXPECT_EQ(uses.at("lengths").role, Role::lengths);
+  EXPECT_EQ(uses.at("bias").role, Role::addend);
+  EXPECT_EQ(uses.at("x").role, Role::floats) << "a product stands between";
+}
+
+TEST(Roles, RefuseIntegersThatTheGraphDoesNotExplain) {
+  const auto refusal = [](const std::function<void(File&)>& build) {
+    File f;
+    f.inputs = {{"n", Type::i64, {1}}, {"x", Type::f32, {"rows", 2}}};
+    build(f);
+    f.outputs = {f.nodes.back().outputs.front()};
+    return said([&f] { (void)uses_of_inputs(program_of(f)); });
+  };
+  EXPECT_NE(refusal([](File& f) {
+              f("Reshape", {"x", "n"});
+            }).find("input 'n' (int64) sets shapes"),
+            std::string::npos);
+  EXPECT_NE(refusal([](File& f) {
+              f("Gather", {"x", "n"});
+            }).find("input 'n' (int64) looks up 'x'"),
+            std::string::npos);
+  EXPECT_NE(refusal([](File& f) {
+              f("Add", {"n", "n"});
+            }).find("does not show what its numbers may be"),
+            std::string::npos);
+  EXPECT_NE(refusal([](File& f) {
+              f("Gather", {f.constant(zeros(Type::f32, {0, 2})), "n"});
+            }).find("without rows"),
+            std::string::npos);
+}
+
+TEST(Problem, ComesBackFromItsText) {
+  for (const std::string& name : test::models()) {
+    const Program program(test::model(name));
+    const Family family(program);
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      const Problem problem = family.draw(3, i);
+      EXPECT_EQ(problem_from_text(to_text(problem)), problem);
+      family.check(problem);
+    }
+  }
+  Problem odd;
+  odd.sizes["a b=%\n\xff"] = 3;
+  odd.values["input.1"] = Regime::mask_lowest;
+  odd.seed = ~std::uint64_t{0};
+  EXPECT_EQ(to_text(odd), "size.a%20b%3D%25%0A%FF=3 values.input.1=mask-lowest seed=18446744073709551615");
+  EXPECT_EQ(problem_from_text(to_text(odd)), odd);
+}
+
+TEST(Problem, RefusesOtherText) {
+  for (const char* const line : {"size.n", "size.n=0", "size.n=65537", "size.n=1x", "size.n=", "size.=1 size.=1",
+                                 "values.x=odd", "seed=-1", "seed=18446744073709551616", "seed=1 seed=1", "n=1",
+                                 "size.%2=1", "size.%zz=1", "size.%61=1", "=", "size.a/b=1"})
+    EXPECT_NE(said([line] { problem_from_text(line); }).find("in a problem"), std::string::npos) << line;
+}
+
+TEST(Problem, IsCheckedAgainstItsModel) {
+  const Program program(test::model("encoder"));
+  const Family family(program);
+  const Problem sound = family.draw(1, 1);
+  const auto refusal = [&](const std::function<void(Problem&)>& change) {
+    Problem problem = sound;
+    change(problem);
+    return said([&] { (void)family.feeds(problem); });
+  };
+  EXPECT_EQ(refusal([](Problem&) {}), "");
+  EXPECT_EQ(refusal([](Problem& p) { p.sizes.erase("batch"); }), "the problem has no size of the axis 'batch'");
+  EXPECT_EQ(refusal([](Problem& p) { p.sizes["keys"] = 1; }), "the model has no open axis 'keys'");
+  EXPECT_EQ(refusal([](Problem& p) { p.sizes["batch"] = 0; }), "the axis 'batch' is 1 to 65536 long, not 0");
+  EXPECT_EQ(refusal([](Problem& p) { p.values.erase("ids"); }), "the problem does not say how 'ids' is made");
+  EXPECT_EQ(refusal([](Problem& p) { p.values["ids"] = Regime::wide; }),
+            "'ids' cannot be made as wide: any, same, ends");
+  EXPECT_EQ(refusal([](Problem& p) { p.values["q"] = Regime::wide; }), "the model has no input 'q'");
+}
+
+// Every regime of every role comes up, sizes of 1 and of equal axes, edges and their neighbours; no input is too large.
+TEST(Problem, DrawsCoverWhatThereIs) {
+  std::set<Regime> seen;
+  std::map<Index, int> batches;
+  int alike = 0;
+  for (const std::string& name : test::models()) {
+    const Program program(test::model(name));
+    const Family family(program);
+    for (std::uint64_t i = 0; i < 400; ++i) {
+      const Problem problem = family.draw(5, i, 1024);
+      for (const auto& [input, regime] : problem.values) seen.insert(regime);
+      for (const auto& [input, x] : family.feeds(problem)) EXPECT_LE(x.size(), 1024) << to_text(problem);
+      if (name == "encoder") {
+        ++batches[problem.sizes.at("batch")];
+        alike += problem.sizes.at("batch") == problem.sizes.at("length");
+      }
+    }
+  }
+  for (int regime = 0; regime <= static_cast<int>(Regime::all); ++regime)
+    EXPECT_EQ(seen.count(static_cast<Regime>(regime)), 1u) << name(static_cast<Regime>(regime));
+  for (const Regime regime : {Regime::any, Regime::same, Regime::ends})
+    EXPECT_EQ(seen.count(regime), 1u) << name(regime);
+  for (const Index edge : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65}) EXPECT_GT(batches[edge], 0) << edge;
+  EXPECT_GT(alike, 20);
+}
+
+// A problem with shorter axes is the corner of one with longer ones.
+TEST(Problem, NumbersStayWhereAnAxisShrinks) {
+  const Program program(test::model("attention-queries"));
+  const Family family(program);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    Problem problem = family.draw(6, i);
+    for (auto& [axis, size] : problem.sizes) size = std::min<Index>(size, 6) + 1;
+    const Array large = family.feeds(problem).at("v");
+    for (auto& [axis, size] : problem.sizes) size -= 1;
+    const Array small = family.feeds(problem).at("v");
+    Index at[4];
+    for (Index flat = 0; flat < small.size(); ++flat) {
+      Index rest = flat, into = 0;
+      for (int k = 3; k >= 0; --k) {
+        at[k] = rest % small.shape[static_cast<std::size_t>(k)];
+        rest /= small.shape[static_cast<std::size_t>(k)];
+      }
+      for (std::size_t k = 0; k < 4; ++k) into = into * large.shape[k] + at[k];
+      ASSERT_EQ(small.floats[static_cast<std::size_t>(flat)], large.floats[static_cast<std::size_t>(into)])
+          << to_text(problem);
+    }
+  }
+}
+
+TEST(Problem, NumbersAreWhatTheRegimeSays) {
+  File f;
+  f.inputs = {{"x", Type::f16, {"n"}}, {"mask", Type::boolean, {"n"}}, {"ids", Type::i64, {"n"}}};
+  f("Gather", {f.constant(zeros(Type::f16, {5})), "ids"}, {}, "rows");
+  f("Where", {"mask", "x", "rows"}, {}, "y");
+  f.outputs = {"y"};
+  const Program program = program_of(f);
+  const Family family(program);
+  const auto made = [&](const char* x, const char* mask, const char* ids) {
+    return family.feeds(problem_from_text("size.n=4000 seed=3 values.x=" + std::string(x) + " values.mask=" + mask +
+                                          " values.ids=" + ids));
+  };
+  const auto mean = [](const std::vector<double>& all) {
+    double sum = 0;
+    for (const double v : all) sum += v;
+    return sum / static_cast<double>(all.size());
+  };
+  EXPECT_NEAR(mean(made("normal", "all", "any").at("x").floats), 0, 0.1);
+  EXPECT_NEAR(mean(made("offset-100", "all", "any").at("x").floats), 100, 0.1);
+  EXPECT_NEAR(mean(made("far", "all", "any").at("x").floats), 500, 0.1);
+  EXPECT_NEAR(mean(made("uniform", "all", "any").at("x").floats), 0.5, 0.05);
+  const auto floats = made("sparse", "half", "ends").at("x").floats;
+  EXPECT_NEAR(static_cast<double>(std::count(floats.begin(), floats.end(), 0.0)), 3200, 150);
+  for (const double v : floats) EXPECT_EQ(v, round_to(Format::f16, v));
+  const auto count = [&](const char* mask) {
+    const auto flags = made("normal", mask, "any").at("mask").integers;
+    return std::count(flags.begin(), flags.end(), 1);
+  };
+  EXPECT_EQ(count("all"), 4000);
+  EXPECT_NEAR(static_cast<double>(count("most")), 3600, 100);
+  EXPECT_NEAR(static_cast<double>(count("few")), 400, 100);
+  const auto prefix = made("normal", "prefix", "any").at("mask").integers;
+  EXPECT_TRUE(std::is_sorted(prefix.rbegin(), prefix.rend()));
+  EXPECT_EQ(prefix.front(), 1);
+  const auto any = made("normal", "all", "any").at("ids").integers,
+             ends = made("normal", "all", "ends").at("ids").integers;
+  EXPECT_EQ(std::set<std::int64_t>(any.begin(), any.end()), (std::set<std::int64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(std::set<std::int64_t>(ends.begin(), ends.end()), (std::set<std::int64_t>{0, 4}));
+}
+
+TEST(Problem, LengthsEndWithTheLongestAxis) {
+  File f;
+  f.inputs = {{"x", Type::f32, {"batch", "keys"}}, {"lengths", Type::i32, {"batch", 1}}};
+  const auto positions = f("Range", {f.constant(integers(Type::i32, {}, {0})), f.constant(integers(Type::i32, {}, {9})),
+                                     f.constant(integers(Type::i32, {}, {1}))});
+  f("Where", {f("Less", {positions, "lengths"}), "x", f.scalar(0)}, {}, "y");
+  f.outputs = {"y"};
+  const Program program = program_of(f);
+  const Family family(program);
+  const auto lengths = [&](const char* regime) {
+    const auto feeds = family.feeds(
+        problem_from_text("size.batch=60 size.keys=9 values.x=normal seed=1 values.lengths=" + std::string(regime)));
+    return std::set<std::int64_t>(feeds.at("lengths").integers.begin(), feeds.at("lengths").integers.end());
+  };
+  EXPECT_EQ(lengths("longest"), std::set<std::int64_t>{60});
+  EXPECT_GE(*lengths("long-or-short").begin(), 1);
+  EXPECT_EQ(*lengths("long-or-short").rbegin(), 60);
+  EXPECT_GT(lengths("long-or-short").size(), 10u);
+}
+
+// The same on every machine and by every compiler.
+TEST(Problem, IsTheSameEverywhere) {
+  std::uint64_t digest = 0;
+  for (const std::string& name : test::models()) {
+    const Program program(test::model(name));
+    const Family family(program);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      const Problem problem = family.draw(11, i, 512);
+      for (const char c : to_text(problem)) digest = extend(digest, static_cast<unsigned char>(c));
+      for (const auto& [input, x] : family.feeds(problem)) {
+        for (const double v : x.floats) digest = extend(digest, std::bit_cast<std::uint64_t>(v));
+        for (const std::int64_t v : x.integers) digest = extend(digest, static_cast<std::uint64_t>(v));
+      }
+    }
+  }
+  EXPECT_EQ(digest, 1982356157818387055u);
+}
+
+}  // namespace
+}  // namespace attest::graph

@@ -1,0 +1,69 @@
+// Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference: what the
+// thresholds and docs/graphs.md rest on.
+// Usage: graph_survey [PROBLEMS [SEED]]
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+
+#include "graph/emulated.hpp"
+#include "graph/ensemble.hpp"
+#include "tests/graph/draw.hpp"
+#include "tests/graph/faults.hpp"
+#include "tests/graph/runtimes.hpp"
+
+using namespace attest::graph;
+
+int main(int count, char** words) {
+  const std::uint64_t problems = count > 1 ? std::strtoull(words[1], nullptr, 10) : 20;
+  constexpr attest::Index most = 2048;  // elements of an input
+  const std::uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
+  for (const std::string& name : test::models()) {
+    const Program program(test::model(name));
+    const Family family(program);
+    struct Worst {
+      double z = 0, t = 0;
+      int runs = 0, failed = 0, by_many = 0, changed = 0, vacuous = 0;
+    };
+    std::map<std::string, Worst> conforming, faulty;
+    double seconds = 0;
+    const auto take = [](Worst& worst, const Judgement& judged) {
+      worst.z = std::max(worst.z, judged.z);
+      worst.t = std::max(worst.t, judged.t.value_or(0));
+      ++worst.runs;
+      worst.failed += judged.outcome == Judgement::Outcome::failed;
+      worst.vacuous += judged.outcome == Judgement::Outcome::vacuous;
+      worst.by_many += judged.members == many_members;
+    };
+    for (std::uint64_t i = 0; i < problems; ++i) {
+      const Feeds feeds = family.feeds(family.draw(seed, i, most));
+      const Precision literal;
+      Ensemble ensemble(program, feeds, literal, i);
+      for (const auto& [kind, how] : test::runtimes()) {
+        const auto out = results_by(program, feeds, *careless(how), literal);
+        const auto before = std::chrono::steady_clock::now();
+        const auto judged = ensemble.judge(out);
+        seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+        take(conforming[kind], judged);
+      }
+      const auto sound = results_by(program, feeds, *nearest(), literal);
+      for (const auto& fault : test::faults()) {
+        const auto planted = fault.plant(program.model());
+        if (!planted) continue;
+        const auto out = results_by(Program(*planted), feeds, *nearest(), literal);
+        bool changed = false;
+        for (std::size_t o = 0; o < out.size(); ++o) changed = changed || out[o].floats != sound[o].floats;
+        faulty[fault.name].changed += changed;
+        if (changed) take(faulty[fault.name], ensemble.judge(out));
+      }
+    }
+    fmt::print("{}: {:.2f} ms a problem for all ensembles\n", name, 1e3 * seconds / static_cast<double>(problems));
+    for (const auto& [kind, w] : conforming)
+      fmt::print("  {:22} z {:9.3g}  T {:6.3g}  {} runs, {} failed, {} vacuous, {} by many\n", kind, w.z, w.t, w.runs,
+                 w.failed, w.vacuous, w.by_many);
+    for (const auto& [kind, w] : faulty)
+      fmt::print("  {:22} z {:9.3g}  T {:6.3g}  found {} of {} that change anything\n", kind, w.z, w.t, w.failed,
+                 w.changed);
+  }
+}
