@@ -38,6 +38,8 @@ void hyperbolic_tangent(Step& step);
 void sigmoid(Step& step);
 void relu(Step& step);
 void gelu(Step& step);
+
+// choosing.cpp: operands are picked, compared or converted
 void maximum(Step& step);
 void minimum(Step& step);
 void clip(Step& step);

@@ -1,6 +1,6 @@
 // Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference: what the
 // thresholds and docs/graphs.md rest on.
-// Usage: graph_survey [PROBLEMS [SEED]]
+// Usage: graph_survey [PROBLEMS [SEED [LONGEST]]]; LONGEST: of every open axis, where errors are few and shared
 #include <fmt/format.h>
 
 #include <chrono>
@@ -19,11 +19,12 @@ int main(int count, char** words) {
   const std::uint64_t problems = count > 1 ? std::strtoull(words[1], nullptr, 10) : 20;
   constexpr attest::Index most = 2048;  // elements of an input
   const std::uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
+  const attest::Index longest = count > 3 ? std::strtoll(words[3], nullptr, 10) : longest_size;
   for (const std::string& name : test::models()) {
     const Program program(test::model(name));
     const Family family(program);
     struct Worst {
-      double z = 0, t = 0;
+      double z = 0, t = 0, of_limit = 0;
       int runs = 0, failed = 0, by_many = 0, changed = 0, vacuous = 0;
     };
     std::map<std::string, Worst> conforming, faulty;
@@ -31,13 +32,16 @@ int main(int count, char** words) {
     const auto take = [](Worst& worst, const Judgement& judged) {
       worst.z = std::max(worst.z, judged.z);
       worst.t = std::max(worst.t, judged.t.value_or(0));
+      worst.of_limit = std::max(worst.of_limit, judged.t.value_or(0) / judged.t_limit);
       ++worst.runs;
       worst.failed += judged.outcome == Judgement::Outcome::failed;
       worst.vacuous += judged.outcome == Judgement::Outcome::vacuous;
       worst.by_many += judged.members == many_members;
     };
     for (std::uint64_t i = 0; i < problems; ++i) {
-      const Feeds feeds = family.feeds(family.draw(seed, i, most));
+      Problem problem = family.draw(seed, i, most);
+      for (auto& axis : problem.sizes) axis.second = 1 + (axis.second - 1) % longest;
+      const Feeds feeds = family.feeds(problem);
       const Precision literal;
       Ensemble ensemble(program, feeds, literal, i);
       for (const auto& [kind, how] : test::runtimes()) {
@@ -60,8 +64,8 @@ int main(int count, char** words) {
     }
     fmt::print("{}: {:.2f} ms a problem for all ensembles\n", name, 1e3 * seconds / static_cast<double>(problems));
     for (const auto& [kind, w] : conforming)
-      fmt::print("  {:22} z {:9.3g}  T {:6.3g}  {} runs, {} failed, {} vacuous, {} by many\n", kind, w.z, w.t, w.runs,
-                 w.failed, w.vacuous, w.by_many);
+      fmt::print("  {:22} z {:9.3g}  T {:6.3g}, {:.2f} of its limit  {} runs, {} failed, {} vacuous, {} by many\n",
+                 kind, w.z, w.t, w.of_limit, w.runs, w.failed, w.vacuous, w.by_many);
     for (const auto& [kind, w] : faulty)
       fmt::print("  {:22} z {:9.3g}  T {:6.3g}  found {} of {} that change anything\n", kind, w.z, w.t, w.failed,
                  w.changed);
