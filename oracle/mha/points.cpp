@@ -107,17 +107,24 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
                          ? std::max(min_exponent(gemm), std::ilogb(magnitude) - precision(gemm))
                          : min_exponent(gemm);
   const int last = std::min(x_last + least_bit(w, enough - x_last), bias_last);
-  const bool exact = last >= min_exponent(gemm) && magnitude <= std::ldexp(1.0, last + precision(gemm)) && last < 1000;
   SumRule rule(block_.contract, block_.storage, block_.storage);
+  double aligned = magnitude;  // with what units of tensor cores may take for exponents
+  if (rule.blocks.any())
+    aligned +=
+        rule.smallest_factor * (std::sqrt(terms) * (x_norm + w_norm) + largest_bias + terms * rule.smallest_factor);
+  const bool exact = last >= min_exponent(gemm) && aligned <= std::ldexp(1.0, last + rule.exact_bits) && last < 1000 &&
+                     rule.narrowed == 0 && rule.wide_factors() == 0;
   // What terms of inputs come to that may be flushed, by norms.
   const double smallest = std::exchange(rule.smallest_input, 0);
   const double flushed = smallest > 0 ? 2 * (small_norm(x, smallest) * w_norm + x_norm * small_norm(w, smallest)) +
                                             std::min(largest_bias, smallest)
                                       : 0;
-  if (rule.unusual())
+  if (exact)
+    to.error = flushed;
+  else if (rule.unusual())
     to.error = rule.most_relative(terms) * magnitude +
                (rule.most_absolute(terms, x_norm + w_norm + largest_bias) + flushed) * (1 + rule.most_relative(terms));
-  else if (!exact)
+  else
     to.error = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
                terms * 2 * half_smallest_subnormal(gemm);
 

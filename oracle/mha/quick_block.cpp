@@ -220,7 +220,7 @@ bool QuickBlock::leaves_out(Index row, Index e) const {
   const mha::Call& call = block_.call;
   const Index d = call.head_dim, b = row / call.l(), i = row % call.l();
   const double bias = block_.b_out[static_cast<std::size_t>(e)];
-  double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0, largest = 0;
+  double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0, largest = 0, terms = 4;
   SumRule rule = way_->out_rule();
   double flushed = std::fabs(bias) < rule.smallest_input ? std::fabs(bias) : 0;
   const double lost = way_->flushes() ? 2 * smallest_normal(heads_format_) : 0;  // of a head that is flushed
@@ -241,6 +241,7 @@ bool QuickBlock::leaves_out(Index row, Index e) const {
         least = std::min(least, moved);
       }
       if (!(least <= most)) return false;  // no key is open
+      ++terms;
       above += most;
       below -= least;
       const double apart = std::max({most, -least, 0.0}) * (1 + 1e-9);
@@ -253,14 +254,13 @@ bool QuickBlock::leaves_out(Index row, Index e) const {
       magnitude += std::fabs(w) * end + step;
     }
   }
-  const double terms = static_cast<double>(call.q_width()) + 4;
   rule.smallest_input = 0;
   double relative = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(rule.accumulator)),
          absolute = 2 * terms * half_smallest_subnormal(rule.accumulator) * (1 + magnitude);
   if (rule.unusual()) {
     relative = rule.most_relative(terms);
-    absolute =
-        rule.most_absolute(terms, largest + std::fabs(bias)) * (1 + relative) + 4 * smallest_normal(block_.storage);
+    absolute = (rule.most_absolute(terms, largest + std::fabs(bias)) + 2 * flushed) * (1 + relative) +
+               4 * smallest_normal(block_.storage);
   }
   reach += 2 * (relative * magnitude + absolute) + 4 * half_step(block_.storage, magnitude);
   return std::max(above, below) > reach;

@@ -35,6 +35,14 @@ using OwnProblem = attest::mha::Problem;
 using test::AnsweringFactory;
 using test::verdict_of;
 
+// What a subject keeps references to is no temporary.
+template <class Kernel, class Info>
+concept answers = requires(Kernel&& kernel, Info&& info) {
+  answering(std::forward<Kernel>(kernel), std::forward<Info>(info));
+};
+static_assert(answers<const EmulatedCall&, const SubjectInfo&>);
+static_assert(!answers<EmulatedCall, const SubjectInfo&> && !answers<const EmulatedCall&, SubjectInfo>);
+
 const test::StatisticalLaws laws(ops::mha_op());
 const Op& op = laws.op;
 
