@@ -76,7 +76,8 @@ REFUSED = {
         "schema of com.microsoft MultiHeadAttention-1", "(batch_size, num_heads, past_sequence_length, head_size)"),
     "more queries than keys under a bottom-right diagonal: a past has no negative length": _OFFSET,
     "rows of the batch are pairs of beams": [
-        ("schema of com.microsoft DecoderMaskedMultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, max_output_length]"),
+        ("schema of com.microsoft DecoderMaskedMultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, "
+                                                                      "max_output_length]"),
         ("schema of com.microsoft MultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, max_sequence_length]")],
 }
 

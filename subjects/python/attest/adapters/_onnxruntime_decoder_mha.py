@@ -37,8 +37,8 @@ _KEY = (_SCHEMA, "Key with shape (batch_size, 1, hidden_size) for self attention
 _REORDERED = (_SCHEMA, "(batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size, "
                        "num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`.")
 _PACKED = (_SCHEMA, "packed QKV with shape (batch_size, 1, 2 * hidden_size + v_hidden_size)")
-_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_output_length] where an `[i, j, k]` entry specifies which beam the "
-                   "`k`-th token came from for the `j`-th beam for batch `i` in the current iteration")
+_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_output_length] where an `[i, j, k]` entry specifies which beam "
+                   "the `k`-th token came from for the `j`-th beam for batch `i` in the current iteration")
 REFUSED = {
     "cross-attention has no tokens that came from another beam": _BEAMS,
     "DecoderMaskedMultiHeadAttention supports input sequence length of 1": _ONE,
