@@ -38,12 +38,14 @@ ATTEST_LANES typename FloatsOf<N>::Type to_integers(typename FloatsOf<N>::Type x
 // e^x = 2^n e^r with n = x log2(e) to the nearest integer. ln 2 comes in two parts, the first of 15 bits, so that n times it
 // is exact. e^r = 1 + r + r^2 p(r), p of degree 4 by Remez, 2^-28 off. What rounding took of r and of 1 + r is added to
 // the last term, which leaves little but the rounding of the final sum.
-template <int N>
+// `positive`: whether x may be above 0, by more than a little.
+template <int N, bool positive = true>
 ATTEST_LANES typename FloatsOf<N>::Type exp_in_lanes(typename FloatsOf<N>::Type x) {
   using V = typename FloatsOf<N>::Type;
   using I = typename IntsOf<N>::Type;
   constexpr float shifter = 0x1.8p23f;  // leaves n in the last bits
-  x = at_most<N>(at_least<N>(x, V{} - 104.0f), V{} + 89.0f);
+  x = at_least<N>(x, V{} - 104.0f);
+  if constexpr (positive) x = at_most<N>(x, V{} + 89.0f);
 #if defined(__AVX512F__) && defined(__AVX512VL__)
   constexpr bool rounds = N >= 8;
 #else

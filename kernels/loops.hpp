@@ -15,6 +15,8 @@ struct Loops {
   // dots[r * dots_step + j] = factor * (sum over e of q[r * q_step + e] keys[e * stride + j]), in ascending e.
   void (*dots)(const float* q, Index q_step, Index rows, const float* keys, Index stride, Index d, Index n,
                float factor, float* dots, Index dots_step);
+  // The same of one row, for keys that lie row by row, `stride` apart, and n of them, not padded(n).
+  void (*dot_row)(const float* q, const float* keys, Index stride, Index d, Index n, float factor, float* dots);
   // sum[r * sum_step + c] += weights[r * weights_step + j] values[j * stride + c] for j in [0, keys), in ascending j.
   void (*weigh)(const float* weights, Index weights_step, Index rows, Index keys, const float* values, Index stride,
                 Index dv, float* sum, Index sum_step);

@@ -77,6 +77,43 @@ struct LoopsOf {
         });
   }
 
+  // G vectors of N keys each, turned in registers.
+  template <int G, int N>
+  ATTEST_LANES static void dot_turned(const float* q, const float* keys, Index stride, Index d, float factor,
+                                      float* dots) {
+    using V = typename FloatsOf<N>::Type;
+    V sum[G] = {};
+    const float* next = keys + G * N * stride;
+    Index e = 0;
+    for (; e + 4 <= d; e += 4) {
+      if (N == width && e % 16 == 0)
+        for (int i = 0; i < G * N; ++i) __builtin_prefetch(next + i * stride + e);
+      for (int g = 0; g < G; ++g) {
+        V column[4];
+        turn<N>(keys + g * N * stride + e, stride, column);
+        for (int i = 0; i < 4; ++i) sum[g] += q[e + i] * column[i];
+      }
+    }
+    for (; e < d; ++e)
+      for (int g = 0; g < G; ++g) {
+        V column = {};
+        for (int i = 0; i < N; ++i) column[i] = keys[(g * N + i) * stride + e];
+        sum[g] += q[e] * column;
+      }
+    for (int g = 0; g < G; ++g) store_float<N>(dots + g * N, sum[g] * factor);
+  }
+  static void dot_row(const float* q, const float* keys, Index stride, Index d, Index n, float factor, float* dots) {
+    constexpr Index step = 2 * width;
+    Index j = 0;
+    for (; j + step <= n; j += step) dot_turned<2, width>(q, keys + j * stride, stride, d, factor, dots + j);
+    for (; j + 4 <= n; j += 4) dot_turned<1, 4>(q, keys + j * stride, stride, d, factor, dots + j);
+    for (; j < n; ++j) {
+      float sum = 0;
+      for (Index e = 0; e < d; ++e) sum += q[e] * keys[j * stride + e];
+      dots[j] = sum * factor;
+    }
+  }
+
   static void weigh(const float* weights, Index weights_step, Index rows, Index keys, const float* values, Index stride,
                     Index dv, float* sum, Index sum_step) {
     if (rows == 1) {
@@ -170,11 +207,12 @@ struct LoopsOf {
   }
 
   static float powers(const float* x, float shift, Index n, float* powers) { return powers_of(x, shift, n, powers); }
+  template <bool positive = true>
   ATTEST_LANES static float powers_of(const float* x, float shift, Index n, float* powers) {
     Sums sums;
     in_eights(
         n, [&]<int N>(Index j) __attribute__((always_inline)) {
-          const auto power = exp_in_lanes<N>(load_float<N>(x + j) - shift);
+          const auto power = exp_in_lanes<N, positive>(load_float<N>(x + j) - shift);
           store_float<N>(powers + j, power);
           sums.template add<N>(power, j);
         });
@@ -203,30 +241,36 @@ struct LoopsOf {
     }
   }
   static float largest(const float* x, Index n, bool* above_minus_infinity) {
-    return largest_of(x, n, *above_minus_infinity);
+    typename FloatsOf<width>::Type least = typename FloatsOf<width>::Type{} + std::numeric_limits<float>::infinity();
+    const float most = largest_of(x, n, least);
+    *above_minus_infinity = all_above(least);
+    return most;
   }
-  ATTEST_LANES static float largest_of(const float* x, Index n, bool& above_minus_infinity) {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
+  // Whether none of what largest_of() met is -inf.
+  ATTEST_LANES static bool all_above(typename FloatsOf<width>::Type least) {
+    using V = typename FloatsOf<width>::Type;
+    return !any_set<width>(least == V{} - std::numeric_limits<float>::infinity());
+  }
+  // Lowers `least` to what is smaller in its lane.
+  ATTEST_LANES static float largest_of(const float* x, Index n, typename FloatsOf<width>::Type& least) {
     using V = typename FloatsOf<width>::Type;
     const auto larger = [](auto a, auto b) __attribute__((always_inline)) { return b > a ? b : a; };
-    const auto smaller = [](auto a, auto b) __attribute__((always_inline)) { return b < a ? b : a; };
-    V best = V{} - infinity, least = V{} + infinity;
+    V best = V{} - std::numeric_limits<float>::infinity();
     const Index end = padded(n);
     Index j = 0;
     for (; j + width <= end; j += width) {
       const V next = load_float<width>(x + j);
       best = larger(best, next);
-      least = smaller(least, next);
+      least = next < least ? next : least;
     }
     if constexpr (width > padding) {
       if (j < end) {  // eight twice
         const auto half = load_float<padding>(x + j);
         const V next = both(half, half, std::make_integer_sequence<int, width>{});
         best = larger(best, next);
-        least = smaller(least, next);
+        least = next < least ? next : least;
       }
     }
-    above_minus_infinity = folded(least, smaller) > -infinity;
     return folded(best, larger);
   }
 
@@ -234,14 +278,10 @@ struct LoopsOf {
                           float* factor, float* weights) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     using V = typename FloatsOf<width>::Type;
-    bool all_above = true;
+    V least = V{} + infinity;
     const Index begin = first / width * width, end = (last + width - 1) / width * width;
     for (Index r = begin; r < end; ++r) factor[r] = -infinity;
-    for (Index r = first; r < last; ++r) {
-      bool above = true;
-      factor[r] = largest_of(s + r * step, n, above);
-      all_above = all_above && above;
-    }
+    for (Index r = first; r < last; ++r) factor[r] = largest_of(s + r * step, n, least);
     for (Index r = begin; r < end; r += width) {
       const V before = load_float<width>(largest + r), here = load_float<width>(factor + r), one = V{} + 1.0f;
       const V now = here > before ? here : before;
@@ -254,9 +294,9 @@ struct LoopsOf {
     }
     for (Index r = first; r < last; ++r) {
       const float shift = largest[r] == -infinity ? 0 : largest[r];
-      total[r] += powers_of(s + r * step, shift, n, weights + r * step);
+      total[r] += powers_of<false>(s + r * step, shift, n, weights + r * step);
     }
-    return all_above;
+    return all_above(least);
   }
 
   static bool soften_columns(float* s, Index step, Index keys, Index rows, bool divide, float* shift, float* sum) {
@@ -275,7 +315,7 @@ struct LoopsOf {
           best = best == V{} - infinity ? V{} : best;
           V part[padding] = {};
           for (Index j = 0; j < keys; ++j) {
-            const V power = exp_in_lanes<N>(load_float<N>(s + j * step + r) - best);
+            const V power = exp_in_lanes<N, false>(load_float<N>(s + j * step + r) - best);
             store_float<N>(s + j * step + r, power);
             part[j % padding] += power;
           }
@@ -314,16 +354,16 @@ struct LoopsOf {
   }
   // Four columns of `lanes` rows: each of 16 bytes of a vector takes four rows, and turns them by itself.
   template <int lanes>
-  ATTEST_LANES static void turn(const float* from, Index row_stride, Index step, float* out) {
+  ATTEST_LANES static void turn(const float* from, Index row_stride, typename FloatsOf<lanes>::Type* columns) {
     using V = typename FloatsOf<lanes>::Type;
     V a[4];
     for (int i = 0; i < 4; ++i) a[i] = gathered<lanes>(from + i * row_stride, 4 * row_stride);
     const V low01 = unpack_low<lanes>(a[0], a[1]), low23 = unpack_low<lanes>(a[2], a[3]);
     const V high01 = unpack_high<lanes>(a[0], a[1]), high23 = unpack_high<lanes>(a[2], a[3]);
-    store_float<lanes>(out, pairs_low<lanes>(low01, low23));
-    store_float<lanes>(out + step, pairs_high<lanes>(low01, low23));
-    store_float<lanes>(out + 2 * step, pairs_low<lanes>(high01, high23));
-    store_float<lanes>(out + 3 * step, pairs_high<lanes>(high01, high23));
+    columns[0] = pairs_low<lanes>(low01, low23);
+    columns[1] = pairs_high<lanes>(low01, low23);
+    columns[2] = pairs_low<lanes>(high01, high23);
+    columns[3] = pairs_high<lanes>(high01, high23);
   }
   template <int lanes>
   ATTEST_LANES static void turn_all(const float* from, Index row_stride, Index columns, Index step, float* out) {
@@ -333,7 +373,9 @@ struct LoopsOf {
     for (; c + 4 <= columns; c += 4) {
       if (lanes == width && c % 16 == 0)
         for (int i = 0; i < lanes; ++i) __builtin_prefetch(next + i * row_stride + c);
-      turn<lanes>(from + c, row_stride, step, out + c * step);
+      typename FloatsOf<lanes>::Type column[4];
+      turn<lanes>(from + c, row_stride, column);
+      for (int i = 0; i < 4; ++i) store_float<lanes>(out + (c + i) * step, column[i]);
     }
     for (; c < columns; ++c)
       for (int r = 0; r < lanes; ++r) out[c * step + r] = from[r * row_stride + c];
@@ -395,9 +437,9 @@ struct LoopsOf {
 template <Isa isa>
 constexpr Loops loops_for() {
   using L = LoopsOf<isa>;
-  return {L::dots,           L::weigh,     L::weigh_listed, L::powers,     L::largest,    L::sum,        L::soften_rows,
-          L::soften_columns, L::scale,     L::divide,       L::finite,     L::round_f16,  L::round_bf16, L::round_tf32,
-          L::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
+  return {L::dots,        L::dot_row,        L::weigh,     L::weigh_listed, L::powers,     L::largest,    L::sum,
+          L::soften_rows, L::soften_columns, L::scale,     L::divide,       L::finite,     L::round_f16,  L::round_bf16,
+          L::round_tf32,  L::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
 }
 
 }  // namespace attest::kernels

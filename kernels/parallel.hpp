@@ -17,6 +17,13 @@ inline int thread_count(const Call& call, Index tasks) noexcept {
   return static_cast<int>(std::min<Index>(asked ? call.threads : omp_get_max_threads(), tasks));
 }
 
+// Into how many tasks a head's `blocks` of rows go: one, which brings in keys once for all, but where there are too few heads
+// for the threads.
+inline Index parts_of_heads(Index heads, Index blocks, int threads) noexcept {
+  if (blocks == 0 || heads == 0) return blocks;
+  return threads == 1 ? 1 : std::clamp<Index>(4 * threads / heads, 1, blocks);
+}
+
 // Runs task(t) for t in [0, tasks), each on one thread. Rethrows the first exception after all have ended.
 template <class Task>
 void for_each_task(Index tasks, int threads, Task task) {

@@ -27,6 +27,16 @@ void scaled_dots(const Call& call, const Real* queries, Index q_step, Index rows
   }
 }
 
+bool scaled_dots_in_place(const Call& call, Index sample, Index kv_head, Index j0, Index n, const float* query,
+                          float* dots) noexcept {
+  for (const Stage stage : {Stage::qk, Stage::scale, Stage::score})
+    if (call[stage] != Format::f32) return false;
+  const RowsAt<float> keys = keys_in_place<float>(call, sample, kv_head, j0);
+  if (keys.data == nullptr) return false;
+  loops().dot_row(query, keys.data, keys.step, call.d, n, static_cast<float>(call.scale), dots);
+  return true;
+}
+
 namespace {
 
 bool all_finite(const RowsAt<float>& values, Index n, Index dv) noexcept {

@@ -12,6 +12,14 @@ template <class Real>
 void scaled_dots(const Call& call, const Real* queries, Index q_step, Index rows, const Real* keys, Index n, Real* dots,
                  Index dots_step) noexcept;
 
+// The same of one row and the n keys from j0 on, read where they lie; n dots, not padded(n). False, and nothing done: some
+// stage is not f32, or the keys have to be loaded first.
+bool scaled_dots_in_place(const Call& call, Index sample, Index kv_head, Index j0, Index n, const float* query,
+                          float* dots) noexcept;
+inline bool scaled_dots_in_place(const Call&, Index, Index, Index, Index, const double*, double*) noexcept {
+  return false;
+}
+
 // output[r * padded(dv) + c] += sum over the open keys j of weights[r * step + j] times element c of the j-th value, in
 // ascending j, for n keys, at most 128. Open is what has a score above -inf; the weight of every other is 0, or all of the
 // row's are NaN. `all_open`: all are.

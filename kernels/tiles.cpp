@@ -65,6 +65,12 @@ RowsAt<Real> queries_of(const Call& call, Index b, Index h, Index i0, Index rows
 }
 
 template <class Real>
+RowsAt<Real> keys_in_place(const Call& call, Index sample, Index kv_head, Index j0) noexcept {
+  if (!in_place<Real>(call, call.k)) return {nullptr, 0};
+  return {reinterpret_cast<const Real*>(call.k.at(sample, kv_head, j0)), call.k.strides[2]};
+}
+
+template <class Real>
 RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept {
   if (in_place<Real>(call, call.v) && padded(call.dv) == call.dv)
     return {reinterpret_cast<const Real*>(call.v.at(sample, kv_head, j0)), call.v.strides[2]};
@@ -79,6 +85,7 @@ RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, 
   template void load_keys(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                        \
   template void load_values(const Call&, Index, Index, Index, Index, Index, Real*) noexcept;                      \
   template RowsAt<Real> queries_of(const Call&, Index, Index, Index, Index, Real*) noexcept;                      \
+  template RowsAt<Real> keys_in_place(const Call&, Index, Index, Index) noexcept;                                 \
   template RowsAt<Real> values_of(const Call&, Index, Index, Index, Index, Real*) noexcept;
 ATTEST_INSTANTIATE(float)
 ATTEST_INSTANTIATE(double)

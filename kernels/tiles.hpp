@@ -34,6 +34,9 @@ struct RowsAt {
 };
 template <class Real>
 RowsAt<Real> queries_of(const Call& call, Index b, Index h, Index i0, Index rows, Real* room) noexcept;
+// Keys where they lie, from j0 on; no data if something is to be done to them.
+template <class Real>
+RowsAt<Real> keys_in_place(const Call& call, Index sample, Index kv_head, Index j0) noexcept;
 template <class Real>
 RowsAt<Real> values_of(const Call& call, Index sample, Index kv_head, Index j0, Index n, Real* room) noexcept;
 

@@ -62,9 +62,11 @@ struct Explicit {
     const RowsAt<Real> q = queries_of(call, b, h, i0, rows, queries);
     for (Index j0 = 0; j0 < length; j0 += chunk) {
       const Index n = std::min(chunk, length - j0);
-      Real* const some_keys = keys + (keeps ? j0 * call.d : 0);
-      if (!keys_ready) load_keys(call, b, kv_head, j0, n, n, some_keys);
-      scaled_dots(call, q.data, q.step, rows, some_keys, n, scores + j0, s_step);
+      if (rows > 1 || keeps || !scaled_dots_in_place(call, b, kv_head, j0, n, q.data, scores + j0)) {
+        Real* const some_keys = keys + (keeps ? j0 * call.d : 0);
+        if (!keys_ready) load_keys(call, b, kv_head, j0, n, n, some_keys);
+        scaled_dots(call, q.data, q.step, rows, some_keys, n, scores + j0, s_step);
+      }
       for (Index r = 0; r < rows && !(plain && padded(n) == n); ++r) finish_scores(r, j0, n);
     }
     keys_ready = keeps;
@@ -136,8 +138,8 @@ template <class Real>
 void run(const Call& call, Weights how) {
   const Index rows = rows_at_once(call), blocks = (call.lq + rows - 1) / rows, heads = call.b * call.hq;
   const int threads = thread_count(call, heads * blocks);
-  const Index parts = threads == 1 || heads == 0 ? 1 : std::clamp<Index>(4 * threads / heads, 1, blocks);
-  for_each_task(heads * std::min(parts, blocks), threads, [&](Index task) {
+  const Index parts = parts_of_heads(heads, blocks, threads);
+  for_each_task(heads * parts, threads, [&](Index task) {
     const Index b = task / parts / call.hq, h = task / parts % call.hq, part = task % parts;
     const Index first = blocks * part / parts * rows, last = std::min(blocks * (part + 1) / parts * rows, call.lq);
     if (std::is_same_v<Real, float> && how == Weights::divided && are_short_rows(call, last - first)) {

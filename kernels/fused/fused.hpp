@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <bitset>
 #include <limits>
 #include <numbers>
 #include <type_traits>
@@ -58,11 +59,24 @@ class FusedBlock {
   // How many a block has: few where there are few, so that every thread gets some.
   static Index rows_of(const Call& call) { return call.lq >= 2 * rows_max ? rows_max : rows_max / 2; }
 
-  FusedBlock(const Call& call, Index b, Index h, Index i0, Index rows)
-      : call_(call), b_(b), h_(h), i0_(i0), rows_(rows), length_(call.length(b)), kv_head_(Steps::kv_head(call, h)) {}
+  // For blocks of at most `rows` rows of head h of sample b.
+  FusedBlock(const Call& call, Index b, Index h, Index rows, bool several)
+      : call_(call),
+        b_(b),
+        h_(h),
+        rows_most_(rows),
+        length_(call.length(b)),
+        kv_head_(Steps::kv_head(call, h)),
+        keeps_(whole_ && several && (length_ + Steps::tile) * call.d <= kept_most) {}
 
-  void run() {
-    Steps::load_queries(call_, b_, h_, i0_, rows_, queries_);
+  // Rows [i0, i0 + rows).
+  void run(Index i0, Index rows) {
+    i0_ = i0;
+    rows_ = rows;
+    if constexpr (whole_)
+      q_ = queries_of(call_, b_, h_, i0_, rows_, queries_);
+    else
+      Steps::load_queries(call_, b_, h_, i0_, rows_, queries_);
     KeyRange seen{length_, 0};  // by any row
     for (Index r = 0; r < rows_; ++r) {
       KeyRange& open = open_[at(r)] = open_range(call_, Steps::diagonal(call_, i0_ + r, length_), length_);
@@ -104,19 +118,27 @@ class FusedBlock {
   void visit_tile(Index j0) {
     const Index n = std::min(Steps::tile, length_ - j0);
     const Index width = Steps::width(n);
-    Steps::load_keys(call_, b_, kv_head_, j0, n, width, keys_);
+    Real* const keys = keys_ + (keeps_ ? j0 * call_.d : 0);
+    bool dotted = false;
+    if constexpr (whole_)
+      dotted =
+          in_blocks_ && rows_ == 1 && !keeps_ && scaled_dots_in_place(call_, b_, kv_head_, j0, n, q_.data, scores_);
+    if (!dotted && (!keeps_ || !turned_[at(j0 / Steps::tile)]))
+      Steps::load_keys(call_, b_, kv_head_, j0, n, width, keys);
+    if (keeps_) turned_.set(at(j0 / Steps::tile));
     const Index sample = Steps::value_sample(b_);
     if (!in_blocks_ || width != n) load_values(call_, sample, kv_head_, j0, n, width, values_);
-    Index first = rows_, last = 0;  // the rows that see the tile
-    for (Index r = 0; r < rows_; ++r) {
+    Index first = seen_whole_ ? 0 : rows_, last = seen_whole_ ? rows_ : 0;  // the rows that see the tile
+    for (Index r = 0; r < rows_ && !seen_whole_; ++r) {
       if (open_[at(r)].lo >= j0 + n || j0 >= open_[at(r)].hi) continue;
       first = std::min(first, r);
       last = r + 1;
     }
     if (in_blocks_ && first < last) {
       if constexpr (may_block)
-        dot_rows<Steps>(call_, queries_ + first * q_step_, q_step_, last - first, keys_, width,
-                        scores_ + first * w_step_, w_step_);
+        if (!dotted)
+          dot_rows<Steps>(call_, q_.data + first * q_.step, q_.step, last - first, keys, width,
+                          scores_ + first * w_step_, w_step_);
       all_open_ = true;
     }
     bool softened = false;
@@ -128,7 +150,7 @@ class FusedBlock {
       for (Index r = first; r < last; ++r) {
         const KeyRange open = open_[at(r)];
         const bool sees = open.lo < j0 + n && j0 < open.hi;
-        if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width)) continue;
+        if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width, keys)) continue;
         all_open_ = false;
         if (!in_blocks_) continue;
         std::fill_n(row_of(scores_, r), width, minus_infinity);
@@ -145,9 +167,9 @@ class FusedBlock {
 
   // What visit_row() does of rows [first, last), up to their weights.
   void soften_rows(Index j0, Index n, Index width, Index first, Index last) {
-    for (Index r = first; r < last; ++r) {
+    const bool finished = plain_ && seen_whole_ && padded(width) == width;
+    for (Index r = first; r < last && !finished; ++r) {
       const KeyRange open = open_[at(r)];
-      if (plain_ && open.lo <= j0 && open.hi >= j0 + n && padded(width) == width) continue;
       const Piece piece{b_, h_, i0_ + r, j0, n, open};
       Real* const scores = row_of(scores_, r);
       Steps::cap_and_bias(call_, piece, scores);
@@ -168,10 +190,10 @@ class FusedBlock {
   Real* row_of(Real* rows, Index r) const { return rows + (in_blocks_ ? r * w_step_ : 0); }
 
   // Up to the row's weights, or to their values' sum where rows go one by one. False: none of the keys is open.
-  bool visit_row(Index r, const Piece& piece, Index width) {
+  bool visit_row(Index r, const Piece& piece, Index width, const Real* keys) {
     Real *const scores = row_of(scores_, r), *const weights = row_of(weights_, r);
     if (!in_blocks_) {
-      Steps::dot(call_, Steps::qk_format(call_), queries_ + r * q_step_, keys_, width, scores);
+      Steps::dot(call_, Steps::qk_format(call_), q_.data + r * q_.step, keys, width, scores);
       Steps::scale(call_, scores, width);
     }
     Steps::cap_and_bias(call_, piece, scores);
@@ -251,7 +273,7 @@ class FusedBlock {
                 ? merge_chain(call_, partials, output)
                 : merge_flat(call_, partials, Steps::merge_weights, weights_, keys_open_, output);
     } else {
-      lse = log_sum_exp(r);
+      lse = total_[at(r)] == 0 ? minus_infinity : call_.lse || !whole_ ? log_sum_exp(r) : Real{0};  // nobody asks
       if (lse != minus_infinity) Steps::normalise(call_, total_[at(r)], output);
     }
     if (lse == minus_infinity) Steps::empty_row(call_, b_, kv_head_, length_, output);
@@ -259,7 +281,14 @@ class FusedBlock {
   }
 
   const Call& call_;
-  const Index b_, h_, i0_, rows_, length_, kv_head_;
+  const Index b_, h_, rows_most_, length_, kv_head_;
+  // Whether every step is that of CleanSteps in f32: queries may then be read where they lie, and keys that were turned for
+  // one block and fit into the cache serve the next.
+  static constexpr bool whole_ = plain_softmax<Steps> && std::is_same_v<Real, float>;
+  static constexpr Index kept_most = Index{1} << 16;
+  const bool keeps_;
+  const Index key_tiles_ = keeps_ ? tiles_in(length_) : 1;
+  Index i0_ = 0, rows_ = 0;  // the block
   const Index q_step_ = padded(call_.d), v_step_ = padded(call_.dv);
   const Index width_ = std::max(Steps::width(std::min(Steps::tile, call_.lk)), Steps::splits_max);
   // Whether both products take all rows of the block at once (products.hpp): with the steps' own products and all f32.
@@ -267,18 +296,22 @@ class FusedBlock {
   const bool in_blocks_ = may_block && Steps::qk_format(call_) == Format::f32 && call_[Stage::softmax] == Format::f32 &&
                           call_[Stage::pv] == Format::f32;
   const bool plain_ = call_.softcap == 0 && !call_.bias && !call_.keep;  // nothing but a range of keys is closed
+  // Every row's range is all keys.
+  const bool seen_whole_ = !call_.causal && call_.window_left < 0 && call_.window_right < 0 && whole_;
   bool all_open_ = true;
-  const Index w_rows_ = in_blocks_ ? rows_ : 1, w_step_ = padded(width_);
-  const Index partial_rows_ = Steps::splits_max > 1 ? Steps::splits_max* rows_ : 0;
+  const Index w_rows_ = in_blocks_ ? rows_most_ : 1, w_step_ = padded(width_);
+  const Index partial_rows_ = Steps::splits_max > 1 ? Steps::splits_max* rows_most_ : 0;
 
-  Scratch<Real> scratch_{rows_ * (q_step_ + v_step_) + partial_rows_ * v_step_ + padded(width_) * (call_.d + v_step_) +
-                         2 * w_rows_ * w_step_};
-  Real* const queries_ = scratch_.take(rows_ * q_step_);
-  Real* const keys_ = scratch_.take(padded(width_) * call_.d);
+  Scratch<Real> scratch_{rows_most_ * (q_step_ + v_step_) + partial_rows_ * v_step_ +
+                         padded(width_) * (key_tiles_ * call_.d + v_step_) + 2 * w_rows_ * w_step_};
+  Real* const queries_ = scratch_.take(rows_most_ * q_step_);
+  Real* const keys_ = scratch_.take(padded(width_) * key_tiles_ * call_.d);
   Real* const values_ = scratch_.take(padded(width_) * v_step_);
+  RowsAt<Real> q_{queries_, q_step_};
+  std::bitset<whole_ ? kept_most / Steps::tile + 1 : 1> turned_;
   Real* const scores_ = scratch_.take(w_rows_ * w_step_);
   Real* const weights_ = scratch_.take(w_rows_ * w_step_);
-  Real* const output_ = scratch_.take(rows_ * v_step_);
+  Real* const output_ = scratch_.take(rows_most_ * v_step_);
   Real* const partials_ = scratch_.take(partial_rows_ * v_step_);
   const Real lag_ =
       static_cast<Real>(Steps::lag(call_.policy) * (Steps::base == Base::two ? std::numbers::log2e : 1.0));
@@ -288,18 +321,29 @@ class FusedBlock {
   std::array<Real, Steps::splits_max * rows_max> partial_lse_;
 };
 
+// A task is a block; with the steps of CleanSteps, some of the blocks of a head.
 template <class Steps, class Real>
 void run_fused(const Call& call) {
-  const Index block = FusedBlock<Steps, Real>::rows_of(call);
+  const Index block = FusedBlock<Steps, Real>::rows_of(call), heads = call.b * call.hq;
   const Index blocks = (call.lq + block - 1) / block;
-  const Index tasks = call.b * call.hq * blocks;
-  for_each_task(tasks, thread_count(call, tasks), [&](Index task) {
+  const int threads = thread_count(call, heads * blocks);
+  const Index parts = plain_softmax<Steps> ? parts_of_heads(heads, blocks, threads) : blocks;
+  for_each_task(heads * parts, threads, [&](Index task) {
     const FlushSubnormals flushing(Steps::flush);
-    const Index head = task / blocks, i0 = task % blocks * block;
-    const Index b = head / call.hq, h = head % call.hq, rows = std::min(block, call.lq - i0);
-    if constexpr (std::is_same_v<Steps, CleanSteps> && std::is_same_v<Real, float>)
-      if (are_short_rows(call, rows) && attend_short_rows(call, b, h, i0, rows, false)) return;
-    FusedBlock<Steps, Real>(call, b, h, i0, rows).run();
+    const Index b = task / parts / call.hq, h = task / parts % call.hq, part = task % parts;
+    const Index first = blocks * part / parts * block, last = std::min(blocks * (part + 1) / parts * block, call.lq);
+    if constexpr (plain_softmax<Steps> && std::is_same_v<Real, float>) {
+      if (are_short_rows(call, last - first)) {
+        for (Index i0 = first; i0 < last; i0 += block) {
+          const Index rows = std::min(block, last - i0);
+          if (!attend_short_rows(call, b, h, i0, rows, false))
+            FusedBlock<Steps, Real>(call, b, h, rows, false).run(i0, rows);
+        }
+        return;
+      }
+    }
+    FusedBlock<Steps, Real> some(call, b, h, std::min(block, last - first), last - first > block);
+    for (Index i0 = first; i0 < last; i0 += block) some.run(i0, std::min(block, last - i0));
   });
 }
 

@@ -54,6 +54,12 @@ TEST_P(LoopsBits, DotsAreChainsInOrder) {
     const std::vector<float> q = some(seed, rows * step + 1, odd), keys = some(seed + 7, d * stride + 1, odd);
     std::vector<float> dots(static_cast<std::size_t>(rows * stride));
     loops_->dots(q.data(), step, rows, keys.data(), stride, d, n, 0.3f, dots.data(), stride);
+    std::vector<float> lying(static_cast<std::size_t>(n * step + 1)), in_place(static_cast<std::size_t>(rows * n));
+    for (Index j = 0; j < n; ++j)
+      for (Index e = 0; e < d; ++e)
+        lying[static_cast<std::size_t>(j * step + e)] = keys[static_cast<std::size_t>(e * stride + j)];
+    for (Index r = 0; r < rows; ++r)
+      loops_->dot_row(q.data() + r * step, lying.data(), step, d, n, 0.3f, in_place.data() + r * n);
     for (Index r = 0; r < rows; ++r)
       for (Index j = 0; j < n; ++j) {
         float sum = 0, backwards = 0;
@@ -62,6 +68,7 @@ TEST_P(LoopsBits, DotsAreChainsInOrder) {
         for (Index e = d; e-- > 0;)
           backwards += q[static_cast<std::size_t>(r * step + e)] * keys[static_cast<std::size_t>(e * stride + j)];
         ASSERT_TRUE(same(dots[static_cast<std::size_t>(r * stride + j)], sum * 0.3f)) << seed;
+        ASSERT_TRUE(same(in_place[static_cast<std::size_t>(r * n + j)], sum * 0.3f)) << seed;
         backwards_differs |= !same(sum, backwards);
       }
   }
