@@ -2,6 +2,7 @@
 
 #include "kernels/explicit/explicit.hpp"
 #include "kernels/fused/any_scale.hpp"
+#include "kernels/fused/clean.hpp"
 #include "kernels/fused/variants.hpp"
 #include "kernels/registry.hpp"
 
@@ -14,7 +15,8 @@ constexpr KernelEntry fused(std::string_view name, std::string_view doc) {
 }
 
 constexpr std::array builtin{
-    fused<CleanSteps>("fused", "tiles of 64 keys and an online softmax; no row of scores is ever stored"),
+    KernelEntry{"fused", "tiles of 64 keys and an online softmax; no row of scores is ever stored", "", "", "", "",
+                fused_contract<CleanSteps>, clean_attention},
     KernelEntry{"explicit", "stage by stage; scores and weights are stored, weights divided before they are rounded",
                 "", "", "", "", explicit_contract, explicit_attention},
     KernelEntry{"explicit-lse", "explicit, weights exp(s - lse) without a division", "", "", "", "",

@@ -12,6 +12,7 @@
 #include "kernels/exp_lanes.hpp"
 #include "kernels/lanes.hpp"
 #include "kernels/loops.hpp"
+#include "kernels/loops_products.hpp"
 #include "kernels/rounding.hpp"
 
 // The loops of loops.hpp for one instruction set, for which the file that includes this is compiled. All functions carry
@@ -20,29 +21,8 @@ namespace attest::kernels {
 
 template <Isa isa>
 struct LoopsOf {
-  static constexpr int width = isa == Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4;
-  // A block of products: rows, and vectors beside each other. As many sums as registers hold.
-  static constexpr int rows_at_once = 4, vectors_at_once = isa == Isa::avx512 ? 4 : 2;
+  static constexpr int width = width_of<isa>;
 
-  // Calls work.operator()<N, C>(j) for [0, padded(n)) in C vectors of N lanes.
-  template <int C = vectors_at_once, class Work>
-  ATTEST_LANES static void in_vectors(Index n, const Work& work) {
-    constexpr Index step = C * width;
-    const Index end = padded(n);
-    Index j = 0;
-    for (; j + step <= end; j += step) work.template operator()<width, C>(j);
-    for (; j + width <= end; j += width) work.template operator()<width, 1>(j);
-    if constexpr (width > padding) {
-      if (j < end) work.template operator()<padding, 1>(j);
-    }
-  }
-  // Calls work.operator()<R>(r) for [0, rows) in groups of R.
-  template <class Work>
-  ATTEST_LANES static void in_rows(Index rows, const Work& work) {
-    Index r = 0;
-    for (; r + rows_at_once <= rows; r += rows_at_once) work.template operator()<rows_at_once>(r);
-    for (; r < rows; ++r) work.template operator()<1>(r);
-  }
   // x[j] = change(x[j]).
   template <class Change>
   ATTEST_LANES static void transform(float* x, Index n, const Change& change) {
@@ -52,121 +32,6 @@ struct LoopsOf {
     if constexpr (width > padding) {
       if (j < end) store_float<padding>(x + j, change(load_float<padding>(x + j)));
     }
-  }
-
-  static void dots(const float* q, Index q_step, Index rows, const float* keys, Index stride, Index d, Index n,
-                   float factor, float* dots, Index dots_step) {
-    in_vectors(
-        n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
-          in_rows(
-              rows, [&]<int R>(Index r) __attribute__((always_inline)) {
-                using V = typename FloatsOf<N>::Type;
-                V sum[R][C] = {};
-                const float* key = keys + j;
-                const float* query = q + r * q_step;
-                for (Index e = 0; e < d; ++e, key += stride, ++query) {
-                  V k[C];
-                  for (int c = 0; c < C; ++c) k[c] = load_float<N>(key + c * N);
-                  for (int i = 0; i < R; ++i)
-                    for (int c = 0; c < C; ++c) sum[i][c] += query[i * q_step] * k[c];
-                }
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c)
-                    store_float<N>(dots + (r + i) * dots_step + j + c * N, sum[i][c] * factor);
-              });
-        });
-  }
-
-  // G vectors of N keys each, turned in registers.
-  template <int G, int N>
-  ATTEST_LANES static void dot_turned(const float* q, const float* keys, Index stride, Index d, float factor,
-                                      float* dots) {
-    using V = typename FloatsOf<N>::Type;
-    V sum[G] = {};
-    const float* next = keys + G * N * stride;
-    Index e = 0;
-    for (; e + 4 <= d; e += 4) {
-      if (N == width && e % 16 == 0)
-        for (int i = 0; i < G * N; ++i) __builtin_prefetch(next + i * stride + e);
-      for (int g = 0; g < G; ++g) {
-        V column[4];
-        turn<N>(keys + g * N * stride + e, stride, column);
-        for (int i = 0; i < 4; ++i) sum[g] += q[e + i] * column[i];
-      }
-    }
-    for (; e < d; ++e)
-      for (int g = 0; g < G; ++g) {
-        V column = {};
-        for (int i = 0; i < N; ++i) column[i] = keys[(g * N + i) * stride + e];
-        sum[g] += q[e] * column;
-      }
-    for (int g = 0; g < G; ++g) store_float<N>(dots + g * N, sum[g] * factor);
-  }
-  static void dot_row(const float* q, const float* keys, Index stride, Index d, Index n, float factor, float* dots) {
-    constexpr Index step = 2 * width;
-    Index j = 0;
-    for (; j + step <= n; j += step) dot_turned<2, width>(q, keys + j * stride, stride, d, factor, dots + j);
-    for (; j + 4 <= n; j += 4) dot_turned<1, 4>(q, keys + j * stride, stride, d, factor, dots + j);
-    for (; j < n; ++j) {
-      float sum = 0;
-      for (Index e = 0; e < d; ++e) sum += q[e] * keys[j * stride + e];
-      dots[j] = sum * factor;
-    }
-  }
-
-  static void weigh(const float* weights, Index weights_step, Index rows, Index keys, const float* values, Index stride,
-                    Index dv, float* sum, Index sum_step) {
-    if (rows == 1) {
-      weigh_row(
-          weights, keys, values, stride, dv, sum, [](Index j) __attribute__((always_inline)) { return j; });
-      return;
-    }
-    in_vectors(
-        dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
-          in_rows(
-              rows, [&]<int R>(Index r) __attribute__((always_inline)) {
-                using V = typename FloatsOf<N>::Type;
-                V total[R][C];
-                float* to = sum + r * sum_step + column;
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c) total[i][c] = load_float<N>(to + i * sum_step + c * N);
-                const float* value = values + column;
-                const float* weight = weights + r * weights_step;
-                for (Index j = 0; j < keys; ++j, value += stride, ++weight) {
-                  V v[C];
-                  for (int c = 0; c < C; ++c) v[c] = load_float<N>(value + c * N);
-                  for (int i = 0; i < R; ++i)
-                    for (int c = 0; c < C; ++c) total[i][c] += weight[i * weights_step] * v[c];
-                }
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c) store_float<N>(to + i * sum_step + c * N, total[i][c]);
-              });
-        });
-  }
-
-  static void weigh_listed(const float* weights, const std::int32_t* keys, Index count, const float* values,
-                           Index stride, Index dv, float* sum) {
-    weigh_row(
-        weights, count, values, stride, dv,
-        sum, [keys](Index entry) __attribute__((always_inline)) { return Index{keys[entry]}; });
-  }
-  // One row, of which a long one waits for memory: as many columns at once as registers hold, and values from ahead.
-  template <class Key>
-  ATTEST_LANES static void weigh_row(const float* weights, Index count, const float* values, Index stride, Index dv,
-                                     float* sum, const Key& key) {
-    constexpr Index ahead = 16;
-    in_vectors<8>(
-        dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
-          typename FloatsOf<N>::Type total[C];
-          for (int c = 0; c < C; ++c) total[c] = load_float<N>(sum + column + c * N);
-          for (Index entry = 0; entry < count; ++entry) {
-            const Index j = key(entry);
-            const float* value = values + j * stride + column;
-            for (int c = 0; c < C * N; c += 16) __builtin_prefetch(value + ahead * stride + c);
-            for (int c = 0; c < C; ++c) total[c] += weights[j] * load_float<N>(value + c * N);
-          }
-          for (int c = 0; c < C; ++c) store_float<N>(sum + column + c * N, total[c]);
-        });
   }
 
   // Eight interleaved sums.
@@ -352,43 +217,6 @@ struct LoopsOf {
       if ((std::bit_cast<std::int32_t>(x[j]) & 0x7fffffff) >= 0x7f800000) return false;
     return true;
   }
-  // Four columns of `lanes` rows: each of 16 bytes of a vector takes four rows, and turns them by itself.
-  template <int lanes>
-  ATTEST_LANES static void turn(const float* from, Index row_stride, typename FloatsOf<lanes>::Type* columns) {
-    using V = typename FloatsOf<lanes>::Type;
-    V a[4];
-    for (int i = 0; i < 4; ++i) a[i] = gathered<lanes>(from + i * row_stride, 4 * row_stride);
-    const V low01 = unpack_low<lanes>(a[0], a[1]), low23 = unpack_low<lanes>(a[2], a[3]);
-    const V high01 = unpack_high<lanes>(a[0], a[1]), high23 = unpack_high<lanes>(a[2], a[3]);
-    columns[0] = pairs_low<lanes>(low01, low23);
-    columns[1] = pairs_high<lanes>(low01, low23);
-    columns[2] = pairs_low<lanes>(high01, high23);
-    columns[3] = pairs_high<lanes>(high01, high23);
-  }
-  template <int lanes>
-  ATTEST_LANES static void turn_all(const float* from, Index row_stride, Index columns, Index step, float* out) {
-    // The rows after these, a line of each at a time: there are more of them than the machine follows by itself.
-    const float* next = from + lanes * row_stride;
-    Index c = 0;
-    for (; c + 4 <= columns; c += 4) {
-      if (lanes == width && c % 16 == 0)
-        for (int i = 0; i < lanes; ++i) __builtin_prefetch(next + i * row_stride + c);
-      typename FloatsOf<lanes>::Type column[4];
-      turn<lanes>(from + c, row_stride, column);
-      for (int i = 0; i < 4; ++i) store_float<lanes>(out + (c + i) * step, column[i]);
-    }
-    for (; c < columns; ++c)
-      for (int r = 0; r < lanes; ++r) out[c * step + r] = from[r * row_stride + c];
-  }
-  static void columns(const float* from, Index row_stride, Index rows, Index columns, Index step, float* out) {
-    Index r = 0;
-    for (; r + width <= rows; r += width) turn_all<width>(from + r * row_stride, row_stride, columns, step, out + r);
-    if constexpr (width > 4)
-      for (; r + 4 <= rows; r += 4) turn_all<4>(from + r * row_stride, row_stride, columns, step, out + r);
-    for (; r < rows; ++r)
-      for (Index c = 0; c < columns; ++c) out[c * step + r] = from[r * row_stride + c];
-  }
-
   template <class Decode>
   ATTEST_LANES static void widen(const std::uint16_t* from, Index n, float* to, const Decode& decode) {
     Index j = 0;
@@ -436,10 +264,11 @@ struct LoopsOf {
 
 template <Isa isa>
 constexpr Loops loops_for() {
+  using P = ProductsOf<isa>;
   using L = LoopsOf<isa>;
-  return {L::dots,        L::dot_row,        L::weigh,     L::weigh_listed, L::powers,     L::largest,    L::sum,
+  return {P::dots,        P::dot_row,        P::weigh,     P::weigh_listed, L::powers,     L::largest,    L::sum,
           L::soften_rows, L::soften_columns, L::scale,     L::divide,       L::finite,     L::round_f16,  L::round_bf16,
-          L::round_tf32,  L::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
+          L::round_tf32,  P::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
 }
 
 }  // namespace attest::kernels

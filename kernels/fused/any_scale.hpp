@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/forms.hpp"
+#include "kernels/fused/clean.hpp"
 #include "kernels/fused/variants.hpp"
 
 // A fused kernel that is told where the scale goes, by the form `scale`: into the score, the queries or the keys.
@@ -31,7 +32,7 @@ void any_scale_attention(const attest_attention& attention, const Contract& cont
   const std::string where = where_the_scale_goes(attention);
   if (where == "query") return fused_attention<Query>(attention, contract);
   if (where == "key") return fused_attention<ScaledKeySteps>(attention, contract);
-  fused_attention<CleanSteps>(attention, contract);
+  clean_attention(attention, contract);
 }
 
 }  // namespace attest::kernels
