@@ -101,8 +101,9 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   // A scale below zero has no root: who may fold by roots alone multiplies the score by it, and by log2 e with it.
   with_log2_e = exp2 && (how.fold_q || how.fold_k || how.fold_sqrt);
   u_bias_unit = with_log2_e ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
-  brought = loses(scale.format, storage);
-  folded_eta = folds ? scale.eta * (max(1, sqrt(magnitude)) + (brought ? mu : Ball(0))) : Ball(0);
+  const bool lost_before = loses(scale.format, storage);
+  brought = lost_before || operand_narrower;
+  folded_eta = folds ? scale.eta * (max(1, sqrt(magnitude)) + (lost_before ? mu : Ball(0))) : Ball(0);
   if (folds && !operand_narrower && loses(operand.format, scale.format)) {
     // A power of two, and a power of four where its root is taken, changes no significand.
     const auto is_power_of_two = [](double x) {

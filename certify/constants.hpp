@@ -61,7 +61,8 @@ struct Constants {
   Ball relative_scale;             // E(r, u_sct), and the underflow of the unscaled score over |sigma|
   Ball e_entering;                 // rounding q or k to operand once they carry the scale; 0 where that loses nothing
   Ball eta_entering;               // their underflow
-  bool brought;          // storage holds what the scale's format does not: a q or k that carries it may be lost before
+  bool
+      brought;  // a q or k that carries the scale may be past the range of its format before, as stored or as an operand
   Ball folded_eta;       // underflow of an element that the scale is folded into; 0 without folding
   Ball u_bias_unit;      // rounding of a bias that is brought to the unit of log2 e; 0 where that is not folded in
   bool has_bias;         // the call adds one, be it 0

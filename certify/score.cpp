@@ -119,8 +119,9 @@ bool products_overflow(const Constants& c, const Vector& q, const Vector& k, con
   const Ball larger = max(q.largest, k.largest);
   if (c.operand_rounds && may_reach(larger * (c.folds ? c.overflow_mu : 1), c.operand.overflow)) return true;
   const auto overflows = [&c](const Vector& x, const Ball& factor, bool scaled) {
-    return may_reach(x.largest * factor, c.largest_entering) ||
-           (c.brought && scaled && may_reach(x.largest, c.scale.overflow));
+    const Ball largest = x.largest * (1 + c.u_operand);  // that format may have rounded it up
+    return may_reach(largest * factor, c.largest_entering) ||
+           (c.brought && scaled && may_reach(largest, c.scale.overflow));
   };
   return overflows(q, c.query_factor, c.scaled_queries) || overflows(k, c.key_factor, c.scaled_keys);
 }

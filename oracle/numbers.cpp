@@ -108,10 +108,14 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   e_acc_overflow = (1 + e_acc) * (1 + of_scale) * (1 + e_operand) * (1 + e_entering) - 1;
   operand_mu = folds ? overflow_mu : 1;
   const double root = folds_root ? std::sqrt(factor) : 0;
-  query_overflow = entering_overflow / std::max(arithmetic.fold_q ? factor : 0, root);
-  key_overflow = entering_overflow / std::max(arithmetic.fold_k ? factor : 0, root);
-  if (brought && scaled_queries) query_overflow = std::min(query_overflow, overflow_scale);
-  if (brought && scaled_keys) key_overflow = std::min(key_overflow, overflow_scale);
+  // An operand that is narrower may have rounded q and k up before; if its range is wider too, past that of the scale's format.
+  const double before = 1 + u_operand;
+  query_overflow = entering_overflow / before / std::max(arithmetic.fold_q ? factor : 0, root);
+  key_overflow = entering_overflow / before / std::max(arithmetic.fold_k ? factor : 0, root);
+  if (brought || u_operand > 0) {
+    if (scaled_queries) query_overflow = std::min(query_overflow, overflow_scale / before);
+    if (scaled_keys) key_overflow = std::min(key_overflow, overflow_scale / before);
+  }
   raw_overflow = std::min(overflow_score, overflow_scale);
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
   // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.

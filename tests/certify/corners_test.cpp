@@ -175,5 +175,20 @@ TEST(ConformingCorners, AScaleThatTheSoftmaxFormatCannotHold) {
   EXPECT_TRUE(blamed("f32", both, at("0x1p+16"), nan));
 }
 
+// The largest numbers of f16 are 65,536 as an operand in bf16, and that is infinite once more in a scale's format of f16.
+TEST(ConformingCorners, AnOperandOfWiderRangeThanTheScaleThatIsFoldedIn) {
+  const auto at = [](const char* q) {
+    return problem_from_text(
+        "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 scale=0x1p-2 k_form=zero v_form=zero edit=q[0,0,0,0]:" +
+        std::string(q));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr const char *wider = "f16,operand=bf16,scale=f16,qk=f32", *folds = R"({"lse_merge":"none"})";
+  EXPECT_FALSE(blamed(wider, folds, at("0x1.ffcp+15"), nan));
+  EXPECT_TRUE(blamed(wider, folds, at("0x1.fp+15"), nan));
+  EXPECT_TRUE(blamed(wider, R"({"lse_merge":"none","fold":"none"})", at("0x1.ffcp+15"), nan));
+  EXPECT_TRUE(blamed("f16,operand=bf16,qk=f32", folds, at("0x1.ffcp+15"), nan));
+}
+
 }  // namespace
 }  // namespace attest
