@@ -14,8 +14,9 @@ import os
 import resource
 import subprocess
 import sys
-import venv
 from pathlib import Path
+
+from peers import private_python
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build/.venv-bench"
@@ -38,18 +39,6 @@ def one_core(command):
     if result.returncode != 0:
         sys.exit(f"{result.stderr}campaign: exit status {result.returncode} from: {' '.join(map(str, command))}")
     return json.loads(result.stdout), (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-
-
-def peer_python():
-    """The interpreter of the private environment, made on first use."""
-    mark, python = VENV / "requirements.txt", VENV / "bin/python"
-    if not mark.exists() or mark.read_text() != REQUIREMENTS.read_text():
-        print("campaign: installing Hypothesis and NumPy into", VENV, file=sys.stderr)
-        venv.create(VENV, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary",
-                        ":all:", "-r", REQUIREMENTS], check=True)
-        mark.write_text(REQUIREMENTS.read_text())
-    return python
 
 
 def measure(programs, python, cases, seconds, bits=None):
@@ -79,7 +68,7 @@ def main():
     for name in ("attest", "bound_free"):
         if not (programs / name).exists():
             sys.exit(f"campaign: no {programs / name}: first cmake --preset release && ninja -C build/release")
-    python = peer_python()
+    python = private_python("campaign", "Hypothesis and NumPy", VENV, REQUIREMENTS)
 
     rates, seconds_in = measure(programs, python, arguments.cases, arguments.seconds)
     figures = {"default": rates}

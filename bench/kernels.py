@@ -14,8 +14,9 @@ import os
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
+
+from peers import private_python
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build/.venv-kernels"
@@ -123,18 +124,6 @@ def compare(options, threads, shape, peers):
         print(f"  {name + ' ' + policy:16} {rate}   {', '.join(beside)}")
 
 
-def peers_python():
-    """The interpreter of the private environment, made on first use."""
-    mark, python = VENV / "requirements.txt", VENV / "bin/python"
-    if not mark.exists() or mark.read_text() != REQUIREMENTS.read_text():
-        print("kernels: installing NumPy and ONNX Runtime into", VENV, file=sys.stderr)
-        venv.create(VENV, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary",
-                        ":all:", "-r", REQUIREMENTS], check=True)
-        mark.write_text(REQUIREMENTS.read_text())
-    return python
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -148,7 +137,7 @@ def main():
     if not options.program.exists():
         sys.exit(f"kernels: there is no {options.program}: build it with -DATTEST_BUILD_BENCH=ON")
     if options.measured_threads is None:  # a process for each number, which BLAS reads as it is loaded
-        python = options.python or peers_python()
+        python = options.python or private_python("kernels", "NumPy and ONNX Runtime", VENV, REQUIREMENTS)
         for threads in options.threads:
             count = {n: str(threads) for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
             subprocess.run([python, __file__, *sys.argv[1:], "--measured-threads", str(threads)],
