@@ -126,11 +126,10 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   raw_overflow = min(score.overflow, scale.overflow);
   if (exp2) raw_overflow = min(raw_overflow, softmax.overflow);
   // From here on a factor may be infinite that was rounded to the scale's format before: twice at most, with q or k four times.
-  largest_factor = scale.overflow / (1 + compounded(2, scale.u));
+  largest_factor = (exp2 ? min(scale.overflow, softmax.overflow) : scale.overflow) / (1 + compounded(2, scale.u));
   largest_entering = min(scale.overflow, operand.overflow) / (1 + compounded(4, scale.u));
   // The scale itself may be: then any score may be NaN.
   if (may_reach(magnitude * (exp2 ? folded_log2_e : 1), largest_factor)) raw_overflow = 0;
-  if (exp2 && may_reach(magnitude * folded_log2_e, softmax.overflow / (1 + compounded(2, scale.u)))) raw_overflow = 0;
   const Ball root = roots ? sqrt(magnitude * unit) : Ball(0);
   query_factor = how.fold_q ? max(magnitude * unit, root) : root;
   key_factor = how.fold_k ? max(magnitude * unit, root) : root;

@@ -118,10 +118,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   }
   raw_overflow = std::min(overflow_score, overflow_scale);
   if (exp2) raw_overflow = std::min(raw_overflow, overflow_softmax);
-  // A scale that its own format cannot hold is infinite before it meets any score, and 0 times it NaN.
+  // A scale that its format cannot hold is infinite before it meets any score, and 0 times it NaN.
   if (scale_magnitude * (exp2 ? 1.4427 : 1) >= scaled_overflow) raw_overflow = 0;
-  // Nor can the softmax format, in which differences of unscaled scores may meet it.
-  if (exp2 && scale_magnitude * 1.4427 >= overflow_softmax / (1 + compounded(2, u_scale))) raw_overflow = 0;
 }
 
 Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithmetic(contract.arithmetic) {
@@ -192,7 +190,8 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   e_scale = compounded(roundings_of_scale(arithmetic, policy, false), u_scale);
   e_root = compounded(roundings_of_scale(arithmetic, policy, true), u_scale);
   overflow_scale = of.overflow(scaling);
-  scaled_overflow = overflow_scale / (1 + compounded(2, u_scale));
+  // With exp2 it may meet differences of unscaled scores in the softmax format.
+  scaled_overflow = std::min(overflow_scale, exp2 ? overflow_softmax : overflow_scale) / (1 + compounded(2, u_scale));
   // A narrower operand rounds any q and k: that is counted already.
   const bool entering_loses = loses(operand, scaling) && !narrower(operand, storage);
   u_entering = entering_loses && narrower(operand, scaling) ? u_entered_once : 0;

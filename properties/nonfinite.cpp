@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/nest.hpp"
+
 namespace attest::properties {
 namespace {
 
@@ -33,14 +35,6 @@ bool any_of(const Bits* row, Index count, Index step, Bits exponent) {
   return any;
 }
 
-// Whether its elements are one row after the other.
-bool is_row_major(const Tensor& tensor) {
-  Index dense = 1;
-  for (std::size_t axis = tensor.shape().size(); axis-- > 0; dense *= tensor.shape()[axis])
-    if (tensor.shape()[axis] != 1 && tensor.strides()[axis] != dense) return false;
-  return true;
-}
-
 // An element is not finite if all the bits of its exponent are set.
 template <class Bits>
 void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
@@ -49,8 +43,9 @@ void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
   std::copy(tensor.strides().begin(), tensor.strides().end(), stride.begin());
   const attest_tensor view = tensor.view();
   // Mostly there is none, which needs no rows to see.
-  if (is_row_major(tensor) &&
-      !any_of(static_cast<const Bits*>(attest_at(&view, 0, 0, 0, 0)), tensor.size(), 1, exponent))
+  if (const Nest nest(n.data(), stride.data());
+      nest.axes == 1 &&
+      !any_of(static_cast<const Bits*>(attest_at(&view, 0, 0, 0, 0)), nest.extent[0], nest.stride[0], exponent))
     return;
   // Rows run along the last axis that the tensor has.
   const std::size_t along = tensor.shape().size() - 1;
