@@ -166,6 +166,8 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
          (keeps_subnormals ? max(2 * Ball(how.exp_ulp), 1.5) * softmax.eta : Ball(smallest_normal(softmax.format)));
   // What a factor of rescaling that underflows may take of weights of e^lazy.
   eps_lazy = eps0 * exp(lazy);
+  lifted =
+      Ball(1.01) * (how.exp_rel ? Ball(1) : max(2 * Ball(how.exp_ulp), 1.5)) * half_smallest_subnormal(softmax.format);
   eps1 = pv_narrower ? max(eps0, pv.eta) * exp(lazy) : eps_lazy;
   eta_final = pv_narrower ? pv.eta : softmax.eta;
   // out lies in memory in q's format: what the output stage rounds up may be infinite there.
@@ -246,6 +248,7 @@ std::vector<Figure> Constants::figures() const {
   add("eta_partial", partial.eta);
   add("eps0", eps0);
   add("eps0 e^lazy", eps_lazy);
+  add("eps_up", lifted);
   add("eps1", eps1);
   add("eta_fin", eta_final);
   return list;

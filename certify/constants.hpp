@@ -78,7 +78,7 @@ struct Constants {
   Ball ln_exp;  // |ln| of what one exp may make of its result
   // Section 4.
   Ball u_sum;  // |ln| of what one rounding of the row sum may make of it
-  Ball u_weights, eta_weights, u_pv, u_final, c_div, u_partial, eps0, eps_lazy, eps1, eta_final, overflow_out;
+  Ball u_weights, eta_weights, u_pv, u_final, c_div, u_partial, eps0, eps_lazy, lifted, eps1, eta_final, overflow_out;
   bool weights_round, pv_narrower;
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 

@@ -166,7 +166,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
   // How large the sum may be, and so how far its reciprocal may underflow.
   const Ball by_maximum = row.mass_most * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
-  Ball a = lost_by_weights(c, row) + 3 * c.c_div * c.u_final + 3 * row.n * c.eps_lazy * rho +
+  Ball a = lost_by_weights(c, row) + 3 * c.c_div * c.u_final + 3 * row.n * row.rescaled * rho +
            max(1, c.c_div) * c.eta_final * largest_sum;
   if (sum_of_rounded) a += row.n * c.eta_weights * rho;
   if (c.flush) a += 3 * row.n * c.softmax.eta * rho;
@@ -177,7 +177,7 @@ Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool
 Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
   Ball error = denominator_error(c, row, rho, sum_of_rounded);
   if (!row.of_weights || !certainly_less(error, 0.25)) return error;
-  Ball underflow = 3 * c.eps_lazy;
+  Ball underflow = 3 * row.rescaled;
   if (sum_of_rounded) underflow += c.eta_weights;
   if (c.flush) underflow += 3 * c.softmax.eta;
   const Ball lost = (1 + 6 * error) * (row.of_weights->rest + row.n * underflow * rho);
@@ -199,7 +199,7 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
         column.sum_abs * (c.eta_weights + (1 + quotient) * c.softmax.eta + c.eps0 * rho) + (products + 2) * c.pv.eta;
   } else {
     const Ball underflows = column.sum_abs * (c.eta_weights + 2 * c.eps0) +
-                            Ball(2.2) * n * column.hull.largest * c.eps1 +
+                            Ball(2.2) * n * column.hull.largest * max(c.eps1, row.rescaled) +
                             (products + 2 * Ball(row.rescalings) + 6) * c.pv.eta;
     absolute += underflows * rho + 4 * c.pv.eta;
   }

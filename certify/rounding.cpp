@@ -26,7 +26,8 @@ Judgement judge_number(const Enclosure& enclosure, const Rounding& round, double
   if (enclosure.undetermined)
     return {Answer::falls, "the bound leaves this element undetermined: " + enclosure.undetermined.why};
   if (!enclosure.lo.is_finite() || !enclosure.hi.is_finite()) return {Answer::falls, "the interval is unbounded"};
-  if (enclosure.zero_ok && value == 0) return {Answer::falls, "every score may overflow, and 0 is then permitted"};
+  if (enclosure.zero_ok && value == 0)
+    return {Answer::falls, "every score, or the sum of the weights, may overflow, and 0 is then permitted"};
   Rounding::Ends lo = round(enclosure.lo), hi = round(enclosure.hi);
   if (round.flush_to_zero) {  // what rounds to less than the smallest normal number may be 0
     const double tiny = std::max(smallest_normal(round.stage), smallest_normal(round.tensor));

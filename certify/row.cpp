@@ -152,6 +152,10 @@ void Row::weigh(const Constants& c, Index all_keys) {
   // Of two splits that are merged without exp(lse_i - lse) the larger keeps a factor of 1.
   const bool by_lse = c.merges && c.how.merge_weights == MergeWeights::lse;
   wrong_argument = c.softmax.u * (c.a1 + (by_lse ? a2 : Ball(c.exp2 ? 2 : 0)));
+  // A weight that a wrong shift of its own block makes too large is not infinite.
+  const Ball nats = c.lazy + wrong_argument * z_all + (1 + Ball(rescalings)) * c.c_exp;
+  const Ball most = certainly_less(nats, 709) ? min(exp(nats), c.softmax.overflow) : Ball(c.softmax.overflow);
+  rescaled = max(c.eps_lazy, most * c.lifted);
   for (const Score& score : scores) {
     const Ball magnitude = abs(score.z) + score.e;
     d.push_back(score.e + every_exp +
@@ -238,7 +242,11 @@ void Row::check_overflow(const Constants& c, EmptyRow empty_row) {
                               ? exp((c.sum_blocks->loss(n, blocks) + rescalings * c.softmax.u) * (1 + c.softmax.u))
                               : 1 + compounded(n + Ball(rescalings), c.how.kappa * c.softmax.u);
   const auto row_sum = [&](const Ball& z) { return n * exp(c.lazy + wrong_argument * z + every_exp) * sum_growth; };
-  if (may_reach(row_sum(z_all), c.softmax.overflow)) nonfinite.give("the sum of the weights may overflow");
+  if (may_reach(row_sum(z_all), c.softmax.overflow)) {
+    nonfinite.give("the sum of the weights may overflow");
+    // An exp that is off by an ulp may be a number where it should be 0: brought down by it, that sum stays infinite.
+    if (!c.how.exp_rel && c.how.exp_ulp >= 1) zero_ok = true;
+  }
   if (may_reach(row_sum(z_near), c.softmax.overflow))
     undetermined.give("the sum of the weights may be infinite, and the quotient 0");
 

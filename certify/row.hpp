@@ -48,6 +48,7 @@ struct Row {
   // Section 2, once there are keys. The maximum is exact, so that several keys may have it.
   Index n = 0, rescalings = 0, splits = 1, blocks = 0;
   Ball z_max, g, z_top, z_all, ln_n, a2;
+  Ball rescaled;        // what a rescaling may wrongly take of a weight, or leave of it
   Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
   Ball wrong_argument;  // how far off an argument of 2^x, or of exp(lse_i - lse), may be, per unit of the score
   Ball mass;            // sum exp(z - zmax)
@@ -64,7 +65,7 @@ struct Row {
   Permission nonfinite;     // NaN or infinity is permitted in any column
   Permission undetermined;  // a finite value is not judged
   bool score_lost = false;  // a score that matters may have become infinite: the hull decides
-  bool zero_ok = false;     // every score may be infinite, and the contract's empty row is zero
+  bool zero_ok = false;     // 0 is permitted: every score, or the sum of the weights, may be infinite
 
  private:
   void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,

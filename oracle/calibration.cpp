@@ -82,8 +82,36 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
   return std::max(least_limit, t_margin * cell.t);
 }
 
+namespace {
+
+bool same_everywhere(Form form) { return form == Form::zero || form == Form::one; }
+// Whether the keys of a row have one score, but for a bias.
+bool keys_alike(const Problem& p) {
+  return p.effective_scale() == 0 || p.q_form == Form::zero || same_everywhere(p.k_form) ||
+         p.k_layout == Layout::broadcast_rows;
+}
+bool weights_alike(const Problem& p) { return keys_alike(p) && p.bias == Bias::none; }
+
+}  // namespace
+
+Index distinct_rows(const Problem& p) {
+  const bool of_scores = !keys_alike(p), q = of_scores && !same_everywhere(p.q_form);
+  const auto of_mask = [&p](Index axis) {
+    const Index bit = Index{1} << axis;
+    return (p.keep != Keep::none && (p.keep_axes & bit) != 0) || (p.bias != Bias::none && (p.bias_axes & bit) != 0);
+  };
+  const bool by_batch = (q && p.q_layout != Layout::broadcast_batch) ||
+                        (of_scores && p.k_layout != Layout::broadcast_batch) || of_mask(0) ||
+                        p.lengths != Lengths::none;
+  const bool by_head = (q && p.q_layout != Layout::broadcast_heads) || of_mask(1);
+  const bool by_kv_head = of_scores && p.k_layout != Layout::broadcast_heads;
+  const bool by_query = (q && p.q_layout != Layout::broadcast_rows) || of_mask(2) || has_diagonal(p);
+  const Index rows = (by_batch ? p.b : 1) * (by_head ? p.hq : by_kv_head ? p.hkv : 1) * (by_query ? p.lq : 1);
+  return std::min(rows, judged_row_count(p));
+}
+
 std::string calibration_class(const Problem& p) {
-  const Index rows = judged_row_count(p);
+  const Index rows = distinct_rows(p);
   return std::string(find_field("values")->labels[static_cast<std::size_t>(p.values)]) + (rows < 4    ? "+rows1"
                                                                                           : rows < 32 ? "+rows4"
                                                                                                       : "");
@@ -91,9 +119,8 @@ std::string calibration_class(const Problem& p) {
 
 bool outputs_alike(const Problem& p) {
   constexpr Index few_columns = 4, few_weights = 64;
-  return p.dv < few_columns || judged_row_count(p) * p.lk < few_weights || p.effective_scale() == 0 ||
-         p.q_form == Form::zero || p.k_form == Form::zero || p.v_form == Form::one || p.v_form == Form::zero ||
-         p.v_layout == Layout::broadcast_rows || !p.edits.empty();
+  return p.dv < few_columns || distinct_rows(p) * p.lk < few_weights || weights_alike(p) || p.v_form == Form::one ||
+         p.v_form == Form::zero || p.v_layout == Layout::broadcast_rows || !p.edits.empty();
 }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {

@@ -48,7 +48,11 @@ struct Thresholds {
   double share = 1;                       // of a campaign's results that lie above t99 of their class
 };
 
-// The class of a problem: its distribution of values, and how few rows it has, whose columns share errors: "normal",
+// How many of the judged rows differ in their weights, by the problem alone: where q, keys, masks and lengths are the same for
+// all samples, heads or queries, so are the weights.
+Index distinct_rows(const Problem& problem);
+
+// The class of a problem: its distribution of values, and how few distinct rows it has, whose columns share errors: "normal",
 // "normal+rows4" (fewer than 32), "normal+rows1" (fewer than 4).
 std::string calibration_class(const Problem& problem);
 

@@ -35,7 +35,7 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
     absolute += sum_abs * (m.eta_weights + (1 + m.division_excess()) * m.eta_softmax + m.eps0 * rho) +
                 (products + 2) * m.eta_pv * unit;
   } else {
-    absolute += (sum_abs * (m.eta_weights + 2 * m.eps0) + 2.2 * n * max_abs * m.eps1 +
+    absolute += (sum_abs * (m.eta_weights + 2 * m.eps0) + 2.2 * n * max_abs * std::max(m.eps1, row.rescaled) +
                  (products + 2 * row.r + 6) * m.eta_pv * unit) *
                     rho +
                 4 * m.eta_pv * unit;
@@ -252,7 +252,9 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   for (int w = 0; w < count; ++w) {
     const Radius r =
         radius(call.numbers, row, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
-    spread = std::max(spread, r.x + r.g * (max_abs_ + r.x));
+    const double reach = r.x + r.g * (max_abs_ + r.x);
+    if (!(reach <= spread)) spread = reach;  // NaN stays, and then nothing is judged
+    if (std::isnan(spread)) return out;
   }
   out.y = out.hull_lo = hull_lo_;
   out.hull_hi = hull_hi_;

@@ -182,6 +182,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   c_exp = arithmetic.exp_rel ? *arithmetic.exp_rel + u_softmax * (1 + *arithmetic.exp_rel)
                              : 2 * arithmetic.exp_ulp * u_softmax;
   ln_exp = -std::log1p(-c_exp);
+  exp_of_nothing = !arithmetic.exp_rel && arithmetic.exp_ulp >= 1;
   near = softmax == Format::f64 ? 760 : 120;
 
   u_acc = kappa * of.u(acc);
@@ -232,6 +233,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   eps0 =
       1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
   eps_lazy = eps0 * exp_lazy;
+  lifted = 1.01 * (arithmetic.exp_rel ? 1 : 2 * std::max(arithmetic.exp_ulp, 0.75)) * of.eta(softmax);
   eps1 = std::max(eps_lazy, pv_narrower ? eta_pv * exp_lazy : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 
@@ -251,6 +253,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   of_sum = square(u_softmax) / 3;
   of_final = square(c_div * u_final);
   inverse_unit2 = 1 / square(u_softmax);
+  one_sided_exp = arithmetic.exp_rel ? *arithmetic.exp_rel : std::max(0.0, 2 * arithmetic.exp_ulp - 1) * u_softmax;
 }
 
 double Numbers::rescalings(double n, double lk, double records) const {
@@ -269,11 +272,18 @@ double Numbers::with_merges(double t, double n, double z_top) const {
   if (arithmetic.lse_merge == LseMerge::chain)
     t += splits(n) * (2 * u_pv + 2 * u_final * c_div + 3 * u_softmax + u_partial);
   if (merges && arithmetic.merge_weights == MergeWeights::lse) {
-    const double ln_n = std::log(n);
-    const double merging = arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;
-    t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * ln_exp) + splits(n) * u_softmax;
+    const double ln_n = std::log(n), merging = merges_in_turn(n);
+    // Next to the end of the range of double the arguments are infinite, and no merge makes nothing of that.
+    if (merging > 0) t += merging * (u_softmax * (2 * (z_top + lazy + ln_n + 1) + 2 * (ln_n + 1)) + 2 * ln_exp);
+    t += splits(n) * u_softmax;
   }
   return t;
+}
+
+double Numbers::one_sided_merges(double n) const {
+  double off = arithmetic.lse_merge == LseMerge::chain ? splits(n) * 2 * u_final * division_excess() : 0;
+  if (merges && arithmetic.merge_weights == MergeWeights::lse) off += merges_in_turn(n) * 2 * one_sided_exp;
+  return off;
 }
 
 double Numbers::shared_rounding(double n, double blocks, double r, double z_top) const {

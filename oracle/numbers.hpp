@@ -67,6 +67,7 @@ struct WeightNumbers {
   double u_softmax, eta_softmax, overflow_softmax, a1, a2, a3, c_exp, lazy, exp_lazy;
   double ln_exp;                // |ln| of what one exp may make of its result: -ln(1 - c_exp)
   double log_overflow_softmax;  // at most ln of the threshold
+  bool exp_of_nothing;          // an exp that is off by an ulp may be a number where it should be 0
   double near;                  // nats below the maximum beyond which a score of -inf changes nothing
   bool exp2;
 };
@@ -76,6 +77,7 @@ struct OutputNumbers {
   double u_sum;  // |ln| of what one rounding of the row sum, which divides, may make of it
   double kappa, eps0;
   double eps_lazy;  // what a factor of rescaling that underflows may take of weights of e^lazy
+  double lifted;    // how much too large an exp may be that should be less than a subnormal number
   double eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
@@ -92,6 +94,7 @@ struct VarianceNumbers {
   double scalings;         // roundings of a score to the scale's format: converted, then multiplied
   double shared_scalings;  // of the scale, which all keys share: itself, log2 e and their product
   double inverse_unit2;    // 1/u^2 of softmax: a power of two
+  double one_sided_exp;    // how far off an exp may be one way, beyond the rounding of its result, relatively
 };
 
 // And what depends on D, the scale and the softcap too. The former are kept, per thread, for the next problem under the
@@ -138,6 +141,12 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   // By what the square of a division's largest error is divided to make its variance: a rounding's is a third. A poor division
   // may err by all that it may, this way for one key and that way for the next, and makes no noise.
   [[nodiscard]] double division_noise() const { return c_div > 1 ? 1 : 3; }
+  // What a rescaling may wrongly take of a weight or leave of it, where the shift of its own block may make it too large by so
+  // many nats; it is not infinite.
+  [[nodiscard]] double wrongly_rescaled(double overshoot) const {
+    const double nats = lazy + overshoot;
+    return std::max(eps_lazy, (nats < 709 ? std::min(std::exp(nats), overflow_softmax) : overflow_softmax) * lifted);
+  }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
   // How far off 0, per unit of the score, ln of the largest weight may be: as far as an argument of 2^x, or of exp(lse_i - lse),
@@ -177,8 +186,14 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   }
   // The part of N that chains of merges, and merges without a division, add to t.
   [[nodiscard]] double with_merges(double t, double n, double z_top) const;
+  // The part of that which may point one way, beyond what roundings do: of exps and of poor divisions.
+  [[nodiscard]] double one_sided_merges(double n) const;
 
  private:
+  // How many merges there may be one after the other.
+  [[nodiscard]] double merges_in_turn(double n) const {
+    return arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;
+  }
   // Shorter rows would gain too little to be worth the time.
   [[nodiscard]] bool loses_least(double n) const { return n >= 32 && kappa <= 1 && rounding == RoundingMode::nearest; }
   // Those that the contract alone decides.

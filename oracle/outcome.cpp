@@ -39,8 +39,9 @@ Outcome judge_element(const Enclosure& enclosure, const Rounding& round, double 
     const bool reached = std::isinf(got) && got >= edges.lo && got <= edges.hi;
     return enclosure.nonfinite_ok || reached ? Outcome::undetermined : Outcome::outside;
   }
-  if (enclosure.undetermined || (enclosure.zero_ok && got == 0)) return Outcome::undetermined;
-  return got >= edges.lo && got <= edges.hi ? Outcome::inside : Outcome::outside;
+  if (enclosure.undetermined) return Outcome::undetermined;
+  if (got >= edges.lo && got <= edges.hi) return Outcome::inside;
+  return enclosure.zero_ok && got == 0 ? Outcome::undetermined : Outcome::outside;
 }
 
 Evidence evidence_of(const Enclosure& enclosure, const Rounding& round, double got) {

@@ -346,7 +346,7 @@ bool Quick::proves_not_wide(Index n) const {
   if (few && leaves_out_value(n, few_keys_reach(call_, v_top_) + box)) return true;
   const ForCount& f = *row.f;
   const RowBounds most{static_cast<Index>(row.n), row.e_most, row.d_most, row.z_most, f.ln_most, f.r_most, f.a2};
-  return leaves_out_value(n, largest_reach(call_, most.numbers(), v_top_) + box);
+  return leaves_out_value(n, largest_reach(call_, most.numbers(call_.numbers), v_top_) + box);
 }
 
 // Whether an accepted element of row n has a value further than `reach` from its mean, or values that are a point.

@@ -147,10 +147,14 @@ void Quick::square_row(Index n) {
   const products::SquareSums sums =
       products::square_weights({f.every * m.inverse_unit2, rounded * m.inverse_unit2, 2 * keys * m.eta_weights},
                                p_ + n * stride_, w_ + n * stride_, w2_ + n * stride_, stride_);
+  // Of all that, what is no rounding is part of the bias, and not of s.
   double undivided = m.merges_widen() ? m.with_merges(0, keys, top) : 0;
-  if (m.arithmetic.normalise_lse)
+  double one_sided = m.merges_widen() ? m.one_sided_merges(keys) : 0;
+  if (m.arithmetic.normalise_lse) {
     undivided += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (top + m.lazy + f.ln_least + 1) + m.a3 * (f.ln_least + 1)) +
                  4 * m.c_exp;
+    one_sided += 4 * m.one_sided_exp;
+  }
   // What a narrower operand loses of v is no part of s.
   row.has_spread = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
   if (!row.has_spread) return clear_spread(n);
@@ -159,7 +163,7 @@ void Quick::square_row(Index n) {
       2 * f.root_n *
       ((m.eps_lazy + m.eta_weights) * row.accept.inverse_mass + (before_ ? m.eta_quotient() + m.eta_weights : 0)) *
       (shift_error < 0.01 ? 1 : std::exp(bounded(shift_error)));
-  const MeanPart of_mean = mean_part(row, sums.p2, undivided);
+  const MeanPart of_mean = mean_part(row, sums.p2, undivided - one_sided);
   row.spread = {.inverse_mass = row.accept.inverse_mass,
                 .scale = 0,  // measure() knows it
                 .unit2 = square(m.u_softmax) * slack,

@@ -7,7 +7,7 @@
 
 namespace attest::oracle {
 
-RowNumbers RowBounds::numbers() const {
+RowNumbers RowBounds::numbers(const Numbers& m) const {
   return {.n = n,
           .z_max = z,
           .g = e,
@@ -18,6 +18,7 @@ RowNumbers RowBounds::numbers() const {
           .a2 = a2,
           .blocks = static_cast<double>(n),
           .every_exp = d,
+          .rescaled = m.wrongly_rescaled(d),
           .mass = static_cast<double>(n),
           .mass_most = static_cast<double>(n),
           .rho = exp_most(e + d),
@@ -38,7 +39,7 @@ double few_keys_reach(const Call& call, double max_abs) {
   if (last.contract != m.contract_number) {
     const RowNumbers most =
         RowBounds{few_keys, few_keys_e, few_keys_d, few_keys_z, std::log(few_keys), few_keys, m.merged_a2(few_keys)}
-            .numbers();
+            .numbers(m);
     last = {m.contract_number, largest_reach(call, most, 1), largest_reach(call, most, 0)};
   }
   return (last.of_one * max_abs + last.of_zero) * (1 + 1e-9);

@@ -11,7 +11,7 @@ namespace attest::oracle {
 struct RowBounds {
   Index n;
   double e, d, z, ln_n, r, a2;
-  [[nodiscard]] RowNumbers numbers() const;
+  [[nodiscard]] RowNumbers numbers(const Numbers& m) const;
 };
 
 // Rows of small problems mostly have no more keys, errors and scores than these.

@@ -227,6 +227,7 @@ void Row::weigh(const Call& call, double records) {
   a2 = m.merged_a2(keys_counted);
   blocks = m.blocks(keys_counted);
   wrong_shift = m.wrong_shift(keys_counted);
+  rescaled = m.wrongly_rescaled(wrong_shift * z_all + (1 + r) * m.c_exp);
 
   d.assign(static_cast<std::size_t>(n_padded), 0);
   p.assign(static_cast<std::size_t>(n_padded), 0);
@@ -326,9 +327,13 @@ void Row::check_overflow(const Call& call) {
   const double keys_counted = static_cast<double>(n);
   const double sum_growth = 1 + growth(m.loss_of_weights(keys_counted, blocks, r) * (1 + m.kappa * m.u_softmax));
   const auto row_sum = [&](double z_used) {
-    return keys_counted * std::exp(bounded(m.lazy + std::min(600.0, wrong_shift * z_used) + every_exp)) * sum_growth;
+    return keys_counted * std::exp(m.lazy + wrong_shift * z_used + every_exp) * sum_growth;
   };
-  if (row_sum(z_all) >= m.overflow_softmax) nonfinite_ok = true;
+  if (row_sum(z_all) >= m.overflow_softmax) {
+    nonfinite_ok = true;
+    // Brought down by a factor that should be 0 and is not, that sum stays infinite, and the quotient is 0.
+    if (m.exp_of_nothing) zero_ok = true;
+  }
   if (row_sum(z_near) >= m.overflow_softmax) finite_undetermined = true;
 
   if (all_lost_ && kind == RowKind::ordinary) {
@@ -385,7 +390,7 @@ double RowNumbers::denominator_error(const Numbers& m, double largest, double rh
   const double keys_counted = static_cast<double>(n);
   // The larger the sum, the further its reciprocal may underflow.
   double a = m.ln_loss_of_weights(keys_counted, blocks, r) + 3 * m.c_div * m.u_final +
-             3 * keys_counted * m.eps_lazy * rho_used + (1 + m.division_excess()) * m.eta_final * largest;
+             3 * keys_counted * rescaled * rho_used + (1 + m.division_excess()) * m.eta_final * largest;
   if (sum_of_rounded) a += keys_counted * m.eta_weights * rho_used;
   if (m.flush) a += 3 * keys_counted * m.eta_softmax * rho_used;
   return a;
@@ -395,7 +400,7 @@ double RowNumbers::denominator_error_in_box(const Numbers& m, double error, doub
                                             bool sum_of_rounded) const {
   const double keys_counted = static_cast<double>(n);
   if (!(of_weights.keys < keys_counted) || !(error < 0.25)) return error;
-  double underflow = 3 * m.eps_lazy + (sum_of_rounded ? m.eta_weights : 0) + (m.flush ? 3 * m.eta_softmax : 0);
+  double underflow = 3 * rescaled + (sum_of_rounded ? m.eta_weights : 0) + (m.flush ? 3 * m.eta_softmax : 0);
   underflow *= keys_counted * rho_used;
   const double lost = (1 + 6 * error) * (of_weights.rest + underflow);
   if (!(lost < 0.5)) return error;

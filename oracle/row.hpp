@@ -45,6 +45,7 @@ struct RowNumbers {
   double blocks = 0;                              // in which they may lie
   double wrong_shift = 0;                         // Numbers::wrong_shift()
   double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
+  double rescaled = 0;                            // what a rescaling may wrongly take of a weight, or leave of it
   double mass = 0;                                // sum exp(z - zmax)
   double mass_most = 0;                           // that of any inputs that are intervals
   double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
@@ -81,7 +82,7 @@ class Row : public RowNumbers {
   bool nonfinite_ok = false;         // NaN or Inf is permitted in any column
   bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)
-  bool zero_ok = false;              // every score may be infinite and the contract's empty row is zero
+  bool zero_ok = false;              // 0 is permitted: every score, or the sum of the weights, may be infinite
   HeadFacts facts;                   // of the head that this row reads
 
   // The box of section 3 for a combination's box index: weights between lo and hi, over e^(zmax + log_unit). Made on first

@@ -14,11 +14,7 @@ constexpr double lost_squares = 0x1p-500;      // of the largest value: what squ
 constexpr double most_below = std::numeric_limits<double>::max();
 constexpr double most_tau = 1e150;  // whose square is finite
 
-// How far off a function may be one way, beyond the rounding of its result, relatively: exp and tanh.
-double one_sided_exp(const Numbers& m) {
-  const Arithmetic& a = m.arithmetic;
-  return a.exp_rel ? *a.exp_rel : std::max(0.0, 2 * a.exp_ulp - 1) * m.u_softmax;
-}
+// How far off tanh may be one way, beyond the rounding of its result, relatively.
 double one_sided_tanh(const Numbers& m) { return 2 * m.arithmetic.tanh_ulp * m.u_cap; }
 
 std::vector<Index> sorted_by(const std::vector<double>& key, std::size_t n) {
@@ -115,7 +111,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   normalises_first_ = m.arithmetic.divides_first();
   relative_rounding_ = m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final +
                        m.u_partial + (normalises_first_ ? m.c_div * m.u_softmax : 0);
-  applies = undivided_ <= largest_undivided;
+  applies = undivided_.roundings + undivided_.one_sided <= largest_undivided;
   sort_into_bins(m, row);
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
@@ -137,13 +133,15 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
 
 // Relative errors of weights that no division by their own sum takes back: exp(lse_i - lse) of merged splits, exp(z -
 // lse), and the merges of a chain. At their largest (docs/bounds.md, section 4).
-double RowSpread::undivided_error(const Numbers& m, const Row& row) const {
+RowSpread::Undivided RowSpread::undivided_error(const Numbers& m, const Row& row) const {
   const double n = static_cast<double>(row.n);
-  double error = m.with_merges(0, n, row.z_top);
-  if (m.arithmetic.normalise_lse)
-    error += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (row.z_top + m.lazy + row.ln_n + 1) + m.a3 * (row.ln_n + 1)) +
-             (1 + rescales_) * m.c_exp;
-  return error;
+  double all = m.with_merges(0, n, row.z_top), one_sided = m.one_sided_merges(n);
+  if (m.arithmetic.normalise_lse) {
+    all += m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (row.z_top + m.lazy + row.ln_n + 1) + m.a3 * (row.ln_n + 1)) +
+           (1 + rescales_) * m.c_exp;
+    one_sided += (1 + rescales_) * m.one_sided_exp;
+  }
+  return {all - one_sided, one_sided};
 }
 
 // Keys whose scores are as good as equal have weights that round alike.
@@ -194,7 +192,7 @@ double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const 
         binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
-  const double underflow = m.eps_lazy * shortfall_;
+  const double underflow = row.rescaled * shortfall_;
   const double least_weight = m.arithmetic.exp_ulp >= 1 ? 0 : m.eta_softmax / 64;
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
   for (std::size_t t = 0; t < e.v.size(); ++t) {
@@ -266,7 +264,7 @@ double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e,
   for (std::size_t t = 0; t < e.carried.size(); ++t) {
     const double size = std::fabs(e.carried[t]);
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
-    if (row.p[t] * row.mass < 2 * m.eps_lazy * shortfall_) bias += std::fabs(e.moved[t]);
+    if (may_underflow(m, row, t)) bias += std::fabs(e.moved[t]);
     if (normalises_first_ && row.p[t] < 2 * m.eta_softmax) bias += size;
     if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * std::fabs(e.v[t] - e.y);
     if (size < value_ulp) bias += size;
@@ -275,9 +273,38 @@ double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e,
   return bias;
 }
 
-// What functions add that are off one way, or one way up to some argument and the other beyond: no noise, and at most this.
+// Whether exp, or a rescaling, may make 0 of a weight.
+bool RowSpread::may_underflow(const Numbers& m, const Row& row, std::size_t t) const {
+  return row.p[t] * row.mass < 2 * m.eps_lazy * shortfall_;
+}
+
+// What functions and poor divisions add that are off one way, or one way up to some argument and the other beyond: no noise, and
+// at most this.
 double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const {
-  double bias = one_sided_exp(m) * one_sided(e.moved, order_, row.z);
+  double bias = m.one_sided_exp * one_sided(e.moved, order_, row.z), carried = 0;
+  for (const double x : e.carried) carried += std::fabs(x);
+  bias += undivided_.one_sided * carried;
+  // Or a number of nothing.
+  if (m.exp_of_nothing) {
+    std::vector<double> moved(e.v.size(), 0);
+    for (std::size_t t = 0; t < moved.size(); ++t)
+      if (may_underflow(m, row, t)) moved[t] = row.rescaled * shortfall_ / row.mass * (e.v[t] - e.y);
+    bias += one_sided(moved, order_, row.z);
+  }
+  if (m.division_excess() > 0) {
+    // Among subnormals, where an ulp is no longer a share of the quotient: of results, and of a split's before they are merged, ...
+    const double merged = !m.merges                                   ? 0
+                          : m.arithmetic.lse_merge == LseMerge::chain ? m.splits(static_cast<double>(row.n))
+                                                                      : 1;
+    bias += (merged + 1) * m.division_excess() * m.eta_pv * e.unit;
+    // ... and of weights.
+    if (normalises_first_) {
+      std::vector<double> quotients(e.v.size());
+      for (std::size_t t = 0; t < quotients.size(); ++t)
+        quotients[t] = m.division_excess() * (m.u_softmax * e.carried[t] + m.eta_softmax * e.v[t]);
+      bias += one_sided(quotients, order_, row.z);
+    }
+  }
   if (m.softcap > 0) {
     const bool absolute = m.arithmetic.tanh == TanhError::absolute;
     const double off = one_sided_tanh(m);
@@ -349,7 +376,7 @@ Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
   }
   const Prefixes values = prefixes(e.carried);
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
-  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_ * absolute / std::sqrt(3.0);
+  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_.roundings * absolute / std::sqrt(3.0);
   if (m.merges)
     s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
          m.c_div * m.u_final * std::fabs(e.y);

@@ -70,6 +70,7 @@ class RowSpread {
   [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
   [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
+  [[nodiscard]] bool may_underflow(const Numbers& m, const Row& row, std::size_t t) const;
   [[nodiscard]] double of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const;
   struct KeyScore {
     double z, s;      // the score, and as it was before softcap and bias
@@ -78,7 +79,11 @@ class RowSpread {
     double bias;
   };
   [[nodiscard]] double own_variance(const Call& call, const Row& row, const KeyScore& key) const;
-  [[nodiscard]] double undivided_error(const Numbers& m, const Row& row) const;
+  // What no division takes back, relatively: roundings at their largest, and functions that may be off one way.
+  struct Undivided {
+    double roundings = 0, one_sided = 0;
+  };
+  [[nodiscard]] Undivided undivided_error(const Numbers& m, const Row& row) const;
   [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
   template <class Term>
   double binned(Term&& term) const;
@@ -88,7 +93,8 @@ class RowSpread {
   double rescales_ = 0;       // Rs
   double sum_coherence_ = 1;  // of the row sum
   bool normalises_first_ = false;
-  double query_norm_ = 0, undivided_ = 0, shortfall_ = 1;
+  double query_norm_ = 0, shortfall_ = 1;
+  Undivided undivided_;
   double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
   double smallest_weight_ = 0;    // below it a weight may be lost
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p

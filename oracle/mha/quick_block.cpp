@@ -212,7 +212,7 @@ QuickBlock::HeadReach QuickBlock::head_reach(Index row, Index h) const {
   // it, which may themselves be off.
   const double relative = growth_most(2 * most.d);
   return {relative,
-          (2 * relative + 2) * points_->v().off + 1e-40 * values + largest_reach(*call_, most.numbers(), values)};
+          (2 * relative + 2) * points_->v().off + 1e-40 * values + largest_reach(*call_, most.numbers(m), values)};
 }
 
 // Whether the attended values, projected, reach further than the enclosure of an element on either side.

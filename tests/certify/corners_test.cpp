@@ -50,7 +50,8 @@ bool blamed(const char* policy, const char* promises, const Problem& problem, do
   const Inputs inputs = materialise(problem);
   oracle::AttentionOracle oracle(contract, problem, inputs);
   const certify::Claim claim{certify::Claim::Tensor::out, {0, 0, 0, 0}, value, false};
-  const bool stands = certify::certify(contract, problem, claim).answer == certify::Answer::stands;
+  const certify::Certificate certificate = certify::certify(contract, problem, claim);
+  const bool stands = certificate.answer == certify::Answer::stands;
   EXPECT_EQ(oracle.judge(out, {}).kind == VerdictKind::fail, stands);
   EXPECT_EQ(oracle.judge_slowly(out, {}).kind == VerdictKind::fail, stands);
   return stands;
@@ -188,6 +189,26 @@ TEST(ConformingCorners, AnOperandOfWiderRangeThanTheScaleThatIsFoldedIn) {
   EXPECT_TRUE(blamed(wider, folds, at("0x1.fp+15"), nan));
   EXPECT_TRUE(blamed(wider, R"({"lse_merge":"none","fold":"none"})", at("0x1.ffcp+15"), nan));
   EXPECT_TRUE(blamed("f16,operand=bf16,qk=f32", folds, at("0x1.ffcp+15"), nan));
+}
+
+// The first block has the score -2^128 alone, of which 2^(x log2 e - max log2 e) is infinite by the rounding of the maximum. The
+// least subnormal, where it should be 0, brings that sum down: it stays infinite, and the quotient is 0.
+TEST(ConformingCorners, AnInfiniteSumThatIsNotBroughtDown) {
+  const Problem problem = problem_from_text(
+      "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f64 scale=0x1p+0 values=constant:1 "
+      "edit=k[0,0,0,0]:-0x1p+128;k[0,0,1,0]:0x0p+0");
+  EXPECT_FALSE(blamed("f64", "{}", problem, 0));
+  EXPECT_TRUE(blamed("f64", R"({"exp2":false})", problem, 0));
+}
+
+// Likewise where that sum is finite: the first block's weight is e^60 too large, and 2^-149 as a factor leaves 2^-62 of it.
+TEST(ConformingCorners, AWrongShiftIsBroughtDownByTheLeastSubnormal) {
+  const Problem problem = problem_from_text(
+      "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 values=constant:1 "
+      "edit=k[0,0,0,0]:-0x1p+28;k[0,0,1,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
+  EXPECT_FALSE(blamed("f32", "{}", problem, 0x1p-62));
+  EXPECT_TRUE(blamed("f32", "{}", problem, 0x1p-20));
+  EXPECT_TRUE(blamed("f32", R"({"exp2":false,"merge_weights":"normalised"})", problem, 0x1p-62));
 }
 
 }  // namespace

@@ -42,6 +42,9 @@ factors=$factors' const bool enters=P.fold\&\&!(PB[P.opd]<PB[P.store])\&\&(PB[P.
 factors=$factors' const double ue=enters\&\&PB[P.opd]<PB[P.sct]?U(P.opd):0,Se=P.exp2||!pw?E(root?2:1,ue):0; const bool opn='
 entering='if(sg!=0){ const double Sc='
 entering=$entering'enters?Se*S1+P.eta(P.opd)*std::max(1.0,std::sqrt(as))*(1+ue)*(K1+Q1+D*P.eta(P.opd)):0;'
+# A rescaling that should leave nothing leaves a subnormal number of weights that a wrong shift made too large, but not infinite.
+rescaled='const double resc=std::max(eps0*std::exp(P.lazy),1.01*2*std::max(P.exp_ulp,.75)*SUBH(P.sm)'
+rescaled=$rescaled'*std::min(OVF(P.sm),std::exp(P.lazy+std::min(um*aw*Zall+(1+R)*ce,700.))));'
 sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,uo))*(1+Se)-1)/g' -e 's/E(4,ut)/es/' \
   -e "s/P\.eta(P\.acc)/sums(P.acc)/g" -e "s/P\.eta(P\.pv)/sums(P.pv)/g" -e 's/P\.eta(pvn?P\.pv:P\.sm)/(pvn?sums(P.pv):P.eta(P.sm))/' \
   -e "s/std::max(b,S1)/std::max(b,S1*$l2)/g" -e "s/std::fabs(a)\*as)/std::fabs(a)*as*$l2)/" \
@@ -61,12 +64,12 @@ sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,
   -e 's/ce=2\*P\.exp_ulp\*um/&,le=-std::log1p(-2*P.exp_ulp*um)/' -e 's/ce\*(1+ce)/le/g' \
   -e 's/(3+R)\*le/&+2*cd*um/' -e 's/ln+1)+ce)/ln+1)+le)/g' -e 's/double a1=e2/double aw,a1=e2/' \
   -e 's/a2+=3\.0\*(P\.smax-1);/& aw=a1+(P.mlse\&\&lse?a2:e2?2:0);/' -e 's/um\*(a1+a2)/um*aw/g' \
-  -e 's/3\*n\*eps0\*/3*n*eps0*std::exp(P.lazy)*/g' -e 's/eps1=std::max/eps1=std::exp(P.lazy)*std::max/' \
+  -e "s/double aL0=/$rescaled &/" -e 's/2\.2\*n\*mv\*eps1/2.2*n*mv*std::max(eps1,resc)/' -e 's/3\*n\*eps0\*/3*n*resc*/g' -e 's/eps1=std::max/eps1=std::exp(P.lazy)*std::max/' \
   -e 's/(n-1+R)\*um\*kl/(n-1+R)*(kl>1?-std::log1p(-kl*um):um)/' \
   "$1/core.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
 for changed in 'if(pb.bias)' 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le+2' 'aw=a1+' 'um*aw*Zm>80' \
-  'log1p(-kl' 'eps0*std::exp(P.lazy)*rh;' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
+  'log1p(-kl' 'n*resc*rh;' 'double resc=' 'max(eps1,resc)' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
   grep -qF "$changed" "$work/core.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
 done
 cp "$here/oracle_golden.cpp" "$work"

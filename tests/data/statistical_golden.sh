@@ -30,8 +30,16 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
 'const bool enters=P.scale_pre\&\&asc>0\&\&U(P.store)>U(P.sct); const double Ru=enters\&\&(P.exp2||!two)?U(P.store):0, '\
 'Re=enters?ETA(P.store)*std::max(1.0,std::sqrt(asc))*(1+U(P.store)):0;'
-underflow='{double w=p[j],e0=1.01*std::exp(P.lazy)*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)),e1=ETA(P.sm);'\
-'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=e0*e0\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
+# A rescaling that should leave nothing leaves a subnormal number of weights that a wrong shift made too large, but not infinite;
+# an exp that is off by a whole ulp makes such numbers of nothing, to one side. So do poor divisions, beyond a rounding. Where the
+# largest weight may come out small, underflows count for more.
+lifted='double zall=0; for(int t=0;t<n;t++) zall=std::max(zall,std::fabs(z[t])+e[t]); '\
+'const double off=2*um*Zm,short_=off<.01?1:std::exp(off), e0=short_*1.01*std::exp(P.lazy)*(P.sm==F16?2*std::max(P.exp_ulp,.75)*ETA(F16):FMIN(P.sm)), '\
+'resc=std::max(e0,short_*1.01*2*std::max(P.exp_ulp,.75)*ETA(P.sm)*std::min((double)OVF(P.sm),std::exp(P.lazy+(P.exp2?4*um:0)*zall+n*ce))); '\
+'auto one_side=[\&](auto f){ double all=0,low=0; for(int t=0;t<n;t++) all+=f(t); double most=std::fabs(all); '\
+'for(int t=0;t<n;t++){ int j=ord[t]; low+=f(j); if(t==n-1||z[ord[t+1]]!=z[j]) most=std::max(most,std::fabs(all-2*low)); } return most; };'
+underflow='{double w=p[j],e1=ETA(P.sm);'\
+'if(w>=(P.exp_ulp>=1?0:e1\/64)) s2+=resc*resc\/L\/L*dv*dv\/3; if(w<2*e0) bias+=pb_*std::fabs(dv);'\
 'if(P.norm_before){ if(pb_>=(P.div_ulp>.5?0:e1\/64)) s2+=std::pow(e1*std::max(1.0,2*P.div_ulp)*v[j],2)\/(P.div_ulp>.5?1:3); if(pb_<2*e1) bias+=pb_*std::fabs(v[j]); }}'
 rescaled='{double most=0; for(int way=0;way<2;way++){ double top=-1e300,before=0,sum=0; for(int k=0;k<n;k++){ int t=way?n-1-k:k; '\
 'if(z[t]>top){ top=z[t]; sum+=std::fabs(before); } before+=p[t]\/L*(v[t]-y); } most=std::max(most,sum); } s2+=ce*ce*most*most\/3; }'
@@ -43,9 +51,9 @@ lanes='auto lanes=[\&](int m,auto f){ std::pair<double,double> best{0,0}; for(in
 ordered='{ auto sums=lanes(n,[\&](int t){ return p[t]\/L*v[t]; }); pre2=sums.first; mx=sums.second; '\
 'preL2=lanes(n,[\&](int t){ return p[t]\/L; }).first; }'
 products='lanes(D,[\&](int c){ return (double)pb.Q[(size_t)i*D+c]*pb.K[(size_t)idx[t]*D+c]*sc; }).first'
-one_way='{ double all=0,low=0,most=0; for(int t=0;t<n;t++) all+=p[t]\/L*(v[t]-y); most=std::fabs(all); '\
-'for(int t=0;t<n;t++){ int j=ord[t]; low+=p[j]\/L*(v[j]-y); if(t==n-1||z[ord[t+1]]!=z[j]) most=std::max(most,std::fabs(all-2*low)); } '\
-'bias+=std::max(0.0,2*P.exp_ulp-1)*um*most; }'
+one_way='bias+=std::max(0.0,2*P.exp_ulp-1)*um*one_side([\&](int t){ return p[t]\/L*(v[t]-y); }); '\
+'if(P.exp_ulp>=1) bias+=one_side([\&](int t){ return p[t]<2*e0?resc\/L*(v[t]-y):0.; }); '\
+'if(cd>1){ bias+=(cd-1)*ETA(P.pv); if(P.norm_before) bias+=(cd-1)*one_side([\&](int t){ return um*p[t]\/L*v[t]+ETA(P.sm)*v[t]; }); }'
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
 'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
 quotients='if(P.norm_before){ double sum=0,squares=0; int b=bin[0]; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ s2+=std::max(squares,sum*sum); '\
@@ -82,10 +90,10 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/tau\[t\]=std::sqrt(va);/$brought &/" \
   -e "s/preL2+=preL\*preL; }/& $ordered/" \
   -e "s/l1+=std::fabs(cov)\*3\*um;/& $one_way $factors $quotients/" \
-  -e "s/a=yl-r; b=yh+r;/$far &/" \
+  -e "s/a=yl-r; b=yh+r;/$far &/" -e "s/double s2=0,l1=0,bias=0;/& $lifted/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
-for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=1.01' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*(cd>1' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done
+for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=short_\*1.01' 'resc\*resc' 'one_side(\[&\]' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*(cd>1' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done
 ! grep -q 'sig,std::max(yh-y\|pj<1e-30' "$work/oracle.hpp"
 ${CXX:-g++} -std=gnu++20 -O1 -ffp-contract=off -w "$work/statistical_golden.cpp" -o "$work/golden"
 "$work/golden" > "$here/statistical_golden.txt"

@@ -93,6 +93,16 @@ TEST(Calibration, ClassesFollowValuesAndRows) {
   EXPECT_EQ(calibration_class(problem_from_text("lq=3 values=tiny:1")), "tiny+rows1");
 }
 
+TEST(Calibration, RowsWithTheSameWeightsCountOnce) {
+  EXPECT_EQ(distinct_rows(problem_of("lq=2")), 64);
+  EXPECT_EQ(distinct_rows(problem_of("lq=2 q_layout=broadcast_heads")), 64);  // each head has its keys
+  EXPECT_EQ(distinct_rows(problem_of("lq=2 q_layout=broadcast_heads k_layout=broadcast_heads")), 8);
+  EXPECT_EQ(distinct_rows(problem_of("lq=2 k_layout=broadcast_rows bias=normal bias_axes=12")), 2);
+  EXPECT_EQ(distinct_rows(problem_of("lq=2 k_form=one bias=normal bias_axes=8 lengths=ragged")), 4);
+  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one k_layout=broadcast_batch causal=1")), 32);
+  EXPECT_EQ(distinct_rows(problem_of("lq=2 rows=5")), 5);
+}
+
 TEST(Calibration, FewErrorsAreLeftOut) {
   const Problem many = problem_of("");
   EXPECT_FALSE(outputs_alike(many));
@@ -103,6 +113,15 @@ TEST(Calibration, FewErrorsAreLeftOut) {
       [](Problem& p) { p.v_form = Form::one; },
       [](Problem& p) { p.v_layout = Layout::broadcast_rows; },
       [](Problem& p) { p.rows = 15; },  // of 4 keys each
+      [](Problem& p) { p.k_layout = Layout::broadcast_rows; },
+      [](Problem& p) {  // a bias that all queries share
+        p.k_form = Form::one;
+        p.bias = Bias::normal;
+        p.bias_axes = 8;
+      },
+      [](Problem& p) {
+        p.q_layout = p.k_layout = Layout::broadcast_heads;  // 4 rows, of 4 keys each
+      },
       [](Problem& p) {
         p.edits.push_back({Edit::Tensor::q, {0, 0, 0, 0}, 0});
       },
@@ -112,6 +131,11 @@ TEST(Calibration, FewErrorsAreLeftOut) {
     change(few);
     EXPECT_TRUE(outputs_alike(few)) << to_text(few);
   }
+  // What sets rows apart where keys do not.
+  Problem apart = many;
+  apart.k_layout = Layout::broadcast_rows;
+  apart.bias = Bias::normal;
+  EXPECT_FALSE(outputs_alike(apart));
 }
 
 TEST(Calibration, DamageHasASentence) {

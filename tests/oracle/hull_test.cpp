@@ -82,5 +82,23 @@ TEST(HullOfARow, IsNotAskedWhereWeightsMayLoseEveryBit) {
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Hull, ::testing::Range<std::size_t>(0, 9));
 
+// Scores at the end of the range of double make arguments of merges infinite, and none is merged: the hull is widened by the
+// division's error all the same.
+TEST(HullOfARow, IsWidenedNextToTheEndOfTheRange) {
+  const Problem problem = problem_from_text(
+      "op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f64 bias=lowest values=constant:1 q_form=zero k_form=zero "
+      "seed=2563710511");
+  const Contract contract = contract_from_text(
+      R"({"empty_row":"mean_v","exp2":false,"div_ulp":1,"lse_merge":"chain","merge_weights":"lse","splits_max":1})",
+      policy_from_text("f64"));
+  const Inputs inputs = materialise(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  const oracle::Enclosure wide = oracle.hull_enclosure(0, 0, 0, 0);
+  const oracle::Rounding round{Format::f64, Format::f64, false};
+  EXPECT_FALSE(wide.undetermined);
+  EXPECT_NE(judge_element(wide, round, 1 - 0x1p-53), oracle::Outcome::outside);
+  EXPECT_EQ(judge_element(wide, round, 1 - 0x1p-40), oracle::Outcome::outside);
+}
+
 }  // namespace
 }  // namespace attest

@@ -163,7 +163,7 @@ TEST_P(Levels, BoundTheReachOfFewKeys) {
                                   std::log(keys),
                                   keys - 1,
                                   call.numbers.merged_a2(keys)};
-      return oracle::largest_reach(call, row.numbers(), max_abs);
+      return oracle::largest_reach(call, row.numbers(call.numbers), max_abs);
     };
     for (const double max_abs : {0.0, 1e-300, 1e-30, 1e-3, 1.0, 300.0, 1e30}) {
       const double few = oracle::few_keys_reach(call, max_abs);

@@ -148,8 +148,8 @@ TEST(OneSided, QuotientsErrOneByOne) {
 // Of keys with one score each quotient is off by all that a poor division may be, to a side of its own: chance lets a few rows of
 // thousands have most of them on the side of their values, and many such results are no drift.
 TEST(OneSided, QuotientsOfEqualWeightsErrEitherWay) {
-  const Contract contract = contract_from_text(R"({"normalise":"before","div_ulp":1024,"lse_merge":"none"})",
-                                               policy_from_text("f32"));
+  const Contract contract =
+      contract_from_text(R"({"normalise":"before","div_ulp":1024,"lse_merge":"none"})", policy_from_text("f32"));
   const Problem problem =
       problem_from_text("b=64 lq=16 lk=64 d=1 dv=4 dtype=f32 values=normal:1 q_form=zero k_form=zero seed=7");
   const Inputs inputs = materialise(problem);
@@ -270,6 +270,59 @@ class Needed {
   Inputs inputs_;
   oracle::AttentionOracle oracle_;
 };
+
+// T, by the second look, of outputs that are off from the exact ones as `wrong` says: over its threshold.
+double share_of_threshold(std::string_view policy, std::string_view promises, std::string_view fields,
+                          const std::function<double(double)>& wrong) {
+  const Contract contract = contract_from_text(promises, policy_from_text(policy));
+  const Problem problem = problem_from_text(fields);
+  const Inputs inputs = materialise(problem);
+  Tensor out = make_out(problem);
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  for (Index b = 0; b < problem.b; ++b)
+    for (Index h = 0; h < problem.hq; ++h)
+      for (Index i = 0; i < problem.lq; ++i)
+        for (Index c = 0; c < problem.dv; ++c)
+          out.set(b, h, i, c, round_to(problem.dtype, wrong(oracle.out_enclosure(b, h, i, c).y)));
+  EXPECT_EQ(oracle.judge(out, {}).kind, VerdictKind::pass) << fields;
+  return oracle.slow_t(out) / oracle::shipped_calibration().thresholds(contract.policy, problem).t.value();
+}
+
+// Where splits are merged by exp(lse_i - lse), that exp and those of the sum may err to either side, and no quotient takes it back.
+TEST(OneSided, MergesByLogSumExpAreOffByTwoExps) {
+  constexpr const char* fields = "lq=16 lk=8 d=4 dv=8 dtype=f32 values=normal:1 seed=3";
+  const auto off = [&](const char* promises, double by) {
+    return share_of_threshold("f32", promises, fields, [&](double y) { return y * (1 + by); });
+  };
+  EXPECT_LE(off(R"({"exp_rel":0.001,"merge_weights":"lse"})", 0.00199), 1);  // 1.7 where it was taken for noise
+  EXPECT_LE(off(R"({"exp_rel":0.001,"normalise":["lse"]})", 0.00199), 1);
+  EXPECT_LE(off(R"({"exp_rel":0.001,"normalise":["lse"]})", -0.00199), 1);
+  EXPECT_GT(off(R"({"exp_rel":0.001,"merge_weights":"lse"})", 0.0047), 1);
+}
+
+// The quotients of splits and that of their sum, each off by eight subnormals to one side.
+TEST(OneSided, DivisionsOfMergedSplitsAmongSubnormals) {
+  constexpr double least = 0x1p-133;  // of bf16
+  const auto off = [&](double steps) {
+    return share_of_threshold("bf16-all", R"({"div_ulp":8})",
+                              "b=8 lq=4 lk=8 d=2 dv=6 dtype=bf16 values=tiny:1 v_form=power_of_two seed=5",
+                              [&](double y) { return y + steps * least; });
+  };
+  EXPECT_LE(off(16), 1);
+}
+
+// The first tile has masked keys alone: 2^x of their own maximum, past what f16 resolves, is 16 instead of 1, and the factor that
+// should make nothing of it is the least subnormal.
+TEST(OneSided, AWrongShiftIsBroughtDownBySubnormals) {
+  Needed needed(
+      "storage=f16,operand=f16,scale=f32,qk=f32,score=f32,softcap=f16,softmax=f16,weights=f16,pv=f32,partial=f32,"
+      "output=bf16",
+      R"({"exp2":true,"lazy":1,"splits_max":64})",
+      "op=attention b=1 hq=1 hkv=1 lq=1 lk=4 d=1 dv=1 dtype=f16 scale=0x1.8p-2 keep=sparse keep_axes=8 "
+      "bias=minus_1e4 values=integers:2 seed=775284155 b0=1 lq0=9 dv0=1 "
+      "edit=k[0,0,0,0]:0x0p+0;k[0,0,1,0]:0x0p+0;k[0,0,2,0]:0x0p+0;v[0,0,1,0]:0x0p+0");
+  EXPECT_LE(needed({}, 0, 3.0994415283203125e-06), 4);
+}
 
 // A weight of two subnormals of f16 that a poor division makes 204 larger.
 TEST(OneSided, AQuotientAmongSubnormalsIsOffByUlpsOfThese) {

@@ -179,12 +179,12 @@ class PlainRow {
     }
     const double y = sum / mass_, keys = n(), reference = square(0x1p-53) * (keys + 8) / 2;
 
-    double undivided = m_.with_merges(0, keys, std::fabs(top_));
+    double undivided = m_.with_merges(0, keys, std::fabs(top_)) - m_.one_sided_merges(keys);
     const double ln_n = 0.6931471805599453 * std::ilogb(keys);
     if (m_.arithmetic.normalise_lse)
       undivided +=
           m_.u_softmax * ((2 + (m_.exp2 ? 4 : 0)) * (std::fabs(top_) + m_.lazy + ln_n + 1) + m_.a3 * (ln_n + 1)) +
-          4 * m_.c_exp;
+          4 * (m_.c_exp - m_.one_sided_exp);
     double every = square(m_.u_pv) / 3 * ((keys + 1) / 6 + (m_.inexact_pv ? 1 : 0)) + reference;
     const bool before = m_.arithmetic.divides_first();
     const double of_division = m_.c_div > 1 ? 1 : 3;
