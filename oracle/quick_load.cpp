@@ -115,7 +115,8 @@ void Quick::load_values(Index tile) {
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
   if (spreads_ == Spreads::none) return;
-  if (tile == 0) choose_value_scale();
+  if (!value_scale_known_) choose_value_scale();
+  value_scale_known_ = true;
   if (!near_first_) scale_values(tile);
 }
 

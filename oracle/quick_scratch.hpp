@@ -18,6 +18,7 @@ struct Quick::Scratch {
     std::byte bytes[64];
   };
   std::vector<Line> lines;
+  std::vector<double> running;  // of look_at_sums()
 
   static Scratch& of_thread() {
     static thread_local Scratch scratch;
