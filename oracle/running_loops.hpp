@@ -9,8 +9,9 @@ template <class L>
 void Loops<L>::running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
                             const RunningSums& to, bool add) {
   for (Index c = 0; c < columns; c += lane_count) {
-    const auto from = [&](const double* at, double first)
-                          __attribute__((always_inline)) { return add ? load<L>(at + c) : fill<L>(first); };
+    const auto from = [&](const double* at, double first) __attribute__((always_inline)) {
+      return add ? load<L>(at + c) : fill<L>(first);
+    };
     L total = from(to.total, 0), sums = from(to.sums, 0), squares = from(to.squares, 0), terms = from(to.terms, 0),
       least = from(to.least, lane_infinity), most = from(to.most, -lane_infinity), count = from(to.count, 0);
     const double* at = v + c;
