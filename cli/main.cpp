@@ -104,6 +104,7 @@ int run(int argc, char** argv) {
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);
   attest::cli::add_probe(app, verb);
+  attest::cli::add_bench(app, verb);
   attest::cli::add_grade(app, verb);
   attest::cli::add_calibrate(app, verb);
   attest::cli::add_stats(app, verb);

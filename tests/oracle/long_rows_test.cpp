@@ -33,8 +33,7 @@ TEST_P(LongRows, SecondLookSaysWhatTheWholeOfSSays) {
   int bounded = 0, above = 0, looked = 0;
   for (std::uint64_t n = 0; n < 300; ++n) {
     const std::uint64_t number = n * 31 + GetParam();
-    const Contract contract =
-        emulator::draw_contract(named.policy, static_cast<int>(n % emulator::contract_variants));
+    const Contract contract = emulator::draw_contract(named.policy, static_cast<int>(n % emulator::contract_variants));
     if (!oracle::statistical_refusal(contract).empty()) continue;
     Problem problem = testing::draw_problem(named.policy[Stage::storage], number * 131, 400);
     problem.values = static_cast<Values>(n % static_cast<std::uint64_t>(values_count));
@@ -85,8 +84,7 @@ TEST(FewLongRows, CostNoMoreThanSomeVerdicts) {
       }
       return least;
     };
-    const double verdict =
-        cost_of([&] { (void)AttentionOracle(contract, problem, inputs).judge(out, lse); });
+    const double verdict = cost_of([&] { (void)AttentionOracle(contract, problem, inputs).judge(out, lse); });
     const double all = cost_of([&] {
       Statistics statistics;
       AttentionOracle oracle(contract, problem, inputs);
