@@ -43,8 +43,8 @@ std::string said(double seconds) {
 
 std::string text_of(const std::vector<engine::Measured>& all, const ops::Op& op, const std::string& subject,
                     const std::string& beside) {
-  std::string text = fmt::format("{} beside {}, one job; medians\n\n  {:>10} {:>20} {:>9} {:>11} {:>9}  problem\n", subject,
-                                 beside, "call", rate_unit(op), "times", "problems/s", "times");
+  std::string text = fmt::format("{} beside {}, one job; medians\n\n  {:>10} {:>20} {:>9} {:>11} {:>9}  problem\n",
+                                 subject, beside, "call", rate_unit(op), "times", "problems/s", "times");
   for (const engine::Measured& at : all) {
     const std::string problem = engine::to_text(at.problem);
     if (!at.skipped.empty()) {
@@ -83,8 +83,9 @@ nlohmann::ordered_json json_of(const std::vector<engine::Measured>& all, const o
     }
     sizes.push_back(std::move(size));
   }
-  return {{"format", 1},       {"verb", "bench"},           {"subject", subject}, {"beside", beside},
-          {"op", op.name()}, {"unit_of_work", op.unit_of_work()}, {"sizes", sizes}};
+  return {{"format", 1},      {"verb", "bench"}, {"subject", subject},
+          {"beside", beside}, {"op", op.name()}, {"unit_of_work", op.unit_of_work()},
+          {"sizes", sizes}};
 }
 
 int run_bench(const Settings& settings, const std::string& text) {

@@ -46,7 +46,9 @@ class Runner {
   // False if the call could not be made.
   bool run(double seconds) {
     using Clock = std::chrono::steady_clock;
-    const auto since = [](Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+    const auto since = [](Clock::time_point begin) {
+      return std::chrono::duration<double>(Clock::now() - begin).count();
+    };
     const Clock::time_point begin = Clock::now();
     do {
       const Clock::time_point before = Clock::now();
@@ -101,7 +103,8 @@ std::vector<Measured> measure(const SubjectFactory& subject, const SubjectFactor
   std::vector<std::string> texts = options.problems;
   const Format dtype = options.policy ? op.storage(*options.policy) : op.dtypes(subject.info()).front();
   if (texts.empty())
-    for (const std::string_view size : usual_sizes(op)) texts.push_back(fmt::format("{} dtype={}", size, format_names[static_cast<std::size_t>(dtype)]));
+    for (const std::string_view size : usual_sizes(op))
+      texts.push_back(fmt::format("{} dtype={}", size, format_names[static_cast<std::size_t>(dtype)]));
 
   Station station(subject, nullptr, nullptr), other(beside, nullptr, nullptr);
   std::vector<Measured> all;
@@ -121,7 +124,8 @@ std::vector<Measured> measure(const SubjectFactory& subject, const SubjectFactor
     if (!declined(at.problem, beside.info()))
       peer.emplace(other, at.problem, contract_for_problem(beside.info(), options.policy, at.problem));
     for (int round = 0; round < options.rounds && at.skipped.empty(); ++round) {
-      if (!own.run(options.seconds)) at.skipped = own.verdict().reason.empty() ? "the call failed" : own.verdict().reason;
+      if (!own.run(options.seconds))
+        at.skipped = own.verdict().reason.empty() ? "the call failed" : own.verdict().reason;
       if (at.skipped.empty() && peer && !peer->run(options.seconds)) peer.reset();
     }
     if (!at.skipped.empty()) continue;

@@ -20,11 +20,11 @@ struct Cost {
 // One size: how fast a subject answers, beside another.
 struct Measured {
   Problem problem;
-  Index work = 0;                // of one call
-  std::string skipped;           // why the subject was not, or could not be, asked; then nothing else is said
-  std::optional<bool> held;      // the policy bound of its call; nothing where no element could be judged
+  Index work = 0;            // of one call
+  std::string skipped;       // why the subject was not, or could not be, asked; then nothing else is said
+  std::optional<bool> held;  // the policy bound of its call; nothing where no element could be judged
   Cost subject;
-  std::optional<Cost> beside;    // nothing where the other was not, or could not be, asked
+  std::optional<Cost> beside;  // nothing where the other was not, or could not be, asked
 };
 
 struct MeasureOptions {
