@@ -269,7 +269,7 @@ bool judge_row(const GetFull& full, Tally& tally, const Results& results, const 
 }
 
 // From so many keys on, what sums meet on their way may weigh more than what moments say of them.
-constexpr Index many_keys = 32;
+constexpr Index many_keys = 8;
 
 // Takes up what one row says: by Quick where it knows, by `full()` where an element may need more than near_lambda.
 template <class GetFull>
