@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <iostream>
 #include <memory>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +20,35 @@
 
 namespace attest::cli {
 namespace {
+
+// Shapes as people's kernels meet them, from a handful of numbers up; without a dtype.
+constexpr std::array<std::string_view, 7> attention_sizes{
+    "op=attention b=1 hq=1 hkv=1 lq=4 lk=8 d=8 dv=8 values=normal seed=1",
+    "op=attention b=2 hq=4 hkv=4 lq=16 lk=16 d=16 dv=16 values=normal seed=1",
+    "op=attention b=2 hq=4 hkv=2 lq=17 lk=33 d=16 dv=16 causal=1 values=normal seed=1",
+    "op=attention b=1 hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 values=normal seed=1",
+    "op=attention b=1 hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 causal=1 values=normal seed=1",
+    "op=attention b=1 hq=8 hkv=8 lq=512 lk=512 d=64 dv=64 values=normal seed=1",
+    "op=attention b=1 hq=16 hkv=16 lq=1 lk=4096 d=128 dv=128 values=normal seed=1"};
+constexpr std::array<std::string_view, 4> layer_norm_sizes{
+    "op=layer_norm rows=1 hidden=16 values=normal seed=1", "op=layer_norm rows=16 hidden=64 values=normal seed=1",
+    "op=layer_norm rows=128 hidden=768 values=normal seed=1", "op=layer_norm rows=64 hidden=4096 values=normal seed=1"};
+constexpr std::array<std::string_view, 3> mha_sizes{
+    "op=mha b=1 l=4 m=4 e=16 heads=2 kv_heads=2 head_dim=8 self=1 weights=dense seed=1",
+    "op=mha b=1 l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16 self=1 weights=dense seed=1",
+    "op=mha b=2 l=64 m=64 e=256 heads=4 kv_heads=4 head_dim=64 self=1 weights=dense seed=1"};
+
+std::span<const std::string_view> usual_sizes(const ops::Op& op) {
+  if (op.name() == "layer_norm") return layer_norm_sizes;
+  if (op.name() == "mha") return mha_sizes;
+  if (op.name() == "attention") return attention_sizes;
+  return {};
+}
+
+// What subjects of an operation are measured beside.
+std::string usual_peer(const ops::Op& op) {
+  return op.name() == "layer_norm" ? "builtin:ln-fused" : op.name() == "mha" ? "builtin:mha-fused" : "builtin:fused";
+}
 
 std::vector<Option> bench_options() {
   std::vector<Option> all{policy_option(),
@@ -98,8 +129,13 @@ int run_bench(const Settings& settings, const std::string& text) {
   const ops::Op& op = *options.op;
   if (!op.offered(subject->info())) throw usage_error(fmt::format("{} does not offer {}", text, op.name()));
   options.policy = read_policy(settings, op);
-  if (const auto problem = settings.text("problem")) options.problems.push_back(*problem);
-  const std::string beside_text = settings.text("beside").value_or(engine::usual_peer(op));
+  const Format dtype = options.policy ? op.storage(*options.policy) : op.dtypes(subject->info()).front();
+  if (const auto problem = settings.text("problem"))
+    options.problems.push_back(*problem);
+  else
+    for (const std::string_view size : usual_sizes(op))
+      options.problems.push_back(fmt::format("{} dtype={}", size, format_names[static_cast<std::size_t>(dtype)]));
+  const std::string beside_text = settings.text("beside").value_or(usual_peer(op));
   const auto beside = open_subject(settings, beside_text);
 
   const std::vector<engine::Measured> all = engine::measure(*subject, *beside, options);

@@ -14,22 +14,6 @@
 namespace attest::engine {
 namespace {
 
-constexpr std::array<std::string_view, 7> attention_sizes{
-    "op=attention b=1 hq=1 hkv=1 lq=4 lk=8 d=8 dv=8 values=normal seed=1",
-    "op=attention b=2 hq=4 hkv=4 lq=16 lk=16 d=16 dv=16 values=normal seed=1",
-    "op=attention b=2 hq=4 hkv=2 lq=17 lk=33 d=16 dv=16 causal=1 values=normal seed=1",
-    "op=attention b=1 hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 values=normal seed=1",
-    "op=attention b=1 hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 causal=1 values=normal seed=1",
-    "op=attention b=1 hq=8 hkv=8 lq=512 lk=512 d=64 dv=64 values=normal seed=1",
-    "op=attention b=1 hq=16 hkv=16 lq=1 lk=4096 d=128 dv=128 values=normal seed=1"};
-constexpr std::array<std::string_view, 4> layer_norm_sizes{
-    "op=layer_norm rows=1 hidden=16 values=normal seed=1", "op=layer_norm rows=16 hidden=64 values=normal seed=1",
-    "op=layer_norm rows=128 hidden=768 values=normal seed=1", "op=layer_norm rows=64 hidden=4096 values=normal seed=1"};
-constexpr std::array<std::string_view, 3> mha_sizes{
-    "op=mha b=1 l=4 m=4 e=16 heads=2 kv_heads=2 head_dim=8 self=1 weights=dense seed=1",
-    "op=mha b=1 l=16 m=16 e=64 heads=4 kv_heads=4 head_dim=16 self=1 weights=dense seed=1",
-    "op=mha b=2 l=64 m=64 e=256 heads=4 kv_heads=4 head_dim=64 self=1 weights=dense seed=1"};
-
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -86,29 +70,12 @@ std::optional<std::string> declined(const Problem& problem, const SubjectInfo& i
 
 }  // namespace
 
-std::span<const std::string_view> usual_sizes(const Op& op) {
-  if (op.name() == "layer_norm") return layer_norm_sizes;
-  if (op.name() == "mha") return mha_sizes;
-  if (op.name() == "attention") return attention_sizes;
-  return {};
-}
-
-std::string usual_peer(const Op& op) {
-  return op.name() == "layer_norm" ? "builtin:ln-fused" : op.name() == "mha" ? "builtin:mha-fused" : "builtin:fused";
-}
-
 std::vector<Measured> measure(const SubjectFactory& subject, const SubjectFactory& beside,
                               const MeasureOptions& options) {
   const Op& op = *options.op;
-  std::vector<std::string> texts = options.problems;
-  const Format dtype = options.policy ? op.storage(*options.policy) : op.dtypes(subject.info()).front();
-  if (texts.empty())
-    for (const std::string_view size : usual_sizes(op))
-      texts.push_back(fmt::format("{} dtype={}", size, format_names[static_cast<std::size_t>(dtype)]));
-
   Station station(subject, nullptr, nullptr), other(beside, nullptr, nullptr);
   std::vector<Measured> all;
-  for (const std::string& text : texts) {
+  for (const std::string& text : options.problems) {
     Measured& at = all.emplace_back();
     at.problem = problem_from_text(text);
     if (at.problem.op().name() != op.name())

@@ -1,8 +1,6 @@
 #pragma once
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/subject.hpp"
@@ -30,16 +28,10 @@ struct Measured {
 struct MeasureOptions {
   const Op* op = nullptr;             // never null
   std::optional<Policy> policy;       // in place of what each promises
-  std::vector<std::string> problems;  // as --problem takes them; empty: usual_sizes()
+  std::vector<std::string> problems;  // as --problem takes them
   int rounds = 3;                     // in which both are asked in turn
   double seconds = 0.1;               // of each subject, size and round, at least
 };
-
-// Shapes of an operation as people's kernels meet them, from a handful of numbers up; without a dtype.
-std::span<const std::string_view> usual_sizes(const Op& op);
-
-// The built-in kernel that subjects of an operation are measured beside: "builtin:fused".
-std::string usual_peer(const Op& op);
 
 // Asks both for every size, in turn. Throws Error(usage) for a problem that is none or of another operation, Error(no_subject)
 // if one cannot be started.
