@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -63,6 +64,17 @@ void wait_passively(char** argv) {
   ::execv(self, argv);
 }
 
+// Tensors of one problem are the memory of the next: what is freed stays with this process, up to a limit for each thread, in
+// place of being given back and asked for, page by page, once more. An environment that says something of its own has its way.
+void keep_memory() {
+#ifdef __GLIBC__
+  if (std::getenv("GLIBC_TUNABLES") != nullptr || std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr) return;
+  constexpr int kept = 1 << 26, mapped = 1 << 25;  // bytes; the second is the most that glibc takes
+  (void)::mallopt(M_MMAP_THRESHOLD, mapped);
+  (void)::mallopt(M_TRIM_THRESHOLD, kept);
+#endif
+}
+
 // Whether stdout took all that was printed, or its reader had enough, as in `attest list subjects | head`.
 bool printed() {
   std::cout.flush();
@@ -92,6 +104,7 @@ int run(int argc, char** argv) {
   attest::cli::add_judge(app, verb);
   attest::cli::add_bound(app, verb);
   attest::cli::add_probe(app, verb);
+  attest::cli::add_bench(app, verb);
   attest::cli::add_grade(app, verb);
   attest::cli::add_calibrate(app, verb);
   attest::cli::add_stats(app, verb);
@@ -115,6 +128,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   wait_passively(argv);
+  keep_memory();
   // A reader that went away, a worker that died and a file as long as files may be are told by the write itself.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   hold_closed_descriptors();

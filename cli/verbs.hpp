@@ -21,6 +21,7 @@ void add_export(CLI::App& app, Run& run);
 void add_judge(CLI::App& app, Run& run);
 void add_bound(CLI::App& app, Run& run);
 void add_probe(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
 void add_grade(CLI::App& app, Run& run);
 void add_calibrate(CLI::App& app, Run& run);
 void add_stats(CLI::App& app, Run& run);

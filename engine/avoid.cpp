@@ -119,7 +119,7 @@ void Avoidance::learn_conditions(const CaseTable& table) {
           })) {
         auto& entry = open[to_text(key)];
         entry.first = key;
-        entry.second.push_back(&row.traits);
+        entry.second.push_back(&row.traits.row());
       }
   std::vector<const std::pair<FailureKey, std::vector<const Row*>>*> keys;
   for (const auto& [text, entry] : open)

@@ -487,6 +487,7 @@ class Campaign {
       ended_by_.note(plan, record.outcome.key());
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
+    if (something_fails_.load(std::memory_order_relaxed)) (void)record.row.traits.row();  // here, and not under a lock
     record.finished = elapsed();
     record.seconds = options_.clock() - begin;
   }
@@ -528,6 +529,7 @@ class Campaign {
   }
   // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
   bool fail(CaseRecord& record, Dispatch& dispatch) {
+    something_fails_.store(true, std::memory_order_relaxed);
     const FailureKey key = record.outcome.key();
     if (key.kind == VerdictKind::flaky || key.kind == VerdictKind::poisoned) doubt(key.property, record.row.traits);
     const Problem& blamed = record.outcome.blamed(record.problem);
@@ -758,6 +760,7 @@ class Campaign {
   std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
+  std::atomic<bool> something_fails_ = false;
   std::shared_mutex rules_;              // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;
   bool drawing_ = true;

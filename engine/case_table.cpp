@@ -1,7 +1,9 @@
 #include "engine/case_table.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/evidence.hpp"
 
@@ -20,9 +22,33 @@ std::bitset<most_laws> laws_named(std::string_view property) {
 
 }  // namespace
 
+struct LateRow::State {
+  std::once_flag asked;
+  std::optional<Problem> problem;  // until then
+  const Supports* supports = nullptr;
+  Row row;
+};
+
+LateRow::LateRow(Row row) : state_(std::make_shared<State>()) { state_->row = std::move(row); }
+LateRow::LateRow(const Problem& problem, const Supports& supports) : state_(std::make_shared<State>()) {
+  state_->problem = problem;
+  state_->supports = &supports;
+}
+
+const Row& LateRow::row() const {
+  static const Row none;
+  if (!state_) return none;
+  std::call_once(state_->asked, [this] {
+    if (!state_->problem) return;
+    state_->row = row_of(*state_->problem, *state_->supports);
+    state_->problem.reset();
+  });
+  return state_->row;
+}
+
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
                  const Supports& supports) {
-  CaseRow row{number, redraws, row_of(problem, supports), {}, {}, {}};
+  CaseRow row{number, redraws, {problem, supports}, {}, {}, {}};
   for (const auto& [law, verdict] : outcome.laws) {
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
@@ -51,7 +77,7 @@ std::vector<const Row*> CaseTable::holding(std::string_view property) const {
   const std::bitset<most_laws> laws = laws_named(property);
   std::vector<const Row*> found;
   for (const CaseRow& row : rows_)
-    if ((row.held & laws).any()) found.push_back(&row.traits);
+    if ((row.held & laws).any()) found.push_back(&row.traits.row());
   return found;
 }
 

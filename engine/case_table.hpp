@@ -1,6 +1,7 @@
 #pragma once
 #include <bitset>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,27 @@ namespace attest::engine {
 
 inline constexpr std::size_t most_laws = 128;
 
+// The traits of a problem, worked out when they are first asked for: most campaigns end without a failure, and never ask. Copies
+// share them; any thread may ask.
+class LateRow {
+ public:
+  LateRow() = default;
+  LateRow(Row row);  // NOLINT: a row is one
+  // `supports` must outlive all copies, or the first question.
+  LateRow(const Problem& problem, const Supports& supports);
+  [[nodiscard]] const Row& row() const;
+  operator const Row&() const { return row(); }  // NOLINT: the same
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
 // What is remembered of one problem of a campaign: its traits, and what each law said.
 struct CaseRow {
   std::uint64_t number = 0;
   std::uint64_t redraws = 0;  // how often it was drawn again to avoid what is understood (avoid.hpp)
-  Row traits;
+  LateRow traits;
   std::bitset<most_laws> held;       // laws that gave pass or warn, by position in all_laws()
   std::vector<FailureKey> failures;  // of the laws that failed, in their order
   std::string signature;             // by which triage counts it, if it failed

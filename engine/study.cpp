@@ -72,7 +72,7 @@ std::unordered_set<const Row*> Study::explained_elsewhere(const Studied& studied
                  std::ranges::any_of(row.failures,
                                      [&](const FailureKey& failure) { return in_one_way(failure, other->key); });
         }))
-      rows.insert(&row.traits);
+      rows.insert(&row.traits.row());
   return rows;
 }
 
@@ -110,7 +110,7 @@ std::vector<const Row*> Study::failing(const FailureKey& key, const std::set<std
   for (const CaseRow& row : table_.rows())
     if (is_of(row, buckets) &&
         std::ranges::any_of(row.failures, [&](const FailureKey& failure) { return in_one_way(failure, key); }))
-      rows.push_back(&row.traits);
+      rows.push_back(&row.traits.row());
   return rows;
 }
 

@@ -150,9 +150,12 @@ struct LoopsOf {
     for (Index r = begin; r < end; r += width) {
       const V before = load_float<width>(largest + r), here = load_float<width>(factor + r), one = V{} + 1.0f;
       const V now = here > before ? here : before;
-      V by = exp_in_lanes<width>(before - now);
-      by = here > before ? by : one;
-      by = before > V{} - infinity ? by : one;
+      V by = one;
+      if (any_set<width>(before > V{} - infinity)) {  // else it is the first tile of all of them
+        by = exp_in_lanes<width>(before - now);
+        by = here > before ? by : one;
+        by = before > V{} - infinity ? by : one;
+      }
       store_float<width>(largest + r, now);
       store_float<width>(factor + r, by);
       store_float<width>(total + r, load_float<width>(total + r) * by);

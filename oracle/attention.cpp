@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -96,6 +97,14 @@ struct AttentionOracle::Full {
   [[nodiscard]] Enclosure saturated(Enclosure e) const {
     if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
     return e;
+  }
+  // Whether T says nothing of any element of a row.
+  bool left_out(const RowIndex& r) {
+    const Row& the_row = at(r);
+    if (the_row.kind != RowKind::ordinary || the_row.score_lost || !of.has_statistics_) return true;
+    if (spread_of != row_of) spread.evaluate(call, the_row, r.b, r.h, r.i);
+    spread_of = row_of;
+    return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
   // Evaluates an element for the statistical tier: empty if that says nothing of it.
   std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
@@ -259,12 +268,19 @@ bool judge_row(const GetFull& full, Tally& tally, const Results& results, const 
   return true;
 }
 
+// From so many keys on, what sums meet on their way may weigh more than what moments say of them.
+constexpr Index many_keys = 8;
+
 // Takes up what one row says: by Quick where it knows, by `full()` where an element may need more than near_lambda.
 template <class GetFull>
-void add_statistics(const GetFull& full, const Results& results, const Quick* quick, Index n, const RowIndex& r,
+void add_statistics(const GetFull& full, const Results& results, Quick* quick, Index n, const RowIndex& r,
                     Index columns, Statistics& statistics) {
   const bool known = quick != nullptr && quick->has_spread(n);
   if (known) {
+    if (!quick->spread(n).all_near && quick->most(n).keys >= static_cast<double>(many_keys)) {
+      quick->look_at_sums();
+      quick->find_near_by_sums(n);
+    }
     statistics.elements += static_cast<Index>(quick->spread(n).finite);
     statistics.squares += quick->spread(n).squares;
     statistics.largest_lambda =
@@ -323,27 +339,117 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
-double AttentionOracle::slow_t(const Tensor& out, Index most) {
-  Full& at = full();
-  const Format type = format_of(out.dtype());
-  const std::vector<Index> rows = judged_rows(problem_);
-  const Index all = static_cast<Index>(rows.size()) * at.call.dv, step = std::max<Index>(1, (all + most - 1) / most);
-  double squares = 0;
+namespace {
+
+// The elements of the judged rows, `most` of them spread evenly at most.
+struct Sample {
+  Sample(const Problem& problem, Index columns, Index most)
+      : rows(problem),
+        all(static_cast<Index>(rows.size()) * columns),
+        step(std::max<Index>(1, (all + most - 1) / most)),
+        count((all + step - 1) / step),
+        dv(columns) {}
+  [[nodiscard]] std::size_t row(Index n) const { return static_cast<std::size_t>(n * step / dv); }
+  [[nodiscard]] Index column(Index n) const { return n * step % dv; }
+
+  JudgedRows rows;
+  Index all, step, count, dv;
+};
+
+double rms(std::span<const double> squares) {
+  double sum = 0;
   Index elements = 0;
-  for (Index n = 0; n < all; n += step) {
-    const RowIndex r = row_index(problem_, rows[static_cast<std::size_t>(n / at.call.dv)]);
-    const Index c = n % at.call.dv;
-    const double got = out.at(r.b, r.h, r.i, c);
-    Enclosure rigorous;
-    const std::optional<Spread> spread = std::isfinite(got) ? at.spread_at(r, c, rigorous) : std::nullopt;
-    if (!spread || at.spread.by_box || shares_largest_weight(at.call.numbers, at.row.a2, at.row.z_max)) continue;
-    const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
-    const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
-    const double unit = std::hypot(spread->s, half_ulp / std::sqrt(3.0));
-    squares += (error / unit) * (error / unit);
+  for (const double x : squares) {
+    if (!(x >= 0)) continue;
+    sum += x;
     ++elements;
   }
-  return elements == 0 ? 0 : std::sqrt(squares / static_cast<double>(elements));
+  return elements == 0 ? 0 : std::sqrt(sum / static_cast<double>(elements));
+}
+
+constexpr double no_square = -1;  // of an element that T leaves out
+constexpr Index most_looked_at = 4096;
+
+}  // namespace
+
+// The square of error / s, by the whole of s.
+double AttentionOracle::slow_square(const Tensor& out, const RowIndex& r, Index c) {
+  Full& at = full();
+  const Format type = format_of(out.dtype());
+  const double got = out.at(r.b, r.h, r.i, c);
+  if (!std::isfinite(got) || at.left_out(r)) return no_square;
+  Enclosure rigorous;
+  const std::optional<Spread> spread = at.spread_at(r, c, rigorous);
+  if (!spread) return no_square;
+  const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
+  const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
+  const double unit = std::hypot(spread->s, half_ulp / std::sqrt(3.0));
+  return (error / unit) * (error / unit);
+}
+
+double AttentionOracle::slow_t(const Tensor& out, Index most) {
+  const Sample sample(problem_, call_.dv, most);
+  std::vector<double> squares(static_cast<std::size_t>(sample.count));
+  for (Index n = 0; n < sample.count; ++n)
+    squares[static_cast<std::size_t>(n)] =
+        slow_square(out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
+  return rms(squares);
+}
+
+// Upper bounds of the squares of the sample, infinite where none is known. Says whether they are worth having.
+bool AttentionOracle::bound_squares(const Tensor& out, std::vector<double>& bounds) {
+  const Format type = format_of(out.dtype());
+  Quick quick(call_, type, Quick::Spreads::near_and_t);
+  if (quick.max_rows() == 0) return false;
+  const Sample sample(problem_, call_.dv, most_looked_at);
+  Block block;
+  Index n = 0;
+  for (std::size_t next = 0; next < sample.rows.size();) {
+    const std::size_t first = next;
+    next = block.take(problem_, sample.rows, next, quick.max_rows());
+    if (n == sample.count || sample.row(n) >= next) continue;
+    quick.average(block.rows());
+    quick.look_at_sums();
+    for (; n < sample.count && sample.row(n) < next; ++n) {
+      const auto at = static_cast<Index>(sample.row(n) - first);
+      const RowIndex& r = block.rows()[static_cast<std::size_t>(at)];
+      const double got = out.at(r.b, r.h, r.i, sample.column(n));
+      double& square = bounds[static_cast<std::size_t>(n)];
+      if (!std::isfinite(got) || quick.is_empty(at)) square = no_square;
+      if (square == no_square || !quick.knows(at) || !quick.takes_part(at)) continue;
+      const double scale = quick.sums_scale(), mean = quick.reach(at, sample.column(n)).mean;
+      const double error = std::fabs(got - mean) * scale;
+      const double half_ulp = std::max(std::fabs(mean) * unit_roundoff(type), half_smallest_subnormal(type)) * scale;
+      const double ratio = error * error / (quick.sums_variance(at, sample.column(n)) + half_ulp * half_ulp / 3);
+      if (ratio >= 0) square = ratio * (1 + 1e-6);
+    }
+  }
+  return true;
+}
+
+double AttentionOracle::second_look(const Tensor& out, double limit) {
+  const Sample sample(problem_, call_.dv, most_looked_at);
+  std::vector<double> squares(static_cast<std::size_t>(sample.count), infinity);
+  // In f64 the references of both levels differ by as much as results do.
+  if (call_.has_radii || !has_statistics_ || call_.keys < many_keys || call_.numbers.u_pv < 0x1p-40 ||
+      !bound_squares(out, squares))
+    return slow_t(out, most_looked_at);
+  // The whole of s for those with the largest bounds first, until what the others may add does not matter.
+  std::vector<Index> order(squares.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
+  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
+  auto next = order.begin();
+  const auto last = std::find_if(next, order.end(), [&](Index n) { return bound(n) == no_square; });
+  for (Index some = std::max<Index>(1, sample.count / 32);; some *= 2) {
+    const double t = rms(squares);
+    if (t <= limit || next == last) return t;
+    const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
+    std::sort(next, end);  // row by row
+    for (; next != end; ++next)
+      squares[static_cast<std::size_t>(*next)] =
+          slow_square(out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
+  }
 }
 
 double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) {

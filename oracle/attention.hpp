@@ -2,6 +2,7 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
@@ -46,6 +47,7 @@ class AttentionOracle final : public Oracle {
   // T of tier three from the whole of s, over the elements of which s has a meaning, or `most` of them spread evenly. Slow:
   // it takes a second look where T from the cheap part of s, which is larger, objects. 0 where there is no such element.
   double slow_t(const Tensor& out, Index most = 4096) override;
+  double second_look(const Tensor& out, double limit) override;
   // The least lambda whose enclosure, rounded to `tensor`, holds `got`: 0 at least, infinite above 2^20, NaN where the
   // tier does not apply.
   double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) override;
@@ -54,6 +56,8 @@ class AttentionOracle final : public Oracle {
   // What the full formulas know: made where the quick levels leave something open.
   struct Full;
   Full& full();
+  double slow_square(const Tensor& out, const RowIndex& r, Index c);
+  bool bound_squares(const Tensor& out, std::vector<double>& bounds);
 
   const Problem& problem_;
   Call call_;

@@ -98,6 +98,10 @@ bool near_by_mean(const NearRule& rule, const double* y, const double* out, Inde
                   std::uint8_t* near) {
   return widest([&](auto loops) { return loops.near_by_mean(rule, y, out, columns, count, near); });
 }
+void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
+                  bool add) {
+  return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
+}
 
 }  // namespace products
 

@@ -41,6 +41,8 @@ struct Loops {
                            const double* out, Index columns, Index count, std::uint8_t* near);
   static bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
                            std::uint8_t* near);
+  static void running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
+                           const RunningSums& to, bool add);
   static void decode_f16(const std::uint16_t* from, Index count, double* to);
   static void decode_bf16(const std::uint16_t* from, Index count, double* to);
   static void decode_f32(const float* from, Index count, double* to);

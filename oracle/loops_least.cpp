@@ -1,6 +1,7 @@
 // For what every machine has.
 #include "oracle/decode_loops.hpp"
 #include "oracle/products_loops.hpp"
+#include "oracle/running_loops.hpp"
 #include "oracle/spread_loops.hpp"
 
 template struct attest::oracle::products::Loops<attest::oracle::Lanes>;

@@ -138,4 +138,18 @@ struct NearRule {
 bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
                   std::uint8_t* near);
 
+// Of the sum of the terms scale p v over the keys whose p is not 0, in their order, column by column.
+struct RunningSums {
+  double* total;
+  double *sums, *squares;  // the sum of the running sums, and of their squares
+  double* terms;           // the sum of the squares of the terms
+  double *least, *most;    // of the terms
+  double* count;           // terms above least_term
+  static constexpr double least_term = 0x1p-800;
+  static constexpr Index arrays = 7;
+};
+// `add`: goes on where the keys before ended.
+void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
+                  bool add);
+
 }  // namespace attest::oracle::products

@@ -48,7 +48,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
     tiles_ = (call.keys + tile_keys_ - 1) / tile_keys_;
   }
   kt_stride_ = tile_keys_ + lane_count;  // off the powers of two
-  constexpr Index most_scores = Index{1} << 20;
+  constexpr Index most_scores = Index{1} << 22;
   max_rows_ = std::min(most_rows, std::max<Index>(1, call.group * call.rows));
   if (max_rows_ * stride_ > most_scores) max_rows_ = std::max<Index>(1, most_scores / stride_);
   near_first_ = spreads_ == Spreads::near && tiles_ == 1;
@@ -67,10 +67,13 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
 
 void Quick::average(std::span<const RowIndex> rows) {
   const auto count = static_cast<Index>(rows.size());
+  rows_loaded_ = count;
+  looked_ = false;
   if (rows[0].b != b_ || call_.kv_head(rows[0].h) != kv_) {
     b_ = rows[0].b;
     kv_ = call_.kv_head(rows[0].h);
     keys_tile_ = values_tile_ = -1;
+    value_scale_known_ = false;
   }
   load_queries(rows);
   for (Index tile = 0; tile < tiles_; ++tile) {

@@ -56,6 +56,15 @@ class Quick {
   [[nodiscard]] bool is_near(Index n, Index column) const noexcept {
     return (near_[n * groups_ + column / 8] >> (column % 8) & 1) != 0;
   }
+  // A closer look at the rows of the last load(), or average(): what the sums of weighted values surely meet in their order of
+  // keys, which no moment says, for rows that have_spread. After a load(), elements found near by it are near from then on.
+  void look_at_sums();
+  // What it found: a lower bound of s^2, in units of 1/sums_scale()^2. Infinite or NaN where a sum is.
+  [[nodiscard]] double sums_variance(Index n, Index column) const noexcept;
+  [[nodiscard]] double sums_scale() const noexcept { return value_scale_; }
+  void find_near_by_sums(Index n);
+  // Whether T by the whole of s surely counts the elements of row n that are finite.
+  [[nodiscard]] bool takes_part(Index n) const noexcept { return rows_[n].has_spread && rows_[n].takes_part; }
   static constexpr double near_lambda = Statistics::near_lambda;
   static constexpr Index most_rows = 16;
 
@@ -77,8 +86,10 @@ class Quick {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
     bool by_top;                    // bounded by top_
+    bool takes_part;                // see takes_part(), once look_at_sums() was asked
     double q_norm, q_top;           // of the query: its Euclidean norm, at least, and its largest magnitude
     double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)
+    double added, weights_alike;  // keys whose p is not 0, and the least coherence of p: once look_at_sums() was asked
     double e_most, d_most, z_most;  // upper bounds of e, d, |z| + e
     const ForCount* f;              // of n
     products::AcceptRule accept;
@@ -98,6 +109,10 @@ class Quick {
     double per_mean2, absolute;
   };
   [[nodiscard]] MeanPart mean_part(const State& row, double p2, double undivided) const;
+  [[nodiscard]] products::RunningSums running_of(Index n) const noexcept;
+  void look_at_weights(Index n);
+  [[nodiscard]] bool surely_linear(const State& row, double least_weight) const;
+  [[nodiscard]] double moments_variance(Index n, Index column) const noexcept;
   void square_row(Index n);
   void clear_spread(Index n);
   void choose_value_scale();
@@ -156,6 +171,9 @@ class Quick {
 
   products::VarianceRule variance_rule_;  // but for what depends on the row
   double value_scale_ = 1;                // of v in the moments: a power of two
+  bool value_scale_known_ = false;        // of the head
+  Index rows_loaded_ = 0;
+  bool looked_ = false;  // look_at_sums() has seen these rows
 };
 
 }  // namespace attest::oracle

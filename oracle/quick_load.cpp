@@ -36,9 +36,7 @@ void Quick::place_buffers() {
   const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
   const Index doubles = 2 * bits + queries + transposed + together + 4 * stride_ + (near_first_ ? 5 : 4) * by_keys +
                         4 * by_columns + 2 * tile;
-  std::vector<Scratch::Line>& lines = scratch_.lines;
-  if (std::ssize(lines) * lane_count < doubles) lines.resize(static_cast<std::size_t>(doubles / lane_count));
-  auto* next = reinterpret_cast<double*>(lines.data());
+  auto* next = reinterpret_cast<double*>(scratch_.room(doubles / lane_count));
   const auto take = [&next](Index count) { return std::exchange(next, next + count); };
   const auto take_pair = [&take](float*& one, float*& other, Index count) {
     one = reinterpret_cast<float*>(take(count));
@@ -115,7 +113,8 @@ void Quick::load_values(Index tile) {
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
   if (spreads_ == Spreads::none) return;
-  if (tile == 0) choose_value_scale();
+  if (!value_scale_known_) choose_value_scale();
+  value_scale_known_ = true;
   if (!near_first_) scale_values(tile);
 }
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "oracle/lanes.hpp"
@@ -17,7 +18,19 @@ struct Quick::Scratch {
   struct alignas(64) Line {
     std::byte bytes[64];
   };
-  std::vector<Line> lines;
+  std::unique_ptr<Line[]> lines;
+  Index count = 0;
+  // At least so many lines. What they held is lost.
+  Line* room(Index needed) {
+    if (count < needed) {
+      lines.reset();
+      count = 0;
+      lines = std::make_unique_for_overwrite<Line[]>(static_cast<std::size_t>(needed + needed / 2));
+      count = needed + needed / 2;
+    }
+    return lines.get();
+  }
+  std::vector<double> running;  // of look_at_sums()
 
   static Scratch& of_thread() {
     static thread_local Scratch scratch;

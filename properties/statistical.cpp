@@ -133,7 +133,8 @@ Verdict check_aggregate(Trial& trial) {
   const Thresholds& thresholds = trial.thresholds();
   if (!thresholds.t)
     return Verdict::skip(not_calibrated(to_text(trial.contract().policy), oracle::calibration_class(trial.problem())));
-  return aggregate_error_verdict(statistics, thresholds, [&] { return trial.oracle().slow_t(trial.base().out); });
+  return aggregate_error_verdict(statistics, thresholds,
+                                 [&] { return trial.oracle().second_look(trial.base().out, *thresholds.t); });
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ class FusedBlock {
       Steps::load_queries(call_, b_, h_, i0_, rows_, queries_);
     KeyRange seen{length_, 0};  // by any row
     for (Index r = 0; r < rows_; ++r) {
-      KeyRange& open = open_[at(r)] = open_range(call_, Steps::diagonal(call_, i0_ + r, length_), length_);
+      const KeyRange open = open_range(call_, Steps::diagonal(call_, i0_ + r, length_), length_);
+      open_[at(r)] = {open.lo, open.hi};
       if (open.empty()) continue;
       seen.lo = std::min(seen.lo, open.lo);
       seen.hi = std::max(seen.hi, open.hi);
@@ -148,7 +149,7 @@ class FusedBlock {
     }
     if (!softened) {
       for (Index r = first; r < last; ++r) {
-        const KeyRange open = open_[at(r)];
+        const KeyRange open = range_of(r);
         const bool sees = open.lo < j0 + n && j0 < open.hi;
         if (sees && visit_row(r, {b_, h_, i0_ + r, j0, n, open}, width, keys)) continue;
         all_open_ = false;
@@ -169,7 +170,7 @@ class FusedBlock {
   void soften_rows(Index j0, Index n, Index width, Index first, Index last) {
     const bool finished = plain_ && seen_whole_ && padded(width) == width;
     for (Index r = first; r < last && !finished; ++r) {
-      const KeyRange open = open_[at(r)];
+      const KeyRange open = range_of(r);
       const Piece piece{b_, h_, i0_ + r, j0, n, open};
       Real* const scores = row_of(scores_, r);
       Steps::cap_and_bias(call_, piece, scores);
@@ -187,6 +188,7 @@ class FusedBlock {
     if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, count);
   }
 
+  KeyRange range_of(Index r) const { return {open_[at(r)].lo, open_[at(r)].hi}; }
   Real* row_of(Real* rows, Index r) const { return rows + (in_blocks_ ? r * w_step_ : 0); }
 
   // Up to the row's weights, or to their values' sum where rows go one by one. False: none of the keys is open.
@@ -316,7 +318,10 @@ class FusedBlock {
   const Real lag_ =
       static_cast<Real>(Steps::lag(call_.policy) * (Steps::base == Base::two ? std::numbers::log2e : 1.0));
   std::int32_t* const keys_open_ = Scratch<std::int32_t>(padded(width_)).take(width_);
-  std::array<KeyRange, rows_max> open_;
+  struct Bare {  // a KeyRange that nobody clears, which for all rows would take as long as a short row
+    Index lo, hi;
+  };
+  std::array<Bare, rows_max> open_;
   alignas(64) std::array<Real, rows_max> largest_, total_;
   std::array<Real, Steps::splits_max * rows_max> partial_lse_;
 };

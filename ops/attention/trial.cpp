@@ -23,7 +23,7 @@ class AttentionTrial final : public Trial {
   std::optional<Aggregate> aggregate() override {
     const oracle::Thresholds& thresholds = own_.thresholds();
     double t = own_.statistics().t();
-    if (t > thresholds.cell->t99) t = std::min(t, own_.oracle().slow_t(own_.base().out));
+    if (t > thresholds.cell->t99) t = std::min(t, own_.oracle().second_look(own_.base().out, thresholds.cell->t99));
     return Aggregate{own_.contract().policy, t, thresholds.cell->t99, thresholds.share};
   }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return own_.subject_calls(); }
