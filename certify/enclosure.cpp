@@ -362,15 +362,20 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
   if (!column.finite || !column.masked_finite) out.undetermined.give("a value is not finite");
   if (row.undetermined && !fixed) out.undetermined = row.undetermined;
   if (out.undetermined) return out;
+  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum, but for weights that are
+  // normalised first.
+  Row alike = row;
+  alike.rescaled = c.eps_lazy;
+  const bool sum_alone = may_reach(row.rescaled, 2 * c.eps_lazy) && (c.how.normalise_before || c.how.normalise_lse);
   Ball spread;
   for (const Combination& how : combinations(c, row)) {
-    out.ways.push_back(widened(c, row, column, how, column.hull.largest, 0, row.rho_lost, false));
+    out.ways.push_back(widened(c, alike, column, how, column.hull.largest, 0, row.rho_lost, false));
     spread = max(spread, reach(out.ways.back(), column.hull.largest));
   }
   out.y = column.hull.lo;
   out.lo = column.hull.lo - spread;
   out.hi = column.hull.hi + spread;
-  if (row.undetermined || row.zero_ok) {
+  if (row.undetermined || row.zero_ok || sum_alone) {
     out.lo = min(out.lo, 0);
     out.hi = max(out.hi, 0);
   }

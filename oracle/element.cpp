@@ -246,12 +246,17 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   if (!finite_ || !masked_finite_ || (row.finite_undetermined && !fixed) || !(row.rho_lost < infinity)) return out;
   const double lo = hull_lo_ * unit_, hi = hull_hi_ * unit_;
   double spread = 0;
+  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum: the mean of other weights. Only
+  // where weights are normalised first their sum alone may be too large, and then the output lies between a mean and 0.
+  const Numbers& m = call.numbers;
+  RowNumbers numbers = row;
+  numbers.rescaled = m.eps_lazy;
+  const bool sum_alone = row.rescaled > 2 * m.eps_lazy && m.arithmetic.divides_first();
   Combination ways[4];
   const int count = row.combinations(call, ways);
-  const double weight_sum = row.largest_sum(call.numbers);
+  const double weight_sum = row.largest_sum(m);
   for (int w = 0; w < count; ++w) {
-    const Radius r =
-        radius(call.numbers, row, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
+    const Radius r = radius(m, numbers, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
     const double reach = r.x + r.g * (max_abs_ + r.x);
     if (!(reach <= spread)) spread = reach;  // NaN stays, and then nothing is judged
     if (std::isnan(spread)) return out;
@@ -260,7 +265,7 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   out.hull_hi = hull_hi_;
   out.lo = (lo - spread) / unit_;
   out.hi = (hi + spread) / unit_;
-  if (row.finite_undetermined || row.zero_ok) {
+  if (row.finite_undetermined || row.zero_ok || sum_alone) {
     out.lo = std::min(out.lo, 0.0);
     out.hi = std::max(out.hi, 0.0);
   }

@@ -344,11 +344,13 @@ bool Quick::proves_not_wide(Index n) const {
   const State& row = rows_[n];
   if (!row.bounded) return false;
   const double box = (2 * growth_most(2 * row.d_most) + 1e-40) * v_top_;
-  const bool few =
-      row.n <= few_keys && row.e_most <= few_keys_e && row.d_most <= few_keys_d && row.z_most <= few_keys_z;
-  if (few && leaves_out_value(n, few_keys_reach(call_, v_top_) + box)) return true;
   const ForCount& f = *row.f;
-  const RowBounds most{static_cast<Index>(row.n), row.e_most, row.d_most, row.z_most, f.ln_most, f.r_most, f.a2};
+  // Only a bias takes keys that far.
+  const bool far = call_.has_bias && f.wrong_shift > 0;
+  const bool few =
+      !far && row.n <= few_keys && row.e_most <= few_keys_e && row.d_most <= few_keys_d && row.z_most <= few_keys_z;
+  if (few && leaves_out_value(n, few_keys_reach(call_, v_top_) + box)) return true;
+  const RowBounds most{static_cast<Index>(row.n), row.e_most, row.d_most, row.z_most, f.ln_most, f.r_most, f.a2, far};
   return leaves_out_value(n, largest_reach(call_, most.numbers(call_.numbers), v_top_) + box);
 }
 

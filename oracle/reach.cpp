@@ -18,7 +18,7 @@ RowNumbers RowBounds::numbers(const Numbers& m) const {
           .a2 = a2,
           .blocks = static_cast<double>(n),
           .every_exp = d,
-          .rescaled = m.wrongly_rescaled(d),
+          .rescaled = m.wrongly_rescaled(far ? infinity : d),
           .mass = static_cast<double>(n),
           .mass_most = static_cast<double>(n),
           .rho = exp_most(e + d),

@@ -11,6 +11,7 @@ namespace attest::oracle {
 struct RowBounds {
   Index n;
   double e, d, z, ln_n, r, a2;
+  bool far = false;  // there may be keys that these leave aside, so far below the maximum that they weigh nothing
   [[nodiscard]] RowNumbers numbers(const Numbers& m) const;
 };
 
