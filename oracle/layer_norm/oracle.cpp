@@ -5,8 +5,6 @@
 #include <cmath>
 
 #include "oracle/decode.hpp"
-#include "oracle/layer_norm/decide.hpp"
-#include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -47,7 +45,7 @@ struct SumOfTwo {
   double sum = 0, stored = 0, error = 0;
 };
 
-// x + r, rounded once: what the double sum leaves out makes its last bit odd, so that no tie comes of it.
+// x + r, rounded once, as RowLoops::add() has it of whole rows.
 double rounded_sum(Format format, double x, double r) {
   const double sum = x + r, part = sum - x, rest = (x - (sum - part)) + (r - part);
   const auto bits = std::bit_cast<std::uint64_t>(sum);
@@ -118,10 +116,17 @@ void LayerNormOracle::enter(Index row) {
     source_.error.resize(n, 0.0);
     source_.error[i] = error;
   };
-  if (residual) {
+  if (residual && !numbers_.flush) {
     added_.resize(whole);
     read_row(inputs_.residual, row, added_);
-    stored_.resize(n);
+    stored_.resize(whole);
+    add_rows({contract_.policy[Stage::sum], contract_.policy[Stage::storage]}, source_.x.data(), added_.data(),
+             problem_.hidden, source_.x.data(), stored_.data());
+    if (rounded) std::ranges::copy(stored_, source_.x.begin());
+  } else if (residual) {
+    added_.resize(whole);
+    read_row(inputs_.residual, row, added_);
+    stored_.resize(whole);
     for (std::size_t i = 0; i < n; ++i) {
       const SumOfTwo s = sum_of(contract_, source_.x[i], added_[i]);
       stored_[i] = s.stored;
@@ -140,12 +145,12 @@ void LayerNormOracle::enter(Index row) {
                                                    [](double x) { return std::isnan(x); });
 }
 
-Element LayerNormOracle::element(Index column) const {
+Element LayerNormOracle::element(Index column, Wide d) const {
   const auto i = static_cast<std::size_t>(column);
   Element e{};
   e.x = source_.x[i];
   e.error = source_.error.empty() ? 0 : source_.error[i];
-  e.d = statistics_->d[i];
+  e.d = d;
   e.has_gamma = !params_.gamma.empty();
   e.has_beta = !params_.beta.empty();
   e.gamma = e.has_gamma ? params_.gamma[i] : 1;
@@ -165,7 +170,8 @@ Interval LayerNormOracle::interval(Index row, Index column) {
       open.enclosure.expect = Expect::nan;
     return open;
   }
-  return statistics().undetermined ? open : interval_of(numbers_, statistics(), element(column));
+  if (statistics().undetermined) return open;
+  return interval_of(numbers_, statistics(), element(column, statistics().d[i]));
 }
 
 const Statistics& LayerNormOracle::statistics() {
@@ -202,88 +208,6 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
   return false;
 }
 
-// Of a row of which nothing is known, or of which only NaN may come.
-bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided) {
-  if (!params_.finite()) return false;
-  if (source_.finite) {
-    if (!statistics().undetermined) return false;
-    std::ranges::fill(decided, Decided::undetermined);
-    return true;
-  }
-  const bool nan = contract_.nan == NanRule::propagates && source_.has_nan;
-  std::ranges::transform(got, decided.begin(), [&](double value) {
-    return !nan ? Decided::undetermined : std::isnan(value) ? Decided::inside : Decided::unknown;
-  });
-  return true;
-}
-
-bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict) {
-  read_row(sum_out, row, got);
-  for (std::size_t i = 0; i < stored_.size(); ++i)
-    if (got[i] == stored_[i])
-      ++verdict.counts.judged;
-    else if (!judge_sum(row, static_cast<Index>(i), got[i], verdict))
-      return false;
-  return true;
-}
-
-Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly) {
-  Verdict verdict = Verdict::pass();
-  QuickRow quick(numbers_, params_, inputs_.epsilon, round_);
-  DecideRow decide(numbers_, params_, round_);
-  const auto n = static_cast<std::size_t>(problem_.hidden);
-  std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
-  std::vector<std::uint8_t> accepted(quickly ? got.size() / 8 : 0), decided(got.size(), Decided::unknown);
-  for (const Index row : attest::layer_norm::judged_rows(problem_)) {
-    enter(row);
-    read_row(out, row, got);
-    bool all = false;
-    if (quickly) {
-      const bool some = source_.finite && source_.error.empty() && quick.accept(source_, got, accepted.data(), all);
-      if (!all && !decide_open_row(got, decided)) decide(source_, statistics(), got, decided);
-      if (!all && some)
-        for (std::size_t i = 0; i < n; ++i)
-          if (accepted[i / 8] >> i % 8 & 1) decided[i] = Decided::inside;
-    }
-    if (all) verdict.counts.judged += problem_.hidden;
-    for (std::size_t i = all ? n : 0; i < n; ++i) {
-      if (decided[i] != Decided::unknown) {
-        ++(decided[i] == Decided::undetermined ? verdict.counts.undetermined : verdict.counts.judged);
-        verdict.counts.wide += decided[i] == Decided::wide;
-        continue;
-      }
-      const Interval of_element = interval(row, static_cast<Index>(i));
-      const Outcome outcome_of = outcome(of_element, got[i]);
-      if (outcome_of == Outcome::undetermined) {
-        ++verdict.counts.undetermined;
-        continue;
-      }
-      ++verdict.counts.judged;
-      verdict.counts.wide += is_wide(of_element.enclosure);
-      if (outcome_of == Outcome::inside) continue;
-      Evidence evidence = evidence_of(of_element.enclosure, round_, got[i]);
-      evidence.tensor = "out";
-      evidence.index = {row, static_cast<Index>(i), 0, 0};
-      if (of_element.enclosure.expect == Expect::nan) evidence.note = "a NaN among its inputs was lost";
-      return Verdict::fail(std::move(evidence), verdict.counts);
-    }
-    if (sum_out.present() && !judge_sums(row, sum_out, got, verdict)) return verdict;
-  }
-  const Counts& counts = verdict.counts;
-  if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);
-  if (counts.judged > 0 && counts.wide == counts.judged) return Verdict::vacuous("wide", counts);
-  verdict.counts.wide = 0;
-  return verdict;
-}
-
 void LayerNormOracle::read(const Tensor& out, Index row, std::vector<double>& to) { read_row(out, row, to); }
-
-Verdict LayerNormOracle::judge(const Tensor& out, const Tensor& sum_out, oracle::Statistics* statistics) {
-  if (statistics) *statistics = statistics_of(out);
-  return judge_rows(out, sum_out, true);
-}
-Verdict LayerNormOracle::judge_slowly(const Tensor& out, const Tensor& sum_out) {
-  return judge_rows(out, sum_out, false);
-}
 
 }  // namespace attest::oracle::layer_norm

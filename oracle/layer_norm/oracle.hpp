@@ -16,6 +16,9 @@ namespace attest::oracle::layer_norm {
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
+class QuickRow;
+class DecideRow;
+
 // gamma and beta as numbers, in whole lanes; empty where absent.
 struct Params {
   explicit Params(const Inputs& inputs);
@@ -59,19 +62,29 @@ class LayerNormOracle {
   std::vector<double> sums(Index row, Index column) const;
 
  private:
+  // The levels that a verdict may make use of: none; those that decide as the whole formulas do, element by element; and those
+  // that say of elements no more than that they are inside.
+  enum class Levels : std::uint8_t { whole, counting, quick };
   // The entered row's, made where they are first asked for.
   const Statistics& statistics();
   bool decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided);
+  struct Told;
+  Told tell(QuickRow& quick, Levels levels, bool some_narrow, std::span<const double> got,
+            std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
+  [[nodiscard]] std::uint8_t tell_unbounded(bool lost, std::size_t column, double got) const;
+  void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
+                   std::span<std::uint8_t> scratch);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
   // y of the entered row, and with the bits that double has no room for.
   double reference(Index column, Wide& wide) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
-  Verdict judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly);
+  Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
   // Fills row_: what the row's elements share.
   void enter(Index row);
-  Element element(Index column) const;
+  // `d`: its x less the mean.
+  [[nodiscard]] Element element(Index column, Wide d) const;
   bool judge_sum(Index row, Index column, double got, Verdict& verdict) const;
 
   const Contract& contract_;

@@ -11,11 +11,15 @@ namespace attest::oracle::layer_norm {
 namespace {
 
 constexpr double little = 0x1p-6;  // what every error must stay below, so that no interval is wide or open
-constexpr Index least_row = 8;
+constexpr double up = 1 + 1e-6;    // as `slack`, of what must not be too small
+constexpr double bit = 0x1p-53;
+
+double toward(bool most) { return most ? up : slack; }
+double square(double x) { return x * x; }
 
 std::vector<double> in_lanes(const std::vector<double>& numbers, Index n, double otherwise) {
   std::vector<double> lanes(static_cast<std::size_t>(padded(n)), otherwise);
-  std::ranges::copy(numbers, lanes.begin());
+  std::ranges::copy(numbers.begin(), numbers.begin() + std::min<Index>(n, std::ssize(numbers)), lanes.begin());
   return lanes;
 }
 
@@ -31,16 +35,19 @@ bool narrow_sums(const Numbers& m, const Params& params) {
   return true;
 }
 
-// At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest are at least k/n of it.
-double least_sum_error(double total, double n, double additions, double u, double exact_below) {
-  if (!(total > exact_below)) return 0;
-  double comb = 0, above = n;  // numbers k past those of the octaves counted
-  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total) & 0x7ff0000000000000);
-  for (int octave = 0; octave < 4; ++octave, power /= 2) {
-    const double below = n * std::max(power, exact_below) / total + 2;
-    if (below >= above) break;
-    comb += (above - below) * u * power;
-    above = below;
+// At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come to no less than
+// the largest and k - 1 equal ones.
+double least_sum_error(double total, double largest, double n, double additions, double u, double exact_below) {
+  if (!(total > exact_below) || n < 2) return 0;
+  const double each = (total - largest) / (n - 1) * slack, first = largest * slack - each;
+  double comb = 0, above = n;  // nodes k past those of the octaves counted
+  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total * slack) & 0x7ff0000000000000);
+  for (int octave = 0; octave < 4 && above >= 2; ++octave, power /= 2) {
+    const double reached = std::max(power, exact_below) - first;
+    const double from = std::max(2.0, reached <= 0 ? 2 : each > 0 ? std::floor(reached / each) + 1 : above + 1);
+    if (from > above) break;
+    comb += (above - from + 1) * u * power;
+    above = from - 1;
   }
   return std::min(comb, additions * u * total) * slack;
 }
@@ -48,67 +55,389 @@ double least_sum_error(double total, double n, double additions, double u, doubl
 }  // namespace
 
 QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round)
-    : m_(numbers), epsilon_(epsilon), round_(round) {
+    : m_(numbers), epsilon_(epsilon), round_(round), precise_(round.tensor == Format::f64) {
   const Index n = static_cast<Index>(m_.n);
-  const double finest = unit_roundoff(Format::f32);
-  speaks_ = n >= least_row && !m_.flush && !m_.count_lost && !m_.clamp && !m_.statistics_lose &&
-            !m_.normalise_loses_statistics && m_.storage.format != Format::f64 && m_.statistics.u <= finest &&
-            m_.normalise.u <= finest && m_.affine.u <= finest && round_.stage == round_.tensor && m_.root < little &&
-            narrow_sums(m_, params);
+  const bool coarse = m_.statistics.u > unit_roundoff(Format::f32) || m_.normalise.u > unit_roundoff(Format::f32) ||
+                      m_.affine.u > unit_roundoff(Format::f32);
+  speaks_ = !m_.count_lost && round_.stage == round_.tensor;
+  narrow_ = !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics && !precise_ &&
+            !coarse && m_.root < little && speaks_ && narrow_sums(m_, params);
   if (!speaks_) return;
+  const Unit &norm = m_.normalise, &a = m_.affine;
+  const bool welford = m_.variance == Variance::welford && !m_.rms;
+  root_of_overflow_ = std::sqrt(m_.statistics.overflow);
+  all_additions_ = compounded(m_.additions, m_.u);
+  three_ = compounded(3, m_.u);
+  four_ = compounded(4, m_.u);
+  const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
+  cv_ = both(compounded(roundings, m_.u), m_.count);
+  growing_ = 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u));
+  hull_growing_ = 1 + compounded(4 * (m_.merge_depth + 1), m_.u);
+  root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
+  const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();
+  const bool loses = m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
+  relative_ = both(root_, compounded(2, norm.u));
+  of_magnitude_ = of_reach_ = of_params_ = 0;
+  if (m_.form == NormForm::scale_bias) of_magnitude_ = compounded(4, norm.u);
+  if (m_.form == NormForm::folded) of_magnitude_ = compounded(loses ? 8 : 5, a.u) + a.u;
+  if (m_.form == NormForm::weighted_scale) of_reach_ = compounded(loses ? 4 : 1, a.u);
+  if (offset || (m_.affine_loses_params && !params.gamma.empty())) of_params_ = a.u;
   gamma_ = in_lanes(params.gamma, n, params.gamma.empty() ? 1 : 0);
-  if (m_.gamma_offset != 0 && !params.gamma.empty())
+  if (offset)
     for (double& gamma : gamma_) gamma += m_.gamma_offset;
   beta_ = in_lanes(params.beta, n, 0);
   for (const double beta : beta_) largest_beta_ = std::max(largest_beta_, std::fabs(beta));
+  for (const double gamma : gamma_) largest_gamma_ = std::max(largest_gamma_, std::fabs(gamma));
+  rule_.u_product = slack * a.u;
+  rule_.u_affine = slack * a.u;
+  const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
+  rule_.of_beta = (m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0) - of_sum;
+  rule_.least_error = precise_ ? 0x1p-1069 * (largest_gamma_ + 1) : 0;
+  // The loop takes no number for less than 2^-1000, half a gap of which is 2^-1054.
+  rule_.largest_beta_error = of_sum * largest_beta_ + rule_.least_error + (precise_ ? 0x1p-1053 : 0);
+  rule_.u_out = unit_roundoff(round_.tensor);
+  // No double is half a step of subnormal doubles.
+  rule_.eta_out = precise_ ? 0 : half_smallest_subnormal(round_.tensor);
+  rule_.largest_out = largest_finite(round_.tensor);
 }
 
-// A lower bound of Statistics::dm.
-double QuickRow::least_mean_error(std::span<const double> x, double magnitudes, double mean, double variance) const {
-  if (m_.rms) return 0;
-  if (m_.variance == Variance::shifted) return m_.statistics.u * std::fabs(mean) * slack;
-  const double n = m_.n;
-  if (m_.variance == Variance::welford)
-    return std::min(m_.u * magnitudes * std::min((n - 1) / 2, m_.additions) / n, 2 * std::sqrt(variance)) * slack;
-  const double grid = common_grid(x.first(8));  // of all it is no more
-  return least_sum_error(magnitudes, n, m_.additions, m_.u, std::ldexp(grid, precision(m_.statistics.format))) / n;
-}
-
-bool QuickRow::accept(const SourceRow& row, std::span<const double> got, std::uint8_t* accepted, bool& all) {
-  if (!speaks_) return false;
+// Section 1, in double: false if that does not hold the row.
+bool QuickRow::refer(const SourceRow& row) {
   const double n = m_.n;
   const Index count = static_cast<Index>(n);
-  const std::vector<double>& x = row.x;
-  const RowSums& sums = row.sums;
-  if (!(sums.largest < std::sqrt(m_.statistics.overflow) / (8 * n)) || !(epsilon_ < 1e30)) return false;
-  const double square = sums.squares / n, offset = m_.rms ? 0 : sums.sum / n;  // about the pivot
-  const double mean = m_.rms ? 0 : x[0] + offset, variance = std::max(0.0, square - offset * offset);
-  const double whole = variance + epsilon_;
-  if (!(whole > 0x1p-100)) return false;
-  const double scale = 1 / std::sqrt(whole), largest = sums.largest * scale;
-  const double steps = 4 * m_.additions + 64 + 32 * m_.merge_depth;
-  const double off = steps * m_.u * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest);
-  if (!(off < little) || !(steps * m_.u < little)) return false;  // there are wide intervals, or open ones
+  r_ = {};
+  r_.x0 = row.x[0];
+  r_.magnitudes = row.sums.magnitudes;
+  r_.largest = row.sums.largest;
+  if (precise_) {
+    if (!(r_.largest < 0x1p400)) return false;
+    if (!m_.rms) {
+      const PreciseSums sums = precise_sums(row.x.data(), count);
+      r_.mean = sums.sum / n;
+      // What the quotient leaves: products of its halves with n have bits enough.
+      const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
+      const Wide left = (static_cast<Wide>(sums.sum) - static_cast<Wide>(high) * n) - static_cast<Wide>(low) * n;
+      r_.mean_rest = static_cast<double>((left + sums.sum_rest) / n);
+      r_.mean_error = 0x1p-60 * std::fabs(r_.mean_rest) + square(n * bit) * r_.magnitudes / n;
+    }
+    const PreciseSquares squares = precise_squares(row.x.data(), count, r_.mean, r_.mean_rest);
+    const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
+    r_.variance = static_cast<double>(variance);
+    r_.variance_rest = static_cast<double>(variance - r_.variance);
+    r_.variance_error = square(16 * n * bit) * r_.variance + 0x1p-62 * r_.variance + 0x1p-1000;
+  } else {
+    const double whole = row.sums.squares / n, offset = m_.rms ? 0 : row.sums.sum / n;
+    r_.mean = m_.rms ? 0 : r_.x0 + offset;
+    r_.variance = std::max(0.0, whole - offset * offset);
+    const double reference = (n + 32) * 0x1p-52;
+    r_.mean_error = m_.rms ? 0 : 0x1p-51 * std::fabs(r_.mean) + reference * std::sqrt(whole);
+    r_.variance_error = 4 * reference * whole;
+  }
+  if (m_.variance == Variance::shifted && !m_.rms) {
+    r_.z_mean = std::fabs(r_.mean - r_.x0);
+    r_.z_mean_error = r_.mean_error + 2 * bit * std::fabs(r_.x0);
+  }
+  row_ = &row;
+  return r_.variance < infinity && std::isfinite(r_.mean);
+}
 
-  const double cv = (m_.additions + 3) * m_.u * variance / whole;
-  const double dm = std::min(least_mean_error(x, sums.magnitudes, mean, variance), std::sqrt(cv * whole / 2));
-  const double relative = cv / 4 + m_.root + 2 * m_.normalise.u;
-  constexpr double sure = 0.98;  // more than the second order takes off
-  // The reference's own error: of a normalised value, and relative to it.
-  const double reference = (n + 32) * 0x1p-52, of_mean = 0x1p-51 * std::fabs(mean) + reference * std::sqrt(square);
-  const double relative_error = reference * square / whole + 2 * of_mean * scale + 0x1p-50;
-  AcceptRowRule rule{};
-  rule.mean = mean;
-  rule.scale = scale;
-  rule.constant = sure * dm * scale * (1 - relative) + m_.normalise.eta * slack - of_mean * scale;
-  rule.proportional = sure * relative - relative_error;
-  rule.u_affine = sure * m_.affine.u;
-  rule.largest_beta_error = 0x1p-50 * largest_beta_;
-  rule.u_out = unit_roundoff(round_.tensor);
-  rule.eta_out = half_smallest_subnormal(round_.tensor);
-  rule.largest_out = largest_finite(round_.tensor);
-  all = accept_row(rule, x.data(), gamma_.data(), beta_.data(), got.data(), count, accepted);
-  return true;
+double QuickRow::sum_off(double total, double largest, double grid, bool most) const {
+  if (most) return all_additions_ * total * up;
+  return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u);
+}
+
+// Section 3, term by term as statistics.cpp has it: none falls where another grows, so that less of what goes in gives no more
+// than the whole, and more of it no less. What these lines round off is far less than `up` and `slack` add and take.
+QuickRow::Bounds QuickRow::bounds(bool most) const {
+  const double n = m_.n, es = m_.statistics.eta, us = m_.u, to = toward(most);
+  const double error = most ? r_.variance_error : -r_.variance_error;
+  const double v = std::max(0.0, r_.variance + error) * to, deviation = std::sqrt(v);
+  const double mean = std::max(0.0, std::fabs(r_.mean) + (most ? r_.mean_error : -r_.mean_error));
+  const double mean_abs = r_.magnitudes / n;
+  const double read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
+  const double mean_read = m_.statistics_lose ? m_.statistics.u * mean_abs + es : 0;
+  Bounds b;
+  b.ed = (read + (m_.flush ? 2 * es : 0)) * to;
+  b.cv = cv_ * to;
+  if (m_.rms) {
+    b.av = ((2 + 2 * b.cv) * es * (m_.flush ? 2 : 1) + (1 + b.cv) * (2 * deviation * b.ed + square(b.ed))) * to;
+    b.below = b.above = (b.cv * v + b.av) * to;
+    b.lost = n * (v + b.above);
+    return b;
+  }
+  if (m_.variance == Variance::welford) return welford(b, most, v);
+  const bool on_grid = !m_.flush && !m_.statistics_lose;
+  const double grid = on_grid ? common_grid(std::span(row_->x).first(std::min<std::size_t>(8, row_->x.size()))) : 0;
+  const auto of_mean = [&](double total, double largest, double mean_of, double of_grid) {
+    return sum_off(total, largest, of_grid, most) / n * (1 + three_) * (1 + m_.count) + m_.count * mean_of +
+           (n > 1 ? es : 0) + (m_.flush ? 3 * es : 0);
+  };
+  double dm = of_mean(r_.magnitudes, r_.largest, mean, grid);
+  if (m_.statistics_lose) dm *= 1 + m_.statistics.u;
+  dm = (dm + mean_read) * to;
+  if (m_.one_pass_like) {
+    if (m_.variance == Variance::one_pass) return b.dm = dm, one_pass(b, most, v, dm);
+    // Magnitudes of x less the first: no less than what they add up to, or than a sum whose squares are theirs.
+    const double z_mean = std::max(0.0, r_.z_mean + (most ? r_.z_mean_error : -r_.z_mean_error));
+    const double z_root = std::sqrt(v + square(z_mean)) * to, most_z = std::fabs(r_.x0) + r_.largest;
+    const double z_abs =
+        most ? (z_root * (1 + 2 * us) + 2 * read) * up : std::max(z_mean, most_z > 0 ? square(z_root) / most_z : 0) * slack;
+    double dz = of_mean(n * z_abs, most ? most_z : z_abs, z_mean, 0);
+    dz = (dz + us * z_abs * (1 + all_additions_) + 2 * b.ed) * to;
+    b.dm = (dz + read + compounded(1, us) * (mean + dz + read) + (m_.flush ? es : 0)) * to;
+    return one_pass(b, most, v, dz);
+  }
+  b.dm = dm;
+  const double cv = b.cv;
+  b.av = ((2 + 2 * cv) * es * (m_.flush ? 2 : 1) + (1 + cv) * (2 * (deviation + dm) * b.ed + square(b.ed))) * to;
+  b.below = (cv * v + b.av) * to;
+  b.above = (cv * v + square(dm) * (1 + cv) + b.av) * to;
+  b.joint = m_.variance == Variance::two_pass;
+  b.lost = n * (v + b.above);
+  if (m_.variance == Variance::two_pass_corrected) {
+    const double around = deviation + dm;
+    const double left =
+        (bounded(compounded(m_.additions + 2, us) + m_.count) * (1 + cv) * (around + b.ed) + b.ed + (m_.flush ? 6 : 3) * es) *
+        to;
+    const double rounding = 2 * us * square(dm + left) + es * (m_.flush ? 2 : 1);
+    const double off = cv * (v + square(dm)) + 2 * dm * left + square(left) + rounding + b.av;
+    b.below = b.above = (off + us * (v + off)) * to;
+  }
+  if (most) b.lost = std::max(b.lost, (r_.largest + mean + dm + b.ed) * (1 + 2 * m_.statistics.u) * up);
+  return b;
+}
+
+// C_k is at least what the k largest of equal numbers give, and at most k - 1 times the sum of all.
+QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
+  const double n = m_.n, es = m_.statistics.eta, merges = m_.merge_depth, to = toward(most);
+  const double total = r_.magnitudes, depth = m_.additions, weighted = m_.weighted_merges ? 5 : 1;
+  const double deviation = std::sqrt(v), read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
+  const double range = most ? 2 * r_.largest : deviation, spread = range + 2 * read;
+  const double hull = (spread * hull_growing_ + (m_.flush ? es * (1 + merges) : 0)) * to;
+  const double lose = m_.statistics_lose ? 1 + m_.statistics.u : 1;
+  const double each_eta = es * (m_.flush ? 5 : 1);
+  double last = 0, worst = 0, typical = 0;  // D_n, D, Dr
+  if (n > 1 && most) {
+    const double added = std::min(std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest, total * n);
+    worst = (m_.u * added * growing_ + four_ * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) * lose * up;
+    if (!m_.weighted_merges) worst = std::min(worst, hull);
+    last = typical = worst;
+  } else if (n > 1) {
+    const double unit = m_.u * growing_ * (total / n) * lose;
+    const double constant = (unit * (weighted - 1) * merges + (four_ * (1 + merges) * spread + each_eta * (1 + merges)) * lose);
+    double steps = depth;
+    if (!m_.weighted_merges && unit > 0) steps = std::min(steps, std::max(0.0, (hull - constant) / unit));
+    // D_k is at least unit min((k - 1)/2, steps) + constant.
+    const double part = std::min(n, std::floor(2 * steps + 1));
+    const double sum = (part - 1) * part * (2 * part - 1) / 24 + (n - part) * square(std::min(steps, (n - 1) / 2));
+    last = worst = (unit * std::min((n - 1) / 2, steps) + constant) * slack;
+    if (!m_.weighted_merges) last = worst = std::min(worst, hull * slack);
+    typical = unit * std::sqrt(sum / n) * slack;
+  }
+  const double mean_read = m_.statistics_lose ? m_.statistics.u * (total / n) + es : 0;
+  b.dm = (last + mean_read) * to;
+  const double input = m_.flush || read > 0 ? 2 * b.ed : 0;
+  const double off = (2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
+                      (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input)) *
+                     to;
+  b.av = n > 1 ? es * (m_.flush ? 6 : 3) * (1 + b.cv) * to : 0;
+  b.above = (off + (v + off) * b.cv + b.av) * to;
+  b.below = std::min(b.above, v);
+  b.lost = n * (v + b.above);
+  if (most) b.lost = std::max(b.lost, hull * (1 + four_) * up);
+  if (most && m_.merges) {
+    const double four = 1 + compounded(4, m_.statistics.u), pairs = square(n) / 4 * four;
+    b.lost = std::max({b.lost, pairs * up, pairs * square(hull) * up, n * square(hull) * four * up});
+    if (m_.weighted_merges) b.lost = std::max(b.lost, (n * r_.largest + hull) * four * up);
+  }
+  return b;
+}
+
+QuickRow::Bounds QuickRow::one_pass(Bounds b, bool most, double v, double dz) const {
+  const double us = m_.u, es = m_.statistics.eta, to = toward(most);
+  const bool shifted = m_.variance == Variance::shifted;
+  const double of_mean = most ? r_.mean_error : -r_.mean_error;
+  const double z_mean = std::max(0.0, shifted ? r_.z_mean + (most ? r_.z_mean_error : -r_.z_mean_error)
+                                              : std::fabs(r_.mean) + of_mean);
+  const double read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
+  double z_squares = v + square(z_mean);
+  if (shifted && most) z_squares = square(std::sqrt(z_squares) * (1 + 2 * us) + 2 * read) * up;
+  double off = b.cv * z_squares + (2 * z_mean + dz) * dz + 3 * us * square(z_mean + dz) + 6 * es * (1 + b.cv);
+  if (b.ed > 0) off += (1 + b.cv) * (4 * std::sqrt(z_squares) * b.ed + 4 * square(b.ed));
+  off = (off + us * (v + off)) * to;
+  b.above = off;
+  b.below = m_.clamp ? std::min(off, v) : off;
+  b.lost = (m_.n * z_squares * (1 + b.cv) + m_.n * off) * to;
+  if (most)
+    b.lost = std::max({b.lost, square(z_mean + dz) * (1 + compounded(2, us)) * up,
+                       shifted ? ((std::fabs(r_.x0) + r_.largest) * (1 + 2 * us) + 2 * read) * up : 0});
+  return b;
+}
+
+QuickRow::Known QuickRow::enter(const SourceRow& row) {
+  Known known;
+  if (!speaks_ || !row.finite || !row.error.empty() || !refer(row)) return known;
+  whole_ = r_.variance + epsilon_;
+  if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
+  known.narrow = is_narrow();
+  if (known.narrow && m_.n == 1 && !m_.rms) {
+    rule_.mean = r_.x0;
+    rule_.scale = 1;
+    std::ranges::fill(rule_.constant, 0);
+    std::ranges::fill(rule_.proportional, 0);
+    known.determined = true;
+    return known;
+  }
+  least_ = bounds(false);
+  if (!known.narrow) {
+    most_ = bounds(true);
+    known = bounded_by_most();
+  } else {
+    known.determined = true;
+  }
+  if (known.determined) make_rule();
+  return known;
+}
+
+// Whether no error is large enough for an interval to be wide or open, by far.
+bool QuickRow::is_narrow() const {
+  if (!narrow_ || !(whole_ > 0x1p-100)) return false;
+  if (!(r_.largest * 8 * m_.n < root_of_overflow_)) return false;
+  const double largest = r_.largest / std::sqrt(whole_);
+  const double steps = (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u;
+  return steps * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest) < little && steps < little;
+}
+
+QuickRow::Known QuickRow::bounded_by_most() const {
+  Known known;
+  const double overflow = m_.statistics.overflow, flushed = m_.flush ? m_.statistics.eta : 0;
+  const bool single = m_.n == 1 && !m_.rms;
+  if (m_.statistics_lose && r_.largest >= overflow) return known;
+  known.lost = !precise_ && least_.lost * slack >= overflow;
+  const double most_v = r_.variance * up + r_.variance_error, hi = most_v + most_.above + m_.epsilon_hi;
+  if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
+  const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
+                            (m_.epsilon_lo * slack - flushed * up);
+  if (!(above_zero > 0) && !single) {
+    // Some d of either sign is then divided by what may be 0.
+    const bool by_sign = least_.joint && least_.cv < 1 && !(least_.av > 0);
+    known.undetermined = m_.n > 1 && (m_.rms || least_.dm > 0) && !by_sign &&
+                         most_v - least_.below * slack + m_.epsilon_lo * up - flushed * slack < 0;
+    return known;
+  }
+  if (!(whole_ > 0x1p-900)) return known;
+  if (single && (m_.statistics_lose || m_.normalise_loses_statistics || m_.normalise_loses_source || m_.flush))
+    return known;
+  if (m_.normalise_loses_statistics) {
+    const double largest_root = (1 + root_) / std::sqrt(above_zero) * up;
+    if (!(m_.normalise.eta * largest_root < 0.49) ||
+        !(std::sqrt(hi) * (1 + 2 * m_.statistics.u) * up < m_.normalise.overflow))
+      return known;
+  }
+  known.determined = true;
+  return known;
+}
+
+// The end of an interval of t on its far side is at least (d + D) top, or where d + D is negative (d + D) bottom, so that its
+// distance from t = d scale is D bottom + |t| min(top / scale - 1, 1 - bottom / scale) or more. With (top / scale)^2 = 1 / (1 + q)
+// and (bottom / scale)^2 = 1 / (1 + q') these are at least -q/2 and q' / (2 (1 + q')). D, q and q' are those of one delta that the
+// mean may be off by, or of the whole box.
+void QuickRow::make_rule() {
+  const Bounds& b = least_;
+  const Unit &n = m_.normalise, &a = m_.affine;
+  const double whole = whole_, flushed = m_.flush ? m_.statistics.eta : 0;
+  const double scale = precise_ ? static_cast<double>(1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest +
+                                                                    static_cast<Wide>(epsilon_)))
+                                : 1 / std::sqrt(whole);
+  rule_.mean = r_.mean;
+  rule_.scale = scale;
+  const double error = b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
+                       (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
+  // The reference's own: of x - mean, and relative to it.
+  const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
+  const double own = (precise_ ? 5.5 * bit : 16 * bit) + r_.variance_error / whole;
+  double relative = relative_ * slack;
+  const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
+  if (m_.norm_rounded) relative = widened(relative, m_.storage.u);
+  if (m_.affine_loses_normalise && m_.form != NormForm::folded && m_.form != NormForm::weighted_scale)
+    relative = widened(relative, a.u);
+  relative = widened(relative, of_params_);
+  relative *= slack;
+  const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
+  const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
+  const auto put = [&](int line, double delta, double minus_q, double q) {
+    const double stretch = std::min(minus_q / 2, q / (2 * (1 + q)));
+    const double reach = (delta + error) * scale / std::sqrt(1 + q);
+    double constant = reach * (1 - relative) + n.eta, proportional = stretch * (1 - relative) + relative + of_reach_;
+    (magnitude > 1 ? constant : proportional) += of_magnitude_ * std::max(1.0, magnitude);
+    rule_.constant[line] = constant * late * slack - of_mean * scale * up;
+    rule_.proportional[line] = proportional * late * (proportional > 0 ? slack : up) - own;
+  };
+  if (m_.n == 1 && !m_.rms) {
+    rule_.constant[0] = rule_.constant[1] = rule_.proportional[0] = rule_.proportional[1] = 0;
+    return;
+  }
+  const double eps_low = std::max(0.0, epsilon_ - m_.epsilon_lo), eps_high = std::max(0.0, m_.epsilon_hi - epsilon_);
+  const double v = std::max(0.0, r_.variance - r_.variance_error);
+  if (!b.joint || b.cv >= 1 || most_.cv >= 1) {
+    // Where cv is close to 1 nobody knows here which of both the whole takes.
+    const bool unsure = b.joint && b.cv < 1;
+    put(0, unsure ? 0 : b.dm, unsure ? 0 : (b.below + eps_low + flushed) / whole * slack,
+        unsure ? 0 : (b.above + eps_high + flushed) / whole * slack);
+    rule_.constant[1] = rule_.constant[0];
+    return;
+  }
+  const double gain = std::max(0.0, m_.epsilon_lo - flushed - b.av);
+  const auto of_delta = [&](int line, double delta) {
+    const double apart = square(delta);
+    const double minus_q =
+        ((b.cv * (v + gain) + eps_low + flushed + b.av) * slack - (1 - b.cv) * apart * up) / whole;
+    const double q =
+        (b.cv * (v + m_.epsilon_hi + b.av + flushed + apart) + eps_high + b.av + flushed + apart) / whole * slack;
+    put(line, delta, minus_q, q);
+  };
+  of_delta(0, std::min(b.dm, std::sqrt(b.cv * whole / 2)));
+  of_delta(1, b.dm);
+}
+
+// Less by what the reference is off by, or more: false where less is nothing.
+bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
+  const double flushed = m_.flush ? m_.statistics.eta : 0;
+  row.mean = static_cast<Wide>(r_.mean) + r_.mean_rest;
+  row.variance = static_cast<Wide>(r_.variance) + r_.variance_rest;
+  const double side = most ? 1 : -1, of_variance = 2 * r_.variance_error;
+  row.dm = b.dm + side * r_.mean_error;
+  row.ed = b.ed;
+  row.joint = b.joint;
+  const double gain = m_.epsilon_lo - flushed - b.av, spread = r_.variance + std::max(0.0, gain);
+  row.cv = b.joint ? b.cv + side * (of_variance + 4 * b.dm * r_.mean_error) / spread : b.cv;
+  row.av = b.av;
+  row.lo = row.variance - (b.below + side * of_variance);
+  row.hi = row.variance + (b.above + side * of_variance);
+  row.least = (b.joint ? (1 - row.cv) * row.variance - row.av : row.lo) + m_.epsilon_lo - flushed;
+  row.largest_root = row.least > 0 ? 1 / std::sqrt(row.least) : std::numeric_limits<Wide>::infinity();
+  return row.dm >= 0 && row.cv >= 0 && row.least > 0 && spread > 0 && row.lo <= row.variance && row.hi >= row.variance;
+}
+
+bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) const {
+  return accept_row(rule_, row_->x.data(), gamma_.data(), beta_.data(), got.data(), static_cast<Index>(m_.n), accepted);
+}
+
+Wide QuickRow::difference(Index column) const {
+  return (static_cast<Wide>(row_->x[static_cast<std::size_t>(column)]) - r_.mean) - r_.mean_rest;
+}
+
+bool QuickRow::surely_inside(const Element& element, double got) const {
+  RowBounds row;
+  if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;
+  Element same = element;
+  same.error = -0x1p-60 * static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better
+  const Interval part = interval_of(m_, row, same);
+  return judge_element(part.enclosure, round_, got) == Outcome::inside;
+}
+bool QuickRow::surely_not_wide(const Element& element) const {
+  RowBounds row;
+  return row_bounds(most_, true, row) && !is_wide(interval_of(m_, row, element).enclosure);
 }
 
 }  // namespace attest::oracle::layer_norm
