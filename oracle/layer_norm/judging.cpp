@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "oracle/layer_norm/decide.hpp"
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/oracle.hpp"
-#include "oracle/layer_norm/quick.hpp"
 
 namespace attest::oracle::layer_norm {
 
@@ -42,9 +42,11 @@ bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<d
 
 // Of the entered row, as far as that is told without the whole of its statistics.
 struct LayerNormOracle::Told {
-  bool all = false;     // every element is inside, and `decided` says nothing
-  Index unsure = 0;     // elements that are inside, and perhaps wide
-  bool narrow = false;  // one of them surely is not
+  bool all = false;      // of every element the same is known, and `decided` says nothing:
+  std::uint8_t of_all = Decided::inside;
+  Index left = 0;        // elements of which nothing is
+  Index unsure = 0;      // elements that are inside, and perhaps wide
+  bool narrow = false;   // one of them surely is not
 };
 
 LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool some_narrow,
@@ -53,47 +55,74 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  const auto of = [&](std::size_t i) {
-    const auto column = static_cast<Index>(i);
-    return element(column, quick.difference(column));
-  };
-  const bool determined = known.determined && (known.narrow || levels == Levels::quick);
-  told.all = determined && quick.accept(got, accepted.data());
-  told.narrow = determined && known.narrow;
-  if (!told.all) std::ranges::fill(decided, Decided::unknown);
-  if (determined && !told.all) {
-    Index inside = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      if ((accepted[i / 8] >> i % 8 & 1) == 0 && !quick.surely_inside(of(i), got[i])) continue;
-      decided[i] = Decided::inside;
-      ++inside;
-    }
-    told.all = inside == problem_.hidden;
-    told.unsure = inside;
-  }
-  if (determined) {
-    if (told.all) told.unsure = problem_.hidden;
-    if (told.narrow) told.unsure = 0;
-    told.narrow |= some_narrow;
-    // One of a few is enough, if it is judged.
+  if (known.determined && (known.narrow || levels == Levels::quick)) {
+    told.narrow = some_narrow || known.narrow;
+    told.all = quick.accept(got, accepted.data());
+    Index inside = problem_.hidden;
+    if (!told.all) inside = tell_each(quick, known.lost_mean, got, accepted, decided, told.left);
+    told.unsure = known.narrow ? 0 : inside;
+    // One of a few is enough.
     for (std::size_t i = 0; i < std::min<std::size_t>(n, 4) && told.unsure > 0 && !told.narrow; ++i)
-      told.narrow = (told.all || decided[i] == Decided::inside) && quick.surely_not_wide(of(i));
-  } else if (known.undetermined || known.lost) {
-    for (std::size_t i = 0; i < n; ++i) decided[i] = tell_unbounded(known.lost, i, got[i]);
+      told.narrow = (told.all || decided[i] == Decided::inside) &&
+                    quick.surely_not_wide(element(static_cast<Index>(i), quick.difference(static_cast<Index>(i))));
+    return told;
+  }
+  told.left = problem_.hidden;
+  if (known.undetermined || known.lost || (known.lost_mean && !known.determined)) {
+    const bool whole_row = known.undetermined && !numbers_.rms && params_.none_vanish(numbers_.gamma_offset);
+    const auto is_finite = [](double x) { return std::isfinite(x); };
+    if (whole_row || ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite))) {
+      told.all = true;
+      told.of_all = Decided::undetermined;
+      return told;
+    }
+    told.left = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      decided[i] = tell_unbounded(known, i, got[i]);
+      told.left += decided[i] == Decided::unknown;
+    }
+  } else {
+    std::ranges::fill(decided, Decided::unknown);
   }
   return told;
 }
 
+// How many of the elements of a row that is determined are inside, and what is decided of each.
+Index LayerNormOracle::tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+                                 std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided,
+                                 Index& left) const {
+  constexpr Index most_parts = 32;  // more would cost what the whole of the statistics does
+  Index inside = 0, parts = problem_.hidden / 64 + most_parts;
+  for (Index i = 0; i < problem_.hidden; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    std::uint8_t& here = decided[at];
+    here = Decided::unknown;
+    if ((accepted[at / 8] >> at % 8 & 1) != 0)
+      here = Decided::inside;
+    else if (!std::isfinite(got[at]))
+      here = lost_mean || quick.surely_overflows(i) ? Decided::undetermined : Decided::unknown;
+    else if (parts-- > 0 && quick.surely_inside(element(i, quick.difference(i)), got[at]))
+      here = Decided::inside;
+    inside += here == Decided::inside;
+    left += here == Decided::unknown;
+  }
+  return inside;
+}
+
 // Of an element of a row whose variance may overflow, or whose elements nothing bounds.
-std::uint8_t LayerNormOracle::tell_unbounded(bool lost, std::size_t i, double got) const {
+std::uint8_t LayerNormOracle::tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const {
   const double gamma = params_.gamma.empty() ? 1 : params_.gamma[i] + numbers_.gamma_offset;
   const double beta = params_.beta.empty() ? 0 : params_.beta[i];
   if (!std::isfinite(gamma) || !std::isfinite(beta)) return Decided::unknown;
-  const bool is_beta = got == round_(round_to(numbers_.affine.format, beta));
-  if (lost) return numbers_.clamp || !std::isfinite(got) || is_beta ? Decided::undetermined : Decided::unknown;
-  if (gamma != 0) return !numbers_.rms || source_.x[i] != 0 ? Decided::undetermined : Decided::unknown;
+  if (known.undetermined && gamma != 0 && (!numbers_.rms || source_.x[i] != 0)) return Decided::undetermined;
+  if (!std::isfinite(got)) return known.lost || known.lost_mean ? Decided::undetermined : Decided::unknown;
+  if (known.lost && numbers_.clamp) return Decided::undetermined;
+  const bool is_beta =
+      (got == beta && !numbers_.affine_loses_params) || got == round_(round_to(numbers_.affine.format, beta));
+  if (known.lost) return is_beta ? Decided::undetermined : Decided::unknown;
   // Nothing is left of what is not bounded.
-  return is_beta && std::isfinite(got) && numbers_.gamma_offset == 0 && !numbers_.affine_loses_params ? Decided::inside : Decided::unknown;
+  const bool vanishes = gamma == 0 && numbers_.gamma_offset == 0 && !numbers_.affine_loses_params;
+  return known.undetermined && is_beta && vanishes ? Decided::inside : Decided::unknown;
 }
 
 // Decides what is left of a row by the whole of its statistics.
@@ -110,8 +139,12 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
   QuickRow quick(numbers_, params_, inputs_.epsilon, round_);
   DecideRow decide(numbers_, params_, round_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
-  std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
-  std::vector<std::uint8_t> accepted(got.size() / 8), decided(got.size(), Decided::unknown), scratch(got.size());
+  std::vector<double> got = LentRows::take(static_cast<std::size_t>(padded(problem_.hidden)));
+  const Returned given_back(got);
+  // One byte an element for each of the last two, and a bit for the first.
+  std::vector<std::uint8_t> bytes(got.size() / 8 + 2 * got.size(), Decided::unknown);
+  const std::span accepted = std::span(bytes).first(got.size() / 8);
+  const std::span decided = std::span(bytes).subspan(accepted.size(), got.size()), scratch = std::span(bytes).last(got.size());
   Index unsure = 0;          // elements that are inside, and perhaps wide
   bool some_narrow = false;  // one that is judged surely is not
   for (const Index row : attest::layer_norm::judged_rows(problem_)) {
@@ -120,8 +153,10 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
     Told told;
     if (levels != Levels::whole) {
       told = tell(quick, levels, some_narrow, got, accepted, decided);
-      if (told.all) counts.judged += problem_.hidden;
-      else if (std::ranges::count(std::span(decided).first(n), Decided::unknown) > 0) decide_rest(decide, got, decided, scratch);
+      if (told.all)
+        (told.of_all == Decided::undetermined ? counts.undetermined : counts.judged) += problem_.hidden;
+      else if (told.left > 0)
+        decide_rest(decide, got, decided, scratch);
       unsure += told.unsure;
       some_narrow |= told.narrow;
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "oracle/decode.hpp"
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -21,17 +22,19 @@ void read_row(const Tensor& tensor, Index row, std::vector<double>& to) {
     return;
   }
   for (Index i = 0; i < columns; ++i) to[static_cast<std::size_t>(i)] = tensor.at(row, i);
+  std::fill(to.begin() + columns, to.end(), 0.0);
 }
 
 std::vector<double> numbers_of(const Tensor& tensor) {
   if (!tensor.present()) return {};
   const attest_tensor view = tensor.view();
-  std::vector<double> numbers(static_cast<std::size_t>(padded(view.shape[0])));
+  std::vector<double> numbers = LentRows::take(static_cast<std::size_t>(padded(view.shape[0])));
   if (view.strides[0] == 1)
     decode_padded({view.dtype, attest_at(&view, 0, 0, 0, 0), 1, view.shape[0], view.shape[0]}, numbers.data(),
                   std::ssize(numbers));
   else
-    for (Index i = 0; i < view.shape[0]; ++i) numbers[static_cast<std::size_t>(i)] = tensor.at(i);
+    for (Index i = 0; i < padded(view.shape[0]); ++i)
+      numbers[static_cast<std::size_t>(i)] = i < view.shape[0] ? tensor.at(i) : 0;
   return numbers;
 }
 
@@ -75,9 +78,21 @@ SumOfTwo sum_of(const Contract& contract, double x, double r) {
 Params::Params(const Inputs& inputs)
     : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {}
 
+Params::~Params() {
+  LentRows::give(gamma);
+  LentRows::give(beta);
+}
+
 bool Params::finite() const {
   const auto is_finite = [](double x) { return std::isfinite(x); };
-  return std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+  if (!finite_) finite_ = std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+  return *finite_;
+}
+
+bool Params::none_vanish(int gamma_offset) const {
+  if (!none_vanish_)
+    none_vanish_ = finite() && std::ranges::none_of(gamma, [&](double g) { return g + gamma_offset == 0; });
+  return *none_vanish_;
 }
 
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected) {
@@ -99,15 +114,24 @@ LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& proble
       params_(inputs),
       numbers_(contract, params_.format, problem.hidden, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms,
                inputs.residual.present()),
-      round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {}
+      round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {
+  const auto whole = static_cast<std::size_t>(padded(problem.hidden));
+  source_.x = LentRows::take(whole);
+  if (!inputs.residual.present()) return;
+  added_ = LentRows::take(whole);
+  stored_ = LentRows::take(whole);
+}
+
+LayerNormOracle::~LayerNormOracle() {
+  for (auto* row : {&source_.x, &added_, &stored_}) LentRows::give(*row);
+}
 
 void LayerNormOracle::enter(Index row) {
   if (entered_ == row) return;
   entered_ = row;
   statistics_.reset();
   spread_.reset();
-  const auto n = static_cast<std::size_t>(problem_.hidden), whole = static_cast<std::size_t>(padded(problem_.hidden));
-  source_.x.resize(whole);
+  const auto n = static_cast<std::size_t>(problem_.hidden);
   source_.error.clear();
   read_row(inputs_.x, row, source_.x);
   const bool residual = inputs_.residual.present(), rounded = contract_.arithmetic.sum_of == SumOf::rounded;
@@ -117,16 +141,12 @@ void LayerNormOracle::enter(Index row) {
     source_.error[i] = error;
   };
   if (residual && !numbers_.flush) {
-    added_.resize(whole);
     read_row(inputs_.residual, row, added_);
-    stored_.resize(whole);
     add_rows({contract_.policy[Stage::sum], contract_.policy[Stage::storage]}, source_.x.data(), added_.data(),
              problem_.hidden, source_.x.data(), stored_.data());
     if (rounded) std::ranges::copy(stored_, source_.x.begin());
   } else if (residual) {
-    added_.resize(whole);
     read_row(inputs_.residual, row, added_);
-    stored_.resize(whole);
     for (std::size_t i = 0; i < n; ++i) {
       const SumOfTwo s = sum_of(contract_, source_.x[i], added_[i]);
       stored_[i] = s.stored;
@@ -137,7 +157,12 @@ void LayerNormOracle::enter(Index row) {
     for (std::size_t i = 0; i < n; ++i)
       if (std::fabs(source_.x[i]) < smallest_normal(numbers_.storage.format)) put_error(i, std::fabs(source_.x[i]));
   }
-  source_.sums = row_sums(source_.x.data(), problem_.hidden, numbers_.rms ? 0 : source_.x[0]);
+  if (round_.tensor == Format::f64) {
+    source_.precise = precise_sums(source_.x.data(), problem_.hidden);
+    source_.sums = {source_.precise.magnitudes, source_.precise.largest, 0, 0};
+  } else {
+    source_.sums = row_sums(source_.x.data(), problem_.hidden, numbers_.rms ? 0 : source_.x[0]);
+  }
   source_.finite =
       std::isfinite(source_.sums.magnitudes) ||
       std::all_of(source_.x.begin(), source_.x.begin() + problem_.hidden, [](double x) { return std::isfinite(x); });

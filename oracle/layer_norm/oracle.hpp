@@ -1,12 +1,14 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/layer_norm/inputs.hpp"
 #include "core/verdict.hpp"
 #include "oracle/layer_norm/element.hpp"
+#include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
@@ -16,15 +18,23 @@ namespace attest::oracle::layer_norm {
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
-class QuickRow;
 class DecideRow;
 
 // gamma and beta as numbers, in whole lanes; empty where absent.
 struct Params {
   explicit Params(const Inputs& inputs);
+  ~Params();
+  Params(const Params&) = delete;
+  Params& operator=(const Params&) = delete;
   std::vector<double> gamma, beta;
   Format format = Format::f32;  // of either
+  // Whether all are; found out where it is first asked for.
   [[nodiscard]] bool finite() const;
+  // Whether they are and no gamma is 0 with its offset; likewise.
+  [[nodiscard]] bool none_vanish(int gamma_offset) const;
+
+ private:
+  mutable std::optional<bool> finite_, none_vanish_;
 };
 
 // Why the statistical tier does not speak of a contract, as one clause; empty if it does.
@@ -38,6 +48,9 @@ class LayerNormOracle {
  public:
   // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
   LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
+  ~LayerNormOracle();
+  LayerNormOracle(const LayerNormOracle&) = delete;
+  LayerNormOracle& operator=(const LayerNormOracle&) = delete;
 
   // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of
   // sum_out, if it is
@@ -71,7 +84,9 @@ class LayerNormOracle {
   struct Told;
   Told tell(QuickRow& quick, Levels levels, bool some_narrow, std::span<const double> got,
             std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
-  [[nodiscard]] std::uint8_t tell_unbounded(bool lost, std::size_t column, double got) const;
+  Index tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+                  std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
+  [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t column, double got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -16,24 +17,6 @@ constexpr double bit = 0x1p-53;
 
 double toward(bool most) { return most ? up : slack; }
 double square(double x) { return x * x; }
-
-std::vector<double> in_lanes(const std::vector<double>& numbers, Index n, double otherwise) {
-  std::vector<double> lanes(static_cast<std::size_t>(padded(n)), otherwise);
-  std::ranges::copy(numbers.begin(), numbers.begin() + std::min<Index>(n, std::ssize(numbers)), lanes.begin());
-  return lanes;
-}
-
-// Whether no interval is wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
-bool narrow_sums(const Numbers& m, const Params& params) {
-  const double hull = std::sqrt(m.n);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(m.n); ++i) {
-    const double gamma = params.gamma.empty() ? 1 : std::fabs(m.gamma_offset + params.gamma[i]);
-    const double beta = params.beta.empty() ? 0 : std::fabs(params.beta[i]);
-    if (!std::isfinite(gamma) || !std::isfinite(beta)) return false;
-    if (gamma != 0 && !(16 * (m.affine.u * beta + m.affine.eta) <= hull * gamma)) return false;
-  }
-  return true;
-}
 
 // At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come to no less than
 // the largest and k - 1 equal ones.
@@ -60,19 +43,19 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   const bool coarse = m_.statistics.u > unit_roundoff(Format::f32) || m_.normalise.u > unit_roundoff(Format::f32) ||
                       m_.affine.u > unit_roundoff(Format::f32);
   speaks_ = !m_.count_lost && round_.stage == round_.tensor;
-  narrow_ = !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics && !precise_ &&
-            !coarse && m_.root < little && speaks_ && narrow_sums(m_, params);
+  narrow_ = !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics &&
+            !coarse && m_.root < little;
   if (!speaks_) return;
   const Unit &norm = m_.normalise, &a = m_.affine;
   const bool welford = m_.variance == Variance::welford && !m_.rms;
   root_of_overflow_ = std::sqrt(m_.statistics.overflow);
   all_additions_ = compounded(m_.additions, m_.u);
-  three_ = compounded(3, m_.u);
-  four_ = compounded(4, m_.u);
+  three_ = m_.rms ? 0 : compounded(3, m_.u);
+  four_ = welford ? compounded(4, m_.u) : 0;
   const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
   cv_ = both(compounded(roundings, m_.u), m_.count);
-  growing_ = 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u));
-  hull_growing_ = 1 + compounded(4 * (m_.merge_depth + 1), m_.u);
+  growing_ = welford ? 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u)) : 1;
+  hull_growing_ = welford ? 1 + compounded(4 * (m_.merge_depth + 1), m_.u) : 1;
   root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
   const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();
   const bool loses = m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
@@ -82,12 +65,29 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   if (m_.form == NormForm::folded) of_magnitude_ = compounded(loses ? 8 : 5, a.u) + a.u;
   if (m_.form == NormForm::weighted_scale) of_reach_ = compounded(loses ? 4 : 1, a.u);
   if (offset || (m_.affine_loses_params && !params.gamma.empty())) of_params_ = a.u;
-  gamma_ = in_lanes(params.gamma, n, params.gamma.empty() ? 1 : 0);
-  if (offset)
-    for (double& gamma : gamma_) gamma += m_.gamma_offset;
-  beta_ = in_lanes(params.beta, n, 0);
-  for (const double beta : beta_) largest_beta_ = std::max(largest_beta_, std::fabs(beta));
-  for (const double gamma : gamma_) largest_gamma_ = std::max(largest_gamma_, std::fabs(gamma));
+  gamma_ = params.gamma.data();
+  beta_ = params.beta.data();
+  const auto whole = static_cast<std::size_t>(padded(n));
+  if (params.gamma.empty() || offset) {
+    own_gamma_ = LentRows::take(whole);
+    for (std::size_t i = 0; i < whole; ++i) own_gamma_[i] = offset ? params.gamma[i] + m_.gamma_offset : 1;
+    gamma_ = own_gamma_.data();
+  }
+  if (params.beta.empty()) {
+    own_beta_ = LentRows::take(whole);
+    std::ranges::fill(own_beta_, 0);
+    beta_ = own_beta_.data();
+  }
+  // No interval may be wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
+  const ColumnFacts facts = column_facts({16 * a.u, 16 * a.eta, std::sqrt(m_.n) * slack}, gamma_, beta_, n);
+  narrow_ = narrow_ && facts.narrow;
+  narrow_if_mean_is_ = facts.narrow && m_.form == NormForm::centred && !m_.flush && !m_.normalise_loses_statistics &&
+                       !m_.normalise_loses_source && !m_.affine_loses_params && relative_ < 0.25;
+  largest_beta_ = facts.largest_beta;
+  largest_gamma_ = facts.largest_gamma;
+  // r gamma may lose eta, which x or x - m multiplies.
+  const bool scale_first = m_.form == NormForm::folded || m_.form == NormForm::weighted_scale;
+  largest_of_narrow_ = scale_first ? facts.least_gamma * std::sqrt(m_.n) / a.eta / 256 : infinity;
   rule_.u_product = slack * a.u;
   rule_.u_affine = slack * a.u;
   const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
@@ -101,6 +101,11 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   rule_.largest_out = largest_finite(round_.tensor);
 }
 
+QuickRow::~QuickRow() {
+  LentRows::give(own_gamma_);
+  LentRows::give(own_beta_);
+}
+
 // Section 1, in double: false if that does not hold the row.
 bool QuickRow::refer(const SourceRow& row) {
   const double n = m_.n;
@@ -112,13 +117,12 @@ bool QuickRow::refer(const SourceRow& row) {
   if (precise_) {
     if (!(r_.largest < 0x1p400)) return false;
     if (!m_.rms) {
-      const PreciseSums sums = precise_sums(row.x.data(), count);
+      const PreciseSums& sums = row.precise;
       r_.mean = sums.sum / n;
-      // What the quotient leaves: products of its halves with n have bits enough.
+      // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
       const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
-      const Wide left = (static_cast<Wide>(sums.sum) - static_cast<Wide>(high) * n) - static_cast<Wide>(low) * n;
-      r_.mean_rest = static_cast<double>((left + sums.sum_rest) / n);
-      r_.mean_error = 0x1p-60 * std::fabs(r_.mean_rest) + square(n * bit) * r_.magnitudes / n;
+      r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) / n;
+      r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
     }
     const PreciseSquares squares = precise_squares(row.x.data(), count, r_.mean, r_.mean_rest);
     const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
@@ -175,6 +179,7 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   double dm = of_mean(r_.magnitudes, r_.largest, mean, grid);
   if (m_.statistics_lose) dm *= 1 + m_.statistics.u;
   dm = (dm + mean_read) * to;
+  b.lost_mean = (r_.magnitudes + n * mean) / 2 * (1 + all_additions_) * slack;
   if (m_.one_pass_like) {
     if (m_.variance == Variance::one_pass) return b.dm = dm, one_pass(b, most, v, dm);
     // Magnitudes of x less the first: no less than what they add up to, or than a sum whose squares are theirs.
@@ -283,6 +288,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   if (known.narrow && m_.n == 1 && !m_.rms) {
     rule_.mean = r_.x0;
     rule_.scale = 1;
+    rule_.turns = false;
     std::ranges::fill(rule_.constant, 0);
     std::ranges::fill(rule_.proportional, 0);
     known.determined = true;
@@ -302,7 +308,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
 // Whether no error is large enough for an interval to be wide or open, by far.
 bool QuickRow::is_narrow() const {
   if (!narrow_ || !(whole_ > 0x1p-100)) return false;
-  if (!(r_.largest * 8 * m_.n < root_of_overflow_)) return false;
+  if (!(r_.largest * 8 * m_.n < root_of_overflow_) || !(r_.largest + 1 < largest_of_narrow_)) return false;
   const double largest = r_.largest / std::sqrt(whole_);
   const double steps = (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u;
   return steps * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest) < little && steps < little;
@@ -312,8 +318,12 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   Known known;
   const double overflow = m_.statistics.overflow, flushed = m_.flush ? m_.statistics.eta : 0;
   const bool single = m_.n == 1 && !m_.rms;
-  if (m_.statistics_lose && r_.largest >= overflow) return known;
+  if (m_.statistics_lose && r_.largest >= overflow) {
+    known.lost = known.lost_mean = !precise_;
+    return known;
+  }
   known.lost = !precise_ && least_.lost * slack >= overflow;
+  known.lost_mean = !precise_ && m_.variance != Variance::shifted && least_.lost_mean >= overflow;
   const double most_v = r_.variance * up + r_.variance_error, hi = most_v + most_.above + m_.epsilon_hi;
   if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
   const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
@@ -335,6 +345,9 @@ QuickRow::Known QuickRow::bounded_by_most() const {
       return known;
   }
   known.determined = true;
+  // One end is on the other side of 0 by no more than what the mean is off by.
+  const double other_side = (most_.dm + most_.ed) * up / std::sqrt(std::max(above_zero, 0x1p-1000));
+  known.narrow = narrow_if_mean_is_ && other_side < 0.25 * std::sqrt(m_.n) && 64 * m_.normalise.eta < 1;
   return known;
 }
 
@@ -365,14 +378,25 @@ void QuickRow::make_rule() {
   relative *= slack;
   const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
   const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
-  const auto put = [&](int line, double delta, double minus_q, double q) {
-    const double stretch = std::min(minus_q / 2, q / (2 * (1 + q)));
-    const double reach = (delta + error) * scale / std::sqrt(1 + q);
-    double constant = reach * (1 - relative) + n.eta, proportional = stretch * (1 - relative) + relative + of_reach_;
-    (magnitude > 1 ? constant : proportional) += of_magnitude_ * std::max(1.0, magnitude);
-    rule_.constant[line] = constant * late * slack - of_mean * scale * up;
-    rule_.proportional[line] = proportional * late * (proportional > 0 ? slack : up) - own;
+  // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
+  const auto constant_of = [&](double reach) {
+    const double constant = reach * (1 - relative) + n.eta + (magnitude > 1 ? of_magnitude_ * magnitude : 0);
+    return constant * late * slack - of_mean * scale * up;
   };
+  const auto proportional_of = [&](double stretch, double lost) {
+    const double proportional =
+        stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
+    return proportional * late * (proportional > 0 ? slack : up) - lost;
+  };
+  // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
+  const auto put = [&](int line, double delta, double minus_q, double q) {
+    const double far = minus_q < -0.125 ? -(1 - slack / std::sqrt(1 - minus_q)) : minus_q / 2;
+    const double near = q > 0.125 ? 1 - up / std::sqrt(1 + q) : q / (2 * (1 + q));
+    rule_.constant[line] = rule_.near_constant[line] = constant_of((delta + error) * scale / std::sqrt(1 + q));
+    rule_.proportional[line] = proportional_of(std::min(far, near), own);
+    rule_.near_proportional[line] = proportional_of(near, own);
+  };
+  rule_.turns = false;
   if (m_.n == 1 && !m_.rms) {
     rule_.constant[0] = rule_.constant[1] = rule_.proportional[0] = rule_.proportional[1] = 0;
     return;
@@ -398,6 +422,17 @@ void QuickRow::make_rule() {
   };
   of_delta(0, std::min(b.dm, std::sqrt(b.cv * whole / 2)));
   of_delta(1, b.dm);
+  const double reach = b.dm * scale * slack;
+  if (!(reach > 0x1p-5) || !(m_.epsilon_lo > flushed + b.av)) return;
+  // delta = -W / d gives sign(d) sqrt((1 + d^2 / W) / s), which is the less the larger W and s are.
+  const double w = (r_.variance + r_.variance_error + gain) / whole * up;
+  rule_.turns = true;
+  rule_.turn_from = w / reach * up + of_mean * scale * up;
+  rule_.turn_w = 1 / w;
+  rule_.turn_s = 1 / (1 - b.cv * slack);
+  rule_.turn_stretch = (1 - relative) * late * slack;
+  rule_.turn_constant = constant_of(0);
+  rule_.turn_proportional = proportional_of(0, own + 8 * bit);
 }
 
 // Less by what the reference is off by, or more: false where less is nothing.
@@ -420,13 +455,22 @@ bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
 }
 
 bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) const {
-  return accept_row(rule_, row_->x.data(), gamma_.data(), beta_.data(), got.data(), static_cast<Index>(m_.n), accepted);
+  return accept_row(rule_, row_->x.data(), gamma_, beta_, got.data(), static_cast<Index>(m_.n), accepted);
 }
 
 Wide QuickRow::difference(Index column) const {
   return (static_cast<Wide>(row_->x[static_cast<std::size_t>(column)]) - r_.mean) - r_.mean_rest;
 }
 
+bool QuickRow::surely_overflows(Index column) const {
+  const auto i = static_cast<std::size_t>(column);
+  const double apart = std::fabs(row_->x[i] - r_.mean) * slack - r_.mean_error - std::fabs(r_.mean_rest);
+  const double p = std::max(0.0, apart) * rule_.scale * std::fabs(gamma_[i]) * slack, b = std::fabs(beta_[i]);
+  const double threshold = std::min({m_.affine.overflow, overflow_threshold(m_.output), m_.storage.overflow});
+  const bool same_side = (row_->x[i] > r_.mean) == ((gamma_[i] > 0) == (beta_[i] > 0));
+  const double y = same_side ? p + b * slack : p - b * up;
+  return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) && (p >= m_.affine.overflow || y >= threshold);
+}
 bool QuickRow::surely_inside(const Element& element, double got) const {
   RowBounds row;
   if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;

@@ -15,7 +15,11 @@ struct Params;
 // interval_of() calls inside; of what it leaves, it knows nothing (docs/layer-norm.md, section 7).
 class QuickRow {
  public:
+  // Keeps a hold of all but `epsilon`.
   QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round);
+  ~QuickRow();
+  QuickRow(const QuickRow&) = delete;
+  QuickRow& operator=(const QuickRow&) = delete;
 
   // What is known for certain of a row and of whatever finite numbers a kernel makes of it; all false: nothing.
   struct Known {
@@ -23,6 +27,7 @@ class QuickRow {
     bool narrow = false;        // nor wide
     bool undetermined = false;  // every element is, but for those that gamma takes away whole
     bool lost = false;          // the variance may overflow: NaN, infinities and exactly beta are undetermined
+    bool lost_mean = false;     // the mean may: NaN and infinities are
   };
   // Makes `row` the one that is spoken of.
   Known enter(const SourceRow& row);
@@ -34,6 +39,9 @@ class QuickRow {
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
   // By an interval that holds it.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
+
+  // Whether an element may surely overflow.
+  [[nodiscard]] bool surely_overflows(Index column) const;
 
   // The entered row's x - mean.
   [[nodiscard]] Wide difference(Index column) const;
@@ -50,7 +58,8 @@ class QuickRow {
   struct Bounds {
     double dm = 0, ed = 0, cv = 0, av = 0;
     double below = 0, above = 0;  // of the variance, whatever the mean
-    double lost = 0;              // the largest number that must stay below the threshold of overflow, for the variance
+    double lost = 0;       // the largest number that must stay below the threshold of overflow, for the variance
+    double lost_mean = 0;  // at least the largest one for the mean; of `least` alone
     bool joint = false;
   };
 
@@ -67,13 +76,14 @@ class QuickRow {
   const Numbers& m_;
   const double epsilon_;
   const Rounding& round_;
-  bool speaks_, narrow_;
+  bool speaks_, narrow_, narrow_if_mean_is_ = false;
   bool precise_;  // out is in f64, and so is what it is compared with
   // Of the contract alone: what interval_of() and Statistics make of it again and again.
   double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, hull_growing_, four_, root_;
   double relative_, of_magnitude_, of_reach_, of_params_;
-  std::vector<double> gamma_, beta_;  // in whole lanes, gamma with its offset; 1 and 0 where absent
-  double largest_beta_ = 0, largest_gamma_ = 0;
+  const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
+  std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`
+  double largest_beta_ = 0, largest_gamma_ = 0, largest_of_narrow_ = 0;
 
   const SourceRow* row_ = nullptr;
   Reference r_{};

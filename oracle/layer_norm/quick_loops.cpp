@@ -11,6 +11,7 @@ namespace {
 // What the machine has, found out as the program starts; who calls before has the least, which says the same.
 struct Chosen {
   decltype(&RowLoops<Lanes>::sums) sums = RowLoops<Lanes>::sums;
+  decltype(&RowLoops<Lanes>::columns) columns = RowLoops<Lanes>::columns;
   decltype(&RowLoops<Lanes>::precise_sums) precise_sums = RowLoops<Lanes>::precise_sums;
   decltype(&RowLoops<Lanes>::precise_squares) precise_squares = RowLoops<Lanes>::precise_squares;
   decltype(&RowLoops<Lanes>::add) add = RowLoops<Lanes>::add;
@@ -20,8 +21,8 @@ struct Chosen {
 
 template <class L>
 Chosen loops_of() {
-  return {RowLoops<L>::sums, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
-          RowLoops<L>::add,  RowLoops<L>::accept,       RowLoops<L>::decide};
+  return {RowLoops<L>::sums, RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
+          RowLoops<L>::add,  RowLoops<L>::accept,  RowLoops<L>::decide};
 }
 
 const Chosen& chosen() {
@@ -40,6 +41,9 @@ const Chosen& chosen() {
 }  // namespace
 
 RowSums row_sums(const double* x, Index n, double pivot) { return chosen().sums(x, n, pivot); }
+ColumnFacts column_facts(const ColumnRule& rule, const double* gamma, const double* beta, Index n) {
+  return chosen().columns(rule, gamma, beta, n);
+}
 PreciseSums precise_sums(const double* x, Index n) { return chosen().precise_sums(x, n); }
 PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest) {
   return chosen().precise_squares(x, n, mean, mean_rest);

@@ -1,6 +1,7 @@
 #pragma once
 // Bodies of RowLoops, for the files that make it.
 #include "oracle/half_gap.hpp"
+#include "oracle/layer_norm/lane_root.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -30,6 +31,24 @@ RowSums RowLoops<L>::sums(const double* x, Index n, double pivot) {
   return {sum(magnitudes), attest::oracle::largest(most), sum(total), sum(squares)};
 }
 
+template <class L>
+ColumnFacts RowLoops<L>::columns(const ColumnRule& rule, const double* gamma, const double* beta, Index n) {
+  L most_gamma = L(0), most_beta = L(0), least_gamma = L(lane_infinity);
+  unsigned narrow = 0xff;
+  for (Index i = 0; i < n; i += lane_count) {
+    const L g = abs(load<L>(gamma + i)), b = abs(load<L>(beta + i));
+    const auto numbers = (g < L(lane_infinity)) & (b < L(lane_infinity));
+    const auto small = (b * rule.of_beta + rule.least <= g * rule.hull) | (g == L(0));
+    narrow &= bits_of(numbers & small) | (n - i < lane_count ? 0xffU << (n - i) : 0U);
+    // Behind the row are zeros, or the offset of gamma.
+    most_gamma = max(most_gamma, g);
+    least_gamma = min(select(g > L(0), g, L(lane_infinity)), least_gamma);
+    most_beta = max(most_beta, b);
+  }
+  const double least = folded(least_gamma, [](auto a, auto b) __attribute__((always_inline)) { return b < a ? b : a; });
+  return {attest::oracle::largest(most_gamma), least, attest::oracle::largest(most_beta), narrow == 0xff};
+}
+
 // A sum that keeps what its additions round off.
 template <class L>
 struct TwoSums {
@@ -39,17 +58,19 @@ struct TwoSums {
     rest += (sum - (next - part)) + (x - part);
     sum = next;
   }
-  // The lanes of both, in one fixed order.
+  // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.
   ATTEST_LANE_FN void fold(double& total, double& total_rest) const {
-    total = 0, total_rest = 0;
-    for (int lane = 0; lane < lane_count; ++lane) {
-      const double x = sum[lane], next = total + x, part = next - total;
-      total_rest += (total - (next - part)) + (x - part) + rest[lane];
-      total = next;
-    }
-    const double whole = total + total_rest;
-    total_rest -= whole - total;
-    total = whole;
+    double sums[lane_count], rests[lane_count];
+    store(sums, sum);
+    store(rests, rest);
+    for (int half = lane_count / 2; half > 0; half /= 2)
+      for (int n = 0; n < half; ++n) {
+        const double x = sums[n + half], next = sums[n] + x, part = next - sums[n];
+        rests[n] += rests[n + half] + ((sums[n] - (next - part)) + (x - part));
+        sums[n] = next;
+      }
+    total = sums[0] + rests[0];
+    total_rest = rests[0] - (total - sums[0]);
   }
 };
 
@@ -97,6 +118,7 @@ template <class L>
 ATTEST_LANE_FN L rounded_to(Format format, const L& x) {
   using Bits = typename L::Bits;
   if (format == Format::f64) return x;
+  if (format == Format::f32) return widen(narrow(x));
   const L magnitude = abs(x), power = bits_as<L>(bits_as<Bits>(magnitude) & 0x7ff0000000000000);
   // One and a half times as much as leaves no bits below the last one of the format.
   const double beyond = 0x1.8p0 * bit_of(53 - precision(format));
@@ -124,7 +146,7 @@ void RowLoops<L>::add(const AddRule& rule, const double* x, const double* residu
     }
     const L rounded = rounded_to(rule.sum, exact);
     store(to_sum + i, rounded);
-    store(stored + i, rounded_to(rule.storage, rounded));
+    store(stored + i, rule.storage == rule.sum ? rounded : rounded_to(rule.storage, rounded));
   }
 }
 
@@ -137,7 +159,8 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
   unsigned all = 0xff;
   for (Index i = 0; i < n; i += lane_count) {
     const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
-    const L p = (load<L>(x + i) - rule.mean) * (g * rule.scale), y = p + b, off = abs(out - y);
+    // In this order: of a tiny gamma its product with the root may have few bits.
+    const L p = (load<L>(x + i) - rule.mean) * rule.scale * g, y = p + b, off = abs(out - y);
     L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
     if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
     // Of a power of two half the gap below it, so that no side has to be looked at. An infinity has no gap, and is left.
@@ -150,6 +173,15 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
       const auto rounds = (bits_as<Bits>(g) & 0xfffffffffffff) != Bits(0);
       const L of_product = zero_unless(rounds, abs(p) * rule.u_product);
       const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) + abs(b) * rule.of_beta;
+      if (rule.turns) {
+        const L t = abs((load<L>(x + i) - rule.mean) * rule.scale), size = abs(g);
+        const L turn = root<L>((1 + t * t * rule.turn_w) * rule.turn_s) - t;
+        const L far = size * (turn * rule.turn_stretch + rule.turn_constant) + abs(p) * rule.turn_proportional;
+        const L near = max(size * rule.near_constant[0] + abs(p) * rule.near_proportional[0],
+                           size * rule.near_constant[1] + abs(p) * rule.near_proportional[1]);
+        const auto outward = bits_as<Bits>((out - y) * p) >= Bits(0);
+        of_t = max(of_t, select(outward, zero_unless(t >= L(rule.turn_from), far), near));
+      }
       const L room = of_t + of_product + of_sum + half_gap(out, y, rule.u_out, rule.eta_out) -
                      zero_unless(g != L(0), L(rule.least_error));
       bits |= bits_of((off <= min(finite, room)) & (abs(out) <= L(rule.largest_out)));
