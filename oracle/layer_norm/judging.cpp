@@ -1,5 +1,6 @@
 // What judge() makes of the levels: quick.hpp, decide.hpp and the whole formulas.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "oracle/layer_norm/decide.hpp"
@@ -141,10 +142,14 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
   const auto n = static_cast<std::size_t>(problem_.hidden);
   std::vector<double> got = LentRows::take(static_cast<std::size_t>(padded(problem_.hidden)));
   const Returned given_back(got);
-  // One byte an element for each of the last two, and a bit for the first.
-  std::vector<std::uint8_t> bytes(got.size() / 8 + 2 * got.size(), Decided::unknown);
-  const std::span accepted = std::span(bytes).first(got.size() / 8);
-  const std::span decided = std::span(bytes).subspan(accepted.size(), got.size()), scratch = std::span(bytes).last(got.size());
+  // A bit for each element in the first, and a byte in the others.
+  std::array<std::uint8_t, 1088> of_short_row;
+  const std::size_t room = got.size() / 8 + 2 * got.size();
+  std::vector<std::uint8_t> of_long_row(room > of_short_row.size() ? room : 0);
+  const std::span bytes = of_long_row.empty() ? std::span<std::uint8_t>(of_short_row) : std::span(of_long_row);
+  const std::span accepted = bytes.first(got.size() / 8), decided = bytes.subspan(accepted.size(), got.size()),
+                  scratch = bytes.subspan(accepted.size() + decided.size(), got.size());
+  std::ranges::fill(decided, Decided::unknown);
   Index unsure = 0;          // elements that are inside, and perhaps wide
   bool some_narrow = false;  // one that is judged surely is not
   for (const Index row : attest::layer_norm::judged_rows(problem_)) {

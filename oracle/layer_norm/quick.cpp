@@ -115,7 +115,7 @@ bool QuickRow::refer(const SourceRow& row) {
   r_.magnitudes = row.sums.magnitudes;
   r_.largest = row.sums.largest;
   if (precise_) {
-    if (!(r_.largest < 0x1p400)) return false;
+    if (!(r_.largest < 0x1p400) || !(r_.largest > 0x1p-900)) return false;
     if (!m_.rms) {
       const PreciseSums& sums = row.precise;
       r_.mean = sums.sum / n;
@@ -128,7 +128,10 @@ bool QuickRow::refer(const SourceRow& row) {
     const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
     r_.variance = static_cast<double>(variance);
     r_.variance_rest = static_cast<double>(variance - r_.variance);
-    r_.variance_error = square(16 * n * bit) * r_.variance + 0x1p-62 * r_.variance + 0x1p-1000;
+    // What the loop has beside squares of rounded differences it has in double.
+    const double rest = std::fabs(r_.mean_rest);
+    r_.variance_error = (square(16 * n * bit) + 0x1p-62) * r_.variance + 0x1p-1000 +
+                        4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
   } else {
     const double whole = row.sums.squares / n, offset = m_.rms ? 0 : row.sums.sum / n;
     r_.mean = m_.rms ? 0 : r_.x0 + offset;
@@ -328,7 +331,8 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
   const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
                             (m_.epsilon_lo * slack - flushed * up);
-  if (!(above_zero > 0) && !single) {
+  // Of a row of one element t is 0, whatever it is multiplied by; other forms multiply x.
+  if (!(above_zero > 0) && !(single && m_.form == NormForm::centred)) {
     // Some d of either sign is then divided by what may be 0.
     const bool by_sign = least_.joint && least_.cv < 1 && !(least_.av > 0);
     known.undetermined = m_.n > 1 && (m_.rms || least_.dm > 0) && !by_sign &&

@@ -106,7 +106,7 @@ PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mea
     const L wide = d * 0x1.0000002p27, high = wide - (wide - d), low = d - high, square = d * d;
     const L lost = ((high * high - square) + 2 * (high * low)) + low * low;
     total.add(square);
-    total.rest += lost + 2 * (d * rest);
+    total.rest += lost + rest * (2 * d + rest);
   }
   PreciseSquares squares{};
   total.fold(squares.sum, squares.rest);

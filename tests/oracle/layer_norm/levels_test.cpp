@@ -181,5 +181,34 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
   }
 }
 
+// Sums of whole rows are those of each element: rounded once to the stage's format, and once more to storage.
+TEST(LayerNormLevels, SumsOfRowsAreThoseOfElements) {
+  constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all", "bf16,sum=f16"};
+  constexpr attest::layer_norm::Residual residuals[] = {
+      attest::layer_norm::Residual::like_x, attest::layer_norm::Residual::cancelling, attest::layer_norm::Residual::large};
+  const auto& kernel = *norm_kernels::find_kernel(norm_kernels::builtin_kernels(), "explicit");
+  std::int64_t sums = 0;
+  for (std::uint64_t n = 0; n < 1200; ++n) {
+    const Contract contract = kernel.contract(policy_from_text(policies[n % std::size(policies)]));
+    Problem problem = emulated::draw_problem(contract, 600, n);
+    problem.residual = residuals[n / std::size(policies) % 3];
+    problem.sum_out = true;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), sum = make_sum_out(problem);
+    kernel.run(inputs.call(out, sum), contract);
+    LayerNormOracle oracle(contract, problem, inputs);
+    for (Index r = 0; r < problem.rows; ++r)
+      for (Index i = 0; i < problem.hidden; ++i) sum.set(r, i, 0, 0, oracle.sums(r, i).front());
+    EXPECT_FALSE(oracle.judge(out, sum).evidence.has_value()) << to_text(problem);
+    if (problem.elements() == 0 || !std::isfinite(sum.at(0, 0))) continue;
+    const double moved = std::nextafter(static_cast<float>(sum.at(0, 0)), std::numeric_limits<float>::infinity());
+    sum.set(0, 0, 0, 0, round_toward(problem.dtype, moved, true));
+    const Verdict verdict = oracle.judge(out, sum);
+    EXPECT_TRUE(verdict.evidence && verdict.evidence->tensor == "sum_out") << to_text(problem);
+    sums += problem.elements();
+  }
+  EXPECT_GT(sums, 10000);
+}
+
 }  // namespace
 }  // namespace attest::oracle::layer_norm
