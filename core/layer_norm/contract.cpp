@@ -174,7 +174,9 @@ void check(const Contract& contract) {
 }
 
 // Of a whole number.
-double ceil_log2(double x) { return x > 1 ? static_cast<double>(std::bit_width(static_cast<std::uint64_t>(x) - 1)) : 0; }
+double ceil_log2(double x) {
+  return x > 1 ? static_cast<double>(std::bit_width(static_cast<std::uint64_t>(x) - 1)) : 0;
+}
 
 }  // namespace
 

@@ -80,7 +80,8 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
     rule.difference += n.eta;
     rule.difference_of_x = n.u;
   }
-  if (beta_ok && m_.affine_loses_params) return;  // what is left of beta is one number for each format that the stage may have
+  if (beta_ok && m_.affine_loses_params)
+    return;  // what is left of beta is one number for each format that the stage may have
   rule.nonfinite = nonfinite;
   rule.beta_left = beta_ok;
   rule.open = row.lost_variance && m_.clamp;

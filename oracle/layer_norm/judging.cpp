@@ -43,11 +43,11 @@ bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<d
 
 // Of the entered row, as far as that is told without the whole of its statistics.
 struct LayerNormOracle::Told {
-  bool all = false;      // of every element the same is known, and `decided` says nothing:
+  bool all = false;  // of every element the same is known, and `decided` says nothing:
   std::uint8_t of_all = Decided::inside;
-  Index left = 0;        // elements of which nothing is
-  Index unsure = 0;      // elements that are inside, and perhaps wide
-  bool narrow = false;   // one of them surely is not
+  Index left = 0;       // elements of which nothing is
+  Index unsure = 0;     // elements that are inside, and perhaps wide
+  bool narrow = false;  // one of them surely is not
 };
 
 LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool some_narrow,
@@ -72,7 +72,8 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   if (known.undetermined || known.lost || (known.lost_mean && !known.determined)) {
     const bool whole_row = known.undetermined && !numbers_.rms && params_.none_vanish(numbers_.gamma_offset);
     const auto is_finite = [](double x) { return std::isfinite(x); };
-    if (whole_row || ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite))) {
+    if (whole_row ||
+        ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite))) {
       told.all = true;
       told.of_all = Decided::undetermined;
       return told;

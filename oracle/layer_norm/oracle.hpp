@@ -86,7 +86,7 @@ class LayerNormOracle {
             std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
   Index tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
                   std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
-  [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t column, double got) const;
+  [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);

@@ -12,28 +12,6 @@ namespace attest::oracle::layer_norm {
 namespace {
 
 constexpr double little = 0x1p-6;  // what every error must stay below, so that no interval is wide or open
-constexpr double up = 1 + 1e-6;    // as `slack`, of what must not be too small
-constexpr double bit = 0x1p-53;
-
-double toward(bool most) { return most ? up : slack; }
-double square(double x) { return x * x; }
-
-// At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come to no less than
-// the largest and k - 1 equal ones.
-double least_sum_error(double total, double largest, double n, double additions, double u, double exact_below) {
-  if (!(total > exact_below) || n < 2) return 0;
-  const double each = (total - largest) / (n - 1) * slack, first = largest * slack - each;
-  double comb = 0, above = n;  // nodes k past those of the octaves counted
-  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total * slack) & 0x7ff0000000000000);
-  for (int octave = 0; octave < 4 && above >= 2; ++octave, power /= 2) {
-    const double reached = std::max(power, exact_below) - first;
-    const double from = std::max(2.0, reached <= 0 ? 2 : each > 0 ? std::floor(reached / each) + 1 : above + 1);
-    if (from > above) break;
-    comb += (above - from + 1) * u * power;
-    above = from - 1;
-  }
-  return std::min(comb, additions * u * total) * slack;
-}
 
 }  // namespace
 
@@ -43,8 +21,8 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   const bool coarse = m_.statistics.u > unit_roundoff(Format::f32) || m_.normalise.u > unit_roundoff(Format::f32) ||
                       m_.affine.u > unit_roundoff(Format::f32);
   speaks_ = !m_.count_lost && round_.stage == round_.tensor;
-  narrow_ = !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics &&
-            !coarse && m_.root < little;
+  narrow_ =
+      !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics && !coarse && m_.root < little;
   if (!speaks_) return;
   const Unit &norm = m_.normalise, &a = m_.affine;
   const bool welford = m_.variance == Variance::welford && !m_.rms;
@@ -106,182 +84,6 @@ QuickRow::~QuickRow() {
   LentRows::give(own_beta_);
 }
 
-// Section 1, in double: false if that does not hold the row.
-bool QuickRow::refer(const SourceRow& row) {
-  const double n = m_.n;
-  const Index count = static_cast<Index>(n);
-  r_ = {};
-  r_.x0 = row.x[0];
-  r_.magnitudes = row.sums.magnitudes;
-  r_.largest = row.sums.largest;
-  if (precise_) {
-    if (!(r_.largest < 0x1p400) || !(r_.largest > 0x1p-900)) return false;
-    if (!m_.rms) {
-      const PreciseSums& sums = row.precise;
-      r_.mean = sums.sum / n;
-      // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
-      const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
-      r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) / n;
-      r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
-    }
-    const PreciseSquares squares = precise_squares(row.x.data(), count, r_.mean, r_.mean_rest);
-    const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
-    r_.variance = static_cast<double>(variance);
-    r_.variance_rest = static_cast<double>(variance - r_.variance);
-    // What the loop has beside squares of rounded differences it has in double.
-    const double rest = std::fabs(r_.mean_rest);
-    r_.variance_error = (square(16 * n * bit) + 0x1p-62) * r_.variance + 0x1p-1000 +
-                        4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
-  } else {
-    const double whole = row.sums.squares / n, offset = m_.rms ? 0 : row.sums.sum / n;
-    r_.mean = m_.rms ? 0 : r_.x0 + offset;
-    r_.variance = std::max(0.0, whole - offset * offset);
-    const double reference = (n + 32) * 0x1p-52;
-    r_.mean_error = m_.rms ? 0 : 0x1p-51 * std::fabs(r_.mean) + reference * std::sqrt(whole);
-    r_.variance_error = 4 * reference * whole;
-  }
-  if (m_.variance == Variance::shifted && !m_.rms) {
-    r_.z_mean = std::fabs(r_.mean - r_.x0);
-    r_.z_mean_error = r_.mean_error + 2 * bit * std::fabs(r_.x0);
-  }
-  row_ = &row;
-  return r_.variance < infinity && std::isfinite(r_.mean);
-}
-
-double QuickRow::sum_off(double total, double largest, double grid, bool most) const {
-  if (most) return all_additions_ * total * up;
-  return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u);
-}
-
-// Section 3, term by term as statistics.cpp has it: none falls where another grows, so that less of what goes in gives no more
-// than the whole, and more of it no less. What these lines round off is far less than `up` and `slack` add and take.
-QuickRow::Bounds QuickRow::bounds(bool most) const {
-  const double n = m_.n, es = m_.statistics.eta, us = m_.u, to = toward(most);
-  const double error = most ? r_.variance_error : -r_.variance_error;
-  const double v = std::max(0.0, r_.variance + error) * to, deviation = std::sqrt(v);
-  const double mean = std::max(0.0, std::fabs(r_.mean) + (most ? r_.mean_error : -r_.mean_error));
-  const double mean_abs = r_.magnitudes / n;
-  const double read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
-  const double mean_read = m_.statistics_lose ? m_.statistics.u * mean_abs + es : 0;
-  Bounds b;
-  b.ed = (read + (m_.flush ? 2 * es : 0)) * to;
-  b.cv = cv_ * to;
-  if (m_.rms) {
-    b.av = ((2 + 2 * b.cv) * es * (m_.flush ? 2 : 1) + (1 + b.cv) * (2 * deviation * b.ed + square(b.ed))) * to;
-    b.below = b.above = (b.cv * v + b.av) * to;
-    b.lost = n * (v + b.above);
-    return b;
-  }
-  if (m_.variance == Variance::welford) return welford(b, most, v);
-  const bool on_grid = !m_.flush && !m_.statistics_lose;
-  const double grid = on_grid ? common_grid(std::span(row_->x).first(std::min<std::size_t>(8, row_->x.size()))) : 0;
-  const auto of_mean = [&](double total, double largest, double mean_of, double of_grid) {
-    return sum_off(total, largest, of_grid, most) / n * (1 + three_) * (1 + m_.count) + m_.count * mean_of +
-           (n > 1 ? es : 0) + (m_.flush ? 3 * es : 0);
-  };
-  double dm = of_mean(r_.magnitudes, r_.largest, mean, grid);
-  if (m_.statistics_lose) dm *= 1 + m_.statistics.u;
-  dm = (dm + mean_read) * to;
-  b.lost_mean = (r_.magnitudes + n * mean) / 2 * (1 + all_additions_) * slack;
-  if (m_.one_pass_like) {
-    if (m_.variance == Variance::one_pass) return b.dm = dm, one_pass(b, most, v, dm);
-    // Magnitudes of x less the first: no less than what they add up to, or than a sum whose squares are theirs.
-    const double z_mean = std::max(0.0, r_.z_mean + (most ? r_.z_mean_error : -r_.z_mean_error));
-    const double z_root = std::sqrt(v + square(z_mean)) * to, most_z = std::fabs(r_.x0) + r_.largest;
-    const double z_abs =
-        most ? (z_root * (1 + 2 * us) + 2 * read) * up : std::max(z_mean, most_z > 0 ? square(z_root) / most_z : 0) * slack;
-    double dz = of_mean(n * z_abs, most ? most_z : z_abs, z_mean, 0);
-    dz = (dz + us * z_abs * (1 + all_additions_) + 2 * b.ed) * to;
-    b.dm = (dz + read + compounded(1, us) * (mean + dz + read) + (m_.flush ? es : 0)) * to;
-    return one_pass(b, most, v, dz);
-  }
-  b.dm = dm;
-  const double cv = b.cv;
-  b.av = ((2 + 2 * cv) * es * (m_.flush ? 2 : 1) + (1 + cv) * (2 * (deviation + dm) * b.ed + square(b.ed))) * to;
-  b.below = (cv * v + b.av) * to;
-  b.above = (cv * v + square(dm) * (1 + cv) + b.av) * to;
-  b.joint = m_.variance == Variance::two_pass;
-  b.lost = n * (v + b.above);
-  if (m_.variance == Variance::two_pass_corrected) {
-    const double around = deviation + dm;
-    const double left =
-        (bounded(compounded(m_.additions + 2, us) + m_.count) * (1 + cv) * (around + b.ed) + b.ed + (m_.flush ? 6 : 3) * es) *
-        to;
-    const double rounding = 2 * us * square(dm + left) + es * (m_.flush ? 2 : 1);
-    const double off = cv * (v + square(dm)) + 2 * dm * left + square(left) + rounding + b.av;
-    b.below = b.above = (off + us * (v + off)) * to;
-  }
-  if (most) b.lost = std::max(b.lost, (r_.largest + mean + dm + b.ed) * (1 + 2 * m_.statistics.u) * up);
-  return b;
-}
-
-// C_k is at least what the k largest of equal numbers give, and at most k - 1 times the sum of all.
-QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
-  const double n = m_.n, es = m_.statistics.eta, merges = m_.merge_depth, to = toward(most);
-  const double total = r_.magnitudes, depth = m_.additions, weighted = m_.weighted_merges ? 5 : 1;
-  const double deviation = std::sqrt(v), read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
-  const double range = most ? 2 * r_.largest : deviation, spread = range + 2 * read;
-  const double hull = (spread * hull_growing_ + (m_.flush ? es * (1 + merges) : 0)) * to;
-  const double lose = m_.statistics_lose ? 1 + m_.statistics.u : 1;
-  const double each_eta = es * (m_.flush ? 5 : 1);
-  double last = 0, worst = 0, typical = 0;  // D_n, D, Dr
-  if (n > 1 && most) {
-    const double added = std::min(std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest, total * n);
-    worst = (m_.u * added * growing_ + four_ * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) * lose * up;
-    if (!m_.weighted_merges) worst = std::min(worst, hull);
-    last = typical = worst;
-  } else if (n > 1) {
-    const double unit = m_.u * growing_ * (total / n) * lose;
-    const double constant = (unit * (weighted - 1) * merges + (four_ * (1 + merges) * spread + each_eta * (1 + merges)) * lose);
-    double steps = depth;
-    if (!m_.weighted_merges && unit > 0) steps = std::min(steps, std::max(0.0, (hull - constant) / unit));
-    // D_k is at least unit min((k - 1)/2, steps) + constant.
-    const double part = std::min(n, std::floor(2 * steps + 1));
-    const double sum = (part - 1) * part * (2 * part - 1) / 24 + (n - part) * square(std::min(steps, (n - 1) / 2));
-    last = worst = (unit * std::min((n - 1) / 2, steps) + constant) * slack;
-    if (!m_.weighted_merges) last = worst = std::min(worst, hull * slack);
-    typical = unit * std::sqrt(sum / n) * slack;
-  }
-  const double mean_read = m_.statistics_lose ? m_.statistics.u * (total / n) + es : 0;
-  b.dm = (last + mean_read) * to;
-  const double input = m_.flush || read > 0 ? 2 * b.ed : 0;
-  const double off = (2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
-                      (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input)) *
-                     to;
-  b.av = n > 1 ? es * (m_.flush ? 6 : 3) * (1 + b.cv) * to : 0;
-  b.above = (off + (v + off) * b.cv + b.av) * to;
-  b.below = std::min(b.above, v);
-  b.lost = n * (v + b.above);
-  if (most) b.lost = std::max(b.lost, hull * (1 + four_) * up);
-  if (most && m_.merges) {
-    const double four = 1 + compounded(4, m_.statistics.u), pairs = square(n) / 4 * four;
-    b.lost = std::max({b.lost, pairs * up, pairs * square(hull) * up, n * square(hull) * four * up});
-    if (m_.weighted_merges) b.lost = std::max(b.lost, (n * r_.largest + hull) * four * up);
-  }
-  return b;
-}
-
-QuickRow::Bounds QuickRow::one_pass(Bounds b, bool most, double v, double dz) const {
-  const double us = m_.u, es = m_.statistics.eta, to = toward(most);
-  const bool shifted = m_.variance == Variance::shifted;
-  const double of_mean = most ? r_.mean_error : -r_.mean_error;
-  const double z_mean = std::max(0.0, shifted ? r_.z_mean + (most ? r_.z_mean_error : -r_.z_mean_error)
-                                              : std::fabs(r_.mean) + of_mean);
-  const double read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
-  double z_squares = v + square(z_mean);
-  if (shifted && most) z_squares = square(std::sqrt(z_squares) * (1 + 2 * us) + 2 * read) * up;
-  double off = b.cv * z_squares + (2 * z_mean + dz) * dz + 3 * us * square(z_mean + dz) + 6 * es * (1 + b.cv);
-  if (b.ed > 0) off += (1 + b.cv) * (4 * std::sqrt(z_squares) * b.ed + 4 * square(b.ed));
-  off = (off + us * (v + off)) * to;
-  b.above = off;
-  b.below = m_.clamp ? std::min(off, v) : off;
-  b.lost = (m_.n * z_squares * (1 + b.cv) + m_.n * off) * to;
-  if (most)
-    b.lost = std::max({b.lost, square(z_mean + dz) * (1 + compounded(2, us)) * up,
-                       shifted ? ((std::fabs(r_.x0) + r_.largest) * (1 + 2 * us) + 2 * read) * up : 0});
-  return b;
-}
-
 QuickRow::Known QuickRow::enter(const SourceRow& row) {
   Known known;
   if (!speaks_ || !row.finite || !row.error.empty() || !refer(row)) return known;
@@ -289,11 +91,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
   known.narrow = is_narrow();
   if (known.narrow && m_.n == 1 && !m_.rms) {
-    rule_.mean = r_.x0;
-    rule_.scale = 1;
-    rule_.turns = false;
-    std::ranges::fill(rule_.constant, 0);
-    std::ranges::fill(rule_.proportional, 0);
+    take_nothing_of_t();
     known.determined = true;
     return known;
   }
@@ -306,6 +104,15 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   }
   if (known.determined) make_rule();
   return known;
+}
+
+// Of a row of one element.
+void QuickRow::take_nothing_of_t() {
+  rule_.mean = r_.x0;
+  rule_.scale = 1;
+  rule_.turns = false;
+  std::ranges::fill(rule_.constant, 0);
+  std::ranges::fill(rule_.proportional, 0);
 }
 
 // Whether no error is large enough for an interval to be wide or open, by far.
@@ -331,15 +138,16 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
   const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
                             (m_.epsilon_lo * slack - flushed * up);
-  // Of a row of one element t is 0, whatever it is multiplied by; other forms multiply x.
-  if (!(above_zero > 0) && !(single && m_.form == NormForm::centred)) {
+  // Of a row of one element t is 0, whatever it is multiplied by; but other forms multiply x, and `shifted` rounds the mean.
+  const bool always_zero = single && m_.form == NormForm::centred && m_.variance != Variance::shifted;
+  if (!(above_zero > 0) && !always_zero) {
     // Some d of either sign is then divided by what may be 0.
     const bool by_sign = least_.joint && least_.cv < 1 && !(least_.av > 0);
     known.undetermined = m_.n > 1 && (m_.rms || least_.dm > 0) && !by_sign &&
                          most_v - least_.below * slack + m_.epsilon_lo * up - flushed * slack < 0;
     return known;
   }
-  if (!(whole_ > 0x1p-900)) return known;
+  if (!(whole_ > 0x1p-900) && !single) return known;
   if (single && (m_.statistics_lose || m_.normalise_loses_statistics || m_.normalise_loses_source || m_.flush))
     return known;
   if (m_.normalise_loses_statistics) {
@@ -363,13 +171,18 @@ void QuickRow::make_rule() {
   const Bounds& b = least_;
   const Unit &n = m_.normalise, &a = m_.affine;
   const double whole = whole_, flushed = m_.flush ? m_.statistics.eta : 0;
+  if (m_.n == 1 && !m_.rms) {
+    take_nothing_of_t();
+    return;
+  }
   const double scale = precise_ ? static_cast<double>(1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest +
                                                                     static_cast<Wide>(epsilon_)))
                                 : 1 / std::sqrt(whole);
   rule_.mean = r_.mean;
   rule_.scale = scale;
-  const double error = b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
-                       (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
+  const double error =
+      b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
+      (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
   // The reference's own: of x - mean, and relative to it.
   const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
   const double own = (precise_ ? 5.5 * bit : 16 * bit) + r_.variance_error / whole;
@@ -388,8 +201,7 @@ void QuickRow::make_rule() {
     return constant * late * slack - of_mean * scale * up;
   };
   const auto proportional_of = [&](double stretch, double lost) {
-    const double proportional =
-        stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
+    const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
     return proportional * late * (proportional > 0 ? slack : up) - lost;
   };
   // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
@@ -401,10 +213,6 @@ void QuickRow::make_rule() {
     rule_.near_proportional[line] = proportional_of(near, own);
   };
   rule_.turns = false;
-  if (m_.n == 1 && !m_.rms) {
-    rule_.constant[0] = rule_.constant[1] = rule_.proportional[0] = rule_.proportional[1] = 0;
-    return;
-  }
   const double eps_low = std::max(0.0, epsilon_ - m_.epsilon_lo), eps_high = std::max(0.0, m_.epsilon_hi - epsilon_);
   const double v = std::max(0.0, r_.variance - r_.variance_error);
   if (!b.joint || b.cv >= 1 || most_.cv >= 1) {
@@ -417,9 +225,8 @@ void QuickRow::make_rule() {
   }
   const double gain = std::max(0.0, m_.epsilon_lo - flushed - b.av);
   const auto of_delta = [&](int line, double delta) {
-    const double apart = square(delta);
-    const double minus_q =
-        ((b.cv * (v + gain) + eps_low + flushed + b.av) * slack - (1 - b.cv) * apart * up) / whole;
+    const double apart = delta * delta;
+    const double minus_q = ((b.cv * (v + gain) + eps_low + flushed + b.av) * slack - (1 - b.cv) * apart * up) / whole;
     const double q =
         (b.cv * (v + m_.epsilon_hi + b.av + flushed + apart) + eps_high + b.av + flushed + apart) / whole * slack;
     put(line, delta, minus_q, q);
@@ -473,13 +280,15 @@ bool QuickRow::surely_overflows(Index column) const {
   const double threshold = std::min({m_.affine.overflow, overflow_threshold(m_.output), m_.storage.overflow});
   const bool same_side = (row_->x[i] > r_.mean) == ((gamma_[i] > 0) == (beta_[i] > 0));
   const double y = same_side ? p + b * slack : p - b * up;
-  return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) && (p >= m_.affine.overflow || y >= threshold);
+  return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) &&
+         (p >= m_.affine.overflow || y >= threshold);
 }
 bool QuickRow::surely_inside(const Element& element, double got) const {
   RowBounds row;
   if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;
   Element same = element;
-  same.error = -0x1p-60 * static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better
+  same.error = -0x1p-60 *
+               static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better
   const Interval part = interval_of(m_, row, same);
   return judge_element(part.enclosure, round_, got) == Outcome::inside;
 }

@@ -47,6 +47,8 @@ class QuickRow {
   [[nodiscard]] Wide difference(Index column) const;
 
  private:
+  static constexpr double bit = 0x1p-53;
+  static constexpr double up = 1 + 1e-6;  // as `slack`, of what must not be too small
   // The reference of a row, in double, or in two where out is: and how far off it may be.
   struct Reference {
     double magnitudes, largest, x0;
@@ -58,8 +60,8 @@ class QuickRow {
   struct Bounds {
     double dm = 0, ed = 0, cv = 0, av = 0;
     double below = 0, above = 0;  // of the variance, whatever the mean
-    double lost = 0;       // the largest number that must stay below the threshold of overflow, for the variance
-    double lost_mean = 0;  // at least the largest one for the mean; of `least` alone
+    double lost = 0;              // the largest number that must stay below the threshold of overflow, for the variance
+    double lost_mean = 0;         // at least the largest one for the mean; of `least` alone
     bool joint = false;
   };
 
@@ -67,10 +69,11 @@ class QuickRow {
   [[nodiscard]] Bounds bounds(bool most) const;
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
   [[nodiscard]] Bounds welford(Bounds b, bool most, double v) const;
-  [[nodiscard]] Bounds one_pass(Bounds b, bool most, double v, double mean_off) const;
+  [[nodiscard]] Bounds one_pass(Bounds b, bool most, double v, double dz) const;
   [[nodiscard]] bool is_narrow() const;
   [[nodiscard]] Known bounded_by_most() const;
   void make_rule();
+  void take_nothing_of_t();
   bool row_bounds(const Bounds& b, bool most, RowBounds& row) const;
 
   const Numbers& m_;
@@ -87,7 +90,7 @@ class QuickRow {
 
   const SourceRow* row_ = nullptr;
   Reference r_{};
-  double whole_ = 0;  // its variance and epsilon
+  double whole_ = 0;         // its variance and epsilon
   Bounds least_{}, most_{};  // the latter of rows that are not narrow
   AcceptRowRule rule_{};
 };

@@ -45,7 +45,8 @@ ColumnFacts RowLoops<L>::columns(const ColumnRule& rule, const double* gamma, co
     least_gamma = min(select(g > L(0), g, L(lane_infinity)), least_gamma);
     most_beta = max(most_beta, b);
   }
-  const double least = folded(least_gamma, [](auto a, auto b) __attribute__((always_inline)) { return b < a ? b : a; });
+  const double least = folded(
+      least_gamma, [](auto a, auto b) __attribute__((always_inline)) { return b < a ? b : a; });
   return {attest::oracle::largest(most_gamma), least, attest::oracle::largest(most_beta), narrow == 0xff};
 }
 
@@ -79,9 +80,8 @@ PreciseSums RowLoops<L>::precise_sums(const double* x, Index n) {
   TwoSums<L> total;
   L magnitudes = L(0), most = L(0);
   for (Index i = 0; i < n; i += lane_count) {
-    const L here = i + lane_count <= n
-                       ? load<L>(x + i)
-                       : zero_unless(lane_numbers<L>() < static_cast<double>(n - i), load<L>(x + i));
+    const L here = i + lane_count <= n ? load<L>(x + i)
+                                       : zero_unless(lane_numbers<L>() < static_cast<double>(n - i), load<L>(x + i));
     total.add(here);
     magnitudes += abs(here);
     most = max(most, abs(here));

@@ -166,16 +166,17 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
         for (Index i = 0; i < problem.hidden; ++i) {
           const std::uint64_t dice = extend(key, static_cast<std::uint64_t>((r * 70001 + i) * 3 + leaving));
           const Enclosure e = oracle.interval(r, i).enclosure;
-          const double end = dice % 2 ? e.hi : e.lo, share = leaving == 0 ? 1 : 0.5 + static_cast<double>(dice >> 8 & 63) / 100;
+          const double end = dice % 2 ? e.hi : e.lo,
+                       share = leaving == 0 ? 1 : 0.5 + static_cast<double>(dice >> 8 & 63) / 100;
           double value = round_to(format, std::isfinite(end) && std::isfinite(e.y) ? e.y + (end - e.y) * share : e.y);
-          if (leaving == 2 && dice % 97 == 5)
-            value = std::nextafter(value, dice % 2 ? infinity : -infinity);
+          if (leaving == 2 && dice % 97 == 5) value = std::nextafter(value, dice % 2 ? infinity : -infinity);
           if (leaving == 1 && dice % 41 == 3) value = std::numeric_limits<double>::quiet_NaN();
           if (leaving == 1 && dice % 41 == 4) value = infinity;
           if (leaving == 0 && dice % 41 == 5) value = inputs.beta.present() ? inputs.beta.at(i) : 0;
           out.set(r, i, 0, 0, value);
         }
-      expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum), where + " leaving " + std::to_string(leaving));
+      expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum),
+                   where + " leaving " + std::to_string(leaving));
     }
     if (HasFailure()) break;
   }
@@ -184,8 +185,9 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
 // Sums of whole rows are those of each element: rounded once to the stage's format, and once more to storage.
 TEST(LayerNormLevels, SumsOfRowsAreThoseOfElements) {
   constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all", "bf16,sum=f16"};
-  constexpr attest::layer_norm::Residual residuals[] = {
-      attest::layer_norm::Residual::like_x, attest::layer_norm::Residual::cancelling, attest::layer_norm::Residual::large};
+  constexpr attest::layer_norm::Residual residuals[] = {attest::layer_norm::Residual::like_x,
+                                                        attest::layer_norm::Residual::cancelling,
+                                                        attest::layer_norm::Residual::large};
   const auto& kernel = *norm_kernels::find_kernel(norm_kernels::builtin_kernels(), "explicit");
   std::int64_t sums = 0;
   for (std::uint64_t n = 0; n < 1200; ++n) {
