@@ -56,6 +56,12 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
+  const auto is_finite = [](double x) { return std::isfinite(x); };
+  if ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite)) {
+    told.all = true;
+    told.of_all = Decided::undetermined;
+    return told;
+  }
   if (known.determined && (known.narrow || levels == Levels::quick)) {
     told.narrow = some_narrow || known.narrow;
     told.all = quick.accept(got, accepted.data());
@@ -70,10 +76,7 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   }
   told.left = problem_.hidden;
   if (known.undetermined || known.lost || (known.lost_mean && !known.determined)) {
-    const bool whole_row = known.undetermined && !numbers_.rms && params_.none_vanish(numbers_.gamma_offset);
-    const auto is_finite = [](double x) { return std::isfinite(x); };
-    if (whole_row ||
-        ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite))) {
+    if (known.undetermined && !numbers_.rms && params_.none_vanish(numbers_.gamma_offset)) {
       told.all = true;
       told.of_all = Decided::undetermined;
       return told;
