@@ -15,8 +15,8 @@ inline double processor_seconds() {
 // Processor time of each work, the least of several rounds in which they take turns: other programs on the machine only
 // add, and what slows it down for a while slows all of them.
 template <std::size_t N>
-std::array<double, N> seconds_each(const std::array<std::function<void()>, N>& works) {
-  constexpr int rounds = 12;
+std::array<double, N> seconds_each(const std::array<std::function<void()>, N>& works, int rounds = 12,
+                                   double least_seconds = 4e-3) {
   std::array<double, N> best;
   best.fill(1e300);
   std::array<int, N> count;
@@ -27,7 +27,7 @@ std::array<double, N> seconds_each(const std::array<std::function<void()>, N>& w
         const double start = processor_seconds();
         for (int n = 0; n < count[w]; ++n) works[w]();
         const double spent = processor_seconds() - start;
-        if (spent >= 4e-3) {
+        if (spent >= least_seconds) {
           best[w] = std::min(best[w], spent / count[w]);
           break;
         }

@@ -173,7 +173,10 @@ void check(const Contract& contract) {
                     name(a.form)));
 }
 
-double ceil_log2(double x) { return x > 1 ? std::ceil(std::log2(x)) : 0; }
+// Of a whole number.
+double ceil_log2(double x) {
+  return x > 1 ? static_cast<double>(std::bit_width(static_cast<std::uint64_t>(x) - 1)) : 0;
+}
 
 }  // namespace
 

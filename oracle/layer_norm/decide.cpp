@@ -54,6 +54,8 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
   std::ranges::fill(decided, std::uint8_t{Decided::unknown});
   // Rounded twice, an end may pass a number of the tensor that lies between it and what it is rounded to first.
   if (row.undetermined || m_.n < 2 || round_.stage != round_.tensor) return;
+  // Of doubles that are nearly subnormal, differences have few bits in double.
+  if (round_.tensor == Format::f64 && !(row.largest > 0x1p-900)) return;
   if (!prepared_) prepare();
   const auto number = [](Wide x) { return static_cast<double>(x); };
   const Unit &s = m_.statistics, &n = m_.normalise, &a = m_.affine;
@@ -78,6 +80,8 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
     rule.difference += n.eta;
     rule.difference_of_x = n.u;
   }
+  if (beta_ok && m_.affine_loses_params)
+    return;  // what is left of beta is one number for each format that the stage may have
   rule.nonfinite = nonfinite;
   rule.beta_left = beta_ok;
   rule.open = row.lost_variance && m_.clamp;

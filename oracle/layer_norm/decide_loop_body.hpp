@@ -1,6 +1,7 @@
 #pragma once
 // Body of RowLoops::decide, for the files that make it: interval_of() in lanes.
 #include "oracle/half_gap.hpp"
+#include "oracle/layer_norm/lane_root.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -19,14 +20,6 @@ struct Ends {
   }
   [[nodiscard]] ATTEST_LANE_FN L size() const { return max(abs(lo), abs(hi)); }
 };
-
-template <class L>
-ATTEST_LANE_FN L root(const L& x) {
-  L y;
-  for (int part = 0; part < lane_count / L::per_vector; ++part)
-    for (int n = 0; n < L::per_vector; ++n) y.part[part][n] = __builtin_sqrt(x.part[part][n]);
-  return y;
-}
 
 // The extremes of (d - delta) / sqrt(s (variance + delta^2)) where delta = -variance / d lies within dm.
 template <class L>

@@ -39,7 +39,7 @@ void hold_joint(Wide d, Wide dm, Wide variance, Wide s, Range& range) {
 
 class Builder {
  public:
-  Builder(const Numbers& numbers, const Statistics& row, const Element& element)
+  Builder(const Numbers& numbers, const RowBounds& row, const Element& element)
       : m_(numbers), row_(row), e_(element), nonfinite_(row.lost_mean || row.lost_variance || !(row.least > 0)) {}
 
   Interval operator()() {
@@ -244,7 +244,7 @@ class Builder {
   }
 
   const Numbers& m_;
-  const Statistics& row_;
+  const RowBounds& row_;
   const Element& e_;
   bool nonfinite_, infinite_root_ = false;
   Wide magnitude_ = 0, e_d_ = 0, reach_ = 0, root_ = 0, r_ = 0;
@@ -262,7 +262,7 @@ bool Interval::is_beta(double got, const Rounding& round) const {
   return beta_may_flush && got == 0;
 }
 
-Interval interval_of(const Numbers& numbers, const Statistics& row, const Element& element) {
+Interval interval_of(const Numbers& numbers, const RowBounds& row, const Element& element) {
   return Builder(numbers, row, element)();
 }
 

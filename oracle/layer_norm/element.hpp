@@ -25,6 +25,6 @@ struct Interval {
   [[nodiscard]] bool is_beta(double got, const Rounding& round) const;
 };
 
-Interval interval_of(const Numbers& numbers, const Statistics& row, const Element& element);
+Interval interval_of(const Numbers& numbers, const RowBounds& row, const Element& element);
 
 }  // namespace attest::oracle::layer_norm

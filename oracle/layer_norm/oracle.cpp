@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "oracle/decode.hpp"
-#include "oracle/layer_norm/decide.hpp"
-#include "oracle/layer_norm/quick.hpp"
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -23,17 +22,19 @@ void read_row(const Tensor& tensor, Index row, std::vector<double>& to) {
     return;
   }
   for (Index i = 0; i < columns; ++i) to[static_cast<std::size_t>(i)] = tensor.at(row, i);
+  std::fill(to.begin() + columns, to.end(), 0.0);
 }
 
 std::vector<double> numbers_of(const Tensor& tensor) {
   if (!tensor.present()) return {};
   const attest_tensor view = tensor.view();
-  std::vector<double> numbers(static_cast<std::size_t>(padded(view.shape[0])));
+  std::vector<double> numbers = LentRows::take(static_cast<std::size_t>(padded(view.shape[0])));
   if (view.strides[0] == 1)
     decode_padded({view.dtype, attest_at(&view, 0, 0, 0, 0), 1, view.shape[0], view.shape[0]}, numbers.data(),
                   std::ssize(numbers));
   else
-    for (Index i = 0; i < view.shape[0]; ++i) numbers[static_cast<std::size_t>(i)] = tensor.at(i);
+    for (Index i = 0; i < padded(view.shape[0]); ++i)
+      numbers[static_cast<std::size_t>(i)] = i < view.shape[0] ? tensor.at(i) : 0;
   return numbers;
 }
 
@@ -47,7 +48,7 @@ struct SumOfTwo {
   double sum = 0, stored = 0, error = 0;
 };
 
-// x + r, rounded once: what the double sum leaves out makes its last bit odd, so that no tie comes of it.
+// x + r, rounded once, as RowLoops::add() has it of whole rows.
 double rounded_sum(Format format, double x, double r) {
   const double sum = x + r, part = sum - x, rest = (x - (sum - part)) + (r - part);
   const auto bits = std::bit_cast<std::uint64_t>(sum);
@@ -77,9 +78,21 @@ SumOfTwo sum_of(const Contract& contract, double x, double r) {
 Params::Params(const Inputs& inputs)
     : gamma(numbers_of(inputs.gamma)), beta(numbers_of(inputs.beta)), format(format_of_params(inputs)) {}
 
+Params::~Params() {
+  LentRows::give(gamma);
+  LentRows::give(beta);
+}
+
 bool Params::finite() const {
   const auto is_finite = [](double x) { return std::isfinite(x); };
-  return std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+  if (!finite_) finite_ = std::ranges::all_of(gamma, is_finite) && std::ranges::all_of(beta, is_finite);
+  return *finite_;
+}
+
+bool Params::none_vanish(int gamma_offset) const {
+  if (!none_vanish_)
+    none_vanish_ = finite() && std::ranges::none_of(gamma, [&](double g) { return g + gamma_offset == 0; });
+  return *none_vanish_;
 }
 
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected) {
@@ -101,15 +114,24 @@ LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& proble
       params_(inputs),
       numbers_(contract, params_.format, problem.hidden, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms,
                inputs.residual.present()),
-      round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {}
+      round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {
+  const auto whole = static_cast<std::size_t>(padded(problem.hidden));
+  source_.x = LentRows::take(whole);
+  if (!inputs.residual.present()) return;
+  added_ = LentRows::take(whole);
+  stored_ = LentRows::take(whole);
+}
+
+LayerNormOracle::~LayerNormOracle() {
+  for (auto* row : {&source_.x, &added_, &stored_}) LentRows::give(*row);
+}
 
 void LayerNormOracle::enter(Index row) {
   if (entered_ == row) return;
   entered_ = row;
   statistics_.reset();
   spread_.reset();
-  const auto n = static_cast<std::size_t>(problem_.hidden), whole = static_cast<std::size_t>(padded(problem_.hidden));
-  source_.x.resize(whole);
+  const auto n = static_cast<std::size_t>(problem_.hidden);
   source_.error.clear();
   read_row(inputs_.x, row, source_.x);
   const bool residual = inputs_.residual.present(), rounded = contract_.arithmetic.sum_of == SumOf::rounded;
@@ -118,10 +140,13 @@ void LayerNormOracle::enter(Index row) {
     source_.error.resize(n, 0.0);
     source_.error[i] = error;
   };
-  if (residual) {
-    added_.resize(whole);
+  if (residual && !numbers_.flush) {
     read_row(inputs_.residual, row, added_);
-    stored_.resize(n);
+    add_rows({contract_.policy[Stage::sum], contract_.policy[Stage::storage]}, source_.x.data(), added_.data(),
+             problem_.hidden, source_.x.data(), stored_.data());
+    if (rounded) std::ranges::copy(stored_, source_.x.begin());
+  } else if (residual) {
+    read_row(inputs_.residual, row, added_);
     for (std::size_t i = 0; i < n; ++i) {
       const SumOfTwo s = sum_of(contract_, source_.x[i], added_[i]);
       stored_[i] = s.stored;
@@ -132,7 +157,12 @@ void LayerNormOracle::enter(Index row) {
     for (std::size_t i = 0; i < n; ++i)
       if (std::fabs(source_.x[i]) < smallest_normal(numbers_.storage.format)) put_error(i, std::fabs(source_.x[i]));
   }
-  source_.sums = row_sums(source_.x.data(), problem_.hidden, numbers_.rms ? 0 : source_.x[0]);
+  if (round_.tensor == Format::f64) {
+    source_.precise = precise_sums(source_.x.data(), problem_.hidden);
+    source_.sums = {source_.precise.magnitudes, source_.precise.largest, 0, 0};
+  } else {
+    source_.sums = row_sums(source_.x.data(), problem_.hidden, numbers_.rms ? 0 : source_.x[0]);
+  }
   source_.finite =
       std::isfinite(source_.sums.magnitudes) ||
       std::all_of(source_.x.begin(), source_.x.begin() + problem_.hidden, [](double x) { return std::isfinite(x); });
@@ -140,12 +170,12 @@ void LayerNormOracle::enter(Index row) {
                                                    [](double x) { return std::isnan(x); });
 }
 
-Element LayerNormOracle::element(Index column) const {
+Element LayerNormOracle::element(Index column, Wide d) const {
   const auto i = static_cast<std::size_t>(column);
   Element e{};
   e.x = source_.x[i];
   e.error = source_.error.empty() ? 0 : source_.error[i];
-  e.d = statistics_->d[i];
+  e.d = d;
   e.has_gamma = !params_.gamma.empty();
   e.has_beta = !params_.beta.empty();
   e.gamma = e.has_gamma ? params_.gamma[i] : 1;
@@ -165,7 +195,8 @@ Interval LayerNormOracle::interval(Index row, Index column) {
       open.enclosure.expect = Expect::nan;
     return open;
   }
-  return statistics().undetermined ? open : interval_of(numbers_, statistics(), element(column));
+  if (statistics().undetermined) return open;
+  return interval_of(numbers_, statistics(), element(column, statistics().d[i]));
 }
 
 const Statistics& LayerNormOracle::statistics() {
@@ -202,88 +233,6 @@ bool LayerNormOracle::judge_sum(Index row, Index column, double got, Verdict& ve
   return false;
 }
 
-// Of a row of which nothing is known, or of which only NaN may come.
-bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided) {
-  if (!params_.finite()) return false;
-  if (source_.finite) {
-    if (!statistics().undetermined) return false;
-    std::ranges::fill(decided, Decided::undetermined);
-    return true;
-  }
-  const bool nan = contract_.nan == NanRule::propagates && source_.has_nan;
-  std::ranges::transform(got, decided.begin(), [&](double value) {
-    return !nan ? Decided::undetermined : std::isnan(value) ? Decided::inside : Decided::unknown;
-  });
-  return true;
-}
-
-bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict) {
-  read_row(sum_out, row, got);
-  for (std::size_t i = 0; i < stored_.size(); ++i)
-    if (got[i] == stored_[i])
-      ++verdict.counts.judged;
-    else if (!judge_sum(row, static_cast<Index>(i), got[i], verdict))
-      return false;
-  return true;
-}
-
-Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly) {
-  Verdict verdict = Verdict::pass();
-  QuickRow quick(numbers_, params_, inputs_.epsilon, round_);
-  DecideRow decide(numbers_, params_, round_);
-  const auto n = static_cast<std::size_t>(problem_.hidden);
-  std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
-  std::vector<std::uint8_t> accepted(quickly ? got.size() / 8 : 0), decided(got.size(), Decided::unknown);
-  for (const Index row : attest::layer_norm::judged_rows(problem_)) {
-    enter(row);
-    read_row(out, row, got);
-    bool all = false;
-    if (quickly) {
-      const bool some = source_.finite && source_.error.empty() && quick.accept(source_, got, accepted.data(), all);
-      if (!all && !decide_open_row(got, decided)) decide(source_, statistics(), got, decided);
-      if (!all && some)
-        for (std::size_t i = 0; i < n; ++i)
-          if (accepted[i / 8] >> i % 8 & 1) decided[i] = Decided::inside;
-    }
-    if (all) verdict.counts.judged += problem_.hidden;
-    for (std::size_t i = all ? n : 0; i < n; ++i) {
-      if (decided[i] != Decided::unknown) {
-        ++(decided[i] == Decided::undetermined ? verdict.counts.undetermined : verdict.counts.judged);
-        verdict.counts.wide += decided[i] == Decided::wide;
-        continue;
-      }
-      const Interval of_element = interval(row, static_cast<Index>(i));
-      const Outcome outcome_of = outcome(of_element, got[i]);
-      if (outcome_of == Outcome::undetermined) {
-        ++verdict.counts.undetermined;
-        continue;
-      }
-      ++verdict.counts.judged;
-      verdict.counts.wide += is_wide(of_element.enclosure);
-      if (outcome_of == Outcome::inside) continue;
-      Evidence evidence = evidence_of(of_element.enclosure, round_, got[i]);
-      evidence.tensor = "out";
-      evidence.index = {row, static_cast<Index>(i), 0, 0};
-      if (of_element.enclosure.expect == Expect::nan) evidence.note = "a NaN among its inputs was lost";
-      return Verdict::fail(std::move(evidence), verdict.counts);
-    }
-    if (sum_out.present() && !judge_sums(row, sum_out, got, verdict)) return verdict;
-  }
-  const Counts& counts = verdict.counts;
-  if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);
-  if (counts.judged > 0 && counts.wide == counts.judged) return Verdict::vacuous("wide", counts);
-  verdict.counts.wide = 0;
-  return verdict;
-}
-
 void LayerNormOracle::read(const Tensor& out, Index row, std::vector<double>& to) { read_row(out, row, to); }
-
-Verdict LayerNormOracle::judge(const Tensor& out, const Tensor& sum_out, oracle::Statistics* statistics) {
-  if (statistics) *statistics = statistics_of(out);
-  return judge_rows(out, sum_out, true);
-}
-Verdict LayerNormOracle::judge_slowly(const Tensor& out, const Tensor& sum_out) {
-  return judge_rows(out, sum_out, false);
-}
 
 }  // namespace attest::oracle::layer_norm

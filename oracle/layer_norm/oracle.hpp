@@ -1,12 +1,14 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/layer_norm/inputs.hpp"
 #include "core/verdict.hpp"
 #include "oracle/layer_norm/element.hpp"
+#include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
@@ -16,12 +18,23 @@ namespace attest::oracle::layer_norm {
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
+class DecideRow;
+
 // gamma and beta as numbers, in whole lanes; empty where absent.
 struct Params {
   explicit Params(const Inputs& inputs);
+  ~Params();
+  Params(const Params&) = delete;
+  Params& operator=(const Params&) = delete;
   std::vector<double> gamma, beta;
   Format format = Format::f32;  // of either
+  // Whether all are; found out where it is first asked for.
   [[nodiscard]] bool finite() const;
+  // Whether they are and no gamma is 0 with its offset; likewise.
+  [[nodiscard]] bool none_vanish(int gamma_offset) const;
+
+ private:
+  mutable std::optional<bool> finite_, none_vanish_;
 };
 
 // Why the statistical tier does not speak of a contract, as one clause; empty if it does.
@@ -35,6 +48,9 @@ class LayerNormOracle {
  public:
   // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
   LayerNormOracle(const Contract& contract, const Problem& problem, const Inputs& inputs);
+  ~LayerNormOracle();
+  LayerNormOracle(const LayerNormOracle&) = delete;
+  LayerNormOracle& operator=(const LayerNormOracle&) = delete;
 
   // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of
   // sum_out, if it is
@@ -59,19 +75,31 @@ class LayerNormOracle {
   std::vector<double> sums(Index row, Index column) const;
 
  private:
+  // The levels that a verdict may make use of: none; those that decide as the whole formulas do, element by element; and those
+  // that say of elements no more than that they are inside.
+  enum class Levels : std::uint8_t { whole, counting, quick };
   // The entered row's, made where they are first asked for.
   const Statistics& statistics();
   bool decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided);
+  struct Told;
+  Told tell(QuickRow& quick, Levels levels, bool some_narrow, std::span<const double> got,
+            std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
+  Index tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+                  std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
+  [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
+  void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
+                   std::span<std::uint8_t> scratch);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
   // y of the entered row, and with the bits that double has no room for.
   double reference(Index column, Wide& wide) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
-  Verdict judge_rows(const Tensor& out, const Tensor& sum_out, bool quickly);
+  Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
   // Fills row_: what the row's elements share.
   void enter(Index row);
-  Element element(Index column) const;
+  // `d`: its x less the mean.
+  [[nodiscard]] Element element(Index column, Wide d) const;
   bool judge_sum(Index row, Index column, double got, Verdict& verdict) const;
 
   const Contract& contract_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -11,104 +12,289 @@ namespace attest::oracle::layer_norm {
 namespace {
 
 constexpr double little = 0x1p-6;  // what every error must stay below, so that no interval is wide or open
-constexpr Index least_row = 8;
-
-std::vector<double> in_lanes(const std::vector<double>& numbers, Index n, double otherwise) {
-  std::vector<double> lanes(static_cast<std::size_t>(padded(n)), otherwise);
-  std::ranges::copy(numbers, lanes.begin());
-  return lanes;
-}
-
-// Whether no interval is wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
-bool narrow_sums(const Numbers& m, const Params& params) {
-  const double hull = std::sqrt(m.n);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(m.n); ++i) {
-    const double gamma = params.gamma.empty() ? 1 : std::fabs(m.gamma_offset + params.gamma[i]);
-    const double beta = params.beta.empty() ? 0 : std::fabs(params.beta[i]);
-    if (!std::isfinite(gamma) || !std::isfinite(beta)) return false;
-    if (gamma != 0 && !(16 * (m.affine.u * beta + m.affine.eta) <= hull * gamma)) return false;
-  }
-  return true;
-}
-
-// At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest are at least k/n of it.
-double least_sum_error(double total, double n, double additions, double u, double exact_below) {
-  if (!(total > exact_below)) return 0;
-  double comb = 0, above = n;  // numbers k past those of the octaves counted
-  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total) & 0x7ff0000000000000);
-  for (int octave = 0; octave < 4; ++octave, power /= 2) {
-    const double below = n * std::max(power, exact_below) / total + 2;
-    if (below >= above) break;
-    comb += (above - below) * u * power;
-    above = below;
-  }
-  return std::min(comb, additions * u * total) * slack;
-}
 
 }  // namespace
 
 QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round)
-    : m_(numbers), epsilon_(epsilon), round_(round) {
+    : m_(numbers), epsilon_(epsilon), round_(round), precise_(round.tensor == Format::f64) {
   const Index n = static_cast<Index>(m_.n);
-  const double finest = unit_roundoff(Format::f32);
-  speaks_ = n >= least_row && !m_.flush && !m_.count_lost && !m_.clamp && !m_.statistics_lose &&
-            !m_.normalise_loses_statistics && m_.storage.format != Format::f64 && m_.statistics.u <= finest &&
-            m_.normalise.u <= finest && m_.affine.u <= finest && round_.stage == round_.tensor && m_.root < little &&
-            narrow_sums(m_, params);
+  const bool coarse = m_.statistics.u > unit_roundoff(Format::f32) || m_.normalise.u > unit_roundoff(Format::f32) ||
+                      m_.affine.u > unit_roundoff(Format::f32);
+  speaks_ = !m_.count_lost && round_.stage == round_.tensor;
+  narrow_ =
+      !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics && !coarse && m_.root < little;
   if (!speaks_) return;
-  gamma_ = in_lanes(params.gamma, n, params.gamma.empty() ? 1 : 0);
-  if (m_.gamma_offset != 0 && !params.gamma.empty())
-    for (double& gamma : gamma_) gamma += m_.gamma_offset;
-  beta_ = in_lanes(params.beta, n, 0);
-  for (const double beta : beta_) largest_beta_ = std::max(largest_beta_, std::fabs(beta));
+  const Unit &norm = m_.normalise, &a = m_.affine;
+  const bool welford = m_.variance == Variance::welford && !m_.rms;
+  root_of_overflow_ = std::sqrt(m_.statistics.overflow);
+  all_additions_ = compounded(m_.additions, m_.u);
+  three_ = m_.rms ? 0 : compounded(3, m_.u);
+  four_ = welford ? compounded(4, m_.u) : 0;
+  const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
+  cv_ = both(compounded(roundings, m_.u), m_.count);
+  growing_ = welford ? 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u)) : 1;
+  hull_growing_ = welford ? 1 + compounded(4 * (m_.merge_depth + 1), m_.u) : 1;
+  root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
+  const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();
+  const bool loses = m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
+  relative_ = both(root_, compounded(2, norm.u));
+  of_magnitude_ = of_reach_ = of_params_ = 0;
+  if (m_.form == NormForm::scale_bias) of_magnitude_ = compounded(4, norm.u);
+  if (m_.form == NormForm::folded) of_magnitude_ = compounded(loses ? 8 : 5, a.u) + a.u;
+  if (m_.form == NormForm::weighted_scale) of_reach_ = compounded(loses ? 4 : 1, a.u);
+  if (offset || (m_.affine_loses_params && !params.gamma.empty())) of_params_ = a.u;
+  gamma_ = params.gamma.data();
+  beta_ = params.beta.data();
+  const auto whole = static_cast<std::size_t>(padded(n));
+  if (params.gamma.empty() || offset) {
+    own_gamma_ = LentRows::take(whole);
+    for (std::size_t i = 0; i < whole; ++i) own_gamma_[i] = offset ? params.gamma[i] + m_.gamma_offset : 1;
+    gamma_ = own_gamma_.data();
+  }
+  if (params.beta.empty()) {
+    own_beta_ = LentRows::take(whole);
+    std::ranges::fill(own_beta_, 0);
+    beta_ = own_beta_.data();
+  }
+  // No interval may be wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
+  const ColumnFacts facts = column_facts({16 * a.u, 16 * a.eta, std::sqrt(m_.n) * slack}, gamma_, beta_, n);
+  narrow_ = narrow_ && facts.narrow;
+  narrow_if_mean_is_ = facts.narrow && m_.form == NormForm::centred && !m_.flush && !m_.normalise_loses_statistics &&
+                       !m_.normalise_loses_source && !m_.affine_loses_params && relative_ < 0.25;
+  largest_beta_ = facts.largest_beta;
+  largest_gamma_ = facts.largest_gamma;
+  // r gamma may lose eta, which x or x - m multiplies.
+  const bool scale_first = m_.form == NormForm::folded || m_.form == NormForm::weighted_scale;
+  largest_of_narrow_ = scale_first ? facts.least_gamma * std::sqrt(m_.n) / a.eta / 256 : infinity;
+  rule_.u_product = slack * a.u;
+  rule_.u_affine = slack * a.u;
+  const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
+  rule_.of_beta = (m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0) - of_sum;
+  rule_.least_error = precise_ ? 0x1p-1069 * (largest_gamma_ + 1) : 0;
+  // The loop takes no number for less than 2^-1000, half a gap of which is 2^-1054.
+  rule_.largest_beta_error = of_sum * largest_beta_ + rule_.least_error + (precise_ ? 0x1p-1053 : 0);
+  rule_.u_out = unit_roundoff(round_.tensor);
+  // No double is half a step of subnormal doubles.
+  rule_.eta_out = precise_ ? 0 : half_smallest_subnormal(round_.tensor);
+  rule_.largest_out = largest_finite(round_.tensor);
 }
 
-// A lower bound of Statistics::dm.
-double QuickRow::least_mean_error(std::span<const double> x, double magnitudes, double mean, double variance) const {
-  if (m_.rms) return 0;
-  if (m_.variance == Variance::shifted) return m_.statistics.u * std::fabs(mean) * slack;
-  const double n = m_.n;
-  if (m_.variance == Variance::welford)
-    return std::min(m_.u * magnitudes * std::min((n - 1) / 2, m_.additions) / n, 2 * std::sqrt(variance)) * slack;
-  const double grid = common_grid(x.first(8));  // of all it is no more
-  return least_sum_error(magnitudes, n, m_.additions, m_.u, std::ldexp(grid, precision(m_.statistics.format))) / n;
+QuickRow::~QuickRow() {
+  LentRows::give(own_gamma_);
+  LentRows::give(own_beta_);
 }
 
-bool QuickRow::accept(const SourceRow& row, std::span<const double> got, std::uint8_t* accepted, bool& all) {
-  if (!speaks_) return false;
-  const double n = m_.n;
-  const Index count = static_cast<Index>(n);
-  const std::vector<double>& x = row.x;
-  const RowSums& sums = row.sums;
-  if (!(sums.largest < std::sqrt(m_.statistics.overflow) / (8 * n)) || !(epsilon_ < 1e30)) return false;
-  const double square = sums.squares / n, offset = m_.rms ? 0 : sums.sum / n;  // about the pivot
-  const double mean = m_.rms ? 0 : x[0] + offset, variance = std::max(0.0, square - offset * offset);
-  const double whole = variance + epsilon_;
-  if (!(whole > 0x1p-100)) return false;
-  const double scale = 1 / std::sqrt(whole), largest = sums.largest * scale;
-  const double steps = 4 * m_.additions + 64 + 32 * m_.merge_depth;
-  const double off = steps * m_.u * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest);
-  if (!(off < little) || !(steps * m_.u < little)) return false;  // there are wide intervals, or open ones
+QuickRow::Known QuickRow::enter(const SourceRow& row) {
+  Known known;
+  if (!speaks_ || !row.finite || !row.error.empty() || !refer(row)) return known;
+  whole_ = r_.variance + epsilon_;
+  if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
+  known.narrow = is_narrow();
+  if (known.narrow && m_.n == 1 && !m_.rms) {
+    take_nothing_of_t();
+    known.determined = true;
+    return known;
+  }
+  least_ = bounds(false);
+  if (!known.narrow) {
+    most_ = bounds(true);
+    known = bounded_by_most();
+  } else {
+    known.determined = true;
+  }
+  if (known.determined) make_rule();
+  return known;
+}
 
-  const double cv = (m_.additions + 3) * m_.u * variance / whole;
-  const double dm = std::min(least_mean_error(x, sums.magnitudes, mean, variance), std::sqrt(cv * whole / 2));
-  const double relative = cv / 4 + m_.root + 2 * m_.normalise.u;
-  constexpr double sure = 0.98;  // more than the second order takes off
-  // The reference's own error: of a normalised value, and relative to it.
-  const double reference = (n + 32) * 0x1p-52, of_mean = 0x1p-51 * std::fabs(mean) + reference * std::sqrt(square);
-  const double relative_error = reference * square / whole + 2 * of_mean * scale + 0x1p-50;
-  AcceptRowRule rule{};
-  rule.mean = mean;
-  rule.scale = scale;
-  rule.constant = sure * dm * scale * (1 - relative) + m_.normalise.eta * slack - of_mean * scale;
-  rule.proportional = sure * relative - relative_error;
-  rule.u_affine = sure * m_.affine.u;
-  rule.largest_beta_error = 0x1p-50 * largest_beta_;
-  rule.u_out = unit_roundoff(round_.tensor);
-  rule.eta_out = half_smallest_subnormal(round_.tensor);
-  rule.largest_out = largest_finite(round_.tensor);
-  all = accept_row(rule, x.data(), gamma_.data(), beta_.data(), got.data(), count, accepted);
-  return true;
+// Of a row of one element.
+void QuickRow::take_nothing_of_t() {
+  rule_.mean = r_.x0;
+  rule_.scale = 1;
+  rule_.turns = false;
+  std::ranges::fill(rule_.constant, 0);
+  std::ranges::fill(rule_.proportional, 0);
+}
+
+// Whether no error is large enough for an interval to be wide or open, by far.
+bool QuickRow::is_narrow() const {
+  if (!narrow_ || !(whole_ > 0x1p-100)) return false;
+  if (!(r_.largest * 8 * m_.n < root_of_overflow_) || !(r_.largest + 1 < largest_of_narrow_)) return false;
+  const double largest = r_.largest / std::sqrt(whole_);
+  const double steps = (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u;
+  return steps * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest) < little && steps < little;
+}
+
+QuickRow::Known QuickRow::bounded_by_most() const {
+  Known known;
+  const double overflow = m_.statistics.overflow, flushed = m_.flush ? m_.statistics.eta : 0;
+  const bool single = m_.n == 1 && !m_.rms;
+  if (m_.statistics_lose && r_.largest >= overflow) {
+    known.lost = known.lost_mean = !precise_;
+    return known;
+  }
+  known.lost = !precise_ && least_.lost * slack >= overflow;
+  known.lost_mean = !precise_ && m_.variance != Variance::shifted && least_.lost_mean >= overflow;
+  const double most_v = r_.variance * up + r_.variance_error, hi = most_v + most_.above + m_.epsilon_hi;
+  if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
+  const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
+                            (m_.epsilon_lo * slack - flushed * up);
+  // Of a row of one element t is 0, whatever it is multiplied by; but other forms multiply x, and `shifted` rounds the mean.
+  const bool always_zero = single && m_.form == NormForm::centred && m_.variance != Variance::shifted;
+  if (!(above_zero > 0) && !always_zero) {
+    // Some d of either sign is then divided by what may be 0.
+    const bool by_sign = least_.joint && least_.cv < 1 && !(least_.av > 0);
+    known.undetermined = m_.n > 1 && (m_.rms || least_.dm > 0) && !by_sign &&
+                         most_v - least_.below * slack + m_.epsilon_lo * up - flushed * slack < 0;
+    return known;
+  }
+  if (!(whole_ > 0x1p-900) && !single) return known;
+  if (single && (m_.statistics_lose || m_.normalise_loses_statistics || m_.normalise_loses_source || m_.flush))
+    return known;
+  if (m_.normalise_loses_statistics) {
+    const double largest_root = (1 + root_) / std::sqrt(above_zero) * up;
+    if (!(m_.normalise.eta * largest_root < 0.49) ||
+        !(std::sqrt(hi) * (1 + 2 * m_.statistics.u) * up < m_.normalise.overflow))
+      return known;
+  }
+  known.determined = true;
+  // One end is on the other side of 0 by no more than what the mean is off by.
+  const double other_side = (most_.dm + most_.ed) * up / std::sqrt(std::max(above_zero, 0x1p-1000));
+  known.narrow = narrow_if_mean_is_ && other_side < 0.25 * std::sqrt(m_.n) && 64 * m_.normalise.eta < 1;
+  return known;
+}
+
+// The end of an interval of t on its far side is at least (d + D) top, or where d + D is negative (d + D) bottom, so that its
+// distance from t = d scale is D bottom + |t| min(top / scale - 1, 1 - bottom / scale) or more. With (top / scale)^2 = 1 / (1 + q)
+// and (bottom / scale)^2 = 1 / (1 + q') these are at least -q/2 and q' / (2 (1 + q')). D, q and q' are those of one delta that the
+// mean may be off by, or of the whole box.
+void QuickRow::make_rule() {
+  const Bounds& b = least_;
+  const Unit &n = m_.normalise, &a = m_.affine;
+  const double whole = whole_, flushed = m_.flush ? m_.statistics.eta : 0;
+  if (m_.n == 1 && !m_.rms) {
+    take_nothing_of_t();
+    return;
+  }
+  const double scale = precise_ ? static_cast<double>(1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest +
+                                                                    static_cast<Wide>(epsilon_)))
+                                : 1 / std::sqrt(whole);
+  rule_.mean = r_.mean;
+  rule_.scale = scale;
+  const double error =
+      b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
+      (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
+  // The reference's own: of x - mean, and relative to it.
+  const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
+  const double own = (precise_ ? 5.5 * bit : 16 * bit) + r_.variance_error / whole;
+  double relative = relative_ * slack;
+  const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
+  if (m_.norm_rounded) relative = widened(relative, m_.storage.u);
+  if (m_.affine_loses_normalise && m_.form != NormForm::folded && m_.form != NormForm::weighted_scale)
+    relative = widened(relative, a.u);
+  relative = widened(relative, of_params_);
+  relative *= slack;
+  const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
+  const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
+  // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
+  const auto constant_of = [&](double reach) {
+    const double constant = reach * (1 - relative) + n.eta + (magnitude > 1 ? of_magnitude_ * magnitude : 0);
+    return constant * late * slack - of_mean * scale * up;
+  };
+  const auto proportional_of = [&](double stretch, double lost) {
+    const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
+    return proportional * late * (proportional > 0 ? slack : up) - lost;
+  };
+  // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
+  const auto put = [&](int line, double delta, double minus_q, double q) {
+    const double far = minus_q < -0.125 ? -(1 - slack / std::sqrt(1 - minus_q)) : minus_q / 2;
+    const double near = q > 0.125 ? 1 - up / std::sqrt(1 + q) : q / (2 * (1 + q));
+    rule_.constant[line] = rule_.near_constant[line] = constant_of((delta + error) * scale / std::sqrt(1 + q));
+    rule_.proportional[line] = proportional_of(std::min(far, near), own);
+    rule_.near_proportional[line] = proportional_of(near, own);
+  };
+  rule_.turns = false;
+  const double eps_low = std::max(0.0, epsilon_ - m_.epsilon_lo), eps_high = std::max(0.0, m_.epsilon_hi - epsilon_);
+  const double v = std::max(0.0, r_.variance - r_.variance_error);
+  if (!b.joint || b.cv >= 1 || most_.cv >= 1) {
+    // Where cv is close to 1 nobody knows here which of both the whole takes.
+    const bool unsure = b.joint && b.cv < 1;
+    put(0, unsure ? 0 : b.dm, unsure ? 0 : (b.below + eps_low + flushed) / whole * slack,
+        unsure ? 0 : (b.above + eps_high + flushed) / whole * slack);
+    rule_.constant[1] = rule_.constant[0];
+    return;
+  }
+  const double gain = std::max(0.0, m_.epsilon_lo - flushed - b.av);
+  const auto of_delta = [&](int line, double delta) {
+    const double apart = delta * delta;
+    const double minus_q = ((b.cv * (v + gain) + eps_low + flushed + b.av) * slack - (1 - b.cv) * apart * up) / whole;
+    const double q =
+        (b.cv * (v + m_.epsilon_hi + b.av + flushed + apart) + eps_high + b.av + flushed + apart) / whole * slack;
+    put(line, delta, minus_q, q);
+  };
+  of_delta(0, std::min(b.dm, std::sqrt(b.cv * whole / 2)));
+  of_delta(1, b.dm);
+  const double reach = b.dm * scale * slack;
+  if (!(reach > 0x1p-5) || !(m_.epsilon_lo > flushed + b.av)) return;
+  // delta = -W / d gives sign(d) sqrt((1 + d^2 / W) / s), which is the less the larger W and s are.
+  const double w = (r_.variance + r_.variance_error + gain) / whole * up;
+  rule_.turns = true;
+  rule_.turn_from = w / reach * up + of_mean * scale * up;
+  rule_.turn_w = 1 / w;
+  rule_.turn_s = 1 / (1 - b.cv * slack);
+  rule_.turn_stretch = (1 - relative) * late * slack;
+  rule_.turn_constant = constant_of(0);
+  rule_.turn_proportional = proportional_of(0, own + 8 * bit);
+}
+
+// Less by what the reference is off by, or more: false where less is nothing.
+bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
+  const double flushed = m_.flush ? m_.statistics.eta : 0;
+  row.mean = static_cast<Wide>(r_.mean) + r_.mean_rest;
+  row.variance = static_cast<Wide>(r_.variance) + r_.variance_rest;
+  const double side = most ? 1 : -1, of_variance = 2 * r_.variance_error;
+  row.dm = b.dm + side * r_.mean_error;
+  row.ed = b.ed;
+  row.joint = b.joint;
+  const double gain = m_.epsilon_lo - flushed - b.av, spread = r_.variance + std::max(0.0, gain);
+  row.cv = b.joint ? b.cv + side * (of_variance + 4 * b.dm * r_.mean_error) / spread : b.cv;
+  row.av = b.av;
+  row.lo = row.variance - (b.below + side * of_variance);
+  row.hi = row.variance + (b.above + side * of_variance);
+  row.least = (b.joint ? (1 - row.cv) * row.variance - row.av : row.lo) + m_.epsilon_lo - flushed;
+  row.largest_root = row.least > 0 ? 1 / std::sqrt(row.least) : std::numeric_limits<Wide>::infinity();
+  return row.dm >= 0 && row.cv >= 0 && row.least > 0 && spread > 0 && row.lo <= row.variance && row.hi >= row.variance;
+}
+
+bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) const {
+  return accept_row(rule_, row_->x.data(), gamma_, beta_, got.data(), static_cast<Index>(m_.n), accepted);
+}
+
+Wide QuickRow::difference(Index column) const {
+  return (static_cast<Wide>(row_->x[static_cast<std::size_t>(column)]) - r_.mean) - r_.mean_rest;
+}
+
+bool QuickRow::surely_overflows(Index column) const {
+  const auto i = static_cast<std::size_t>(column);
+  const double apart = std::fabs(row_->x[i] - r_.mean) * slack - r_.mean_error - std::fabs(r_.mean_rest);
+  const double p = std::max(0.0, apart) * rule_.scale * std::fabs(gamma_[i]) * slack, b = std::fabs(beta_[i]);
+  const double threshold = std::min({m_.affine.overflow, overflow_threshold(m_.output), m_.storage.overflow});
+  const bool same_side = (row_->x[i] > r_.mean) == ((gamma_[i] > 0) == (beta_[i] > 0));
+  const double y = same_side ? p + b * slack : p - b * up;
+  return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) &&
+         (p >= m_.affine.overflow || y >= threshold);
+}
+bool QuickRow::surely_inside(const Element& element, double got) const {
+  RowBounds row;
+  if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;
+  Element same = element;
+  same.error = -0x1p-60 *
+               static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better
+  const Interval part = interval_of(m_, row, same);
+  return judge_element(part.enclosure, round_, got) == Outcome::inside;
+}
+bool QuickRow::surely_not_wide(const Element& element) const {
+  RowBounds row;
+  return row_bounds(most_, true, row) && !is_wide(interval_of(m_, row, element).enclosure);
 }
 
 }  // namespace attest::oracle::layer_norm

@@ -3,35 +3,96 @@
 #include <span>
 #include <vector>
 
-#include "oracle/layer_norm/statistics.hpp"
+#include "oracle/layer_norm/element.hpp"
+#include "oracle/layer_norm/quick_loops.hpp"
 #include "oracle/outcome.hpp"
 
 namespace attest::oracle::layer_norm {
 
 struct Params;
 
-// Accepts elements that lie in a part of their intervals that needs no sort and no long double. What it accepts,
-// interval_of() calls
-// inside and not wide; of what it leaves, it knows nothing (docs/layer-norm.md, section 7).
+// Elements that lie well inside their intervals, by a part of these that needs no sort and no long double. What it accepts,
+// interval_of() calls inside; of what it leaves, it knows nothing (docs/layer-norm.md, section 7).
 class QuickRow {
  public:
+  // Keeps a hold of all but `epsilon`.
   QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round);
+  ~QuickRow();
+  QuickRow(const QuickRow&) = delete;
+  QuickRow& operator=(const QuickRow&) = delete;
 
-  // Whether it speaks of this row at all; then bit i mod 8 of accepted[i / 8] is set for elements i that are inside,
-  // and `all` says
-  // whether all are. `got` holds whole lanes.
-  bool accept(const SourceRow& row, std::span<const double> got, std::uint8_t* accepted, bool& all);
+  // What is known for certain of a row and of whatever finite numbers a kernel makes of it; all false: nothing.
+  struct Known {
+    bool determined = false;    // no element is undetermined
+    bool narrow = false;        // nor wide
+    bool undetermined = false;  // every element is, but for those that gamma takes away whole
+    bool lost = false;          // the variance may overflow: NaN, infinities and exactly beta are undetermined
+    bool lost_mean = false;     // the mean may: NaN and infinities are
+  };
+  // Makes `row` the one that is spoken of.
+  Known enter(const SourceRow& row);
+
+  // Of a row that is determined: bit i mod 8 of accepted[i / 8] is set for elements i that are inside; whether all are. `got`
+  // holds whole lanes.
+  bool accept(std::span<const double> got, std::uint8_t* accepted) const;
+  // By a part of its interval as interval_of() makes one, of what accept() leaves of such a row.
+  [[nodiscard]] bool surely_inside(const Element& element, double got) const;
+  // By an interval that holds it.
+  [[nodiscard]] bool surely_not_wide(const Element& element) const;
+
+  // Whether an element may surely overflow.
+  [[nodiscard]] bool surely_overflows(Index column) const;
+
+  // The entered row's x - mean.
+  [[nodiscard]] Wide difference(Index column) const;
 
  private:
-  [[nodiscard]] double least_mean_error(std::span<const double> x, double magnitudes, double mean,
-                                        double variance) const;
+  static constexpr double bit = 0x1p-53;
+  static constexpr double up = 1 + 1e-6;  // as `slack`, of what must not be too small
+  // The reference of a row, in double, or in two where out is: and how far off it may be.
+  struct Reference {
+    double magnitudes, largest, x0;
+    double mean, mean_rest, mean_error;  // mean + mean_rest
+    double variance, variance_rest, variance_error;
+    double z_mean, z_mean_error;  // of x less the first
+  };
+  // What bounds the statistics: at least, or at most, what section 3 has.
+  struct Bounds {
+    double dm = 0, ed = 0, cv = 0, av = 0;
+    double below = 0, above = 0;  // of the variance, whatever the mean
+    double lost = 0;              // the largest number that must stay below the threshold of overflow, for the variance
+    double lost_mean = 0;         // at least the largest one for the mean; of `least` alone
+    bool joint = false;
+  };
+
+  bool refer(const SourceRow& row);
+  [[nodiscard]] Bounds bounds(bool most) const;
+  [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
+  [[nodiscard]] Bounds welford(Bounds b, bool most, double v) const;
+  [[nodiscard]] Bounds one_pass(Bounds b, bool most, double v, double dz) const;
+  [[nodiscard]] bool is_narrow() const;
+  [[nodiscard]] Known bounded_by_most() const;
+  void make_rule();
+  void take_nothing_of_t();
+  bool row_bounds(const Bounds& b, bool most, RowBounds& row) const;
 
   const Numbers& m_;
   const double epsilon_;
   const Rounding& round_;
-  bool speaks_;
-  std::vector<double> gamma_, beta_;  // in whole lanes, gamma with its offset; 1 and 0 where absent
-  double largest_beta_ = 0;
+  bool speaks_, narrow_, narrow_if_mean_is_ = false;
+  bool precise_;  // out is in f64, and so is what it is compared with
+  // Of the contract alone: what interval_of() and Statistics make of it again and again.
+  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, hull_growing_, four_, root_;
+  double relative_, of_magnitude_, of_reach_, of_params_;
+  const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
+  std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`
+  double largest_beta_ = 0, largest_gamma_ = 0, largest_of_narrow_ = 0;
+
+  const SourceRow* row_ = nullptr;
+  Reference r_{};
+  double whole_ = 0;         // its variance and epsilon
+  Bounds least_{}, most_{};  // the latter of rows that are not narrow
+  AcceptRowRule rule_{};
 };
 
 }  // namespace attest::oracle::layer_norm

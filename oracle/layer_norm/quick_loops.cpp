@@ -11,13 +11,18 @@ namespace {
 // What the machine has, found out as the program starts; who calls before has the least, which says the same.
 struct Chosen {
   decltype(&RowLoops<Lanes>::sums) sums = RowLoops<Lanes>::sums;
+  decltype(&RowLoops<Lanes>::columns) columns = RowLoops<Lanes>::columns;
+  decltype(&RowLoops<Lanes>::precise_sums) precise_sums = RowLoops<Lanes>::precise_sums;
+  decltype(&RowLoops<Lanes>::precise_squares) precise_squares = RowLoops<Lanes>::precise_squares;
+  decltype(&RowLoops<Lanes>::add) add = RowLoops<Lanes>::add;
   decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
   decltype(&RowLoops<Lanes>::decide) decide = RowLoops<Lanes>::decide;
 };
 
 template <class L>
 Chosen loops_of() {
-  return {RowLoops<L>::sums, RowLoops<L>::accept, RowLoops<L>::decide};
+  return {RowLoops<L>::sums, RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
+          RowLoops<L>::add,  RowLoops<L>::accept,  RowLoops<L>::decide};
 }
 
 const Chosen& chosen() {
@@ -36,6 +41,16 @@ const Chosen& chosen() {
 }  // namespace
 
 RowSums row_sums(const double* x, Index n, double pivot) { return chosen().sums(x, n, pivot); }
+ColumnFacts column_facts(const ColumnRule& rule, const double* gamma, const double* beta, Index n) {
+  return chosen().columns(rule, gamma, beta, n);
+}
+PreciseSums precise_sums(const double* x, Index n) { return chosen().precise_sums(x, n); }
+PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest) {
+  return chosen().precise_squares(x, n, mean, mean_rest);
+}
+void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored) {
+  chosen().add(rule, x, residual, n, sum, stored);
+}
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted) {
   return chosen().accept(rule, x, gamma, beta, got, n, accepted);

@@ -13,14 +13,43 @@ struct RowSums {
   double sum, squares;         // of x - pivot
 };
 
+// As two doubles, which are off by no more than their last bits squared.
+struct PreciseSums {
+  double sum, sum_rest;
+  double magnitudes, largest;
+};
+struct PreciseSquares {
+  double sum, rest;
+};
+
 // What accept_row() holds an element to: |got - y|, the reference's own error included, is at most the radius that is proven
-// without a sort. Of the normalised value t the radius is constant + proportional |t|. gamma has its offset.
+// without a sort. Of the normalised value t the radius is the larger of two constant + proportional |t|. gamma has its offset.
 struct AcceptRowRule {
   double mean, scale;  // of the reference
-  double constant, proportional;
+  double constant[2], proportional[2];
+  // Where delta may be large: the same for an out between y and beta or beyond that; and for one on the other side, of |t| no
+  // less than turn_from, sqrt((1 + t^2 turn_w) turn_s) - |t| times turn_stretch besides.
+  bool turns;
+  double near_constant[2], near_proportional[2];
+  double turn_from, turn_w, turn_s, turn_stretch, turn_constant, turn_proportional;
+  double u_product;           // of a product with a gamma that is no power of two
   double u_affine;            // of a sum with a beta that is not 0
-  double largest_beta_error;  // of the reference's own sum, over all columns
+  double of_beta;             // of beta, less what the reference's own sum rounds off
+  double least_error;         // of the reference, absolute
+  double largest_beta_error;  // of the reference's own sum, over all columns, and the same
   double u_out, eta_out, largest_out;
+};
+// Of gamma and beta: whether gamma is 0 or hull |gamma| no less than of_beta |beta| + least, of all columns.
+struct ColumnRule {
+  double of_beta, least, hull;
+};
+struct ColumnFacts {
+  double largest_gamma, least_gamma, largest_beta;  // magnitudes, NaN left out; the least one but 0
+  bool narrow;                                      // that, and all are finite
+};
+// x + residual, rounded to `sum` and then to `storage`.
+struct AddRule {
+  Format sum, storage;
 };
 
 // What decide_row() says of an element.
@@ -60,6 +89,10 @@ struct DecideColumns {
 template <class L>
 struct RowLoops {
   static RowSums sums(const double* x, Index n, double pivot);
+  static ColumnFacts columns(const ColumnRule& rule, const double* gamma, const double* beta, Index n);
+  static PreciseSums precise_sums(const double* x, Index n);
+  static PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
+  static void add(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
   // Bit i mod 8 of accepted[i / 8] is set where element i is inside; whether all are.
   static bool accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                      const double* got, Index n, std::uint8_t* accepted);
@@ -68,6 +101,12 @@ struct RowLoops {
 };
 
 RowSums row_sums(const double* x, Index n, double pivot);
+ColumnFacts column_facts(const ColumnRule& rule, const double* gamma, const double* beta, Index n);
+// Sums of x and of (x - mean - mean_rest)^2, for numbers below 2^400.
+PreciseSums precise_sums(const double* x, Index n);
+PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
+// All but `rule` in whole lanes.
+void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);
 

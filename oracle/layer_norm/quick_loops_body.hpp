@@ -1,9 +1,12 @@
 #pragma once
 // Bodies of RowLoops, for the files that make it.
 #include "oracle/half_gap.hpp"
+#include "oracle/layer_norm/lane_root.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
+
+constexpr double bit_of(int n) { return static_cast<double>(std::uint64_t{1} << n); }
 
 template <class L>
 RowSums RowLoops<L>::sums(const double* x, Index n, double pivot) {
@@ -29,22 +32,159 @@ RowSums RowLoops<L>::sums(const double* x, Index n, double pivot) {
 }
 
 template <class L>
+ColumnFacts RowLoops<L>::columns(const ColumnRule& rule, const double* gamma, const double* beta, Index n) {
+  L most_gamma = L(0), most_beta = L(0), least_gamma = L(lane_infinity);
+  unsigned narrow = 0xff;
+  for (Index i = 0; i < n; i += lane_count) {
+    const L g = abs(load<L>(gamma + i)), b = abs(load<L>(beta + i));
+    const auto numbers = (g < L(lane_infinity)) & (b < L(lane_infinity));
+    const auto small = (b * rule.of_beta + rule.least <= g * rule.hull) | (g == L(0));
+    narrow &= bits_of(numbers & small) | (n - i < lane_count ? 0xffU << (n - i) : 0U);
+    // Behind the row are zeros, or the offset of gamma.
+    most_gamma = max(most_gamma, g);
+    least_gamma = min(select(g > L(0), g, L(lane_infinity)), least_gamma);
+    most_beta = max(most_beta, b);
+  }
+  const double least = folded(
+      least_gamma, [](auto a, auto b) __attribute__((always_inline)) { return b < a ? b : a; });
+  return {attest::oracle::largest(most_gamma), least, attest::oracle::largest(most_beta), narrow == 0xff};
+}
+
+// A sum that keeps what its additions round off.
+template <class L>
+struct TwoSums {
+  L sum = L(0), rest = L(0);
+  ATTEST_LANE_FN void add(const L& x) {
+    const L next = sum + x, part = next - sum;
+    rest += (sum - (next - part)) + (x - part);
+    sum = next;
+  }
+  // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.
+  ATTEST_LANE_FN void fold(double& total, double& total_rest) const {
+    double sums[lane_count], rests[lane_count];
+    store(sums, sum);
+    store(rests, rest);
+    for (int half = lane_count / 2; half > 0; half /= 2)
+      for (int n = 0; n < half; ++n) {
+        const double x = sums[n + half], next = sums[n] + x, part = next - sums[n];
+        rests[n] += rests[n + half] + ((sums[n] - (next - part)) + (x - part));
+        sums[n] = next;
+      }
+    total = sums[0] + rests[0];
+    total_rest = rests[0] - (total - sums[0]);
+  }
+};
+
+template <class L>
+PreciseSums RowLoops<L>::precise_sums(const double* x, Index n) {
+  TwoSums<L> total;
+  L magnitudes = L(0), most = L(0);
+  for (Index i = 0; i < n; i += lane_count) {
+    const L here = i + lane_count <= n ? load<L>(x + i)
+                                       : zero_unless(lane_numbers<L>() < static_cast<double>(n - i), load<L>(x + i));
+    total.add(here);
+    magnitudes += abs(here);
+    most = max(most, abs(here));
+  }
+  PreciseSums sums{0, 0, sum(magnitudes), attest::oracle::largest(most)};
+  total.fold(sums.sum, sums.sum_rest);
+  return sums;
+}
+
+template <class L>
+PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mean, double mean_rest) {
+  TwoSums<L> total;
+  for (Index i = 0; i < n; i += lane_count) {
+    const L here = load<L>(x + i), apart = here - mean, part = here - apart;
+    // x - mean, and what it rounds off.
+    L d = apart, rest = ((here - (apart + part)) + (part - mean)) - mean_rest;
+    if (i + lane_count > n) {
+      const auto inside = lane_numbers<L>() < static_cast<double>(n - i);
+      d = zero_unless(inside, d), rest = zero_unless(inside, rest);
+    }
+    // Dekker's product: halves of 26 bits, whose products are exact.
+    const L wide = d * 0x1.0000002p27, high = wide - (wide - d), low = d - high, square = d * d;
+    const L lost = ((high * high - square) + 2 * (high * low)) + low * low;
+    total.add(square);
+    total.rest += lost + rest * (2 * d + rest);
+  }
+  PreciseSquares squares{};
+  total.fold(squares.sum, squares.rest);
+  return squares;
+}
+
+// round_to() in lanes.
+template <class L>
+ATTEST_LANE_FN L rounded_to(Format format, const L& x) {
+  using Bits = typename L::Bits;
+  if (format == Format::f64) return x;
+  if (format == Format::f32) return widen(narrow(x));
+  const L magnitude = abs(x), power = bits_as<L>(bits_as<Bits>(magnitude) & 0x7ff0000000000000);
+  // One and a half times as much as leaves no bits below the last one of the format.
+  const double beyond = 0x1.8p0 * bit_of(53 - precision(format));
+  const L shifter = max(power, L(smallest_normal(format))) * beyond;
+  L rounded = (magnitude + shifter) - shifter;
+  rounded = select(rounded > L(largest_finite(format)), L(lane_infinity), rounded);
+  rounded = select(magnitude < L(lane_infinity), rounded, magnitude);
+  const Bits sign = bits_as<Bits>(x) & static_cast<std::int64_t>(0x8000000000000000);
+  return bits_as<L>(bits_as<Bits>(rounded) | sign);
+}
+
+template <class L>
+void RowLoops<L>::add(const AddRule& rule, const double* x, const double* residual, Index n, double* to_sum,
+                      double* stored) {
+  using Bits = typename L::Bits;
+  for (Index i = 0; i < n; i += lane_count) {
+    const L a = load<L>(x + i), b = load<L>(residual + i), total = a + b, part = total - a;
+    L exact = total;
+    if (rule.sum != Format::f64) {  // what the double sum leaves out makes its last bit odd, so that no tie comes of it
+      const L rest = (a - (total - part)) + (b - part);
+      const Bits bits = bits_as<Bits>(total);
+      const Bits odd = (rest != L(0)) & (abs(total) < L(lane_infinity)) & ((bits & 1) == Bits(0));
+      const Bits outward = ((rest > L(0)) & (total > L(0))) | ((rest < L(0)) & (total < L(0)));
+      exact = bits_as<L>(bits + (odd & ((outward & 1) - (~outward & 1))));
+    }
+    const L rounded = rounded_to(rule.sum, exact);
+    store(to_sum + i, rounded);
+    store(stored + i, rule.storage == rule.sum ? rounded : rounded_to(rule.storage, rounded));
+  }
+}
+
+template <class L>
 bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                          const double* got, Index n, std::uint8_t* accepted) {
+  using Bits = typename L::Bits;
   const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
+  const bool two = rule.constant[1] > rule.constant[0];
   unsigned all = 0xff;
   for (Index i = 0; i < n; i += lane_count) {
     const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
-    const L p = (load<L>(x + i) - rule.mean) * (g * rule.scale), y = p + b, off = abs(out - y);
-    const L of_t = abs(g) * rule.constant + abs(p) * rule.proportional;
+    // In this order: of a tiny gamma its product with the root may have few bits.
+    const L p = (load<L>(x + i) - rule.mean) * rule.scale * g, y = p + b, off = abs(out - y);
+    L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
+    if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
     // Of a power of two half the gap below it, so that no side has to be looked at. An infinity has no gap, and is left.
-    const L below = bits_as<L>((bits_as<typename L::Bits>(max(abs(out), L(0x1p-1000))) - 1) & 0x7ff0000000000000);
-    const auto surely = off <= of_t + (max(below * half, L(least_half)) - rule.largest_beta_error);
+    const L below = bits_as<L>((bits_as<Bits>(max(abs(out), L(0x1p-1000))) - 1) & 0x7ff0000000000000);
+    // Where out is in f64 its reference may be infinite, and what is permitted, too.
+    const L finite = L(largest_finite(Format::f64));
+    const auto surely = off <= min(finite, of_t + (max(below * half, L(least_half)) - rule.largest_beta_error));
     auto bits = static_cast<std::uint8_t>(bits_of(surely) | (n - i < lane_count ? 0xff << (n - i) : 0));
     if (bits != 0xff) {
-      const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) - 0x1p-50 * abs(b);
-      const L room = of_t + of_sum + half_gap(out, y, rule.u_out, rule.eta_out);
-      bits |= bits_of((off <= room) & (abs(out) <= L(rule.largest_out)));
+      const auto rounds = (bits_as<Bits>(g) & 0xfffffffffffff) != Bits(0);
+      const L of_product = zero_unless(rounds, abs(p) * rule.u_product);
+      const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) + abs(b) * rule.of_beta;
+      if (rule.turns) {
+        const L t = abs((load<L>(x + i) - rule.mean) * rule.scale), size = abs(g);
+        const L turn = root<L>((1 + t * t * rule.turn_w) * rule.turn_s) - t;
+        const L far = size * (turn * rule.turn_stretch + rule.turn_constant) + abs(p) * rule.turn_proportional;
+        const L near = max(size * rule.near_constant[0] + abs(p) * rule.near_proportional[0],
+                           size * rule.near_constant[1] + abs(p) * rule.near_proportional[1]);
+        const auto outward = bits_as<Bits>((out - y) * p) >= Bits(0);
+        of_t = max(of_t, select(outward, zero_unless(t >= L(rule.turn_from), far), near));
+      }
+      const L room = of_t + of_product + of_sum + half_gap(out, y, rule.u_out, rule.eta_out) -
+                     zero_unless(g != L(0), L(rule.least_error));
+      bits |= bits_of((off <= min(finite, room)) & (abs(out) <= L(rule.largest_out)));
     }
     accepted[i / lane_count] = bits;
     all &= bits;

@@ -60,7 +60,7 @@ bool LayerNormOracle::has_spread(Index row) {
 }
 
 double LayerNormOracle::reference(Index column, Wide& wide) const {
-  const Element e = element(column);
+  const Element e = element(column, statistics_->d[static_cast<std::size_t>(column)]);
   const Wide gamma = e.has_gamma ? numbers_.gamma_offset + static_cast<Wide>(e.gamma) : 1;
   const Wide root = 1 / std::sqrt(statistics_->variance + static_cast<Wide>(inputs_.epsilon));
   wide = e.d * root * gamma + e.beta;
@@ -75,7 +75,7 @@ StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index col
   if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return enclosure;
   Wide wide = 0;
   const double y = reference(column, wide);
-  const Spread spread_of = spread().of(element(column), y);
+  const Spread spread_of = spread().of(element(column, statistics_->d[static_cast<std::size_t>(column)]), y);
   if (!(spread_of.s > least_spread)) return enclosure;
   enclosure.applies = true;
   enclosure.s = spread_of.s;
@@ -108,7 +108,7 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
       if (!std::isfinite(out_here)) continue;
       Wide wide = 0;
       const double y = reference(column, wide);
-      const Element e = element(column);
+      const Element e = element(column, statistics_->d[static_cast<std::size_t>(column)]);
       const Spread spread_of = spread().of(e, y);
       const double half_ulp =
           std::max(unit_roundoff(round_.stage) * std::fabs(y), half_smallest_subnormal(round_.stage));

@@ -15,19 +15,14 @@ struct SourceRow {
   std::vector<double> x;      // in whole lanes: what lies behind the row is of no account
   std::vector<double> error;  // empty: none
   bool finite = true, has_nan = false;
-  RowSums sums{};  // about the first element, or about 0 for RMSNorm
+  RowSums sums{};  // about the first element, or about 0 for RMSNorm; of x in f64 `magnitudes` and `largest` alone
+  PreciseSums precise{};  // of x in f64
 };
 
-// Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 1 to 3 and 5).
-struct Statistics {
-  // Keeps no hold of the row once it is made.
-  Statistics(const Numbers& numbers, const SourceRow& source);
-
+// Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 3 and 5): all that
+// an interval takes of its row.
+struct RowBounds {
   Wide mean = 0, variance = 0;
-  std::vector<Wide> d;            // x - mean
-  double largest = 0, range = 0;  // of |x|, and of x
-  double mean_abs = 0;
-
   Wide dm = 0;         // of the mean
   Wide ed = 0;         // of one difference from it, beside the mean's own error
   bool joint = false;  // the variance is off by the square of what the mean is off by, and the rest is cv and av
@@ -38,6 +33,16 @@ struct Statistics {
 
   bool lost_mean = false, lost_variance = false;  // they may overflow
   bool undetermined = false;                      // nothing is known
+};
+
+// The whole of sections 1 to 3.
+struct Statistics : RowBounds {
+  // Keeps no hold of the row once it is made.
+  Statistics(const Numbers& numbers, const SourceRow& source);
+
+  std::vector<Wide> d;            // x - mean
+  double largest = 0, range = 0;  // of |x|, and of x
+  double mean_abs = 0;
 
  private:
   void refer(const Numbers& m);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -12,7 +13,16 @@ namespace {
 
 // The least last bit of an element that is not 0, or a large number; very low if one is not finite. May stop below `enough`.
 int least_bit(const double* values, Index count, int least, int enough) {
-  for (Index c = 0; c < count && least >= enough; ++c)
+  if (least < enough) return least;
+  bool unusual = false;  // subnormal, or no number
+  for (Index c = 0; c < count; ++c) {
+    const auto bits = std::bit_cast<std::uint64_t>(values[c]);
+    const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+    const int last = exponent - 1075 + std::countr_zero(bits | std::uint64_t{1} << 52);
+    unusual |= exponent == 0x7ff || (exponent == 0 && bits << 1 != 0);
+    least = std::min(least, exponent == 0 ? least : last);
+  }
+  for (Index c = 0; c < count && unusual; ++c)
     if (values[c] != 0) least = std::min(least, std::isfinite(values[c]) ? last_bit(values[c]) : -2000);
   return least;
 }

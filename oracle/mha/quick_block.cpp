@@ -279,12 +279,14 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
     const double bias = block_.b_out[static_cast<std::size_t>(e)];
     const std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
     double lo = 0, hi = 0;
-    if (columns.size() == 1) {
-      const double w = block_.w_out(e, columns.front());
-      const double one = w * low_(row, columns.front()), other = w * high_(row, columns.front());
-      lo = std::min(one, other);
-      hi = std::max(one, other);
-    } else if (!columns.empty()) {
+    // Products of rounded heads are exact in double, and often so are sums of few of them: then an end that is a tie stays one.
+    bool exact = heads_rounded_ && !columns.empty();
+    const auto add = [&exact](double& sum, double term) {
+      const double next = sum + term, part = next - sum;
+      exact = exact && (sum - (next - part)) + (term - part) == 0;
+      sum = next;
+    };
+    if (!columns.empty()) {
       // Head by head: where several columns of one have a weight, what rounds them moves them apart.
       for (std::size_t n = 0; n < columns.size();) {
         const Index head = columns[n] / call.head_dim;
@@ -293,13 +295,18 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
         for (; n < columns.size() && columns[n] / call.head_dim == head; ++n) {
           const Index c = columns[n];
           const double w = block_.w_out(e, c), one = w * low_(row, c), other = w * high_(row, c);
-          below += std::min(one, other);
-          above += std::max(one, other);
+          add(below, std::min(one, other));
+          add(above, std::max(one, other));
           sum += w * heads_(row, c);
           jointly += std::fabs(w) * half_step(heads_format_, heads_(row, c)) * slack_of_sums;
         }
-        lo += n - first > 1 ? std::max(below, sum - jointly) : below;
-        hi += n - first > 1 ? std::min(above, sum + jointly) : above;
+        if (n - first > 1) {
+          exact = exact && below >= sum - jointly && above <= sum + jointly;
+          below = std::max(below, sum - jointly);
+          above = std::min(above, sum + jointly);
+        }
+        add(lo, below);
+        add(hi, above);
       }
     } else if (sums_.rows() > 0) {
       const double margin = margins_(row, e) * slack_of_sums;
@@ -311,11 +318,12 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
       lo = round_to(block_.storage, lo) + bias;
       hi = round_to(block_.storage, hi) + bias;
     } else {
-      // What these sums of doubles may lose.
-      const double own =
-          columns.size() == 1 && bias == 0 ? 0 : 0x1p-50 * (std::fabs(lo) + std::fabs(hi) + std::fabs(bias));
-      lo += bias + own;
-      hi += bias - own;
+      const double lost = 0x1p-50 * (std::fabs(lo) + std::fabs(hi) + std::fabs(bias));  // by these sums of doubles
+      add(lo, bias);
+      add(hi, bias);
+      const double own = exact || (columns.size() == 1 && bias == 0) ? 0 : lost;
+      lo += own;
+      hi -= own;
     }
     const double got = attest_load(&out, row / call.l(), row % call.l(), e, 0);
     accepted_[static_cast<std::size_t>(row * width_ + e)] =

@@ -146,5 +146,71 @@ TEST(LayerNormLevels, NothingOutsideIsAccepted) {
   }
 }
 
+// Contracts that differ in every number: kernels that take them to their ends, and values on the ends of the intervals, a step
+// outside and well past them, between numbers that are no numbers and exactly beta.
+TEST(LayerNormLevels, ContractsOfEveryNumber) {
+  for (std::uint64_t n = 0; n < setting("ATTEST_LAYER_NORM_PROBLEMS", 4000); ++n) {
+    const std::uint64_t key = extend(mix(setting("ATTEST_LAYER_NORM_SEED", 7)), n);
+    const Contract contract = emulated::draw_contract(key);
+    const Problem problem = emulated::draw_problem(contract, 2048, key);
+    const bool rms = problem.norm == attest::layer_norm::Norm::rms;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), sum = make_sum_out(problem);
+    emulated::run(inputs, contract, emulated::draw_scheme(contract, problem.hidden, rms, key), out, sum);
+    LayerNormOracle oracle(contract, problem, inputs);
+    const std::string where = to_text(contract.policy) + " " + to_text(problem);
+    expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum), where);
+    const Format format = problem.dtype;
+    for (const int leaving : {0, 1, 2}) {
+      for (Index r = 0; r < problem.rows; ++r)
+        for (Index i = 0; i < problem.hidden; ++i) {
+          const std::uint64_t dice = extend(key, static_cast<std::uint64_t>((r * 70001 + i) * 3 + leaving));
+          const Enclosure e = oracle.interval(r, i).enclosure;
+          const double end = dice % 2 ? e.hi : e.lo,
+                       share = leaving == 0 ? 1 : 0.5 + static_cast<double>(dice >> 8 & 63) / 100;
+          double value = round_to(format, std::isfinite(end) && std::isfinite(e.y) ? e.y + (end - e.y) * share : e.y);
+          if (leaving == 2 && dice % 97 == 5) value = std::nextafter(value, dice % 2 ? infinity : -infinity);
+          if (leaving == 1 && dice % 41 == 3) value = std::numeric_limits<double>::quiet_NaN();
+          if (leaving == 1 && dice % 41 == 4) value = infinity;
+          if (leaving == 0 && dice % 41 == 5) value = inputs.beta.present() ? inputs.beta.at(i) : 0;
+          out.set(r, i, 0, 0, value);
+        }
+      expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum),
+                   where + " leaving " + std::to_string(leaving));
+    }
+    if (HasFailure()) break;
+  }
+}
+
+// Sums of whole rows are those of each element: rounded once to the stage's format, and once more to storage.
+TEST(LayerNormLevels, SumsOfRowsAreThoseOfElements) {
+  constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all", "bf16,sum=f16"};
+  constexpr attest::layer_norm::Residual residuals[] = {attest::layer_norm::Residual::like_x,
+                                                        attest::layer_norm::Residual::cancelling,
+                                                        attest::layer_norm::Residual::large};
+  const auto& kernel = *norm_kernels::find_kernel(norm_kernels::builtin_kernels(), "explicit");
+  std::int64_t sums = 0;
+  for (std::uint64_t n = 0; n < 1200; ++n) {
+    const Contract contract = kernel.contract(policy_from_text(policies[n % std::size(policies)]));
+    Problem problem = emulated::draw_problem(contract, 600, n);
+    problem.residual = residuals[n / std::size(policies) % 3];
+    problem.sum_out = true;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), sum = make_sum_out(problem);
+    kernel.run(inputs.call(out, sum), contract);
+    LayerNormOracle oracle(contract, problem, inputs);
+    for (Index r = 0; r < problem.rows; ++r)
+      for (Index i = 0; i < problem.hidden; ++i) sum.set(r, i, 0, 0, oracle.sums(r, i).front());
+    EXPECT_FALSE(oracle.judge(out, sum).evidence.has_value()) << to_text(problem);
+    if (problem.elements() == 0 || !std::isfinite(sum.at(0, 0))) continue;
+    const double moved = std::nextafter(static_cast<float>(sum.at(0, 0)), std::numeric_limits<float>::infinity());
+    sum.set(0, 0, 0, 0, round_toward(problem.dtype, moved, true));
+    const Verdict verdict = oracle.judge(out, sum);
+    EXPECT_TRUE(verdict.evidence && verdict.evidence->tensor == "sum_out") << to_text(problem);
+    sums += problem.elements();
+  }
+  EXPECT_GT(sums, 10000);
+}
+
 }  // namespace
 }  // namespace attest::oracle::layer_norm
