@@ -18,6 +18,7 @@ constexpr int most_pairs_learned = 64;      // of groups, of whose failures toge
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
 constexpr double most_chance = 0.05;        // that a few failures lie where they do
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
+constexpr int most_accounts_asked = 64;     // reproducers
 constexpr int most_asked_apart = 12;        // laws whose every call takes an instance of its own
 
 // Findings of one defect, the simplest first, and one of them that speaks for all: learned from the failures of all.
@@ -66,6 +67,8 @@ class Clustering {
     if (known_.holds_apart)
       join([this](const Siblings& a, const Siblings& b) { return is_kept_state(a, b) || is_kept_state(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return drifts_there(a, b) || drifts_there(b, a); });
+    if (known_.accounts)
+      join([this](const Siblings& a, const Siblings& b) { return accounted_for(a, b) || accounted_for(b, a); });
     return std::move(groups_);
   }
 
@@ -273,6 +276,31 @@ class Clustering {
              return !of_one_case(entry(member)) && predicate.holds(member.row);
            });
   }
+  // Whether every kernel that gives the very numbers of the group gives those of `other`.
+  bool accounted_for(const Siblings& other, const Siblings& group) {
+    if (!comparable(other, group) || entry(other.speaker).seen != VerdictKind::fail) return false;
+    const Accounts its = accounts(group);
+    return its.problems >= 2 && !its.kernels.empty() && std::ranges::includes(accounts(other).kernels, its.kernels);
+  }
+  // Of all of its reproducers of which that can be told: one of an element or two tells little.
+  Accounts accounts(const Siblings& group) {
+    Accounts common;
+    for (const Studied& member : group.members) {
+      const std::optional<Accounts>& its = accounts(member);
+      if (!its) continue;
+      if (common.problems == 0) common.kernels = its->kernels;
+      std::erase_if(common.kernels, [&](const std::string& kernel) { return !its->kernels.contains(kernel); });
+      common.problems += its->problems;
+      if (common.kernels.empty()) break;
+    }
+    return common;
+  }
+  const std::optional<Accounts>& accounts(const Studied& member) {
+    const auto [known, first] = accounts_.try_emplace(member.finding);
+    const Entry& at = entry(member);
+    if (first && at.seen == VerdictKind::fail && !at.shown && accounts_left_-- > 0) known->second = known_.accounts(at);
+    return known->second;
+  }
   [[nodiscard]] bool few(const Siblings& other, const Siblings& group) const {
     const auto failures = [&](const Siblings& of) {
       std::uint64_t sum = 0;
@@ -286,7 +314,8 @@ class Clustering {
   const Evidences& known_;
   Study study_;
   std::vector<Siblings> groups_;
-  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart;
+  std::map<std::size_t, std::optional<Accounts>> accounts_;  // by finding
+  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
 };
 
 }  // namespace
