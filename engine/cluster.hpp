@@ -15,7 +15,8 @@ namespace attest::engine {
 // What a law of this name does on a reproducer: how it fails there, if it does, and which calls it makes, the small ones.
 struct Probed {
   std::optional<FailureKey> shown;
-  std::vector<Problem> calls;  // as problem_of() tells them (recorder.hpp)
+  std::vector<Problem> calls;       // as problem_of() tells them (recorder.hpp)
+  std::optional<Problem> undone{};  // a call beyond the entry's own that was not done
 };
 // Of an entry whose calls end an instance: the calls alone, as another kernel was seen to be asked them.
 using Probe = std::function<Probed(const Entry& at, const std::string& property)>;

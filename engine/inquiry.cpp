@@ -39,7 +39,8 @@ Probed Inquiry::probed(const Entry& at, const std::string& property) {
   Restated stand_in(bench.subject.info(), deadly ? *bench.peer : bench.subject);
   Recorder recorder(stand_in, op_);
   const CaseOutcome outcome = asked_alone(property, at, recorder);
-  return {outcome.reported && !deadly ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
+  if (!outcome.reported || deadly) return {std::nullopt, recorder.calls(), std::nullopt};
+  return {outcome.key(), recorder.calls(), outcome.finding()->call};
 }
 
 bool Inquiry::holds_apart(const Entry& at, const std::string& property) {
