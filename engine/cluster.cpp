@@ -249,7 +249,7 @@ class Clustering {
       Studied tried = group.speaker;
       tried.finding = member.finding;
       tried.row = member.row;
-      if (!study_.learn_from_neighbours(tried)) continue;
+      if (!study_.learn_from_neighbours(tried, buckets_of(group))) continue;
       group.speaker = std::move(tried);
       return;
     }

@@ -135,15 +135,19 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
 
-bool Study::learn_from_neighbours(Studied& studied) const {
+bool Study::learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const {
   const Entry& entry = findings_[studied.finding].entry;
-  if (!may_be_learned(entry) || studied.failing.size() >= enough_failures) return false;
+  std::vector<const Row*> own_failing;
+  for (const CaseRow& row : table_.rows())
+    if (bucket_of(row) != nullptr && is_of(row, buckets))
+      if (const Row* failed = failed_row(row, studied)) own_failing.push_back(failed);
+  if (!may_be_learned(entry) || own_failing.size() >= enough_failures) return false;
   const Neighbours beside = passing_neighbours(entry);
   const Row own = row_of(entry.problem, table_.supports());
   const std::vector<const Row*> passing = this->passing(studied);
   if (beside.options.empty() || own != studied.row) return false;
   studied.learned =
-      engine::learn_from_neighbours(studied.failing, thinned_out(passing), own, beside.options, beside.values, {});
+      engine::learn_from_neighbours(own_failing, thinned_out(passing), own, beside.options, beside.values, {});
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
   return !studied.learned.predicate.atoms.empty();
 }

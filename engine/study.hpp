@@ -50,8 +50,9 @@ class Study {
   [[nodiscard]] std::vector<Studied> all();
   // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
   void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
-  // What a minimal reproducer shows by itself, of one that failed too seldom for more. Whether that is anything.
-  bool learn_from_neighbours(Studied& studied) const;
+  // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
+  // be of any defect. Whether that is anything.
+  bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
   // The rows that failed as `studied` did, in problems of `buckets`.
   [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
