@@ -31,6 +31,7 @@
 #include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/inquiry.hpp"
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
 #include "engine/recorder.hpp"
@@ -373,18 +374,9 @@ class Campaign {
     if (options_.seconds) last_call_ = std::max(elapsed(), *options_.seconds + finishing_seconds) + closing_seconds;
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
-    const auto probe = [this](const Entry& at, const std::string& property) {
-      Probed found;
-      in_time([&] { found = probed(property, at); });
-      return found;
-    };
-    const auto apart = [this](const Entry& at, const std::string& property) {
-      bool holds = false;
-      in_time([&] { holds = holds_apart(property, at); });
-      return holds;
-    };
-    summary_.defects = summary_.interrupted ? cluster(summary_.findings, {table_, buckets})
-                                            : cluster(summary_.findings, {table_, buckets, probe, apart});
+    Inquiry inquiry(stations_[0], op_);
+    summary_.defects = cluster(summary_.findings,
+                               summary_.interrupted ? Evidences{table_, buckets} : inquiry.evidences(table_, buckets));
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && !summary_.interrupted)
@@ -398,27 +390,6 @@ class Campaign {
       step();
     } catch (const OutOfTime&) {
     }
-  }
-  Probed probed(const std::string& property, const Entry& at) {
-    const Bench bench = stations_[0].bench();
-    const bool deadly = ends_instance(at.seen);
-    if (deadly && !bench.peer) return {};
-    Restated stand_in(bench.subject.info(), deadly ? *bench.peer : bench.subject);
-    Recorder recorder(stand_in, op_);
-    const CaseOutcome outcome = asked_alone(property, at, recorder);
-    return {outcome.reported && !deadly ? std::optional(outcome.key()) : std::nullopt, recorder.calls()};
-  }
-  bool holds_apart(const std::string& property, const Entry& at) {
-    Apart apart(stations_[0].bench().subject);
-    const CaseOutcome outcome = asked_alone(property, at, apart);
-    return !outcome.reported && apart.were_all();
-  }
-  // One law on the problem of an entry, with `subject` in the place of the first thread's own.
-  CaseOutcome asked_alone(const std::string& property, const Entry& at, Subject& subject) {
-    const std::size_t law = law_named(property, op_);
-    const Bench bench = stations_[0].bench();
-    return check(at.problem, at.contract, {subject, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
-                 {&law, 1});
   }
   // The reproducer that stands for a defect says where it shows, so that a later campaign knows it again.
   void note_predicate(const Defect& defect) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <bitset>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,10 +43,14 @@ struct CaseRow {
   std::bitset<most_laws> held;       // laws that gave pass or warn, by position in all_laws()
   std::vector<FailureKey> failures;  // of the laws that failed, in their order
   std::string signature;             // by which triage counts it, if it failed
+  // Of a failure, by its place: the call that a law made and that was not done, if it is known.
+  std::map<std::size_t, Row> calls{};
 
   [[nodiscard]] bool fails(const FailureKey& key) const;
   // Whether the law of that name gave pass or warn.
   [[nodiscard]] bool holds(std::string_view property) const;
+  // Of a death or an error: the traits of the call that was not done, the problem's own or a law's; nullptr if they are not known.
+  [[nodiscard]] const Row* undone(std::size_t failure) const;
 };
 
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
@@ -63,6 +68,8 @@ class CaseTable {
 
   // Of the law's verdicts; no row in which it failed in whatever way.
   [[nodiscard]] std::vector<const Row*> holding(std::string_view property) const;
+  // Of problems whose own call was done, whatever came of it.
+  [[nodiscard]] std::vector<const Row*> answered() const;
 
  private:
   [[nodiscard]] bool keeps(const CaseRow& row) const noexcept;
@@ -72,7 +79,8 @@ class CaseTable {
   std::size_t failing_ = 0;
 };
 
-// One line of a campaign folder: everything but the traits, which the problem gives.
+// One line of a campaign folder: everything but the traits, which the problem gives. Those of calls that laws made are in it, by name,
+// as far as they are not plain.
 nlohmann::ordered_json to_json(const CaseRow& row);
 // Throws nlohmann::json::exception.
 CaseRow row_from_json(const nlohmann::json& line);

@@ -8,6 +8,7 @@
 #include "core/glob.hpp"
 #include "core/rng.hpp"
 #include "engine/instance.hpp"
+#include "engine/recorder.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -45,6 +46,7 @@ struct Asking {
   const Problem& problem;
   const Contract& contract;
   const SubjectInfo& info;
+  Noting& subject;
 };
 
 Verdict run_law(const Law& law, const Asking& asking) {
@@ -93,6 +95,8 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
   }
   for (LawVerdict& law : outcome.laws) {
     law.verdict = run_law(all[law.law], asking);
+    if (std::optional<Problem> call = asking.subject.take_failed(); is_finding(law.verdict.kind))
+      law.call = std::move(call);
     if (ends_instance(law.verdict.kind)) return;
   }
 }
@@ -180,11 +184,12 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
                   std::span<const std::size_t> laws) try {
   const auto start = std::chrono::steady_clock::now();
   CaseOutcome outcome;
-  const std::unique_ptr<ops::Trial> made = problem.op().trial(problem, contract, bench.subject, bench.peer);
+  Noting subject(bench.subject, problem);
+  const std::unique_ptr<ops::Trial> made = problem.op().trial(problem, contract, subject, bench.peer);
   ops::Trial& trial = *made;
   if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
   if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
-  if (!laws.empty()) run_laws({trial, problem, contract, bench.subject.info()}, laws, bench.compares, outcome);
+  if (!laws.empty()) run_laws({trial, problem, contract, subject.info(), subject}, laws, bench.compares, outcome);
   outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;

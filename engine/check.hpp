@@ -59,6 +59,8 @@ inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 struct LawVerdict {
   std::size_t law = 0;  // position in all_laws()
   Verdict verdict;
+  // A call that the law made beyond the problem's own and that was not done, told as a problem; nullopt also of a large one.
+  std::optional<Problem> call{};
 };
 
 // Where the time of a case went, in seconds; `laws` is what the other three leave of the check.

@@ -18,6 +18,9 @@ constexpr int most_pairs_learned = 64;      // of groups, of whose failures toge
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
 constexpr double most_chance = 0.05;        // that a few failures lie where they do
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
+constexpr std::size_t most_of_key = 3;      // reproducers that it is to hold of, one at a time
+constexpr int most_undone_asked = 64;       // reproducers, which call was not done
+constexpr int most_accounts_asked = 64;     // reproducers
 constexpr int most_asked_apart = 12;        // laws whose every call takes an instance of its own
 
 // Findings of one defect, the simplest first, and one of them that speaks for all: learned from the failures of all.
@@ -43,7 +46,7 @@ bool of_one_case(const Entry& entry) { return find_law(entry.property) != nullpt
 class Clustering {
  public:
   Clustering(const std::vector<Finding>& findings, const Evidences& known)
-      : findings_(findings), known_(known), study_(findings, known.table, known.buckets) {}
+      : findings_(findings), known_(known), study_(findings, known.table, known.buckets, undone_by(known.probe)) {}
 
   std::vector<Siblings> run() {
     std::vector<Studied> all = study_.all();
@@ -66,10 +69,21 @@ class Clustering {
     if (known_.holds_apart)
       join([this](const Siblings& a, const Siblings& b) { return is_kept_state(a, b) || is_kept_state(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return drifts_there(a, b) || drifts_there(b, a); });
+    if (known_.accounts)
+      join([this](const Siblings& a, const Siblings& b) { return accounted_for(a, b) || accounted_for(b, a); });
+    for (Siblings& group : groups_) tell_of_few(group);
     return std::move(groups_);
   }
 
  private:
+  // What a law's own calls come to is asked of errors alone: a death would end the instance, and others are in a history.
+  static UndoneCall undone_by(const Probe& probe) {
+    if (!probe) return {};
+    return [&probe, left = most_undone_asked](const Entry& at) mutable -> std::optional<Problem> {
+      if (at.seen != VerdictKind::error || !at.after.empty() || left-- <= 0) return std::nullopt;
+      return probe(at, at.property).undone;
+    };
+  }
   [[nodiscard]] const Entry& entry(const Studied& studied) const { return findings_[studied.finding].entry; }
 
   [[nodiscard]] bool one_defect(const Studied& a, const Studied& b) const {
@@ -101,6 +115,7 @@ class Clustering {
     --left;
     Studied other = b.speaker;
     other.key = a.speaker.key;
+    other.of_calls = a.speaker.of_calls;
     const std::set<std::string> its = buckets_of(b);
     study_.learn_from(other, its);
     if (other.failing.empty()) return false;
@@ -121,7 +136,7 @@ class Clustering {
     const Separation& counts = group.speaker.learned.counts;
     const std::vector<const Row*>& all = few.speaker.failing;
     if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
-    if (study_.failing(group.speaker.key, buckets_of(few)).empty()) return false;
+    if (study_.failing(group.speaker, buckets_of(few)).empty()) return false;
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
     const bool needed = std::ranges::all_of(
         few.members, [&](const Studied& member) { return entry(member).minimal && predicate.holds(member.row); });
@@ -215,15 +230,29 @@ class Clustering {
     std::ranges::stable_sort(weightiest, [](const Studied* a, const Studied* b) {
       return std::pair(weight_of(a->key), a->failing.size()) > std::pair(weight_of(b->key), b->failing.size());
     });
-    std::set<std::string> keys;
+    std::map<std::string, std::size_t> keys;
     std::optional<Studied> best;
     for (const Studied* member : weightiest) {
-      if (keys.size() >= most_keys_tried || !keys.insert(to_text(member->key)).second) continue;
+      const std::string key = to_text(member->key);
+      if ((keys.size() >= most_keys_tried && !keys.contains(key)) || keys[key]++ >= most_of_key) continue;
       Studied tried = *member;
       study_.learn_from(tried, buckets);
       if (!best || tried.learned.bits > best->learned.bits) best = std::move(tried);
     }
     group.speaker = std::move(*best);
+  }
+
+  // What too few failures do not tell, a minimal reproducer may. It is no evidence that two groups are one.
+  void tell_of_few(Siblings& group) const {
+    if (!group.speaker.learned.predicate.atoms.empty()) return;
+    for (const Studied& member : group.members) {
+      Studied tried = group.speaker;
+      tried.finding = member.finding;
+      tried.row = member.row;
+      if (!study_.learn_from_neighbours(tried, buckets_of(group))) continue;
+      group.speaker = std::move(tried);
+      return;
+    }
   }
 
   // Whether `other` is what `group` is about, by asking laws about reproducers.
@@ -273,6 +302,31 @@ class Clustering {
              return !of_one_case(entry(member)) && predicate.holds(member.row);
            });
   }
+  // Whether every kernel that gives the very numbers of the group gives those of `other`.
+  bool accounted_for(const Siblings& other, const Siblings& group) {
+    if (!comparable(other, group) || entry(other.speaker).seen != VerdictKind::fail) return false;
+    const Accounts its = accounts(group);
+    return its.problems >= 2 && !its.kernels.empty() && std::ranges::includes(accounts(other).kernels, its.kernels);
+  }
+  // Of all of its reproducers of which that can be told: one of an element or two tells little.
+  Accounts accounts(const Siblings& group) {
+    Accounts common;
+    for (const Studied& member : group.members) {
+      const std::optional<Accounts>& its = accounts(member);
+      if (!its) continue;
+      if (common.problems == 0) common.kernels = its->kernels;
+      std::erase_if(common.kernels, [&](const std::string& kernel) { return !its->kernels.contains(kernel); });
+      common.problems += its->problems;
+      if (common.kernels.empty()) break;
+    }
+    return common;
+  }
+  const std::optional<Accounts>& accounts(const Studied& member) {
+    const auto [known, first] = accounts_.try_emplace(member.finding);
+    const Entry& at = entry(member);
+    if (first && at.seen == VerdictKind::fail && !at.shown && accounts_left_-- > 0) known->second = known_.accounts(at);
+    return known->second;
+  }
   [[nodiscard]] bool few(const Siblings& other, const Siblings& group) const {
     const auto failures = [&](const Siblings& of) {
       std::uint64_t sum = 0;
@@ -286,7 +340,8 @@ class Clustering {
   const Evidences& known_;
   Study study_;
   std::vector<Siblings> groups_;
-  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart;
+  std::map<std::size_t, std::optional<Accounts>> accounts_;  // by finding
+  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "engine/avoid.hpp"
 #include "engine/case_table.hpp"
+#include "engine/explain/accounts.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::engine {
@@ -14,12 +15,15 @@ namespace attest::engine {
 // What a law of this name does on a reproducer: how it fails there, if it does, and which calls it makes, the small ones.
 struct Probed {
   std::optional<FailureKey> shown;
-  std::vector<Problem> calls;  // as problem_of() tells them (recorder.hpp)
+  std::vector<Problem> calls;       // as problem_of() tells them (recorder.hpp)
+  std::optional<Problem> undone{};  // a call beyond the entry's own that was not done
 };
 // Of an entry whose calls end an instance: the calls alone, as another kernel was seen to be asked them.
 using Probe = std::function<Probed(const Entry& at, const std::string& property)>;
 // Whether a law that failed on an entry holds once every call of it is made on a fresh instance.
 using HoldsApart = std::function<bool(const Entry& at, const std::string& property)>;
+// Kernels that give the very numbers of an entry (explain/accounts.hpp); nullopt where that cannot be told.
+using AccountsOf = std::function<std::optional<Accounts>(const Entry& at)>;
 
 // What is known beside the reproducers.
 struct Evidences {
@@ -27,6 +31,7 @@ struct Evidences {
   const std::map<std::string, std::string>& buckets;  // by the signature of a row that failed
   Probe probe = {};                                   // may be empty: nothing is asked
   HoldsApart holds_apart = {};                        // likewise
+  AccountsOf accounts = {};                           // likewise
 };
 
 // What the buckets of a campaign come down to. Two of them are one defect if their failures are of one kind (wrong numbers;
@@ -46,7 +51,9 @@ struct Evidences {
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too; or
 // - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an instance of
 //   its own; or
-// - the second is drift, and the first's predicate holds of its worst problem.
+// - the second is drift, and the first's predicate holds of its worst problem; or
+// - some kernels give the very numbers of the first's reproducers, on two problems at least, and each of them those of the second's
+//   too: whichever of them the first is, it shows there as the second does.
 // One that failed less than five times brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
 // defects, and those of no bucket that another's predicate explains better; it must hold of the reproducer, and neighbours of a

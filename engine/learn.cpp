@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -18,6 +19,8 @@ using Rows = std::span<const Row* const>;
 
 constexpr std::size_t thresholds = 24;  // of one number, in one direction
 constexpr std::size_t beam_width = 24;  // conjunctions that are made longer
+constexpr std::size_t most_excluded = 6;  // values of a label, each of which may be what passes
+constexpr double near_bits = 4;           // costs that differ by less say little
 constexpr double slack_bits = 1e-6;     // costs that differ by less are equal
 
 // Which rows a conjunction holds of: failing ones first, then passing ones.
@@ -84,13 +87,37 @@ class Learner {
       const Candidate shorter = best;
       for (const Candidate& candidate : beam)
         if (better(candidate, best) && pays(candidate, shorter, without)) best = candidate;
+      // What little tells apart, the order of traits does: fields before what they come to, round bounds before others.
+      for (const Candidate& candidate : beam)
+        if (best.atoms.size() == length && candidate.cost < cheapest(beam) + near_bits && candidate.pure == best.pure &&
+            places(candidate) < places(best) && pays(candidate, shorter, without))
+          best = candidate;
     }
-    Learned learned;
-    for (const std::size_t atom : best.atoms) learned.predicate.atoms.push_back(rounded(atoms_[atom]));
-    learned.counts = separation(learned.predicate, failing_, passing_);
-    learned.bits = std::max(0.0, without - best.cost);
-    learned.atom_bits = atom_bits_;
-    return learned;
+    return learned(best.atoms, std::max(0.0, without - best.cost));
+  }
+
+  Learned run_from(std::span<const Row> neighbours, std::span<const Row> values) {
+    std::vector<const Row*> open, beside;  // those that every comparison so far holds of
+    for (const Row& row : neighbours) open.push_back(&row);
+    for (const Row& row : values) beside.push_back(&row);
+    const auto held = [&](std::size_t atom, const std::vector<const Row*>& rows) {
+      return std::ranges::count_if(rows, [&](const Row* row) { return atoms_[atom].holds(*row); });
+    };
+    const auto merit = [&](std::size_t atom) {
+      return std::pair(held(atom, open) + held(atom, beside), covers_[atom].passing.count_and(covers_[atom].passing));
+    };
+    std::vector<std::size_t> chosen;
+    while (!open.empty() && chosen.size() < options_.most_atoms) {
+      std::optional<std::size_t> best;
+      for (std::size_t atom = 0; atom < atoms_.size(); ++atom)
+        if (says_of_all(atom) && held(atom, open) < std::ssize(open) && (!best || merit(atom) < merit(*best)))
+          best = atom;
+      if (!best) break;
+      for (auto* rows : {&open, &beside})
+        std::erase_if(*rows, [&](const Row* row) { return !atoms_[*best].holds(*row); });
+      chosen.push_back(*best);
+    }
+    return learned(open.empty() ? chosen : std::vector<std::size_t>(), 0);
   }
 
  private:
@@ -101,12 +128,37 @@ class Learner {
     bool pure = false;
   };
 
+  [[nodiscard]] Learned learned(const std::vector<std::size_t>& atoms, double bits) const {
+    Learned learned;
+    for (const std::size_t atom : atoms) learned.predicate.atoms.push_back(rounded(atoms_[atom]));
+    learned.counts = separation(learned.predicate, failing_, passing_);
+    learned.bits = bits;
+    learned.atom_bits = atom_bits_;
+    return learned;
+  }
+  // Of every failure; no remainder and no one number, which a minimal problem has by chance.
+  [[nodiscard]] bool says_of_all(std::size_t atom) const {
+    const Atom& one = atoms_[atom];
+    const Trait::Kind kind = traits()[one.trait].kind;
+    return kind != Trait::Kind::remainder &&
+           !(kind == Trait::Kind::number && one.op == Compare::eq && one.value != 0) &&
+           covers_[atom].failing.count_and(covers_[atom].failing) == failing_.size();
+  }
+
   [[nodiscard]] Candidate whole() const {
     Candidate all{{}, {Bits(failing_.size()), Bits(passing_.size())}, 0, passing_.empty()};
     for (std::size_t i = 0; i < failing_.size(); ++i) all.cover.failing.set(i);
     for (std::size_t i = 0; i < passing_.size(); ++i) all.cover.passing.set(i);
     all.cost = cost(failing_.size(), passing_.size(), 0);
     return all;
+  }
+  static double cheapest(const std::vector<Candidate>& beam) {
+    return std::ranges::min(beam, {}, &Candidate::cost).cost;
+  }
+  static std::size_t places(const Candidate& candidate) {
+    std::size_t sum = 0;
+    for (const std::size_t atom : candidate.atoms) sum += atom;
+    return sum;
   }
   // Under `pure`, what lets a passing problem in is worse than all that does not.
   [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
@@ -116,7 +168,11 @@ class Learner {
   [[nodiscard]] bool pays(const Candidate& longer, const Candidate& shorter, double whole) const {
     if (options_.pure && longer.pure != shorter.pure) return longer.pure;
     const auto further = static_cast<double>(longer.atoms.size() - shorter.atoms.size());
-    return shorter.cost - longer.cost >= further * options_.least_share * whole;
+    // A bound that the data suggest fits them by chance more easily.
+    const bool suggested = std::ranges::any_of(
+        longer.atoms, [&](std::size_t atom) { return atoms_[atom].value != std::floor(atoms_[atom].value); });
+    const double beyond = std::max(0.0, whole - (suggested ? 0 : options_.free_bits));
+    return shorter.cost - longer.cost >= further * options_.least_share * beyond;
   }
   [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing, std::size_t length) const {
     const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
@@ -132,6 +188,7 @@ class Learner {
       bool pure;
     };
     std::vector<Score> scores;
+    std::set<std::vector<std::size_t>> made;  // whatever the order
     for (std::size_t from = 0; from < beam.size(); ++from) {
       const Candidate& base = beam[from];
       const std::uint64_t failing_before = base.cover.failing.count_and(base.cover.failing),
@@ -146,6 +203,10 @@ class Learner {
         const double all =
             static_cast<double>(failing_.size()) / static_cast<double>(failing_.size() + passing_.size());
         if (inside < all) continue;
+        std::vector<std::size_t> atoms = base.atoms;
+        atoms.push_back(atom);
+        std::ranges::sort(atoms);
+        if (!made.insert(atoms).second) continue;
         scores.push_back({from, atom, cost(failing, passing, base.atoms.size() + 1), passing == 0});
       }
     }
@@ -154,6 +215,8 @@ class Learner {
     const auto pure = std::ranges::find(scores, true, &Score::pure);
     std::vector<Score> kept(scores.begin(),
                             scores.begin() + static_cast<std::ptrdiff_t>(std::min(scores.size(), beam_width)));
+    for (std::size_t i = kept.size(); i < scores.size() && kept.size() < 4 * beam_width; ++i)
+      if (scores[i].cost < scores.front().cost + near_bits) kept.push_back(scores[i]);
     if (options_.pure && pure - scores.begin() >= static_cast<std::ptrdiff_t>(kept.size()) && pure != scores.end())
       kept.push_back(*pure);
     std::swap(scores, kept);
@@ -189,7 +252,11 @@ class Learner {
         add(trait, Compare::eq, 0);
         break;
       case Trait::Kind::label:
-        for (const double value : values) add(trait, Compare::eq, value);
+        for (const double value : values)
+          if (value != unnamed) add(trait, Compare::eq, value);
+        if (known.labels.size() <= most_excluded)
+          for (const double value : values_of(passing_, trait))
+            if (!std::ranges::binary_search(values, value) && value != known.plain) add(trait, Compare::ne, value);
         add(trait, Compare::ne, known.plain);
         break;
       case Trait::Kind::number:
@@ -291,6 +358,11 @@ Separation separation(const Predicate& predicate, Rows failing, Rows passing) {
   }
   for (const Row* row : passing) ++(predicate.holds(*row) ? counts.asked : counts.elsewhere);
   return counts;
+}
+
+Learned learn_from_neighbours(Rows failing, Rows passing, const Row& minimal, std::span<const Row> neighbours,
+                              std::span<const Row> values, const LearnOptions& options) {
+  return Learner(failing, passing, std::vector<const Row*>{&minimal}, options).run_from(neighbours, values);
 }
 
 Learned learn(Rows failing, Rows passing, Rows anchors, const LearnOptions& options) {

@@ -25,8 +25,9 @@ struct LearnOptions {
   bool pure = false;                // no problem that passes may lie inside
   std::size_t most_atoms = 3;       // the longest conjunction
   std::uint64_t least_failing = 3;  // that a conjunction holds of: fewer have too much in common by chance
-  // What a further comparison must save at least, as a share of all there is to say: many failures make any coincidence pay.
-  double least_share = 0.08;
+  // What a further comparison must save at least, as a share of all that there is to say beyond so many bits: many failures make any
+  // coincidence pay.
+  double least_share = 0.08, free_bits = 64;
   bool of_layout = false;  // the failures are of the law `layout`: `other_layout` means something
 };
 
@@ -36,6 +37,13 @@ struct LearnOptions {
 // that are known to show the failure; they are not counted.
 Learned learn(std::span<const Row* const> failing, std::span<const Row* const> passing,
               std::span<const Row* const> anchors, const LearnOptions& options);
+
+// What a minimal problem shows by itself: the fewest comparisons, three at most, that hold of it and of all that fails, and of none of
+// its neighbours that pass; those first that leave out most neighbours, those that pass with other numbers (`values`) included, and
+// then that hold of fewest of `passing`. No atoms if there are none such.
+Learned learn_from_neighbours(std::span<const Row* const> failing, std::span<const Row* const> passing,
+                              const Row& minimal, std::span<const Row> neighbours, std::span<const Row> values,
+                              const LearnOptions& options);
 
 // At most 4,096 of them, spread evenly: enough to learn from. What was learned is then counted on all.
 std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows);

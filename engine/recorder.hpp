@@ -1,5 +1,7 @@
 #pragma once
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/subject.hpp"
@@ -14,7 +16,7 @@ class Recorder final : public Subject {
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
   std::vector<CallResult> run(std::span<const Call> calls) override {
     for (const Call& call : calls)
-      if (std::optional<Problem> problem = op_.recorded(call)) calls_.push_back(std::move(*problem));
+      if (std::optional<Problem> problem = op_.recorded(call, nullptr)) calls_.push_back(std::move(*problem));
     return inner_.run(calls);
   }
   bool renew() override { return inner_.renew(); }
@@ -24,6 +26,29 @@ class Recorder final : public Subject {
   Subject& inner_;
   const Op& op_;
   std::vector<Problem> calls_;
+};
+
+// Passes calls on, and remembers the last one that was not done, told as a problem if it is small.
+class Noting final : public Subject {
+ public:
+  // `like`: the problem that all calls are made of.
+  Noting(Subject& inner, const Problem& like) : inner_(inner), like_(like) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+  std::vector<CallResult> run(std::span<const Call> calls) override {
+    std::vector<CallResult> results = inner_.run(calls);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (results[i].status != CallStatus::done && results[i].status != CallStatus::unsupported)
+        failed_ = like_.op().recorded(calls[i], &like_);
+    return results;
+  }
+  bool renew() override { return inner_.renew(); }
+  // It, once.
+  [[nodiscard]] std::optional<Problem> take_failed() { return std::exchange(failed_, std::nullopt); }
+
+ private:
+  Subject& inner_;
+  const Problem& like_;
+  std::optional<Problem> failed_;
 };
 
 // Every call has a fresh instance to itself.

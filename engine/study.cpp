@@ -9,6 +9,8 @@
 namespace attest::engine {
 namespace {
 
+constexpr std::size_t weight_of_neighbour =
+    3;                                    // one tells what a minimal problem needs, and others pass for many reasons
 constexpr double sufficient_share = 0.9;  // of the problems under a predicate that fail
 constexpr double alike_share = 0.8;       // of the failures under either of two predicates, that lie under both
 // A predicate may explain failures of no bucket for another finding if so many of the problems under it fail, and so many times
@@ -17,6 +19,25 @@ constexpr double explaining_share = 0.25, explaining_better = 1.5;
 
 bool may_be_learned(const Entry& entry) {
   return find_law(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
+}
+
+// Whether two problems differ in the numbers that tensors hold and in nothing else.
+bool differs_in_values(const Problem& a, const Problem& b) {
+  return forms_of(a) == forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
+           return field.group == FieldGroup::values || field.group == FieldGroup::origin ||
+                  (field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b));
+         });
+}
+
+// The row on which a case failed as `studied` did; nullptr if none is known.
+const Row* failed_row(const CaseRow& row, const Studied& studied) {
+  for (std::size_t i = 0; i < row.failures.size(); ++i) {
+    const FailureKey& failure = row.failures[i];
+    if (!studied.of_calls && in_one_way(failure, studied.key)) return &row.traits.row();
+    if (studied.of_calls && kind_of(failure) == kind_of(studied.key))
+      if (const Row* undone = row.undone(i)) return undone;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -66,13 +87,12 @@ std::unordered_set<const Row*> Study::explained_elsewhere(const Studied& studied
   }
   std::unordered_set<const Row*> rows;
   if (better.empty()) return rows;
-  for (const CaseRow& row : table_.rows())
-    if (bucket_of(row) == nullptr && std::ranges::any_of(better, [&](const Studied* other) {
-          return other->learned.predicate.holds(row.traits) &&
-                 std::ranges::any_of(row.failures,
-                                     [&](const FailureKey& failure) { return in_one_way(failure, other->key); });
-        }))
-      rows.insert(&row.traits.row());
+  for (const CaseRow& row : table_.rows()) {
+    if (bucket_of(row) != nullptr) continue;
+    for (const Studied* other : better)
+      if (const Row* failed = failed_row(row, *other); failed && other->learned.predicate.holds(*failed))
+        rows.insert(failed);
+  }
   return rows;
 }
 
@@ -81,6 +101,13 @@ Studied Study::of(std::size_t finding) const {
   const FailureKey own = failure_key_of(entry);
   Studied studied{finding, own, {to_text(own)}, row_of(entry.problem, table_.supports()), {}, {}};
   studied.shows.insert(findings_[finding].shows.begin(), findings_[finding].shows.end());
+  if (own.kind != VerdictKind::fail && may_be_learned(entry)) {
+    studied.of_calls = find_law(entry.property)->base_call();
+    if (const auto call = studied.of_calls || !undone_ ? std::nullopt : undone_(entry)) {
+      studied.row = row_of_call(*call, entry.problem, table_.supports());
+      studied.of_calls = true;
+    }
+  }
   const std::set<std::string> bucket{entry.bucket};
   choose_key(studied, bucket);
   learn_from(studied, bucket);
@@ -90,33 +117,56 @@ Studied Study::of(std::size_t finding) const {
 void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other) const {
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
-  studied.failing = failing(studied.key, buckets);
+  studied.failing = failing(studied, buckets);
   std::erase_if(studied.failing, [&](const Row* row) {
     return elsewhere_[studied.finding].contains(row) && (!other || elsewhere_[other->finding].contains(row));
   });
-  std::vector<Row> beside;
-  if (studied.key == failure_key_of(entry)) beside = passing_neighbours(entry);
-  const std::vector<const Row*> passing = table_.holding(studied.key.property);
+  Neighbours beside;
+  if (studied.key == failure_key_of(entry) && (!studied.of_calls || find_law(entry.property)->base_call()))
+    beside = passing_neighbours(entry);
+  const std::vector<const Row*> passing = this->passing(studied);
   std::vector<const Row*> some = thinned_out(passing);
-  for (const Row& row : beside) some.push_back(&row);
+  for (const Row& row : beside.options) some.insert(some.end(), weight_of_neighbour, &row);
+  for (const Row& row : beside.values) some.push_back(&row);
   std::vector<const Row*> anchors{&studied.row};
   if (other) anchors.push_back(&other->row);
-  studied.learned = learn(thinned_out(studied.failing), some, anchors, {.of_layout = studied.key.property == "layout"});
+  studied.learned = learn(thinned_out(studied.failing), some, anchors,
+                          {.of_layout = !studied.of_calls && studied.key.property == "layout"});
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
 
-std::vector<const Row*> Study::failing(const FailureKey& key, const std::set<std::string>& buckets) const {
+bool Study::learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const {
+  const Entry& entry = findings_[studied.finding].entry;
+  std::vector<const Row*> own_failing;
+  for (const CaseRow& row : table_.rows())
+    if (bucket_of(row) != nullptr && is_of(row, buckets))
+      if (const Row* failed = failed_row(row, studied)) own_failing.push_back(failed);
+  if (!may_be_learned(entry) || own_failing.size() >= enough_failures) return false;
+  const Neighbours beside = passing_neighbours(entry);
+  const Row own = row_of(entry.problem, table_.supports());
+  const std::vector<const Row*> passing = this->passing(studied);
+  if (beside.options.empty() || own != studied.row) return false;
+  studied.learned =
+      engine::learn_from_neighbours(own_failing, thinned_out(passing), own, beside.options, beside.values, {});
+  studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
+  return !studied.learned.predicate.atoms.empty();
+}
+
+std::vector<const Row*> Study::failing(const Studied& studied, const std::set<std::string>& buckets) const {
   std::vector<const Row*> rows;
   for (const CaseRow& row : table_.rows())
-    if (is_of(row, buckets) &&
-        std::ranges::any_of(row.failures, [&](const FailureKey& failure) { return in_one_way(failure, key); }))
-      rows.push_back(&row.traits.row());
+    if (is_of(row, buckets))
+      if (const Row* failed = failed_row(row, studied)) rows.push_back(failed);
   return rows;
+}
+
+std::vector<const Row*> Study::passing(const Studied& studied) const {
+  return studied.of_calls ? table_.answered() : table_.holding(studied.key.property);
 }
 
 double Study::bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const {
   return description_bits({predicates.begin(), predicates.size()}, thinned_out(studied.failing),
-                          thinned_out(table_.holding(studied.key.property)), studied.learned.atom_bits);
+                          thinned_out(passing(studied)), studied.learned.atom_bits);
 }
 
 const std::string* Study::bucket_of(const CaseRow& row) const {
@@ -129,14 +179,15 @@ bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) cons
   return bucket == nullptr || buckets.contains(*bucket);
 }
 
-// Of the laws that fail on the reproducer, the weightiest, and of these the one that failed in most of the problems.
+// Of the laws that fail on the reproducer, or that made a call which was not done, the weightiest, and of these the one that failed in most of the problems.
 void Study::choose_key(Studied& studied, const std::set<std::string>& bucket) const {
   const std::string kind = kind_of(studied.key);
   std::map<std::string, std::pair<FailureKey, std::size_t>> seen;
   for (const CaseRow& row : table_.rows()) {
     if (row.failures.empty() || !is_of(row, bucket)) continue;
     for (const FailureKey& key : row.failures)
-      if (const std::string text = to_text(key); studied.shows.contains(text) && kind_of(key) == kind) {
+      if (const std::string text = to_text(key);
+          kind_of(key) == kind && (studied.of_calls || studied.shows.contains(text))) {
         auto& [known, count] = seen[text];
         known = key;
         ++count;
@@ -150,13 +201,15 @@ void Study::choose_key(Studied& studied, const std::set<std::string>& bucket) co
     }
 }
 
-std::vector<Row> Study::passing_neighbours(const Entry& entry) const {
-  std::vector<Row> rows;
-  if (!entry.minimal) return rows;
+Study::Neighbours Study::passing_neighbours(const Entry& entry) const {
+  Neighbours found;
+  if (!entry.minimal) return found;
   const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
   for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), {}, {}}))
-    if (tried.contains(neighbour.change)) rows.push_back(row_of(neighbour.problem, table_.supports()));
-  return rows;
+    if (tried.contains(neighbour.change))
+      (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options)
+          .push_back(row_of(neighbour.problem, table_.supports()));
+  return found;
 }
 
 bool sufficient(const Learned& learned) {

@@ -1,8 +1,11 @@
 #pragma once
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "engine/case_table.hpp"
@@ -20,25 +23,38 @@ struct Studied {
   std::size_t finding = 0;      // position among the findings
   FailureKey key;               // of the law that most of its failures show under
   std::set<std::string> shows;  // keys of the laws that fail on its reproducer
-  Row row;                      // of the reproducer
+  Row row;  // of the reproducer; of a law that could not go on, of the call that was not done, if it is known
   Learned learned;
   std::vector<const Row*> failing;  // the failures it was learned from
+  bool of_calls = false;  // rows are of calls that were not done, whatever law made them; else of the law's problems
 };
 
-// Learns where findings show. Failures that fell into buckets of others say nothing about one, and of those that nobody shrank
+// The call that was not done when a law was asked of an entry once more; nullopt if it is not known, or was the entry's own.
+using UndoneCall = std::function<std::optional<Problem>(const Entry& at)>;
+
+// Learns where findings show. An error or a death is of the call that was not done, whatever law made it: the calls are what fails, and
+// the problems whose own call was done are what passes. Failures that fell into buckets of others say nothing about one, and of those that nobody shrank
 // the ones that another explains better neither; a neighbour of a minimal reproducer passes. All arguments must outlive it.
 class Study {
  public:
-  // `buckets`: by the signature of a row that failed.
-  Study(const std::vector<Finding>& findings, const CaseTable& table, const std::map<std::string, std::string>& buckets)
-      : findings_(findings), table_(table), buckets_(buckets), elsewhere_(findings.size()) {}
+  // `buckets`: by the signature of a row that failed. `undone` may be empty: nothing is asked.
+  Study(const std::vector<Finding>& findings, const CaseTable& table, const std::map<std::string, std::string>& buckets,
+        UndoneCall undone = {})
+      : findings_(findings),
+        table_(table),
+        buckets_(buckets),
+        undone_(std::move(undone)),
+        elsewhere_(findings.size()) {}
 
   // Every finding, from the failures of its own bucket.
   [[nodiscard]] std::vector<Studied> all();
   // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
   void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
-  // Those of `buckets` that failed in one way with `key`.
-  [[nodiscard]] std::vector<const Row*> failing(const FailureKey& key, const std::set<std::string>& buckets) const;
+  // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
+  // be of any defect. Whether that is anything.
+  bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
+  // The rows that failed as `studied` did, in problems of `buckets`.
+  [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
   [[nodiscard]] double bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const;
 
@@ -50,11 +66,18 @@ class Study {
   [[nodiscard]] std::unordered_set<const Row*> explained_elsewhere(const Studied& studied,
                                                                    const std::vector<Studied>& others) const;
   void choose_key(Studied& studied, const std::set<std::string>& bucket) const;
-  [[nodiscard]] std::vector<Row> passing_neighbours(const Entry& entry) const;
+  // The rows that pass where those of `studied` fail.
+  [[nodiscard]] std::vector<const Row*> passing(const Studied& studied) const;
+  // Neighbours of a minimal reproducer that pass: those that say more than that other numbers pass, and those that do not.
+  struct Neighbours {
+    std::vector<Row> options, values;
+  };
+  [[nodiscard]] Neighbours passing_neighbours(const Entry& entry) const;
 
   const std::vector<Finding>& findings_;
   const CaseTable& table_;
   const std::map<std::string, std::string>& buckets_;
+  const UndoneCall undone_;
   std::vector<std::unordered_set<const Row*>> elsewhere_;  // by finding: rows of no bucket that others explain better
 };
 

@@ -206,8 +206,11 @@ class Op {
   [[nodiscard]] virtual std::string captured_file(const Problem&) const { return {}; }
   [[nodiscard]] virtual Problem portable(Problem problem) const { return problem; }
   [[nodiscard]] virtual std::optional<Problem> literal(const Problem&, Index /*most*/) const { return std::nullopt; }
-  // The problem of a call that was seen, every number of it set by hand; nullopt if they are too many.
-  [[nodiscard]] virtual std::optional<Problem> recorded(const Call&) const { return std::nullopt; }
+  // The problem of a call that was seen, every number of it set by hand; nullopt if they are too many. What no call says, the names
+  // that values and masks have, is as in the problem `like` that it was made of, if one is given.
+  [[nodiscard]] virtual std::optional<Problem> recorded(const Call&, const Problem* /*like*/) const {
+    return std::nullopt;
+  }
 
   // ---- what subjects say of it
   [[nodiscard]] virtual bool offered(const SubjectInfo& info) const = 0;

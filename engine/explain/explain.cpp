@@ -47,12 +47,7 @@ std::size_t first_outside(std::span<const Heard> calls) {
   return static_cast<std::size_t>(std::ranges::find(calls, true, &Heard::outside) - calls.begin());
 }
 
-}  // namespace explaining
-
 namespace {
-
-constexpr Index most_work_of_changes = Index{1} << 16;
-constexpr int most_reruns = 50;  // of a failure that does not always show
 
 Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
   if (const LawVerdict* finding = outcome.finding()) {
@@ -62,6 +57,8 @@ Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
   const auto own = std::ranges::find(outcome.laws, law, &LawVerdict::law);
   return own != outcome.laws.end() ? own->verdict : Verdict::skip("its law was not asked");
 }
+
+}  // namespace
 
 Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits) {
   const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
@@ -79,9 +76,6 @@ Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const Exp
   return asked;
 }
 
-bool passes(const Verdict& verdict) { return verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn; }
-
-// The problem before it was shrunk, where it is here and not too large.
 std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits& limits) {
   if (entry.original.empty()) return std::nullopt;
   try {
@@ -92,6 +86,15 @@ std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits&
     return std::nullopt;  // captured values that are not here, or a problem that this version does not draw
   }
 }
+
+}  // namespace explaining
+
+namespace {
+
+constexpr Index most_work_of_changes = Index{1} << 16;
+constexpr int most_reruns = 50;  // of a failure that does not always show
+
+bool passes(const Verdict& verdict) { return verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn; }
 
 // Further problems: the one before it was shrunk, and those that differ from it in one respect.
 void ask_further(const Entry& entry, Bench bench, const ShrinkLimits& shrinking, const Budget& budget,

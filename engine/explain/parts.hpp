@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ struct Evidenced {
   std::vector<Heard> heard;             // of `calls`
   [[nodiscard]] bool complete() const;  // every call was answered and kept
 };
+
+// ---- explain.cpp
+// Asks an entry's laws of a problem, after the calls that must come before.
+Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits);
+// The problem before it was shrunk, where it is here and not too large.
+std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits& limits);
 
 // A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same calls, in order.
 // Empty where it gives none, or there is none of that name.

@@ -163,8 +163,8 @@ class Attention final : public Op {
   [[nodiscard]] std::optional<ops::Problem> literal(const ops::Problem& p, Index most) const override {
     return of_attention::literal(own(p), most);
   }
-  [[nodiscard]] std::optional<ops::Problem> recorded(const Call& call) const override {
-    return of_attention::recorded(call.as<attest_attention>());
+  [[nodiscard]] std::optional<ops::Problem> recorded(const Call& call, const ops::Problem* like) const override {
+    return of_attention::recorded(call.as<attest_attention>(), like ? &like->as<Problem>() : nullptr);
   }
 
   // ---- what subjects say of it

@@ -53,8 +53,9 @@ std::vector<Trait> traits();
 
 // ---- recorded.cpp
 // What a call says of a problem: shapes, options, which tensors are there, how they lie and, set by hand, every number in them.
-// Which kind a mask, a bias or lengths are of is not told. nullopt of a call with more than 4,096 numbers.
-std::optional<Problem> recorded(const attest_attention& call);
+// Of which kind a mask, a bias, lengths and values are no call tells: as in `like`, if it is given and has them. nullopt of a call with
+// more than 4,096 numbers.
+std::optional<Problem> recorded(const attest_attention& call, const Problem* like = nullptr);
 
 // ---- canaries.cpp
 std::vector<Problem> canaries(const Supports& supports, Format dtype);

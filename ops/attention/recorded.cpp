@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/inputs.hpp"
@@ -54,9 +55,15 @@ void tell(const attest_tensor& tensor, Edit::Tensor which, std::vector<Edit>& ed
         for (at[3] = 0; at[3] < n[3]; ++at[3]) edits.push_back({which, at, load(tensor, at[0], at[1], at[2], at[3])});
 }
 
+bool excludes(const attest_tensor& bias) {
+  std::vector<Edit> numbers;
+  tell(bias, Edit::Tensor::bias, numbers);
+  return std::ranges::any_of(numbers, [](const Edit& number) { return number.value == -INFINITY; });
+}
+
 }  // namespace
 
-std::optional<Problem> recorded(const attest_attention& call) {
+std::optional<Problem> recorded(const attest_attention& call, const Problem* like) {
   const std::pair<const attest_tensor&, Edit::Tensor> inputs[] = {
       {call.q, Edit::Tensor::q},       {call.k, Edit::Tensor::k},       {call.v, Edit::Tensor::v},
       {call.bias, Edit::Tensor::bias}, {call.keep, Edit::Tensor::keep}, {call.kv_lengths, Edit::Tensor::kv_lengths}};
@@ -64,6 +71,16 @@ std::optional<Problem> recorded(const attest_attention& call) {
   for (const auto& [tensor, which] : inputs) numbers += numbers_in(tensor);
   if (numbers > most_numbers) return std::nullopt;
   Problem p;
+  if (like) {
+    p.values = like->values;
+    p.values_file = like->values_file;
+    p.amplitude = like->amplitude;
+    p.q_form = like->q_form;
+    p.k_form = like->k_form;
+    p.v_form = like->v_form;
+    p.seed = like->seed;
+    p.bias_type = like->bias_type;
+  }
   p.b = call.q.shape[0];
   p.hq = call.q.shape[1];
   p.lq = call.q.shape[2];
@@ -81,16 +98,17 @@ std::optional<Problem> recorded(const attest_attention& call) {
   p.threads = call.threads;
   if (call.form != nullptr) p.forms = forms_from_json_text(call.form);
   if (attest_present(&call.keep)) {
-    p.keep = Keep::half;
+    p.keep = like && like->keep != Keep::none ? like->keep : Keep::half;
     p.keep_axes = axes_of(call.keep);
     p.mask_layout = layout_of(call.keep, p.keep_axes);
   }
   if (attest_present(&call.bias)) {
-    p.bias = Bias::minus_inf;
+    p.bias = like && like->bias != Bias::none ? like->bias : excludes(call.bias) ? Bias::minus_inf : Bias::normal;
     p.bias_axes = axes_of(call.bias);
     p.mask_layout = layout_of(call.bias, p.bias_axes);
   }
-  if (attest_present(&call.kv_lengths)) p.lengths = Lengths::ragged;
+  if (attest_present(&call.kv_lengths))
+    p.lengths = like && like->lengths != Lengths::none ? like->lengths : Lengths::ragged;
   if (attest_present(&call.lse)) p.lse = call.lse.dtype.bits == 64 ? LseOutput::f64 : LseOutput::f32;
   p.q_layout = layout_of(call.q);
   p.k_layout = layout_of(call.k);

@@ -94,6 +94,16 @@ bool goes_past_32_bits(const Problem& p) {
          (p.bias != Bias::none && is(p.mask_layout, mask, p.bias_axes));
 }
 
+bool has_mask(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none || p.lengths != Lengths::none; }
+
+// Whether masks say the same of the keys for all samples, heads and queries.
+bool has_mask_of_keys(const Problem& p) {
+  const Index differ =
+      (p.b > 1 ? 1 : 0) | (p.hq > 1 ? 2 : 0) | (p.lq > 1 ? 4 : 0);  // as keep_axes and bias_axes have them
+  return has_mask(p) && (p.keep == Keep::none || (p.keep_axes & differ) == 0) &&
+         (p.bias == Bias::none || (p.bias_axes & differ) == 0) && (p.lengths == Lengths::none || p.b == 1);
+}
+
 template <auto Member>
 Trait row_bytes(std::string name) {
   return {std::move(name), Kind::remainder, {}, 0, [](const Looked& at) {
@@ -118,6 +128,12 @@ std::vector<Trait> make() {
   all.push_back(flag("past_32_bits", goes_past_32_bits));
   all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
+  all.push_back(flag("any_mask", has_mask));
+  all.push_back(number("masks", 0, [](const Problem& p) {
+    return int{has_diagonal(p)} + int{p.keep != Keep::none} + int{p.bias != Bias::none} +
+           int{p.lengths != Lengths::none};
+  }));
+  all.push_back(flag("mask_of_keys", has_mask_of_keys));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));
   all.push_back(flag("diagonal", has_diagonal));
   all.push_back(flag("right_edge", [](const Problem& p) { return p.causal || p.window_right >= 0; }));

@@ -57,6 +57,25 @@ TEST_F(Check, AConformingSubjectPassesEveryLaw) {
   EXPECT_GT(outcome.subject_calls, 1);
 }
 
+// An error is of the call that was not done: the problem's own, or one that a law made of it.
+TEST_F(Check, ALawTellsWhichOfItsCallsWasNotDone) {
+  const auto biased = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    return call.bias.data != nullptr ? CallResult{CallStatus::error, "no bias", 0} : result;
+  });
+  const CaseOutcome outcome = run(*biased);
+  const auto shift = std::ranges::find(outcome.laws, law_named("score-shift"), &LawVerdict::law);
+  ASSERT_NE(shift, outcome.laws.end());
+  ASSERT_EQ(shift->verdict.kind, VerdictKind::error);
+  ASSERT_TRUE(shift->call);
+  const Problem call = shift->call->as<Problem>();
+  EXPECT_NE(call.bias, Bias::none);
+  EXPECT_EQ(call.lk, plain.lk);
+  EXPECT_EQ(call.values, plain.values);
+  for (const LawVerdict& law : outcome.laws)
+    EXPECT_TRUE(is_finding(law.verdict.kind) || !law.call) << all_laws()[law.law].name;
+  for (const LawVerdict& law : answering(CallStatus::error).laws) EXPECT_FALSE(law.call) << "it is the problem's own";
+}
+
 TEST_F(Check, CallsThatFailBecomeVerdicts) {
   for (const auto& [status, kind] :
        {std::pair{CallStatus::crash, VerdictKind::crash}, std::pair{CallStatus::timeout, VerdictKind::timeout},

@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "core/rng.hpp"
 #include "engine/campaign.hpp"
+#include "engine/failure.hpp"
+#include "engine/key.hpp"
 #include "fake_subject.hpp"
 #include "generators/draw.hpp"
 #include "properties/property.hpp"
@@ -154,6 +159,68 @@ TEST(Cluster, AFrequentDefectHidesNoRareOne) {
   EXPECT_EQ(defects[1].findings.front(), 1u);
   EXPECT_EQ(to_text(defects[0].predicate), "causal && lq<lk") << found;
   EXPECT_NE(to_text(defects[1].predicate).find("scale==0"), std::string::npos) << found;
+}
+
+// A law asks a problem without a mask for one with a mask, which is refused: the condition is of that call, not of the problem.
+TEST(Cluster, AnErrorIsOfTheCallThatWasNotDone) {
+  const Supports everything;
+  const std::string words = "no place for a mask";
+  Finding finding;
+  finding.entry.problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 causal=1");
+  finding.entry.property = "score-shift";
+  finding.entry.seen = VerdictKind::error;
+  finding.entry.reason = words;
+  finding.entry.minimal = true;
+  finding.entry.bucket = "score-shift:kernel:causal";
+  const auto call_of = [](Problem p) {
+    p.bias = Bias::normal;
+    return p;
+  };
+  const Domain domain(everything, {Format::f32});
+  CaseTable table(everything);
+  for (std::uint64_t n = 0; n < 3000; ++n) {
+    const Problem p = draw_problem(domain, 1, n, 1);
+    CaseRow row{n, 0, row_of(p, everything), {}, {}, "signature " + std::to_string(n)};
+    if (p.causal && p.bias != Bias::none) {
+      row.failures.push_back({"guards", VerdictKind::error, message_class(words)});
+    } else {
+      row.held.set(law_named("guards"));
+      if (p.causal && mix(n) % 4 == 0) {
+        row.calls[0] = row_of_call(call_of(p), p, everything);
+        row.failures.push_back({"score-shift", VerdictKind::error, message_class(words)});
+      }
+    }
+    table.add(row_from_json(nlohmann::json::parse(to_json(row).dump())).calls == row.calls ? row : CaseRow());
+  }
+  const auto probe = [&](const Entry& at, const std::string& property) {
+    EXPECT_EQ(property, "score-shift");
+    return Probed{failure_key_of(at), {}, call_of(at.problem.as<Problem>())};
+  };
+  const std::vector<Defect> defects = cluster({finding}, {table, {}, probe});
+  ASSERT_EQ(defects.size(), 1u);
+  const Separation& counts = defects[0].counts;
+  EXPECT_GT(counts.failing, 100u);
+  EXPECT_EQ(counts.failing, counts.asked) << to_text(defects[0].predicate);
+  EXPECT_EQ(counts.failing_elsewhere, 0u) << to_text(defects[0].predicate);
+  EXPECT_FALSE(defects[0].predicate.holds(finding.entry.problem, everything));
+}
+
+// One failure tells nothing by counts; what was shrunk from it does, and what keeps from passing with other numbers says which of
+// its traits it is.
+TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    const bool rare = call.causal && call.softcap > 0 && call.threads == 3;
+    return rare ? CallResult{CallStatus::error, "no such plan", 0} : result;
+  });
+  const Summary summary = campaign(*subject, "./few.so", 400);
+  ASSERT_EQ(summary.defects.size(), 1u);
+  const Defect& defect = summary.defects[0];
+  EXPECT_LT(defect.failures, 5u);
+  std::set<std::string> said;
+  for (const Atom& atom : defect.predicate.atoms) said.insert(std::string(traits()[atom.trait].name));
+  EXPECT_EQ(said, (std::set<std::string>{"causal", "softcap", "threads"})) << to_text(defect.predicate);
+  EXPECT_EQ(defect.counts.failing, defect.counts.asked);
 }
 
 // What a law's other call dies of is told of the base call too where that may die; only the call says that it is the same.

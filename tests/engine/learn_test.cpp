@@ -123,6 +123,34 @@ TEST(Learn, FindsAThreshold) {
   EXPECT_EQ(learned.counts.failing, learned.counts.asked);
 }
 
+TEST(Learn, LeavesOutTheOneLabelThatPasses) {
+  const Data data(2500, [](const Problem& p) { return p.causal && p.align != Align::bottom_right; });
+  const std::string predicate = to_text(data.learned().predicate);
+  EXPECT_TRUE(predicate.find("align!=bottom_right") != std::string::npos ||
+              predicate.find("align==top_left") != std::string::npos)
+      << predicate;
+}
+
+// Of a failure that was seen once: each comparison leaves out a neighbour that passes, and one that leaves out several is enough.
+TEST(Learn, ReadsNeighboursOfAMinimalProblem) {
+  const Data data(500, [](const Problem& p) { return p.threads == 3 && p.causal && p.lq < p.lk; });
+  const auto row = [](const char* text) {
+    return row_of(problem_from_text(std::string("b=1 hq=1 hkv=1 lq=1 d=1 dv=1 ") + text), everything);
+  };
+  const Row minimal = row("lk=2 causal=1 threads=3");
+  const std::vector<Row> neighbours{row("lk=1 causal=1 threads=3"), row("lk=2 threads=3"), row("lk=2 causal=1")};
+  const auto pointers = Data::pointers(data.passing);
+  const auto learned = [&](std::span<const Row> of) {
+    return learn_from_neighbours({}, pointers, minimal, of, {}, {}).predicate;
+  };
+  const Predicate predicate = learned(neighbours);
+  EXPECT_EQ(predicate.atoms.size(), 2u) << to_text(predicate);  // threads, and that a key is closed
+  EXPECT_TRUE(predicate.holds(minimal));
+  for (const Row& neighbour : neighbours) EXPECT_FALSE(predicate.holds(neighbour)) << to_text(predicate);
+  EXPECT_TRUE(learned({}).atoms.empty());
+  EXPECT_TRUE(learned(std::vector<Row>{minimal}).atoms.empty());  // nothing tells it apart
+}
+
 TEST(Learn, FindsWhatMasksAndValuesComeTo) {
   const auto learned = [](const std::function<bool(const Problem&)>& fails) {
     return to_text(Data(2500, fails).learned().predicate);
@@ -137,6 +165,12 @@ TEST(Learn, FindsWhatMasksAndValuesComeTo) {
       "diagonal && lq!=lk");
   EXPECT_EQ(learned([](const Problem& p) { return p.hq > 1 && p.bias != Bias::none && (p.bias_axes & 2) != 0; }),
             "bias_by_head");
+  const auto several_masks = [](const Problem& p) {
+    return (p.causal || p.window_left >= 0 || p.window_right >= 0) + (p.keep != Keep::none) + (p.bias != Bias::none) +
+               (p.lengths != Lengths::none) >=
+           2;
+  };
+  EXPECT_EQ(learned(several_masks), "masks>=2");
 }
 
 TEST(Learn, FindsABoundOfScoresWithFewDigits) {

@@ -1,0 +1,61 @@
+#include "engine/inquiry.hpp"
+
+#include <optional>
+
+#include "engine/explain/accounts.hpp"
+#include "engine/recorder.hpp"
+#include "engine/restated.hpp"
+#include "engine/timed.hpp"
+#include "properties/property.hpp"
+
+namespace attest::engine {
+namespace {
+
+template <class Step>
+auto in_time(Step&& step) -> decltype(step()) {
+  try {
+    return step();
+  } catch (const OutOfTime&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+Evidences Inquiry::evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets) {
+  return {
+      table, buckets,
+      [this](const Entry& at, const std::string& property) { return in_time([&] { return probed(at, property); }); },
+      [this](const Entry& at, const std::string& property) {
+        return in_time([&] { return holds_apart(at, property); });
+      },
+      [this](const Entry& at) { return in_time([&] { return accounts(at); }); }};
+}
+
+Probed Inquiry::probed(const Entry& at, const std::string& property) {
+  const Bench bench = station_.bench();
+  const bool deadly = ends_instance(at.seen);
+  if (deadly && !bench.peer) return {};
+  Restated stand_in(bench.subject.info(), deadly ? *bench.peer : bench.subject);
+  Recorder recorder(stand_in, op_);
+  const CaseOutcome outcome = asked_alone(property, at, recorder);
+  if (!outcome.reported || deadly) return {std::nullopt, recorder.calls(), std::nullopt};
+  return {outcome.key(), recorder.calls(), outcome.finding()->call};
+}
+
+bool Inquiry::holds_apart(const Entry& at, const std::string& property) {
+  Apart apart(station_.bench().subject);
+  const CaseOutcome outcome = asked_alone(property, at, apart);
+  return !outcome.reported && apart.were_all();
+}
+
+std::optional<Accounts> Inquiry::accounts(const Entry& at) { return accounts_of(at, station_.bench(), {}); }
+
+CaseOutcome Inquiry::asked_alone(const std::string& property, const Entry& at, Subject& subject) {
+  const std::size_t law = law_named(property, op_);
+  const Bench bench = station_.bench();
+  return check(at.problem, at.contract, {subject, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
+               {&law, 1});
+}
+
+}  // namespace attest::engine

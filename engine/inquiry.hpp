@@ -1,0 +1,32 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "engine/cluster.hpp"
+#include "engine/instance.hpp"
+#include "engine/ops.hpp"
+
+namespace attest::engine {
+
+// Asks once more about reproducers of a campaign that has ended, so that its failures come down to defects (cluster.hpp). What would
+// take calls for which there is no time is answered as if nothing were known.
+class Inquiry {
+ public:
+  // Both must outlive it.
+  Inquiry(Station& station, const Op& op) : station_(station), op_(op) {}
+
+  // What is known of a campaign, and this to be asked for the rest.
+  [[nodiscard]] Evidences evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets);
+
+ private:
+  [[nodiscard]] Probed probed(const Entry& at, const std::string& property);
+  [[nodiscard]] bool holds_apart(const Entry& at, const std::string& property);
+  [[nodiscard]] std::optional<Accounts> accounts(const Entry& at);
+  // One law on the problem of an entry, with `subject` in the place of the station's own.
+  [[nodiscard]] CaseOutcome asked_alone(const std::string& property, const Entry& at, Subject& subject);
+
+  Station& station_;
+  const Op& op_;
+};
+
+}  // namespace attest::engine
