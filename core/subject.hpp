@@ -34,6 +34,8 @@ struct Supports {
   bool dv_equals_d = false;
   std::vector<std::string> stages;  // of `scores`, `weights`
   std::vector<FormOffer> forms;     // in the order in which they were declared
+  std::string drawn;                // a predicate of the problems that are drawn at random; empty: all
+  bool shapes_share_plans = false;  // what it compiles serves calls of other shapes too
 
   // Every type of bias, every dimension from 0, and parts that lie far apart.
   static Supports everything();

@@ -17,7 +17,7 @@ namespace attest {
 namespace {
 
 // What a seed is used for.
-enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3 };
+enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, reshape_stream = 4 };
 
 // One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.
 constexpr std::uint64_t shapes_per_large_batch = 1000;
@@ -46,6 +46,16 @@ Drawing draw_planned(const Domain& domain, std::uint64_t shape_key, std::uint64_
                                       });
 }
 
+// The same call in another shape; as it is where that is no problem of the domain.
+Problem reshaped(const Domain& domain, const Problem& planned, std::uint64_t key, int size) {
+  Problem problem = planned;
+  Source source(key);
+  problem.rows = 0;
+  draw_shape(problem, domain, source, size, false);
+  draw_rows(problem, source);
+  return domain.accepts(problem) && !declined(problem, domain.supports(), domain.dtypes()) ? problem : planned;
+}
+
 }  // namespace
 
 Problem draw_from_keys(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size) {
@@ -61,6 +71,8 @@ Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t cas
   const std::uint64_t first = shape * repeat;
   Drawing planned = draw_planned(domain, extend(extend(seed, shape_stream), shape), rest_key(first), size, large_batch);
   if (case_number == first) return planned;
+  if (domain.supports().shapes_share_plans && case_number >= first + repeat / 2)
+    planned.problem = reshaped(domain, planned.problem, extend(extend(seed, reshape_stream), shape), size);
   // The same call with something else in its tensors.
   return redraw_until_accepted(domain, std::move(planned), rest_key(case_number),
                                [&](Problem& problem, std::uint64_t key) {

@@ -76,6 +76,34 @@ TEST(Draw, RepeatKeepsThePlanAndRedrawsWhatTensorsHold) {
   EXPECT_GT(values, 1000);
 }
 
+TEST(Draw, WhereShapesSharePlansTheSecondHalfOfThoseThatKeepOneHasAnother) {
+  Supports supports;
+  supports.forms = {{"mask", {"full", "1d"}}};
+  supports.dv_equals_d = true;
+  const Domain own(supports, {Format::f32, Format::f16});
+  supports.shapes_share_plans = true;
+  const Domain shared(supports, {Format::f32, Format::f16});
+  const auto without_shape = [](Problem p) {
+    p = plan_of(p);
+    p.b = p.hq = p.hkv = p.lq = p.lk = p.d = p.dv = 1, p.rows = 0;
+    return p;
+  };
+  int widened = 0, others = 0;
+  for (std::uint64_t i = 0; i < 1600; i += 4) {
+    const Problem first = draw_problem(shared, 3, i, 4);
+    EXPECT_EQ(first, draw_problem(own, 3, i, 4));
+    EXPECT_EQ(draw_problem(shared, 3, i + 1, 4), draw_problem(own, 3, i + 1, 4));
+    const Problem third = draw_problem(shared, 3, i + 2, 4), last = draw_problem(shared, 3, i + 3, 4);
+    EXPECT_EQ(plan_of(third), plan_of(last));
+    EXPECT_EQ(without_shape(third), without_shape(first)) << to_text(first) << '\n' << to_text(third);
+    EXPECT_NO_THROW(validate(third));
+    widened += first.d == 1 && third.d >= 16;
+    others += plan_of(first) != plan_of(third);
+  }
+  EXPECT_GT(widened, 10);
+  EXPECT_GT(others, 350);
+}
+
 TEST(Draw, RepeatKeepsTheAssumptionToo) {
   Domain narrow = domain();
   narrow.assume([](const Problem& p) { return p.keep != Keep::half && p.values == Values::normal; });
