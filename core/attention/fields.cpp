@@ -48,7 +48,8 @@ constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>(
     {"constant",    "integers", "large_integers", "uniform",    "normal",     "negative",   "rising", "falling",
      "peaked",      "flat",     "outlier",        "offset",     "duplicated", "wide_value", "wide",   "tiny",
-     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "file"});
+     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "ends",
+     "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == keep_count &&
@@ -66,7 +67,7 @@ constexpr auto layout_weights = std::to_array<Weight>({24, 16, 10, 10, 8, 10, 10
 constexpr auto lse_weights = std::to_array<Weight>({5, 3, 2});
 constexpr auto thread_weights = std::to_array<Weight>({70, 20, 4, 2, 2, 0, 0, 0, 2});
 constexpr auto values_weights =
-    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40});
+    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40, 25});
 constexpr auto form_weights = std::to_array<Weight>({92, 2, 2, 2, 2});
 
 // ---- ladders -----------------------------------------------------------------------------------------------------------

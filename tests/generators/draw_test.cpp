@@ -24,7 +24,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x4ce4b9d5d0b9159u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xe24da3db45858fddu)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 
