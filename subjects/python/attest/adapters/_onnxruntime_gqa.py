@@ -25,6 +25,7 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, added, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
@@ -116,26 +117,37 @@ DOCUMENTS = {
 }
 
 
+# A window is one of causal attention, and the diagonal that of a prompt or of a past, which is of one sample or before one query;
+# there are no samples without tokens, and no softcap beside a mask.
+_DRAWN = " && ".join((
+    "lq<=lk", "lengths!=some_zero", "(lq==1 || b==1 || lq==lk)",
+    "(window_right<=0 || causal)", "(window_left<0 || causal || window_right==0)",
+    "(lengths==none || lengths==full || lq==1 || align==bottom_right && (causal || window_right==0))",
+    "(!causal && window_right!=0 || align==bottom_right || lq==lk)",
+    "(softcap==0 || keep==none && bias==none)"))
+
+
 class GroupQueryAttention(Operator):
     """com.microsoft GroupQueryAttention."""
 
     documents = DOCUMENTS
     forms = {
         **SESSIONS,
-        "qkv": ["separate", "packed"],  # three inputs, or one
+        "qkv": ["separate", drawn("packed", "form.cache!=all")],  # three inputs, or one
         # Past and present: where they are needed; of length 0 before a prompt; in one buffer; with all keys; of a window's size.
-        "cache": ["needed", "empty", "shared", "all", "window"],
+        "cache": ["needed", drawn("empty", "lk==lq"), "shared", "all", drawn("window", "window_left>=0 && window_left<=2*lk+6")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs; they are where there is a past
-        "qk_output": ["none", "1", "2"],
+        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in "12")],
         "scale": ["as_called", "explicit"],
         # Whether the operator turns q and the new k: pairs of halves, neighbours as pairs, halves with position_ids of their own.
-        "rotary": ["none", "halves", "interleaved", "positions"],
+        "rotary": ["none", *(drawn(turned, "d%16==0") for turned in ("halves", "interleaved", "positions"))],
         "sink": ["none", "minus_inf"],  # head_sink
-        "kept_as": ["given", "int8_tensor", "int8_channel"],  # the cache, with a scale of the tensor or one for each channel
+        "kept_as": ["given", *(drawn(kept, "values==constant || values==integers || values==large_integers")
+                               for kept in ("int8_tensor", "int8_channel"))],  # the cache, with a scale of the tensor or one for each channel
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}}
+        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}, "drawn": _DRAWN}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):
