@@ -163,6 +163,7 @@ struct Problem {
   std::string values_file{};  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
   double amplitude = 1;
   Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
+  bool null_key = false;  // the first key and its value are 0: one more in the denominator, where no mask closes it
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;

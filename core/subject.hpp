@@ -26,6 +26,7 @@ struct Supports {
   bool bias = true;
   std::array<bool, bias_type_count> bias_types{true, true};  // by BiasType: as q, and f32
   bool keep = true, kv_lengths = true, window = true, softcap = true, lse = true;
+  bool null_key = false;  // problems whose first key and value are 0 are drawn: some form says them in another way
   Scale scale = Scale::any;
   Strides strides = Strides::any;
   bool far = false;     // offsets may take more than 32 bits, and the memory between parts of a tensor is not there

@@ -267,6 +267,9 @@ void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& bl
   if (const Form form = form_of(problem, which); form != Form::drawn)
     for (double& x : rows) x = shaped(form, x);
   clamp_all(rows, largest_finite(problem.dtype));
+  if (problem.null_key && which != Edit::Tensor::q && block.position <= 0 && block.position + block.length > 0)
+    for (Index n = 0; n < block.samples * block.heads; ++n)
+      std::fill_n(rows.begin() + (n * block.length - block.position) * block.width, block.width, 0.0);
 }
 
 namespace {

@@ -17,7 +17,7 @@ namespace attest {
 namespace {
 
 // What a seed is used for.
-enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, reshape_stream = 4 };
+enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, reshape_stream = 4, null_key_stream = 5 };
 
 // One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.
 constexpr std::uint64_t shapes_per_large_batch = 1000;
@@ -33,6 +33,8 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   draw_outputs(problem, domain, rest);
   draw_values(problem, domain, rest);
   draw_rows(problem, rest);
+  Source of_null_key(extend(rest_key, null_key_stream));  // its own: what else is drawn does not hang on it
+  draw_null_key(problem, domain, of_null_key);
   draw_forms(problem, domain, rest);
   return problem;
 }

@@ -108,6 +108,10 @@ void draw_values(Problem& problem, const Domain& domain, Source& source) {
   problem.seed = draw_seed(source);
 }
 
+void draw_null_key(Problem& problem, const Domain& domain, Source& source) {
+  draw_field<&Problem::null_key>(problem, domain, source);
+}
+
 void redraw_values(Problem& problem, const Domain& domain, Source& source) {
   draw_distribution(problem, domain, source);
   fit_levels(problem, source);

@@ -58,6 +58,7 @@ static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == 
               form_labels.size() == form_count);
 
 constexpr auto causal_weights = std::to_array<Weight>({65, 35});
+constexpr auto null_key_weights = std::to_array<Weight>({3, 1});
 constexpr auto align_weights = std::to_array<Weight>({1, 1});
 constexpr auto keep_weights = std::to_array<Weight>({66, 2, 5, 3, 4, 5, 4, 3, 2, 3, 2, 1});
 constexpr auto bias_weights = std::to_array<Weight>({68, 2, 8, 4, 4, 2, 3, 3, 2, 2, 2});
@@ -331,6 +332,11 @@ constexpr auto table = std::to_array<Field>({
     form<&P::q_form>("q_form", "what happens to q after the distribution").told(28),
     form<&P::k_form>("k_form", "what happens to k after the distribution").told(29),
     form<&P::v_form>("v_form", "what happens to v after the distribution").told(30),
+    Rows::flag<&P::null_key>("null_key", values, "the first key and its value are 0: one more in the denominator")
+        .weighs(null_key_weights)
+        .supported("null_key", &S::null_key)
+        .simplifies(flag_ladder)
+        .told(31),
     Rows::seed<&P::seed>("seed", values, "key of every random value"),
     origin_of<&P::b0>("b0", "first sample, in the problem this one was cut from"),
     origin_of<&P::hq0>("hq0", "first query head there"),

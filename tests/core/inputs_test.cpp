@@ -175,6 +175,24 @@ TEST(Inputs, EndsAreOnBothSidesAndLeaveRoomForAMaskThatIsAdded) {
   }
 }
 
+TEST(Inputs, ANullKeyIsTheFirstOfEveryHeadAndItsValue) {
+  for (const Layout layout : {Layout::bhsd, Layout::bshd, Layout::spaced}) {
+    Problem problem = base(), plain = base();
+    problem.k_layout = plain.k_layout = layout;
+    problem.null_key = true;
+    const Inputs inputs = materialise(problem), others = materialise(plain);
+    for (Index b = 0; b < problem.b; ++b)
+      for (Index h = 0; h < problem.hkv; ++h)
+        for (Index j = 0; j < problem.lk; ++j) {
+          EXPECT_EQ(inputs.k.at(b, h, j, 1), j == 0 ? 0 : others.k.at(b, h, j, 1));
+          EXPECT_EQ(inputs.v.at(b, h, j, 1), j == 0 ? 0 : others.v.at(b, h, j, 1));
+        }
+    EXPECT_EQ(inputs.q.at(0, 0, 0, 1), others.q.at(0, 0, 0, 1));
+    problem.lk0 = 1;  // without that key
+    EXPECT_NE(materialise(problem).k.at(0, 0, 0, 1), 0);
+  }
+}
+
 TEST(Inputs, BroadcastLayoutsRepeatTheFirst) {
   Problem problem = base();
   problem.k_layout = Layout::broadcast_rows;

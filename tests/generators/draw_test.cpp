@@ -104,6 +104,20 @@ TEST(Draw, WhereShapesSharePlansTheSecondHalfOfThoseThatKeepOneHasAnother) {
   EXPECT_GT(others, 350);
 }
 
+TEST(Draw, NullKeysComeWhereTheyAreAskedForAndChangeNothingElse) {
+  Supports supports;
+  supports.null_key = true;
+  const Domain asked(supports, {Format::f32, Format::f16, Format::bf16});
+  int some = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    Problem problem = draw_problem(asked, 1, i, 1);
+    some += problem.null_key;
+    problem.null_key = false;
+    EXPECT_EQ(problem, draw_problem(domain(), 1, i, 1));
+  }
+  EXPECT_NEAR(some, 250, 60);
+}
+
 TEST(Draw, RepeatKeepsTheAssumptionToo) {
   Domain narrow = domain();
   narrow.assume([](const Problem& p) { return p.keep != Keep::half && p.values == Values::normal; });

@@ -59,11 +59,11 @@ TEST(Describe, FormsAndWhatTheyPromise) {
 
 TEST(Describe, WhichProblemsAreDrawnInWhichForms) {
   const Supports s = read_more(
-                         R"("supports":{"drawn":"lk>=lq","shapes_share_plans":true,"forms":{"past":["none","shared"],
+                         R"("supports":{"drawn":"lk>=lq","shapes_share_plans":true,"null_key":true,"forms":{"past":["none","shared"],
          "beam":["none",{"value":"one","contract":{}},{"value":"two","needs":{"past":"shared"},"where":"b>1"}]}})")
                          .supports;
   EXPECT_EQ(s.drawn, "lk>=lq");
-  EXPECT_TRUE(s.shapes_share_plans);
+  EXPECT_TRUE(s.shapes_share_plans && s.null_key);
   EXPECT_EQ(s.forms, (std::vector<FormOffer>{{"beam", {"none", "one", "two"}, {{"two", {{"past", "shared"}}, "b>1"}}},
                                              {"past", {"none", "shared"}}}));
 }
