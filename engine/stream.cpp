@@ -56,12 +56,12 @@ void apply_drawn(Domain& domain, const Op& op, const Supports& supports) {
   for (const FormOffer& offer : supports.forms())
     for (const FormRule& rule : offer.rules)
       if (!rule.where.empty())
-        domain.say_form_where(
-            offer.name, rule.value,
-            [says = read(fmt::format("forms.{}, where of {}", offer.name, rule.value), rule.where)](
-                const Problem& problem) { return says.holds(problem); });
+        domain.say_form_where(offer.name, rule.value,
+                              [says = read(fmt::format("forms.{}, where of {}", offer.name, rule.value), rule.where)](
+                                  const Problem& problem) { return says.holds(problem); });
   if (!supports.attention.drawn.empty())
-    domain.assume([drawn = read("drawn", supports.attention.drawn)](const Problem& problem) { return drawn.holds(problem); });
+    domain.assume(
+        [drawn = read("drawn", supports.attention.drawn)](const Problem& problem) { return drawn.holds(problem); });
 }
 
 }  // namespace

@@ -81,10 +81,9 @@ bool Domain::may_say(const FormOffer& offer, const Problem& problem) const {
   const auto has = [&](const FormChoice& need) {
     return form_value(*std::ranges::find(supports_.forms, need.name, &FormOffer::name), problem.forms) == need.value;
   };
-  return std::ranges::all_of(offer.rules,
-                             [&](const FormRule& rule) {
-                               return rule.value != value || std::ranges::all_of(rule.needs, has);
-                             }) &&
+  return std::ranges::all_of(
+             offer.rules,
+             [&](const FormRule& rule) { return rule.value != value || std::ranges::all_of(rule.needs, has); }) &&
          std::ranges::all_of(where_, [&](const Says& one) {
            return one.form != offer.name || one.value != value || one.says(problem);
          });

@@ -75,7 +75,8 @@ double draw_softcap(Source& source) {
   const Index kind = source.below(16);
   if (kind < 13) return 0;
   if (kind == 13) return source.pick(usual);
-  if (kind == 14 && source.chance(1, 3))  // as good as none, past what 16 bits hold among them; or far below every score
+  if (kind == 14 &&
+      source.chance(1, 3))  // as good as none, past what 16 bits hold among them; or far below every score
     return power_of_two(source.chance(2, 3) ? source.between(9, 40) : source.between(-20, -5));
   if (kind == 14) return power_of_two(source.between(-4, 8));
   return significand(source, source.between(-3, 6), 10);

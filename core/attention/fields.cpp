@@ -48,8 +48,7 @@ constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>(
     {"constant",    "integers", "large_integers", "uniform",    "normal",     "negative",   "rising", "falling",
      "peaked",      "flat",     "outlier",        "offset",     "duplicated", "wide_value", "wide",   "tiny",
-     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "ends",
-     "file"});
+     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "ends",   "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == keep_count &&

@@ -16,9 +16,10 @@ Problem problem(const char* text) { return problem_from_text(text); }
 
 TEST(Assume, EvaluatesFieldsLabelsAndArithmetic) {
   const Problem p = problem("b=2 hq=4 hkv=2 lq=3 lk=5 d=4 dv=1 dtype=f16 causal=1 keep=half scale=0x1p-1");
-  for (const char* text : {"b==2", "lq<=lk && d>=4", "hq/hkv == 2", "dtype==f16", "f16 == dtype", "keep != none",
-                           "causal", "!(lk < lq)", "b*hq*lq == 24", "scale>0 && lq<=lk", "lk - lq == 2", "-b < 0", "lk % 2 == 1 && d % b == 0",
-                           "b == 9 || d == 4 && dv == 1", "scale == 0x1p-1", "d >= 0.4e1", "!!causal"})
+  for (const char* text :
+       {"b==2", "lq<=lk && d>=4", "hq/hkv == 2", "dtype==f16", "f16 == dtype", "keep != none", "causal", "!(lk < lq)",
+        "b*hq*lq == 24", "scale>0 && lq<=lk", "lk - lq == 2", "-b < 0", "lk % 2 == 1 && d % b == 0",
+        "b == 9 || d == 4 && dv == 1", "scale == 0x1p-1", "d >= 0.4e1", "!!causal"})
     EXPECT_TRUE(Assumption(text).holds(p)) << text;
   for (const char* text : {"b!=2", "dtype==bf16", "!causal", "lk/0 < 0", "0/0 == 0", "b == 2 && d == 5"})
     EXPECT_FALSE(Assumption(text).holds(p)) << text;

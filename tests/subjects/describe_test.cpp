@@ -58,10 +58,11 @@ TEST(Describe, FormsAndWhatTheyPromise) {
 }
 
 TEST(Describe, WhichProblemsAreDrawnInWhichForms) {
-  const Supports s = read_more(
-                         R"("supports":{"drawn":"lk>=lq","shapes_share_plans":true,"null_key":true,"forms":{"past":["none","shared"],
+  const Supports s =
+      read_more(
+          R"("supports":{"drawn":"lk>=lq","shapes_share_plans":true,"null_key":true,"forms":{"past":["none","shared"],
          "beam":["none",{"value":"one","contract":{}},{"value":"two","needs":{"past":"shared"},"where":"b>1"}]}})")
-                         .supports;
+          .supports;
   EXPECT_EQ(s.drawn, "lk>=lq");
   EXPECT_TRUE(s.shapes_share_plans && s.null_key);
   EXPECT_EQ(s.forms, (std::vector<FormOffer>{{"beam", {"none", "one", "two"}, {{"two", {{"past", "shared"}}, "b>1"}}},
@@ -472,7 +473,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","needs":{"mask":"a"}}]}})"),
               "no value of another form"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","where":1}]}})"), "as 'where'"},
-        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","where":"b>1"},"a"]}})"), "says any problem"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","where":"b>1"},"a"]}})"),
+              "says any problem"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"drawn":true})"), "'supports.drawn' must be a predicate"},
         Wrong{ATTEST_DESCRIBE(R"("documents":[])"), "'documents' must be an object"},
         Wrong{ATTEST_DESCRIBE(R"("documents":{"casual":"a"})"), "'documents.casual' is about nothing of a call"},

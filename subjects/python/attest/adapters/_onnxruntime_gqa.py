@@ -81,6 +81,8 @@ REFUSED = {
     "no cache is made for a window so much longer than the keys": _CAPACITY,
     "local_window_size is a left window, of causal attention": _WINDOW,
     "local_window_size must be -1 when causal is 0": _WINDOW,
+    "sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache": (
+        _ERRORS, ") must be a multiple of 16 for an 8-bit KV cache."),
     "no first key is a factor in the denominator of each head": _SINKS,
     "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
 }
@@ -132,6 +134,7 @@ _DRAWN = " && ".join((
     "(softcap==0 || keep==none && bias==none)"))
 
 
+_SHORT = "(values==constant || values==integers || values==large_integers)"  # numbers that eight bits hold
 # A first key of zeros that every query sees, with one bias a head.
 _SINK = ("null_key && lk>1 && keep==none && window_left<0 && lengths!=one && (!causal && window_right<0 || align==bottom_right) && "
          "(bias==none || bias_axes==8 || bias_axes==10 || bias_axes==2 || bias_axes==0)")
@@ -153,7 +156,7 @@ class GroupQueryAttention(Operator):
         "rotary": ["none", *(drawn(turned, "d%16==0") for turned in ("halves", "interleaved", "positions"))],
         # head_sink of -inf, or in place of a first key and value of zeros; smooth_softmax likewise.
         "sink": ["none", "minus_inf", drawn("key", _SINK), drawn("smooth", f"bias==none && {_SINK}")],
-        "kept_as": ["given", *(drawn(kept, "values==constant || values==integers || values==large_integers")
+        "kept_as": ["given", *(drawn(kept, f"{_SHORT} && (form.cache!=window || d%16==0)")
                                for kept in ("int8_tensor", "int8_channel"))],  # the cache, with a scale of the tensor or one for each channel
     }
 
@@ -212,6 +215,8 @@ class GroupQueryAttention(Operator):
         if said["kept_as"] != "given":
             if past_key is None:
                 past_key, past_value = call.k[:, :, :0], call.v[:, :, :0]
+            if said["cache"] == "window" and call.k.shape[3] % 16:
+                raise Unsupported("sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache")
             kind = said["kept_as"].removeprefix("int8_")
             scales = [steps(x, kind, 127) for x in (call.k, call.v)]
             past_key, past_value = (quantised(x, step) for x, step in zip((past_key, past_value), scales))
