@@ -45,7 +45,7 @@ void narrow(Domain& domain, const Assumption& assume) {
 
 // What the subject says of which problems are drawn.
 void apply_drawn(Domain& domain, const Op& op, const Supports& supports) {
-  if (op.name() != "attention") return;
+  if (!domain.has_forms()) return;
   const auto read = [&](const std::string& where, const std::string& text) {
     try {
       return Assumption(text, op).about(supports.forms());
@@ -59,9 +59,8 @@ void apply_drawn(Domain& domain, const Op& op, const Supports& supports) {
         domain.say_form_where(offer.name, rule.value,
                               [says = read(fmt::format("forms.{}, where of {}", offer.name, rule.value), rule.where)](
                                   const Problem& problem) { return says.holds(problem); });
-  if (!supports.attention.drawn.empty())
-    domain.assume(
-        [drawn = read("drawn", supports.attention.drawn)](const Problem& problem) { return drawn.holds(problem); });
+  if (!supports.drawn().empty())
+    domain.assume([drawn = read("drawn", supports.drawn())](const Problem& problem) { return drawn.holds(problem); });
 }
 
 }  // namespace
