@@ -11,17 +11,27 @@ namespace attest {
 // The many ways to say one call: a mask of one dimension, a scale that is a constant of the graph, keys that come as past and
 // present. A subject declares them (docs/plugin.md, "forms"); a problem says which of them it uses.
 
-// One form of a subject, and its values. The first is what is meant where a problem says nothing of it.
-struct FormOffer {
-  std::string name;
-  std::vector<std::string> values;
-  friend bool operator==(const FormOffer&, const FormOffer&) = default;
-};
-
 // What a problem says: a value that is not the first.
 struct FormChoice {
   std::string name, value;
   friend bool operator==(const FormChoice&, const FormChoice&) = default;
+};
+
+// What a value of a form goes with where problems are drawn: values of other forms that it brings along, and a predicate of the
+// problems that it can say; empty: any. Whoever asks for something else is told by the subject that it cannot say it.
+struct FormRule {
+  std::string value;
+  std::vector<FormChoice> needs;
+  std::string where;
+  friend bool operator==(const FormRule&, const FormRule&) = default;
+};
+
+// One form of a subject, and its values. The first is what is meant where a problem says nothing of it, and has no rule.
+struct FormOffer {
+  std::string name;
+  std::vector<std::string> values;
+  std::vector<FormRule> rules = {};
+  friend bool operator==(const FormOffer&, const FormOffer&) = default;
 };
 
 inline constexpr std::string_view form_prefix = "form.";  // of a form's name in texts: "form.mask=1d"

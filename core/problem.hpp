@@ -121,9 +121,10 @@ enum class Values : std::uint8_t {
   unbalanced,      // q near the largest finite number, k its reciprocal times a normal: scores in between
   selection,       // multiples of A^2 * 256 apart: one key owns the row
   levels,          // scores stand 2 to 30 nats apart from one block of keys to the next, where A is near 1/scale
+  ends,            // scores of both signs, all alike far from 0: where A is 1/scale, at the ends of the storage format
   file,            // captured activations, Problem::values_file; never drawn
 };
-inline constexpr std::size_t values_count = 22;  // of the distributions, which end before `file`
+inline constexpr std::size_t values_count = 23;  // of the distributions, which end before `file`
 
 // What happens to a tensor's values after the distribution: the shrinker's way to simpler numbers.
 enum class Form : std::uint8_t { drawn, short_significand, power_of_two, one, zero };
@@ -162,6 +163,7 @@ struct Problem {
   std::string values_file{};  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
   double amplitude = 1;
   Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
+  bool null_key = false;  // the first key and its value are 0: one more in the denominator, where no mask closes it
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;

@@ -10,7 +10,7 @@ namespace attest {
 Supports Supports::everything() {
   Supports all;
   all.bias_types.fill(true);
-  all.far = true;
+  all.far = all.null_key = true;
   for (const Field& field : fields())
     if (field.extent) (all.*field.extent).min = 0;
   return all;

@@ -26,6 +26,7 @@ struct Supports {
   bool bias = true;
   std::array<bool, bias_type_count> bias_types{true, true};  // by BiasType: as q, and f32
   bool keep = true, kv_lengths = true, window = true, softcap = true, lse = true;
+  bool null_key = false;  // problems whose first key and value are 0 are drawn: some form says them in another way
   Scale scale = Scale::any;
   Strides strides = Strides::any;
   bool far = false;     // offsets may take more than 32 bits, and the memory between parts of a tensor is not there
@@ -34,6 +35,8 @@ struct Supports {
   bool dv_equals_d = false;
   std::vector<std::string> stages;  // of `scores`, `weights`
   std::vector<FormOffer> forms;     // in the order in which they were declared
+  std::string drawn;                // a predicate of the problems that are drawn at random; empty: all
+  bool shapes_share_plans = false;  // what it compiles serves calls of other shapes too
 
   // Every type of bias, every dimension from 0, and parts that lie far apart.
   static Supports everything();

@@ -107,6 +107,14 @@ struct Row {
       if (column != 0) return 0;
       return q ? 16 * a : 16 * a * static_cast<double>(below(mix(key), 1024));
     }
+    if constexpr (V == Values::ends) {
+      if (column != 0) return 0;
+      const Key own = mix(key);
+      const double sign = own & 1 ? 1 : -1;
+      if (q) return sign * a;
+      // 3/8 to 15/16 of the largest number: the lowest one plus the score of a closed key is above that of an open one.
+      return sign * (384 + static_cast<double>(below(mix(own), 577))) * 0x1p-10 * largest_finite(problem.dtype);
+    }
     if constexpr (V == Values::levels) {
       if (q) return column != 0 ? n : key & 1 ? 1 : -1;
       return a * (column == 0 ? level_of(problem, position) : n * 0x1p-4);
@@ -259,6 +267,9 @@ void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& bl
   if (const Form form = form_of(problem, which); form != Form::drawn)
     for (double& x : rows) x = shaped(form, x);
   clamp_all(rows, largest_finite(problem.dtype));
+  if (problem.null_key && which != Edit::Tensor::q && block.position <= 0 && block.position + block.length > 0)
+    for (Index n = 0; n < block.samples * block.heads; ++n)
+      std::fill_n(rows.begin() + (n * block.length - block.position) * block.width, block.width, 0.0);
 }
 
 namespace {

@@ -75,6 +75,7 @@ double evaluate(const Node& node, const Problem& problem, std::span<const FormOf
   if (op == "+") return a + b;
   if (op == "-") return a - b;
   if (op == "*") return a * b;
+  if (op == "%") return std::fmod(a, b);
   return a / b;
 }
 
@@ -187,7 +188,7 @@ class Parser {
     return chain(depth, {"+", "-"}, [this](int d) { return product(d); });
   }
   NodePtr product(int depth) {
-    return chain(depth, {"*", "/"}, [this](int d) { return primary(d); });
+    return chain(depth, {"*", "/", "%"}, [this](int d) { return primary(d); });
   }
 
   NodePtr primary(int depth) {

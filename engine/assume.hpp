@@ -13,7 +13,7 @@
 namespace attest::engine {
 
 // A predicate over the field table, such as `scale>0 && lq<=lk`. Binding from loose to tight: || and && , !, one comparison
-// (== != < <= > >=), + and -, * and /, unary minus; parentheses. Arithmetic is in double; division by zero gives infinity
+// (== != < <= > >=), + and -, * and / and %, unary minus; parentheses. Arithmetic is in double; division by zero gives infinity
 // or NaN, and NaN compares false. A label (f16, top_left, none, ...) stands beside its field in a comparison; flags are 0 or
 // 1; `scale` is the effective scale. Forms are compared with a value of theirs, as in form.mask==1d.
 class Assumption {

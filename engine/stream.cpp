@@ -1,5 +1,7 @@
 #include "engine/stream.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -41,6 +43,26 @@ void narrow(Domain& domain, const Assumption& assume) {
     domain.narrow_form(bound.form, [&](std::string_view value) { return (value == bound.value) == bound.equal; });
 }
 
+// What the subject says of which problems are drawn.
+void apply_drawn(Domain& domain, const Op& op, const Supports& supports) {
+  if (!domain.has_forms()) return;
+  const auto read = [&](const std::string& where, const std::string& text) {
+    try {
+      return Assumption(text, op).about(supports.forms());
+    } catch (const Error& error) {
+      throw usage_error(fmt::format("describe's supports.{}: {}", where, error.what()));
+    }
+  };
+  for (const FormOffer& offer : supports.forms())
+    for (const FormRule& rule : offer.rules)
+      if (!rule.where.empty())
+        domain.say_form_where(offer.name, rule.value,
+                              [says = read(fmt::format("forms.{}, where of {}", offer.name, rule.value), rule.where)](
+                                  const Problem& problem) { return says.holds(problem); });
+  if (!supports.drawn().empty())
+    domain.assume([drawn = read("drawn", supports.drawn())](const Problem& problem) { return drawn.holds(problem); });
+}
+
 }  // namespace
 
 std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noexcept {
@@ -69,12 +91,17 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
                                    const std::optional<Assumption>& assume) {
   std::vector<Format> dtypes = storage_formats(info, op, policy);
-  if (!assume) return op.domain(info, std::move(dtypes));
   const Supports supports = info;
+  if (!assume) {
+    std::unique_ptr<Domain> domain = op.domain(supports, std::move(dtypes));
+    apply_drawn(*domain, op, supports);
+    return domain;
+  }
   const Assumption about_subject = assume->about(supports.forms());
   // Of all first: what is wrong with the subject is said before what is wrong with the assumption.
   std::unique_ptr<Domain> domain = op.domain(supports, dtypes);
   domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
+  apply_drawn(*domain, op, supports);
   narrow(*domain, about_subject);
   if (auto part = about_subject.of_shape())
     domain->assume_of_shape([part = std::move(*part)](const Problem& problem) { return part.holds(problem); });

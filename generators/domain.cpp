@@ -70,6 +70,25 @@ const std::vector<std::string>& Domain::values_of(const FormOffer& offer) const 
   return std::ranges::find(forms_, offer.name, &FormOffer::name)->values;
 }
 
+void Domain::say_form_where(std::string_view form, std::string_view value, std::function<bool(const Problem&)> says) {
+  if (std::ranges::find(forms_, form, &FormOffer::name) == forms_.end())
+    throw usage_error("the subject has no form." + std::string(form));
+  where_.push_back({std::string(form), std::string(value), std::move(says)});
+}
+
+bool Domain::may_say(const FormOffer& offer, const Problem& problem) const {
+  const std::string& value = form_value(offer, problem.forms);
+  const auto has = [&](const FormChoice& need) {
+    return form_value(*std::ranges::find(supports_.forms, need.name, &FormOffer::name), problem.forms) == need.value;
+  };
+  return std::ranges::all_of(
+             offer.rules,
+             [&](const FormRule& rule) { return rule.value != value || std::ranges::all_of(rule.needs, has); }) &&
+         std::ranges::all_of(where_, [&](const Says& one) {
+           return one.form != offer.name || one.value != value || one.says(problem);
+         });
+}
+
 void Domain::assume(std::function<bool(const Problem&)> predicate) { predicates_.push_back(std::move(predicate)); }
 
 bool Domain::accepts(const Problem& problem) const {

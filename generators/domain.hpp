@@ -42,6 +42,12 @@ class Domain {
   // The values of an offered form that may be drawn, in its order.
   [[nodiscard]] const std::vector<std::string>& values_of(const FormOffer& offer) const;
 
+  // Draws that value of a form only where `says` holds of the problem: its FormRule::where. Throws Error(usage) if there is no such
+  // form.
+  void say_form_where(std::string_view form, std::string_view value, std::function<bool(const Problem&)> says);
+  // Whether the problem may be drawn with this form as it has it: what the value needs is there, and its `where` holds.
+  [[nodiscard]] bool may_say(const FormOffer& offer, const Problem& problem) const;
+
   // Whether narrow() takes this field.
   [[nodiscard]] static bool narrows(std::string_view field) noexcept;
 
@@ -85,6 +91,11 @@ class Domain {
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;     // by the position of the field
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
+  struct Says {
+    std::string form, value;
+    std::function<bool(const Problem&)> says;
+  };
+  std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
 };

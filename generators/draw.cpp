@@ -17,7 +17,7 @@ namespace attest {
 namespace {
 
 // What a seed is used for.
-enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3 };
+enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, reshape_stream = 4, null_key_stream = 5 };
 
 // One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.
 constexpr std::uint64_t shapes_per_large_batch = 1000;
@@ -33,6 +33,8 @@ Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t r
   draw_outputs(problem, domain, rest);
   draw_values(problem, domain, rest);
   draw_rows(problem, rest);
+  Source of_null_key(extend(rest_key, null_key_stream));  // its own: what else is drawn does not hang on it
+  draw_null_key(problem, domain, of_null_key);
   draw_forms(problem, domain, rest);
   return problem;
 }
@@ -44,6 +46,16 @@ Drawing draw_planned(const Domain& domain, std::uint64_t shape_key, std::uint64_
                                       [&](std::uint64_t shape, std::uint64_t rest, std::uint64_t attempt) {
                                         return draw_once(domain, shape, rest, size, large_batch && attempt == 0);
                                       });
+}
+
+// The same call in another shape; as it is where that is no problem of the domain.
+Problem reshaped(const Domain& domain, const Problem& planned, std::uint64_t key, int size) {
+  Problem problem = planned;
+  Source source(key);
+  problem.rows = 0;
+  draw_shape(problem, domain, source, size, false);
+  draw_rows(problem, source);
+  return domain.accepts(problem) && !declined(problem, domain.supports(), domain.dtypes()) ? problem : planned;
 }
 
 }  // namespace
@@ -61,6 +73,8 @@ Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t cas
   const std::uint64_t first = shape * repeat;
   Drawing planned = draw_planned(domain, extend(extend(seed, shape_stream), shape), rest_key(first), size, large_batch);
   if (case_number == first) return planned;
+  if (domain.supports().shapes_share_plans && case_number >= first + repeat / 2)
+    planned.problem = reshaped(domain, planned.problem, extend(extend(seed, reshape_stream), shape), size);
   // The same call with something else in its tensors.
   return redraw_until_accepted(domain, std::move(planned), rest_key(case_number),
                                [&](Problem& problem, std::uint64_t key) {

@@ -19,16 +19,22 @@ Index draw_axes(Source& source, Range allowed) {
   return source.between(allowed.lo, allowed.hi);
 }
 
-// Where numbers of 32 and 64 bits end.
-constexpr auto type_ends = std::to_array<Index>(
-    {0x7fff'fffe, 0x7fff'ffff, 0x8000'0000, 0xffff'ffff, 0x1'0000'0000, 0x7fff'ffff'ffff'fffe, 0x7fff'ffff'ffff'ffff});
+// The largest numbers of 32 and 64 bits.
+constexpr auto type_ends = std::to_array<Index>({0x7fff'ffff, 0xffff'ffff, 0x7fff'ffff'ffff'ffff});
+
+// About as many as a type can hold: a little more is few again to what keeps that type's bits alone.
+Index draw_type_end(Source& source, Index longest) {
+  const Index end = source.pick(std::span<const Index>(type_ends));
+  if (end == type_ends.back()) return end - source.below(2);
+  return end + source.between(-1, source.chance(1, 2) ? 1 : longest + 1);
+}
 
 // Keys on one side of the diagonal: none, few, about all, more than there are, as many as a type can hold.
 Index draw_window(const Problem& problem, Source& source, Range allowed) {
   const Index longest = std::max({problem.lq, problem.lk, Index{1}});
   const Index width = [&] {
     const Index kind = source.below(32);
-    if (kind == 31) return source.pick(type_ends);
+    if (kind >= 28) return draw_type_end(source, longest);
     switch (kind % 4) {
       case 0:
         return source.below(3);

@@ -53,6 +53,16 @@ double amplitude_of_levels(const Problem& problem) {
   return power_of_two(scale == 0 ? 0 : std::clamp<Index>(-std::ilogb(scale), -most, most));
 }
 
+// Scores at the ends of the format stay inside it: what a scale above 1 adds to them, the amplitude takes away. In half of the
+// problems they are lower, so that no factor log2 e takes them out, and still thousands apart.
+double amplitude_of_ends(const Problem& problem, Source& source) {
+  const double scale = std::fabs(problem.effective_scale());
+  const Index lower = source.chance(1, 2) ? source.between(1, problem.dtype == Format::f16 ? 4 : 100) : 0;
+  if (!(scale > 1)) return power_of_two(-lower);
+  const Index octave = std::ilogb(scale);
+  return power_of_two(-lower - octave - (power_of_two(octave) < scale ? 1 : 0));
+}
+
 std::optional<double> draw_scale(Source& source, const Problem& problem, Supports::Scale supported) {
   if (supported == Supports::Scale::only_default || source.chance(1, 2)) return std::nullopt;
   const Index sign = supported == Supports::Scale::any ? source.below(8) : 2;
@@ -65,6 +75,9 @@ double draw_softcap(Source& source) {
   const Index kind = source.below(16);
   if (kind < 13) return 0;
   if (kind == 13) return source.pick(usual);
+  if (kind == 14 &&
+      source.chance(1, 3))  // as good as none, past what 16 bits hold among them; or far below every score
+    return power_of_two(source.chance(2, 3) ? source.between(9, 40) : source.between(-20, -5));
   if (kind == 14) return power_of_two(source.between(-4, 8));
   return significand(source, source.between(-3, 6), 10);
 }
@@ -80,6 +93,7 @@ void draw_distribution(Problem& problem, const Domain& domain, Source& source) {
 // Once the scale is known.
 void fit_levels(Problem& problem, Source& source) {
   if (problem.values == Values::levels && source.chance(3, 4)) problem.amplitude = amplitude_of_levels(problem);
+  if (problem.values == Values::ends && source.chance(3, 4)) problem.amplitude = amplitude_of_ends(problem, source);
 }
 
 // Half the bits: distinct enough, and the text stays short.
@@ -93,6 +107,10 @@ void draw_values(Problem& problem, const Domain& domain, Source& source) {
   fit_levels(problem, source);
   problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
   problem.seed = draw_seed(source);
+}
+
+void draw_null_key(Problem& problem, const Domain& domain, Source& source) {
+  draw_field<&Problem::null_key>(problem, domain, source);
 }
 
 void redraw_values(Problem& problem, const Domain& domain, Source& source) {

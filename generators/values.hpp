@@ -10,6 +10,9 @@ namespace attest {
 // less than 5 % together.
 void draw_values(Problem& problem, const Domain& domain, Source& source);
 
+// Draws whether the first key and its value are 0, for a subject that asks for such problems.
+void draw_null_key(Problem& problem, const Domain& domain, Source& source);
+
 // Draws anew what is in q, k and v: all but scale and softcap.
 void redraw_values(Problem& problem, const Domain& domain, Source& source);
 

@@ -33,6 +33,14 @@ class DomainOf final : public Domain {
     else
       throw usage_error(fmt::format("{} has no form '{}'", op_, form));
   }
+  [[nodiscard]] bool has_forms() const noexcept override {
+    return requires(Own own) { own.say_form_where("", "", nullptr); };
+  }
+  void say_form_where(std::string_view form, std::string_view value,
+                      std::function<bool(const Problem&)> says) override {
+    if constexpr (requires { own_.say_form_where(form, value, nullptr); })
+      own_.say_form_where(form, value, [says = std::move(says)](const OwnProblem& problem) { return says(problem); });
+  }
   void assume(std::function<bool(const Problem&)> predicate) override {
     own_.assume([predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
   }

@@ -57,6 +57,11 @@ class Domain {
   virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
   // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
   virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
+  // Whether its problems are said in forms.
+  [[nodiscard]] virtual bool has_forms() const noexcept { return false; }
+  // Draws that value of a form only where `says` holds.
+  virtual void say_form_where(std::string_view /*form*/, std::string_view /*value*/,
+                              std::function<bool(const Problem&)> /*says*/) {}
   // Draws again until `predicate` holds.
   virtual void assume(std::function<bool(const Problem&)> predicate) = 0;
   // The same of what `predicate`, of extents and dtype alone, turns away: a draw may end once these are known. It changes nothing of

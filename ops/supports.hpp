@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "core/forms.hpp"
@@ -30,6 +31,8 @@ struct Supports {
 
   // How its calls may be said, in the order in which it declared them.
   [[nodiscard]] const std::vector<FormOffer>& forms() const noexcept { return attention.forms; }
+  // The predicate of the problems that are drawn, of the operation that has forms; empty: all.
+  [[nodiscard]] const std::string& drawn() const noexcept { return attention.drawn; }
 };
 
 }  // namespace attest::ops

@@ -62,6 +62,11 @@ void read_stages(const json& value, const std::string& key, Supports& supports) 
   choices(value, key, names, [&](std::size_t i) { supports.stages.emplace_back(names[i]); });
 }
 
+std::string predicate(const json& value, const std::string& key) {
+  if (!value.is_string()) reject(key, R"(a predicate such as "lk>=lq")");
+  return value.get<std::string>();
+}
+
 // The flag of that name: of a field, or of what is no field. nullptr if there is none.
 bool Supports::*flag_named(std::string_view key) {
   if (key == "gqa") return &Supports::gqa;
@@ -87,6 +92,10 @@ Supports read_supports(const json& object, const std::string& at) {
       read_dims(value, key, supports);
     else if (name == "forms")
       supports.forms = read_forms(value, key);
+    else if (name == "drawn")
+      supports.drawn = predicate(value, key);
+    else if (name == "shapes_share_plans")
+      supports.shapes_share_plans = flag(value, key);
     else if (name == "alignment")
       supports.alignment = alignment(value, key);
     else if (name == "scale")

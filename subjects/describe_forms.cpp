@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/error.hpp"
 #include "subjects/message.hpp"
@@ -27,11 +28,38 @@ std::string value_of(const std::string& form, const json& entry) {
                 "a list of words of letters, digits, '_', '.' and '-', or of {\"value\": WORD, \"contract\": {...}}");
   if (!entry.is_object()) return value.get<std::string>();
   for (const auto& [key, _] : entry.items())
-    if (key != "value" && key != "contract")
-      reject_form(form, fmt::format("without '{}' beside 'value' and 'contract'", one_line(key)));
+    if (key != "value" && key != "contract" && key != "needs" && key != "where")
+      reject_form(form, fmt::format("without '{}' beside 'value', 'contract', 'needs' and 'where'", one_line(key)));
   if (entry.contains("contract") && !entry.at("contract").is_object())
     reject_form(form, "with an object as 'contract'");
   return value.get<std::string>();
+}
+
+// What the entry says of when its value is drawn; nullopt: nothing. Which forms there are is known once all are read.
+std::optional<FormRule> rule_of(const std::string& form, const json& entry, const std::string& value) {
+  if (!entry.is_object() || !(entry.contains("needs") || entry.contains("where"))) return std::nullopt;
+  FormRule rule{value, {}, {}};
+  const json needs = entry.value("needs", json::object()), where = entry.value("where", json(""));
+  if (!needs.is_object()) reject_form(form, R"(with an object as 'needs', such as {"past": "shared"})");
+  for (const auto& [name, needed] : needs.items()) {
+    if (!needed.is_string()) reject_form(form, R"(with words in 'needs', such as {"past": "shared"})");
+    rule.needs.push_back({name, needed.get<std::string>()});
+  }
+  if (!where.is_string()) reject_form(form, "with a predicate as 'where', such as \"lk>=lq\"");
+  rule.where = where.get<std::string>();
+  return rule;
+}
+
+void require_known(const std::vector<FormOffer>& offers, const std::string& key) {
+  for (const FormOffer& offer : offers)
+    for (const FormRule& rule : offer.rules)
+      for (const FormChoice& need : rule.needs) {
+        const auto other = std::ranges::find(offers, need.name, &FormOffer::name);
+        if (other == offers.end() || other == offers.begin() + (&offer - offers.data()) ||
+            std::ranges::find(other->values, need.value) == other->values.end())
+          throw usage_error(fmt::format("'{}.{}' needs form.{}={}, which is no value of another form", key, offer.name,
+                                        one_line(need.name), one_line(need.value)));
+      }
 }
 
 }  // namespace
@@ -47,16 +75,20 @@ std::vector<FormOffer> read_forms(const json& forms, const std::string& key) {
     if (!is_form_name(name)) reject_form(at, "named by small letters, digits and '_'");
     if (!values.is_array() || values.empty() || values.size() > most_form_values)
       reject_form(at, fmt::format("a list of 1 to {} values", most_form_values));
-    FormOffer& offer = offers.emplace_back(FormOffer{name, {}});
+    FormOffer& offer = offers.emplace_back(FormOffer{name, {}, {}});
     for (const json& entry : values) {
       std::string value = value_of(at, entry);
       if (std::ranges::find(offer.values, value) != offer.values.end())
         reject_form(at, "a list without '" + value + "' twice");
+      if (auto rule = rule_of(at, entry, value)) offer.rules.push_back(std::move(*rule));
       offer.values.push_back(std::move(value));
     }
     if (values.front().is_object() && values.front().contains("contract"))
       reject_form(at, "without a contract of its first value, which has the subject's own");
+    if (!offer.rules.empty() && offer.rules.front().value == offer.values.front())
+      reject_form(at, "without 'needs' and 'where' of its first value, which says any problem");
   }
+  require_known(offers, key);
   return offers;
 }
 

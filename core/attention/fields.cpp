@@ -48,7 +48,7 @@ constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>(
     {"constant",    "integers", "large_integers", "uniform",    "normal",     "negative",   "rising", "falling",
      "peaked",      "flat",     "outlier",        "offset",     "duplicated", "wide_value", "wide",   "tiny",
-     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "file"});
+     "tiny_scores", "huge",     "huge_scores",    "unbalanced", "selection",  "levels",     "ends",   "file"});
 constexpr auto form_labels = std::to_array<Label>({"drawn", "short_significand", "power_of_two", "one", "zero"});
 
 static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == keep_count &&
@@ -57,6 +57,7 @@ static_assert(values_labels.size() == values_count + 1 && keep_labels.size() == 
               form_labels.size() == form_count);
 
 constexpr auto causal_weights = std::to_array<Weight>({65, 35});
+constexpr auto null_key_weights = std::to_array<Weight>({3, 1});
 constexpr auto align_weights = std::to_array<Weight>({1, 1});
 constexpr auto keep_weights = std::to_array<Weight>({66, 2, 5, 3, 4, 5, 4, 3, 2, 3, 2, 1});
 constexpr auto bias_weights = std::to_array<Weight>({68, 2, 8, 4, 4, 2, 3, 3, 2, 2, 2});
@@ -66,7 +67,7 @@ constexpr auto layout_weights = std::to_array<Weight>({24, 16, 10, 10, 8, 10, 10
 constexpr auto lse_weights = std::to_array<Weight>({5, 3, 2});
 constexpr auto thread_weights = std::to_array<Weight>({70, 20, 4, 2, 2, 0, 0, 0, 2});
 constexpr auto values_weights =
-    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40});
+    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40, 25});
 constexpr auto form_weights = std::to_array<Weight>({92, 2, 2, 2, 2});
 
 // ---- ladders -----------------------------------------------------------------------------------------------------------
@@ -330,6 +331,11 @@ constexpr auto table = std::to_array<Field>({
     form<&P::q_form>("q_form", "what happens to q after the distribution").told(28),
     form<&P::k_form>("k_form", "what happens to k after the distribution").told(29),
     form<&P::v_form>("v_form", "what happens to v after the distribution").told(30),
+    Rows::flag<&P::null_key>("null_key", values, "the first key and its value are 0: one more in the denominator")
+        .weighs(null_key_weights)
+        .supported("null_key", &S::null_key)
+        .simplifies(flag_ladder)
+        .told(31),
     Rows::seed<&P::seed>("seed", values, "key of every random value"),
     origin_of<&P::b0>("b0", "first sample, in the problem this one was cut from"),
     origin_of<&P::hq0>("hq0", "first query head there"),

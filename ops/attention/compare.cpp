@@ -42,6 +42,31 @@ void require_some(const SubjectInfo& a, const SubjectInfo& b, const Supports& s)
   }
 }
 
+bool has_form(const std::vector<FormOffer>& forms, std::string_view name) {
+  return std::ranges::find(forms, name, &FormOffer::name) != forms.end();
+}
+
+// Whether a predicate speaks of no form but these.
+bool speaks_of(const std::vector<FormOffer>& forms, std::string_view predicate) {
+  for (auto at = predicate.find(form_prefix); at != predicate.npos; at = predicate.find(form_prefix, at + 1)) {
+    const std::string_view rest = predicate.substr(at + form_prefix.size());
+    if (!has_form(forms, rest.substr(0, rest.find_first_of("=! ")))) return false;
+  }
+  return true;
+}
+
+// What either says of what is drawn of it, as far as it speaks of what both have.
+void join_drawn(Supports& s, const Supports& b) {
+  for (FormOffer& offer : s.forms)
+    std::erase_if(offer.rules, [&](const FormRule& rule) {
+      return !speaks_of(s.forms, rule.where) ||
+             !std::ranges::all_of(rule.needs, [&](const FormChoice& need) { return has_form(s.forms, need.name); });
+    });
+  if (!speaks_of(s.forms, s.drawn)) s.drawn.clear();
+  if (b.drawn.empty() || b.drawn == s.drawn || !speaks_of(s.forms, b.drawn)) return;
+  s.drawn = s.drawn.empty() ? b.drawn : "(" + s.drawn + ") && (" + b.drawn + ")";
+}
+
 }  // namespace
 
 Supports common(const Supports& a, const Supports& b) {
@@ -61,6 +86,8 @@ Supports common(const Supports& a, const Supports& b) {
   s.dv_equals_d = a.dv_equals_d || b.dv_equals_d;
   std::erase_if(s.stages, [&](const std::string& stage) { return std::ranges::count(b.stages, stage) == 0; });
   std::erase_if(s.forms, [&](const FormOffer& offer) { return std::ranges::count(b.forms, offer) == 0; });
+  s.shapes_share_plans = a.shapes_share_plans && b.shapes_share_plans;
+  join_drawn(s, b);
   return s;
 }
 

@@ -60,11 +60,13 @@ std::uint64_t hash_of_values(std::size_t first, std::size_t end) {
 }
 
 TEST(Inputs, GoldenBits) {
-  constexpr std::size_t since_first_version = static_cast<std::size_t>(Values::levels);
-  const std::uint64_t first = hash_of_values(0, since_first_version);
+  constexpr auto levels = static_cast<std::size_t>(Values::levels), ends = static_cast<std::size_t>(Values::ends);
+  const std::uint64_t first = hash_of_values(0, levels);  // those of the first version
   EXPECT_EQ(first, 0xe3a60261996f4a2eu) << std::hex << first;
-  const std::uint64_t later = hash_of_values(since_first_version, values_count);
-  EXPECT_EQ(later, 0x3845a96a3c3d0170u) << std::hex << later;
+  const std::uint64_t second = hash_of_values(levels, ends);
+  EXPECT_EQ(second, 0x3845a96a3c3d0170u) << std::hex << second;
+  const std::uint64_t third = hash_of_values(ends, values_count);
+  EXPECT_EQ(third, 0x2a1b137cfd4e490eu) << std::hex << third;
 }
 
 TEST(Inputs, ASliceHoldsTheSameNumbers) {
@@ -152,6 +154,43 @@ TEST(Inputs, LevelsOfBlocksStand2To30NatsApart) {
   for (const Index length : {16, 32, 64, 128}) EXPECT_TRUE(lengths.contains(length)) << length;
   EXPECT_GT(lengths.size(), 20u);
   EXPECT_GT(steps.size(), 20u);
+}
+
+TEST(Inputs, EndsAreOnBothSidesAndLeaveRoomForAMaskThatIsAdded) {
+  for (const Format dtype : {Format::f16, Format::bf16, Format::f32, Format::f64}) {
+    Problem problem;
+    problem.lk = 400, problem.d = 2, problem.dtype = dtype, problem.values = Values::ends, problem.seed = 5;
+    const Inputs inputs = materialise(problem);
+    const double largest = largest_finite(dtype);
+    Index above = 0;
+    for (Index key = 0; key < problem.lk; ++key) {
+      const double k = inputs.k.at(0, 0, key, 0);
+      above += k > 0;
+      EXPECT_GE(std::fabs(k), largest * 0.37);
+      EXPECT_LE(std::fabs(k), largest * 0.94);
+      EXPECT_EQ(inputs.k.at(0, 0, key, 1), 0);
+    }
+    EXPECT_EQ(std::fabs(inputs.q.at(0, 0, 0, 0)), 1);
+    EXPECT_NEAR(static_cast<double>(above), 200, 50);
+  }
+}
+
+TEST(Inputs, ANullKeyIsTheFirstOfEveryHeadAndItsValue) {
+  for (const Layout layout : {Layout::bhsd, Layout::bshd, Layout::spaced}) {
+    Problem problem = base(), plain = base();
+    problem.k_layout = plain.k_layout = layout;
+    problem.null_key = true;
+    const Inputs inputs = materialise(problem), others = materialise(plain);
+    for (Index b = 0; b < problem.b; ++b)
+      for (Index h = 0; h < problem.hkv; ++h)
+        for (Index j = 0; j < problem.lk; ++j) {
+          EXPECT_EQ(inputs.k.at(b, h, j, 1), j == 0 ? 0 : others.k.at(b, h, j, 1));
+          EXPECT_EQ(inputs.v.at(b, h, j, 1), j == 0 ? 0 : others.v.at(b, h, j, 1));
+        }
+    EXPECT_EQ(inputs.q.at(0, 0, 0, 1), others.q.at(0, 0, 0, 1));
+    problem.lk0 = 1;  // without that key
+    EXPECT_NE(materialise(problem).k.at(0, 0, 0, 1), 0);
+  }
 }
 
 TEST(Inputs, BroadcastLayoutsRepeatTheFirst) {

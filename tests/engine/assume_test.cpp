@@ -16,9 +16,10 @@ Problem problem(const char* text) { return problem_from_text(text); }
 
 TEST(Assume, EvaluatesFieldsLabelsAndArithmetic) {
   const Problem p = problem("b=2 hq=4 hkv=2 lq=3 lk=5 d=4 dv=1 dtype=f16 causal=1 keep=half scale=0x1p-1");
-  for (const char* text : {"b==2", "lq<=lk && d>=4", "hq/hkv == 2", "dtype==f16", "f16 == dtype", "keep != none",
-                           "causal", "!(lk < lq)", "b*hq*lq == 24", "scale>0 && lq<=lk", "lk - lq == 2", "-b < 0",
-                           "b == 9 || d == 4 && dv == 1", "scale == 0x1p-1", "d >= 0.4e1", "!!causal"})
+  for (const char* text :
+       {"b==2", "lq<=lk && d>=4", "hq/hkv == 2", "dtype==f16", "f16 == dtype", "keep != none", "causal", "!(lk < lq)",
+        "b*hq*lq == 24", "scale>0 && lq<=lk", "lk - lq == 2", "-b < 0", "lk % 2 == 1 && d % b == 0",
+        "b == 9 || d == 4 && dv == 1", "scale == 0x1p-1", "d >= 0.4e1", "!!causal"})
     EXPECT_TRUE(Assumption(text).holds(p)) << text;
   for (const char* text : {"b!=2", "dtype==bf16", "!causal", "lk/0 < 0", "0/0 == 0", "b == 2 && d == 5"})
     EXPECT_FALSE(Assumption(text).holds(p)) << text;
@@ -39,6 +40,31 @@ TEST(Assume, ComparesForms) {
   EXPECT_THROW((void)Assumption("form.mask==2d").about(offers), Error);
   for (const char* text : {"form.mask", "form.mask<1d", "form.==x", "form.mask==", "form.Mask==1d", "1d==form.mask"})
     EXPECT_THROW(Assumption{text}, Error) << text;
+}
+
+TEST(Assume, WhatASubjectSaysOfItsProblemsIsWhatIsDrawn) {
+  SubjectInfo info;
+  info.supports.drawn = "lk>=lq && form.past!=half";
+  info.supports.forms = {{"past", {"none", "half", "shared"}, {{"shared", {}, "b%2==0"}}}};
+  const auto& op = ops::attention_op();
+  int shared = 0;
+  for (const bool assumed : {false, true}) {
+    const auto domain = domain_for(info, op, std::nullopt, assumed ? std::optional(Assumption("lk>2")) : std::nullopt);
+    for (std::uint64_t n = 0; n < 300; ++n) {
+      const ops::Problem drawn = domain->draw(1, n, 1).problem;
+      const Problem& p = drawn.as<Problem>();
+      EXPECT_TRUE(p.lk >= p.lq && (p.lk > 2 || !assumed)) << to_text(p);
+      const std::string& past = form_value(info.supports.forms[0], p.forms);
+      EXPECT_NE(past, "half");
+      EXPECT_TRUE(past == "none" || p.b % 2 == 0) << to_text(p);
+      shared += past == "shared";
+    }
+  }
+  EXPECT_GT(shared, 10);
+  info.supports.drawn = "lk>=nope";
+  EXPECT_THROW(domain_for(info, op, std::nullopt, std::nullopt), Error);
+  info.supports.drawn.clear(), info.supports.forms[0].rules[0].where = "form.mask==1d";
+  EXPECT_THROW(domain_for(info, op, std::nullopt, std::nullopt), Error);
 }
 
 TEST(Assume, DefaultScaleIsItsEffect) {

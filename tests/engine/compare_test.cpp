@@ -316,6 +316,28 @@ TEST(Compare, ProblemsLieInsideWhatBothTake) {
   EXPECT_GT(asked_of_both, 15);
 }
 
+TEST(Compare, WhatIsDrawnIsWhatBothSaySoFarAsBothHaveTheForms) {
+  const auto saying = [](const std::string& drawn, std::vector<FormOffer> forms) {
+    SubjectInfo info = builtin("builtin:fused")->info();
+    info.supports.drawn = drawn;
+    info.supports.forms = std::move(forms);
+    return std::make_unique<test::FakeFactory>(info, [] { return test::Answer(); });
+  };
+  const FormOffer mask{"mask", {"full", "1d"}, {{"1d", {}, "form.past==none"}}},
+      past{"past", {"none", "half"}, {{"half", {}, "d==dv"}}}, other{"past", {"none", "all"}};
+  const auto common = [&](const std::string& a, const std::string& b, const FormOffer& past_of_b) {
+    return compared(*ops::all_ops().front(), saying(a, {mask, past}), saying(b, {mask, past_of_b}), std::nullopt)
+        .a->info()
+        .supports;
+  };
+  EXPECT_EQ(common("lk>1", "lk>1", past).drawn, "lk>1");
+  EXPECT_EQ(common("lk>1", "", past).drawn, "lk>1");
+  EXPECT_EQ(common("lk>1", "lq>1 || d>1", past).drawn, "(lk>1) && (lq>1 || d>1)");
+  EXPECT_EQ(common("form.past==none && lk>1", "lq>1", other).drawn, "lq>1");
+  EXPECT_EQ(common("", "", past).forms, (std::vector<FormOffer>{mask, past}));
+  EXPECT_EQ(common("", "", other).forms, (std::vector<FormOffer>{{"mask", {"full", "1d"}}}));
+}
+
 TEST(Compare, SubjectsWithoutADtypeInCommonAreRefused) {
   const auto fused = builtin("builtin:fused");
   const auto only = [](Format dtype) {

@@ -132,11 +132,26 @@ TEST(Distribution, WindowsAreEmptyNarrowAboutAllAndMore) {
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left > 0 && p.window_left < p.lk - 1; }));
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left > p.lk; }));
   EXPECT_TRUE(some([](const Problem& p) { return p.window_left >= 0 && p.window_right >= 0; }));
-  for (const Index end : {Index{1} << 31, std::numeric_limits<Index>::max()}) {
+  for (const Index end : {Index{1} << 31, Index{1} << 32, std::numeric_limits<Index>::max()}) {
     const auto at_end = [&](Index window) { return window == end || window == end - 1; };
-    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_left); }), 0.0005) << end;
-    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_right); }), 0.0005) << end;
+    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_left); }), 0.0015) << end;
+    EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_right); }), 0.0015) << end;
   }
+  // What is left of one in 32 bits closes keys.
+  EXPECT_GT(share(drawn(),
+                  [](const Problem& p) {
+                    return p.window_left >= Index{1} << 32 && p.window_left + 1 < (Index{1} << 32) + p.lk;
+                  }),
+            0.0005);
+}
+
+TEST(Distribution, SoftcapsAreUsualAndPastWhatFormatsHold) {
+  const auto of = [](bool (*holds)(double)) {
+    return share(drawn(), [&](const Problem& p) { return p.softcap > 0 && holds(p.softcap); });
+  };
+  EXPECT_GT(of([](double c) { return c >= 1 && c <= 64; }), 0.08);
+  EXPECT_GT(of([](double c) { return c > 65504; }), 0.005);
+  EXPECT_GT(of([](double c) { return c < 0x1p-4; }), 0.004);
 }
 
 TEST(Distribution, ScaleIsDefaultZeroNegativeSmallAndLarge) {

@@ -51,5 +51,44 @@ TEST(Forms, AreNarrowed) {
   EXPECT_THROW(domain.narrow_form("past", [](std::string_view) { return true; }), Error);
 }
 
+TEST(Forms, WhatAValueNeedsComesAlongAndWhatAProblemCannotSayIsNotDrawn) {
+  Supports supports = Supports::everything();
+  supports.forms = {{"beam", {"none", "two"}, {{"two", {{"past", "shared"}}, "b%2==0"}}},
+                    {"layout", {"bsnh", "bnsh"}, {{"bnsh", {{"past", "none"}}, ""}}},
+                    {"past", {"none", "half", "shared"}, {{"shared", {}, "d==dv"}}}};
+  Domain domain(supports, {Format::f32});
+  domain.say_form_where("beam", "two", [](const Problem& p) { return p.b % 2 == 0; });
+  domain.say_form_where("past", "shared", [](const Problem& p) { return p.d == p.dv; });
+  EXPECT_THROW(domain.say_form_where("mask", "1d", [](const Problem&) { return true; }), Error);
+  const auto said = [](const Problem& p, const FormOffer& offer) { return form_value(offer, p.forms); };
+  std::map<std::string, int> drawn;
+  for (std::uint64_t n = 0; n < 4000; ++n) {
+    const Problem p = draw_problem(domain, 1, n, 1);
+    const std::string beam = said(p, supports.forms[0]), layout = said(p, supports.forms[1]),
+                      past = said(p, supports.forms[2]);
+    EXPECT_TRUE(beam == "none" || (past == "shared" && p.b % 2 == 0 && layout == "bsnh")) << to_text(p);
+    EXPECT_TRUE(layout == "bsnh" || past == "none") << to_text(p);
+    EXPECT_TRUE(past != "shared" || p.d == p.dv) << to_text(p);
+    ++drawn[forms_json(p.forms)];
+  }
+  EXPECT_EQ(drawn.size(), 5u);  // none, half, shared, bnsh, beams
+  for (const auto& [forms, count] : drawn) EXPECT_GT(count, 100) << forms;
+  // What an assumption asks for is drawn even so.
+  domain.narrow_form("beam", [](std::string_view value) { return value == "two"; });
+  EXPECT_EQ(said(draw_problem(domain, 1, 0, 1), supports.forms[0]), "two");
+}
+
+TEST(Forms, RulesLeaveTheOtherFieldsAsTheyAre) {
+  Supports supports = with_forms();
+  const Domain plain(supports, {Format::f32});
+  supports.forms[2].rules = {{"constant", {{"mask", "1d"}}, ""}};
+  const Domain domain(supports, {Format::f32});
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    Problem ruled = draw_problem(domain, 1, n, 1), free = draw_problem(plain, 1, n, 1);
+    ruled.forms.clear(), free.forms.clear();
+    EXPECT_EQ(ruled, free);
+  }
+}
+
 }  // namespace
 }  // namespace attest

@@ -102,16 +102,18 @@ class Tiers : public ::testing::TestWithParam<std::size_t> {
 
 // Every class of values under every contract, on short rows and on a few long ones.
 TEST_P(Tiers, ConformingKernelsStayBelowTheWarning) {
-  constexpr auto classes = static_cast<std::uint64_t>(values_count);
+  constexpr auto classes =
+      static_cast<std::uint64_t>(Values::ends);  // those before it; it comes last, so that these keep their problems
+  constexpr std::uint64_t before = 2310;
   std::map<std::string, double> by_class, t_by_class;
   Index elements = 0, in_t = 0;
-  for (std::uint64_t n = 0; n < 2310; ++n) {
+  for (std::uint64_t n = 0; n < before + before / classes; ++n) {
     const std::uint64_t number = n * 9 + GetParam();
     const Contract contract =
         emulator::draw_contract(named.policy, static_cast<int>(n / classes % emulator::contract_variants));
     if (!has_statistics(contract)) continue;
     Problem problem = testing::draw_problem(named.policy[Stage::storage], number * 977, n % 40 == 0 ? 400 : 40);
-    problem.values = static_cast<Values>(n % classes);
+    problem.values = n < before ? static_cast<Values>(n % classes) : Values::ends;
     if (n % 40 == 0) problem.b = problem.hq = problem.hkv = problem.lq = 1;
     const Result result(problem, contract, contract, emulator::draw_variant(contract, problem, number));
     const Result::Largest largest = result.largest();

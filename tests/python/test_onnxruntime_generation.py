@@ -51,6 +51,50 @@ def judged(case, name, form, dtype="f32", made=lambda c: c, **shape):
     return count
 
 
+def null_key(c):
+    """The call with zeros as its first key and value."""
+    for name in "kv":
+        setattr(c, name, getattr(c, name).copy())
+        getattr(c, name)[:, :, 0] = 0
+    return c
+
+
+class Sinks(unittest.TestCase):
+    """A first key of zeros, in its place a sink of each head."""
+
+    def said(self, value, dtype="f32", **options):
+        c = null_key(call(dtype=dtype, d=8, dv=8, form={"sink": value}, **options))
+        subject = SUBJECTS[GQA]()
+        subject.attention(c)
+        self.assertFalse(far(c), (value, options))
+        compare_script(self, subject, c)
+        return node_of(subject, c)
+
+    def test_they_are_what_that_key_is(self):
+        bias = np.array([0.5, -3.0, 2.0, -1.0], np.float32).reshape(1, 4, 1, 1) + np.zeros((1, 4, 1, 5), np.float32)
+        for dtype in "f32", "f16":
+            own = bias.astype(np.float16) if dtype == "f16" else bias
+            for value in "key", "smooth":
+                for options in (dict(lq=1, lk=5), dict(b=2, lq=1, lk=5), dict(lq=4, lk=5, causal=True, align=BOTTOM_RIGHT),
+                                dict(lq=2, lk=5, causal=True, align=BOTTOM_RIGHT), dict(lq=1, lk=5, softcap=0.75),
+                                dict(b=2, lq=1, lk=5, kv_lengths=LENGTHS, causal=True, align=BOTTOM_RIGHT)):
+                    node = self.said(value, dtype, hq=4, hkv=2, **options)
+                    self.assertEqual("smooth_softmax" in node.attributes, value == "smooth")
+                    self.assertEqual("head_sink" in node.inputs, value == "key")
+            node = self.said("key", dtype, hq=4, hkv=2, lq=1, lk=5, bias=own)
+            self.assertEqual(node.inputs["head_sink"].tolist(), [0.5, -3, 2, -1])
+            self.assertEqual(node.inputs["key"].shape[1], 1)
+
+    def test_what_is_no_sink_is_said_so(self):
+        subject = SUBJECTS[GQA]()
+        for c in (call(d=8, dv=8, lq=1, lk=5, form={"sink": "key"}),
+                  null_key(call(d=8, dv=8, lq=4, lk=4, causal=True, form={"sink": "key"})),
+                  null_key(call(d=8, dv=8, lq=1, lk=5, window_left=2, causal=True, align=BOTTOM_RIGHT, form={"sink": "key"})),
+                  null_key(call(d=8, dv=8, hq=1, lq=1, lk=5, bias=np.ones((1, 1, 1, 5), np.float32), form={"sink": "smooth"}))):
+            with self.assertRaises(Unsupported):
+                subject.attention(c)
+
+
 class Rotations(unittest.TestCase):
     def test_what_is_turned_back_comes_out_as_it_was(self):
         rng = np.random.default_rng(0)

@@ -57,6 +57,18 @@ TEST(Describe, FormsAndWhatTheyPromise) {
   EXPECT_EQ(contract("form.build=static form.hint=f16").empty_row, EmptyRow::zero);
 }
 
+TEST(Describe, WhichProblemsAreDrawnInWhichForms) {
+  const Supports s =
+      read_more(
+          R"("supports":{"drawn":"lk>=lq","shapes_share_plans":true,"null_key":true,"forms":{"past":["none","shared"],
+         "beam":["none",{"value":"one","contract":{}},{"value":"two","needs":{"past":"shared"},"where":"b>1"}]}})")
+          .supports;
+  EXPECT_EQ(s.drawn, "lk>=lq");
+  EXPECT_TRUE(s.shapes_share_plans && s.null_key);
+  EXPECT_EQ(s.forms, (std::vector<FormOffer>{{"beam", {"none", "one", "two"}, {{"two", {{"past", "shared"}}, "b>1"}}},
+                                             {"past", {"none", "shared"}}}));
+}
+
 TEST(Describe, ADtypeWithoutAPolicyTakesNoneFromTheOthers) {
   const SubjectInfo info =
       read_more(R"("contract":{"policy":{"f16":"f16,softmax=f32","f64":"f64,softmax=f32"}})", R"(["f16","f32","f64"])");
@@ -455,6 +467,15 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","contract":{}}]}})"), "the subject's own"},
         Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","contract":{"policy":"f15"}}]}})"),
               "f15"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","needs":["c"]}]}})"), "as 'needs'"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","needs":{"past":"c"}}]}})"),
+              "needs form.past=c"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","needs":{"mask":"a"}}]}})"),
+              "no value of another form"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":["a",{"value":"b","where":1}]}})"), "as 'where'"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"forms":{"mask":[{"value":"b","where":"b>1"},"a"]}})"),
+              "says any problem"},
+        Wrong{ATTEST_DESCRIBE(R"("supports":{"drawn":true})"), "'supports.drawn' must be a predicate"},
         Wrong{ATTEST_DESCRIBE(R"("documents":[])"), "'documents' must be an object"},
         Wrong{ATTEST_DESCRIBE(R"("documents":{"casual":"a"})"), "'documents.casual' is about nothing of a call"},
         Wrong{ATTEST_DESCRIBE(R"("documents":{"form.mask":"a"})"), "'documents.form.mask' is about nothing of a call"},

@@ -6,6 +6,11 @@ def words(values):
     return [value["value"] if isinstance(value, dict) else value for value in values]
 
 
+def drawn(value, where="", **needs):
+    """A value of a form that is drawn beside those of other forms that it needs, of problems for which `where` holds."""
+    return {"value": value} | ({"where": where} if where else {}) | ({"needs": needs} if needs else {})
+
+
 class Formed:
     """A subject whose class has `forms`, in describe's way of writing them. `pinned`: forms that keep one value, in a subject that
     has all others at their first: what a name such as Attention-3d is short for."""
@@ -32,7 +37,7 @@ class Formed:
         for form, value in self.pinned.items():
             for entry in self.forms[form]:
                 if isinstance(entry, dict) and entry["value"] == value:
-                    contract = contract | entry["contract"]
+                    contract = contract | entry.get("contract", {})
         return contract
 
     def quoted(self, cited):

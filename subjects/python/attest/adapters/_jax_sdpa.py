@@ -26,6 +26,7 @@ from attest import Unsupported
 
 from ._arguments import given, laid, unlaid
 from ._array_sdpa import ArraySdpa, Asked, STORED
+from ._forms import drawn
 from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
 
 _STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
@@ -130,7 +131,7 @@ class Sdpa(Jax):
     documents = DOCUMENTS
     forms = {
         "compiled": ["jit", "eager"],
-        "rank": ["btnh", "tnh"],
+        "rank": ["btnh", drawn("tnh", "b==1")],
         "mask": ["narrowed", "full"],  # length 1 along the axes where it is broadcast, or written out
         "mask_type": ["bool", "bias"],
         "causal": ["flag", "mask"],

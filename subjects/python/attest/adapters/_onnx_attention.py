@@ -17,9 +17,10 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import BOTTOM_RIGHT, lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, TYPES, Operator, attribute, check, heads_inside, past_length, scale_attribute,
+    DEFAULT_THREADS, MOVED, SESSIONS, TYPES, UNMOVED, Operator, attribute, check, heads_inside, past_length, scale_attribute,
     session, split,
 )
 from ._onnx_node import Node
@@ -77,6 +78,7 @@ DOCUMENTS = {
     "form.past": (
         _SCHEMA, "The Attention op performs a Concat operation on the past and incoming key and value to form the present key "
                  "and value, respectively."),
+    "form.present": (_SCHEMA, "Updated key cache with shape"),
     "form.scale": (_SCHEMA, "Default value is `1/sqrt(head_size)`."),
     "form.qk_output": (_SCHEMA, "If set to `0`, qk_matmul_output is the output of qk matmul."),
     "form.qk_output=1": (_SCHEMA, "If set to `1`, qk_matmul_output is the output after the softcap operation"),
@@ -93,6 +95,11 @@ def _softmax_in(precision):
     return {"value": precision, "contract": {"policy": every}}
 
 
+def _alone(axes):
+    """The problems whose mask varies along these axes alone (8: the keys)."""
+    return f"(keep==none || keep_axes=={axes}) && (bias==none || bias_axes=={axes})"
+
+
 class Attention(Operator):
     """ai.onnx Attention."""
 
@@ -101,9 +108,10 @@ class Attention(Operator):
         "opset": ["24", "23"],  # 24 adds nonpad_kv_seqlen
         "layout": ["4d", "3d"],  # (B, H, L, D) or (B, L, H*D)
         **SESSIONS,
-        "mask": ["lowest", "broadcast", "full", "1d", "0d", "short"],  # see shaped()
+        "mask": ["lowest", "broadcast", "full", drawn("1d", _alone(8)), drawn("0d", _alone(0)), "short"],  # see shaped()
         "mask_type": ["bool", "float"],  # of a keep mask alone
-        "past": list(PASTS),  # never all keys: "KV sequence length must be greater than 0"
+        "past": ["needed", drawn("half", MOVED), drawn("empty", UNMOVED)],  # never all keys: "KV sequence length must be greater than 0"
+        "present": ["needed", "asked"],  # whether present_key and present_value are outputs without a past, too
         "scale": ["as_called", "explicit"],
         "qk_output": ["none", "0", "1", "2", "3"],  # qk_matmul_output, and its mode
         "softmax_precision": ["none"] + [_softmax_in(precision) for precision in ELEMENT],
@@ -144,7 +152,7 @@ class Attention(Operator):
         inputs = [("Q", q), ("K", k), ("V", v), ("attn_mask", self.mask(call, keep, said)), ("past_key", past_k),
                   ("past_value", past_v), ("nonpad_kv_seqlen", nonpad)]
         # With a past, "past and present key and value are all needed".
-        outputs = ["Y"] if past is None else ["Y", "present_key", "present_value"]
+        outputs = ["Y", "present_key", "present_value"] if past is not None or said["present"] == "asked" else ["Y"]
         if said["qk_output"] != "none":
             attributes["qk_matmul_output_mode"] = int(said["qk_output"])
             outputs += [""] * (3 - len(outputs)) + ["qk_matmul_output"]

@@ -134,6 +134,9 @@ def heads_outside(array, shape):
 
 UNUSED = 1.0  # what lies in a buffer where no token is
 PASTS = ("needed", "half", "empty")
+# Problems that a past can say, the same for all samples; one of no tokens.
+BEHIND = "lk>=lq && (lengths==none || lengths==full)"
+MOVED, UNMOVED = f"(!causal || align==bottom_right && {BEHIND})", f"(!causal || align==top_left || {BEHIND})"
 
 
 def past_length(call, wanted):

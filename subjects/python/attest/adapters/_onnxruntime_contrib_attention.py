@@ -19,6 +19,7 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import BOTTOM_RIGHT, added, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
@@ -88,6 +89,12 @@ DOCUMENTS = {
 }
 
 
+# Masks that may leave each sample a range of keys.
+_RANGES = "window_left<0 && window_right<0 && (keep==none || (keep==prefix || keep==suffix || keep==one) && (lq==1 || keep_axes==9))"
+# New keys are those of the queries; others are a past.
+_DRAWN = "lk==lq || lk>lq && d==dv && bias==none"
+
+
 class ContribAttention(Operator):
     """com.microsoft Attention."""
 
@@ -98,14 +105,14 @@ class ContribAttention(Operator):
         "projection": ["identity", "tokens"],  # whether the input or the weights hold q, k and v
         "projection_bias": ["zeros", "none"],
         "hidden_sizes": ["as_needed", "explicit"],
-        "mask_index": ["shortest", "2d", "3d", "ends_starts", "cumulative"],  # at least of so many dimensions; (2B); (3B + 2)
-        "past": ["needed", "empty", "shared"],  # shared: in one buffer with the present
+        "mask_index": ["shortest", "2d", "3d", drawn("ends_starts", _RANGES), drawn("cumulative", _RANGES)],  # at least of so many dimensions; (2B); (3B + 2)
+        "past": ["needed", drawn("empty", "d==dv && bias==none"), drawn("shared", "d==dv && bias==none")],  # shared: in one buffer with the present
         "scale": ["as_called", "explicit"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
     }
 
     def describe(self):
-        return self.described(DTYPES, {"gqa": False, "softcap": False, "window": True}, {})
+        return self.described(DTYPES, {"gqa": False, "softcap": False, "window": True, "drawn": _DRAWN}, {})
 
     def node(self, call):
         check(call, "Attention", DTYPES, window=True)

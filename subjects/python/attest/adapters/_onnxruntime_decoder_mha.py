@@ -17,6 +17,7 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import added, keep_of, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, crossed, heads_inside, scale_attribute, session, token_mask,
@@ -89,15 +90,16 @@ class DecoderMaskedMultiHeadAttention(Operator):
         **SESSIONS,
         # All keys as those of another sequence; the last one new and the others in a buffer, as the kernel reads it or as the
         # document says; or as a past of its own. Or the new one inside the query, and the buffer as the kernel reads it.
-        "keys": ["cross", "shared", "reordered", "past", "packed"],
+        "keys": ["cross", "shared", drawn("reordered", "d%8==0 || d%4==0 && dtype==f32"), "past", "packed"],
         "scale": ["as_called", "explicit"],
-        "beam": ["none", "one", "two"],  # two: rows of the batch are pairs of beams, every other token in the other's row
+        "beam": ["none", "one", drawn("two", "b%2==0 && form.keys!=cross")],  # two: rows of the batch are pairs of beams, every other token in the other's row
         "qk_output": ["none", "asked"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
     }
 
     def describe(self):
-        supports = {"gqa": False, "softcap": False, "window": True, "dims": {"lq": [1, 1, 1], "dv": "=d"}}
+        supports = {"gqa": False, "softcap": False, "window": True, "dims": {"lq": [1, 1, 1], "dv": "=d"},
+                    "drawn": "bias==none || form.keys!=cross"}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):

@@ -14,17 +14,21 @@ that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How t
   not asked;
 - do_rotary: new keys and queries are turned, by the angles of their tokens' numbers; what lies in the cache has been. They go in
   turned back (_rotary.py);
-- head_sink: a sink of -inf adds nothing to the denominator, which is all that a problem can say of one;
+- head_sink: one of -inf adds nothing to the denominator. A first key of zeros that is open to every query, with a value of zeros, adds
+  exp of its bias, as the sink of a head does, and exp(0), as smooth_softmax: so these say that key;
 - quantised caches: keys and values that are small multiples of their scale are kept as they are.
-Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16. A smooth
-softmax computes something else, norms of q and k are for other devices; caches of 4 bits are left alone, since the order of the two
+Nothing is said on empty rows, precision, determinism: nothing is claimed. There are kernels for float32 and float16. Norms
+of q and k are for other devices; caches of 4 bits are left alone, since the order of the two
 in a byte is not said.
 """
+
+from copy import copy
 
 import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, added, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
@@ -50,6 +54,7 @@ _TOTAL = (_SCHEMA, "Scalar tensor equivalent to the maximum total sequence lengt
 _WINDOW = (_SCHEMA, "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0.")
 _ROTARY = (_SCHEMA, "Whether to use rotary position embedding. Default value is 0.")
 _TURNS = (_SCHEMA, "2D tensor with shape (max_sequence_length, head_size / 2).")
+_SINKS = (_SCHEMA, "1D tensor with shape (num_heads). Each head has a smooth factor adding to the denominator of softmax.")
 _CACHED = (_SCHEMA, "When quantization is enabled, `past_key` and `past_value` inputs can be of type `float8e4m3fn`, `uint8` or "
                     "`int8`. The corresponding `k_scale` and `v_scale` tensors must be provided.")
 _CAPACITY = (_SCHEMA, "Requires local_window_size > 0 and a cache capacity of at least local_window_size")
@@ -76,6 +81,9 @@ REFUSED = {
     "no cache is made for a window so much longer than the keys": _CAPACITY,
     "local_window_size is a left window, of causal attention": _WINDOW,
     "local_window_size must be -1 when causal is 0": _WINDOW,
+    "sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache": (
+        _ERRORS, ") must be a multiple of 16 for an 8-bit KV cache."),
+    "no first key is a factor in the denominator of each head": _SINKS,
     "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
 }
 DOCUMENTS = {
@@ -108,12 +116,28 @@ DOCUMENTS = {
     "form.rotary=positions": (
         _SCHEMA, "2D tensor with shape (batch_size, sequence_length). When processing the first prompt the kernel uses only the "
                  "first element"),
-    "form.sink": (_SCHEMA, "1D tensor with shape (num_heads). Each head has a smooth factor adding to the denominator of "
-                           "softmax."),
+    "form.sink": _SINKS,
+    "form.sink=smooth": (_SCHEMA, "Use a smooth factor in softmax."),
     "form.kept_as=int8_tensor": [_CACHED, (_SCHEMA, "A single scale for the entire tensor. Scale example shape: `[1]`.")],
     "form.kept_as=int8_channel": [
         _CACHED, (_SCHEMA, "A scale for each channel. Scale example shape: `[1, num_heads_k, 1, head_size]`.")],
 }
+
+
+# A window is one of causal attention, and the diagonal that of a prompt or of a past, which is of one sample or before one query;
+# there are no samples without tokens, and no softcap beside a mask.
+_DRAWN = " && ".join((
+    "lq<=lk", "lengths!=some_zero", "(lq==1 || b==1 || lq==lk)",
+    "(window_right<=0 || causal)", "(window_left<0 || causal || window_right==0)",
+    "(lengths==none || lengths==full || lq==1 || align==bottom_right && (causal || window_right==0))",
+    "(!causal && window_right!=0 || align==bottom_right || lq==lk)",
+    "(softcap==0 || keep==none && bias==none)"))
+
+
+_SHORT = "(values==constant || values==integers || values==large_integers)"  # numbers that eight bits hold
+# A first key of zeros that every query sees, with one bias a head.
+_SINK = ("null_key && lk>1 && keep==none && window_left<0 && lengths!=one && (!causal && window_right<0 || align==bottom_right) && "
+         "(bias==none || bias_axes==8 || bias_axes==10 || bias_axes==2 || bias_axes==0)")
 
 
 class GroupQueryAttention(Operator):
@@ -122,20 +146,23 @@ class GroupQueryAttention(Operator):
     documents = DOCUMENTS
     forms = {
         **SESSIONS,
-        "qkv": ["separate", "packed"],  # three inputs, or one
+        "qkv": ["separate", drawn("packed", "form.cache!=all")],  # three inputs, or one
         # Past and present: where they are needed; of length 0 before a prompt; in one buffer; with all keys; of a window's size.
-        "cache": ["needed", "empty", "shared", "all", "window"],
+        "cache": ["needed", drawn("empty", "lk==lq"), "shared", "all", drawn("window", "window_left>=0 && window_left<=2*lk+6")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs; they are where there is a past
-        "qk_output": ["none", "1", "2"],
+        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in "12")],
         "scale": ["as_called", "explicit"],
         # Whether the operator turns q and the new k: pairs of halves, neighbours as pairs, halves with position_ids of their own.
-        "rotary": ["none", "halves", "interleaved", "positions"],
-        "sink": ["none", "minus_inf"],  # head_sink
-        "kept_as": ["given", "int8_tensor", "int8_channel"],  # the cache, with a scale of the tensor or one for each channel
+        "rotary": ["none", *(drawn(turned, "d%16==0") for turned in ("halves", "interleaved", "positions"))],
+        # head_sink of -inf, or in place of a first key and value of zeros; smooth_softmax likewise.
+        "sink": ["none", "minus_inf", drawn("key", _SINK), drawn("smooth", f"bias==none && {_SINK}")],
+        "kept_as": ["given", *(drawn(kept, f"{_SHORT} && (form.cache!=window || d%16==0)")
+                               for kept in ("int8_tensor", "int8_channel"))],  # the cache, with a scale of the tensor or one for each channel
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}}
+        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}, "drawn": _DRAWN,
+                    "null_key": True}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):
@@ -143,12 +170,20 @@ class GroupQueryAttention(Operator):
         said = self.said(call)
         if call.k.shape[3] % 8 or call.v.shape[3] != call.k.shape[3]:
             raise Unsupported("GroupQueryAttention has one head_size, a multiple of 8")
+        sink = np.full(call.q.shape[1], -np.inf, call.q.dtype) if said["sink"] == "minus_inf" else None
+        if said["sink"] in ("key", "smooth"):
+            call, sink = without_null_key(call)
         attributes = {"num_heads": call.q.shape[1], "kv_num_heads": call.k.shape[1], **scale_attribute(call, said["scale"])}
         attributes.update(diagonal(call))
         if call.softcap > 0:
             if call.bias is not None or call.keep is not None:
                 raise Unsupported("the document does not say whether the softcap comes before or after attention_bias")
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
+
+        if said["sink"] == "smooth":
+            if sink.any():
+                raise Unsupported("no first key is a factor in the denominator of each head")
+            attributes["smooth_softmax"], sink = 1, None
 
         tokens = Tokens(call, said["cache"])
         query, key, value = tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)
@@ -180,6 +215,8 @@ class GroupQueryAttention(Operator):
         if said["kept_as"] != "given":
             if past_key is None:
                 past_key, past_value = call.k[:, :, :0], call.v[:, :, :0]
+            if said["cache"] == "window" and call.k.shape[3] % 16:
+                raise Unsupported("sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache")
             kind = said["kept_as"].removeprefix("int8_")
             scales = [steps(x, kind, 127) for x in (call.k, call.v)]
             past_key, past_value = (quantised(x, step) for x, step in zip((past_key, past_value), scales))
@@ -190,7 +227,7 @@ class GroupQueryAttention(Operator):
                   ("seqlens_k", (tokens.lengths - 1).astype(np.int32)),
                   ("total_sequence_length", np.array(tokens.total, np.int32)),
                   ("cos_cache", cos), ("sin_cache", sin), ("position_ids", ids), ("attention_bias", bias_of(call, tokens)),
-                  ("head_sink", np.full(call.q.shape[1], -np.inf, call.q.dtype) if said["sink"] == "minus_inf" else None),
+                  ("head_sink", sink),
                   ("k_scale", scales[0]), ("v_scale", scales[1])]
         outputs = ["output"]
         if past_key is not None or said["present"] == "asked":
@@ -283,6 +320,24 @@ class Tokens:
             rows = tokens if tokens <= capacity else tokens - step * -(-(tokens - capacity) // step)
             sample[:, :rows] = keys[:, tokens - rows:tokens]
         return cache
+
+
+def without_null_key(call):
+    """(the call without its first key, the sinks of the heads that say it): a key and a value of zeros that every query sees."""
+    lk, positions = call.k.shape[2], call.causal or windowed(call)
+    lengths = np.array([lk]) if call.kv_lengths is None else call.kv_lengths
+    column = np.zeros((1, call.q.shape[1], 1), call.q.dtype) if call.bias is None else narrowed(call.bias, (0, 2))[..., 0]
+    if (call.k[:, :, :1].any() or call.v[:, :, :1].any() or call.keep is not None or call.window_left >= 0 or lk < 2
+            or lengths.min() < 2 or positions and (call.align == TOP_LEFT or lengths.min() < call.q.shape[2])
+            or np.any(column != column[:1, :, :1])):
+        raise Unsupported("no first key is a factor in the denominator of each head")
+    made = copy(call)
+    made.k, made.v = call.k[:, :, 1:], call.v[:, :, 1:]
+    if call.bias is not None:
+        made.bias = call.bias[..., 1:] if call.bias.strides[3] else call.bias[..., :-1]
+    if call.kv_lengths is not None:
+        made.kv_lengths = call.kv_lengths - 1
+    return made, np.array(column[0, :, 0])
 
 
 def diagonal(call):

@@ -17,10 +17,11 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import added, lengths_as_keep, narrowed
 from ._onnx_call import (
-    DEFAULT_THREADS, PASTS, SESSIONS, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute, session, split,
-    token_mask,
+    BEHIND, DEFAULT_THREADS, MOVED, SESSIONS, UNMOVED, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute,
+    session, split, token_mask,
 )
 from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
 from ._onnx_node import Node
@@ -77,12 +78,15 @@ class MultiHeadAttention(Operator):
 
     documents = DOCUMENTS
     forms = {
-        "layout": ["bsnh", "bnsh"],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
+        # Two dimensions more have no past.
+        "layout": ["bsnh", drawn("bnsh", "d==dv && (!causal || align==top_left || lk==lq)", past="needed")],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
         **SESSIONS,
-        "padding": ["shortest", "2d", "3d", "cumulative"],  # key_padding_mask, at least of so many dimensions; (3B + 2)
-        "past": [*PASTS, "all", "shared"],  # shared: half of the keys, in one buffer with the present
+        "padding": ["shortest", "2d", "3d", drawn("cumulative", "keep==none")],  # key_padding_mask, at least of so many dimensions; (3B + 2)
+        # shared: half of the keys, in one buffer with the present
+        "past": ["needed", *(drawn(past, f"d==dv && {MOVED}") for past in ("half", "all", "shared")),
+                 drawn("empty", f"d==dv && {UNMOVED}")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs where there is a past of its own
-        "beam": ["none", "two"],  # two: rows of the batch are pairs of beams, every other token in the other's row
+        "beam": ["none", drawn("two", "b%2==0", past="shared")],  # two: rows of the batch are pairs of beams, every other token in the other's row
         "qk_output": ["none", "asked"],
         "scale": ["as_called", "explicit"],
         "projection_bias": ["none", "zeros"],
@@ -90,7 +94,8 @@ class MultiHeadAttention(Operator):
     }
 
     def describe(self):
-        supports = {"gqa": False, "softcap": False}
+        # A diagonal at the bottom right is a past.
+        supports = {"gqa": False, "softcap": False, "drawn": f"!causal || align==top_left || {BEHIND} && (lk==lq || d==dv)"}
         if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
         if self.pinned.get("past") == "half" or self.pinned.get("layout") == "bnsh":

@@ -16,6 +16,7 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split
 from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, UNIDIRECTIONAL
@@ -69,6 +70,13 @@ DOCUMENTS = {
 }
 
 
+# One input for queries and new keys; of several tokens numbers that eight bits hold.
+_SHORT = "(values==constant || values==integers || values==large_integers)"
+_DRAWN = " && ".join((
+    "lk>=lq", f"(b*lq==1 || {_SHORT})",
+    "window_left<0 && window_right<0", "(!causal || lq==lk && align==top_left || align==bottom_right && (lengths==none || lengths==full))"))
+
+
 class QAttention(Operator):
     """com.microsoft QAttention."""
 
@@ -76,7 +84,7 @@ class QAttention(Operator):
     forms = {
         **SESSIONS,
         "constants": ["none", "mask", "weights"],
-        "steps": ["columns", "tensor"],  # a scale of the weights for each column, or one
+        "steps": ["columns", drawn("tensor", _SHORT)],  # a scale of the weights for each column, or one
         "weight": ["int8", "uint8"],
         "zero_points": ["none", "input", "both"],
         "past": ["needed", "empty", "shared"],  # shared: in one buffer with the present
@@ -85,7 +93,7 @@ class QAttention(Operator):
     }
 
     def describe(self):
-        supports = {"gqa": False, "softcap": False, "bias": False, "keep": False, "dims": {"dv": "=d"}}
+        supports = {"gqa": False, "softcap": False, "bias": False, "keep": False, "dims": {"dv": "=d"}, "drawn": _DRAWN}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):

@@ -19,6 +19,7 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._forms import drawn
 from ._masks import BOTTOM_RIGHT, diagonal_as_keep, narrowed, windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, UNUSED, Operator, check, heads_inside, scale_attribute, session
 from ._onnx_node import Node
@@ -75,6 +76,14 @@ DOCUMENTS = {
 }
 
 
+# No query sees a later key, and a mask is one of whole blocks that all samples share.
+_DRAWN = " && ".join((
+    "lq<=lk", "lengths!=some_zero", "(causal || window_right==0 || window_left<0 && window_right<0)",
+    "(!causal && window_right!=0 || align==bottom_right || lq==lk && (lengths==none || lengths==full))",
+    "(lengths==none || lengths==full || lq==1 || !causal && window_right!=0 || lq==lk)",
+    "(keep==none || keep==open || keep==closed || keep==blocks && (keep_axes==8 || keep_axes==10))"))
+
+
 class SparseAttention(Operator):
     """com.microsoft SparseAttention."""
 
@@ -86,11 +95,12 @@ class SparseAttention(Operator):
         "block": ["16", "32", "64", "128"],  # tokens in a block
         "layouts": ["one", "heads"],  # one layout where all heads have the same, or as many as there are heads
         "scale": ["as_called", "explicit"],
-        "rotary": ["none", "halves", "interleaved"],
+        "rotary": ["none", drawn("halves", "d%16==0"), drawn("interleaved", "d%16==0")],
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": False, "window": True, "bias": False, "dims": {"d": [8, None, 8], "dv": "=d"}}
+        supports = {"gqa": True, "softcap": False, "window": True, "bias": False, "dims": {"d": [8, None, 8], "dv": "=d"},
+                    "drawn": _DRAWN}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):

@@ -24,7 +24,7 @@ from attest import Refused, Unsupported
 
 from . import _openvino_script as script
 from ._documents import citing
-from ._forms import Formed
+from ._forms import Formed, drawn
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
@@ -98,10 +98,10 @@ class ScaledDotProductAttention(Formed):
     forms = {
         "build": ["dynamic", "static"],  # static: shapes pinned in the model, one a shape
         "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
-        "mask": ["short", "full", "3d"],  # with length 1 where it is broadcast, written out, or without the batch
+        "mask": ["short", "full", drawn("3d", "b==1 || lengths==none && (keep==none || keep_axes%2==0) && (bias==none || bias_axes%2==0)")],  # with length 1 where it is broadcast, written out, or without the batch
         "mask_type": ["bool", "float"],  # of a mask alone
         "causal": ["flag", "mask", "beside_mask"],  # beside_mask: as flag, and beside it a mask, which it makes no use of
-        "rank": ["4d", "3d", "5d"],  # of query, key and value: samples and heads are one axis, or a third one stands before them
+        "rank": ["4d", drawn("3d", "hkv==hq || form.kv==full || b==1"), "5d"],  # of query, key and value: samples and heads are one axis, or a third one stands before them
         "kv": ["full", "narrow"],  # narrow: key and value have length 1 along the batch and the heads where all have the same
         "scale": ["as_called", "explicit"],
         "precision": ["accuracy", _hinted("bf16")],  # ACCURACY mode, or the hint inference_precision
@@ -122,7 +122,7 @@ class ScaledDotProductAttention(Formed):
                 "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True,
                 "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
                 "lse": False, "stages": [], "scale": "any", "strides": "any",
-                "forms": self.offered(),
+                "forms": self.offered(), "drawn": "hkv==hq || hkv==1", "shapes_share_plans": self.pinned.get("build") != "static",
             },
             "contract": contract, "documents": self.quoted(citing("openvino 2025")), **self.times,
         }

@@ -24,6 +24,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
+from ._forms import drawn
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
@@ -90,7 +91,7 @@ class Sdpa(Subject):
 
     documents = DOCUMENTS
     forms = {
-        "rank": ["4d", "3d", "5d"],  # (N, ..., Hq, L, E): with a batch, without one, with two
+        "rank": ["4d", drawn("3d", "b==1"), "5d"],  # (N, ..., Hq, L, E): with a batch, without one, with two
         "mask": ["given", "narrowed", "lowest"],  # see shaped()
         "mask_type": ["bool", "float"],  # of a mask alone
         "causal": ["flag", "mask"],
