@@ -249,9 +249,7 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
         names.push_back(subject.name);
   const std::string unknown = "there is no subject '" + one_line(text) + "'";
   if (text.ends_with(".onnx"))
-    throw usage_error(unknown +
-                      ": this version tests no ONNX models; run its attention from a Python function "
-                      "(docs/worker.md), or judge tensors that were saved (attest judge)");
+    throw usage_error(unknown + ": `attest fuzz` and `attest check` take ONNX models (docs/graphs.md)");
   if (names.empty())
     throw usage_error(
         unknown +
