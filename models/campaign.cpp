@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <deque>
 #include <utility>
 
 #include "core/digest.hpp"
+#include "core/error.hpp"
 #include "core/glob.hpp"
 #include "core/rng.hpp"
 #include "graph/cut.hpp"
@@ -46,8 +48,14 @@ class Campaign {
 
   Summary run() {
     for (std::uint64_t number = 0; !over(number); ++number) {
-      put(family_.draw(options_.seed, number, number % 4 == 3 ? options_.largest : std::min(small, options_.largest)),
-          number, false);
+      const graph::Problem problem =
+          family_.draw(options_.seed, number, number % 4 == 3 ? options_.largest : std::min(small, options_.largest));
+      Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+      ++summary_.cases;
+      if (const std::string why = refused(one); !why.empty())
+        ++summary_.skipped[why];
+      else
+        put(one, problem, number, false);
       if (!options_.continue_after_failure && !summary_.findings.empty()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
@@ -55,8 +63,10 @@ class Campaign {
   }
 
   Summary run_one(const graph::Problem& problem) {
-    family_.check(problem);
-    put(problem, 0, true);
+    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    ++summary_.cases;
+    one.room();
+    put(one, problem, 0, true);
     return finished();
   }
 
@@ -101,9 +111,24 @@ class Campaign {
     return chosen;
   }
 
-  void put(const graph::Problem& problem, std::uint64_t number, bool all_laws_asked) {
-    ++summary_.cases;
-    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+  // Why the graph itself cannot be evaluated on a problem: lengths of axes that do not go together, mostly. Numbers as N.
+  static std::string refused(Case& one) {
+    try {
+      one.room();
+      return {};
+    } catch (const Error& error) {
+      if (error.exit() != Exit::usage) throw;
+      std::string why;
+      for (const char c : std::string_view(error.what()))
+        if (std::isdigit(static_cast<unsigned char>(c)) == 0)
+          why += c;
+        else if (!why.ends_with('N'))
+          why += 'N';
+      return why;
+    }
+  }
+
+  void put(Case& one, const graph::Problem& problem, std::uint64_t number, bool all_laws_asked) {
     std::uint64_t bits = extend(mix(problem.seed), 0x6c617773);
     for (Subject& subject : subjects_)
       for (const std::string& level : subject.levels) {
@@ -176,7 +201,10 @@ class Campaign {
     finding.smallest = {problem};
     finding.build = asking.build;
     finding.result = result;
-    understand(subject, law, finding);
+    if (!understand(subject, law, finding)) {
+      ++summary_.slow;
+      return nullptr;
+    }
     store(subject, finding, number);
     summary_.findings.push_back(std::move(finding));
     if (observer_.finding) observer_.finding(summary_.findings.back());
@@ -223,12 +251,13 @@ class Campaign {
     return ask(law, {one, *subject.runtime, build, on});
   }
 
-  // Confirmed, shrunk, localised.
-  void understand(Subject& subject, const Law& law, Finding& finding) {
+  // Confirmed, shrunk, localised. False for a time limit that a fresh process keeps: the machine was busy.
+  bool understand(Subject& subject, const Law& law, Finding& finding) {
     const auto same = [&](const LawResult& result) { return failure_key(law.name, result) == finding.key; };
     if (!same(asked(subject, law, finding.build, finding.original, Freshness::new_process))) {
+      if (finding.result.kind == VerdictKind::timeout) return false;
       find_history(subject, law, finding);
-      return;
+      return true;
     }
     forget(subject, finding.build.level);
     find_place(subject, law, finding, finding.original);
@@ -251,6 +280,7 @@ class Campaign {
     Case smallest(model_, family_.feeds(finding.smallest.problem), options_.precision, finding.smallest.problem.seed);
     const Asking asking{smallest, *subject.runtime, finding.build, Freshness::kept};
     look_around(subject, law, asking, finding);
+    return true;
   }
 
   void find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {

@@ -78,6 +78,9 @@ struct Summary {
   std::map<std::string, LawCounts> laws;
   std::vector<Finding> findings;
   std::uint64_t untold = 0;  // failures past the most findings that are told apart
+  std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
+  std::map<std::string, std::uint64_t>
+      skipped;  // problems that the graph itself does not take, by reason, numbers as N
 
   // 1 with a finding; 3 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
@@ -92,7 +95,7 @@ struct Observer {
   std::function<void(const Summary&, std::optional<double> seconds_left)> progress;
 };
 
-// Draws problems of a model and puts each to every build of every subject. Throws Error(usage) where the model's inputs cannot be
+// Draws problems of a model and puts each to every build of every subject. Problems whose axes the graph does not take together are skipped. Throws Error(usage) where the model's inputs cannot be
 // drawn, Error(no_subject) where a subject cannot be started any more.
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
                      const Observer& observer);

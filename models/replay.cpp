@@ -20,7 +20,7 @@ LawResult result_of(const Entry& entry, const Part& model, Runtime& runtime) {
   const auto asked = [&](const std::string& text, const Law& law) {
     const graph::Problem problem = graph::problem_from_text(text);
     Case one(model, family.feeds(problem), precision, problem.seed);
-    const LawResult result = ask(law, {one, runtime, entry.build, on});
+    LawResult result = ask(law, {one, runtime, entry.build, on});
     on = Freshness::kept;
     return result;
   };

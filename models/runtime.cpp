@@ -67,7 +67,7 @@ class Station {
       return {};
     }
     if (known != kept_.end()) drop(known);
-    if (kept_.size() >= most_kept) drop(kept_.begin());
+    if (kept_.size() >= most_kept) drop(kept_.cbegin());
     CallResult result;
     if (build.fixed) {
       const graph::Model& model = part.program->model();
@@ -80,7 +80,7 @@ class Station {
     return result;
   }
 
-  void drop(std::deque<Kept>::iterator which) {
+  void drop(std::deque<Kept>::const_iterator which) {
     worker_.unload(which->number);
     kept_.erase(which);
   }

@@ -203,7 +203,15 @@ std::string summary_text(const Summary& summary) {
       grouped(static_cast<std::uint64_t>(summary.judged)));
   if (summary.undetermined > 0)
     text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
-  text += "\n" + law_table(summary);
+  text += "\n";
+  if (!summary.skipped.empty())
+    text +=
+        fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
+                    summary.skipped.size() > 1 ? fmt::format(", and {} more reasons", summary.skipped.size() - 1) : "");
+  if (summary.slow > 0)
+    text += fmt::format("  slow: {} runs passed the time limit, and not when asked once more of a fresh process\n",
+                        grouped(summary.slow));
+  text += law_table(summary);
   for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full);
   if (summary.untold > 0)
     text += fmt::format("  and {} failures of further kinds, that were not looked at\n", grouped(summary.untold));
@@ -281,6 +289,8 @@ ordered_json summary_json(const Summary& summary) {
   object["findings"] = ordered_json::array();
   for (const Finding& finding : summary.findings) object["findings"].push_back(json_of(summary, finding));
   object["untold"] = summary.untold;
+  object["slow"] = summary.slow;
+  object["skipped"] = summary.skipped;
   object["exit"] = static_cast<int>(summary.exit());
   return object;
 }

@@ -99,21 +99,20 @@ RuntimeWorker::~RuntimeWorker() {
   process_->has_ended_by(Clock::now() + moment_at_end);
 }
 
-CallResult RuntimeWorker::lost(Process::Received how) {
+CallResult RuntimeWorker::lost(Process::Received how, std::chrono::milliseconds limit) {
   usable_ = false;
-  if (how == Process::Received::timeout)
-    return {CallStatus::timeout, "no answer within " + in_seconds(command_.limits.call)};
+  if (how == Process::Received::timeout) return {CallStatus::timeout, "no answer within " + in_seconds(limit)};
   if (how == Process::Received::too_much_memory)
     return {CallStatus::crash, "the worker ran out of the memory that it may hold"};
   if (how == Process::Received::too_long) return {CallStatus::error, "the worker answered with a line without an end"};
   return {CallStatus::crash, "the worker " + process_->end()};
 }
 
-CallResult RuntimeWorker::trip(const std::string& request, std::string* line) {
-  const auto deadline = Clock::now() + command_.limits.call;
+CallResult RuntimeWorker::trip(const std::string& request, std::chrono::milliseconds limit, std::string* line) {
+  const auto deadline = Clock::now() + limit;
   Process::Received state = process_->send(request, deadline);
   if (state == Process::Received::line) state = process_->receive(line_, deadline);
-  if (state != Process::Received::line) return lost(state);
+  if (state != Process::Received::line) return lost(state, limit);
   RunReply reply = read_run_reply(line_, trip_, 0);
   if (!reply.valid || reply.ends) usable_ = false;
   std::string where = reply.at.empty() ? std::string() : "at " + reply.at;
@@ -127,14 +126,16 @@ CallResult RuntimeWorker::trip(const std::string& request, std::string* line) {
 CallResult RuntimeWorker::load(std::string_view bytes, const ModelBuild& build, int& model) {
   model = ++models_;
   ++trip_;
+  const std::chrono::milliseconds limit =
+      std::max(command_.limits.start, command_.limits.call);  // a compiler takes its time
   arena_.grow(aligned(bytes.size() + 1));
   std::memcpy(arena_.data(), bytes.data(), bytes.size());
   const std::string request = fmt::format(
       R"({{"protocol":{},"message":"load","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"model":{},"file":{{"offset":0,"bytes":{}}},"build":{},"threads":{}}})"
       "\n",
-      protocol_version, trip_, json_word(info_.name), command_.limits.call.count(), arena_.size(), model, bytes.size(),
+      protocol_version, trip_, json_word(info_.name), limit.count(), arena_.size(), model, bytes.size(),
       json_word(build.build), build.threads);
-  return trip(request, nullptr);
+  return trip(request, limit, nullptr);
 }
 
 void RuntimeWorker::unload(int model) {
@@ -172,7 +173,7 @@ ModelAnswer RuntimeWorker::ask(int model, std::span<const NamedArray> inputs, st
       json_text(json(std::vector<std::string>(outputs.begin(), outputs.end()))), at, room);
   ModelAnswer answer;
   std::string line;
-  answer.result = trip(request, &line);
+  answer.result = trip(request, command_.limits.call, &line);
   if (answer.result.status != CallStatus::done) return answer;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::byte* const from = arena_.data() + begins[i];

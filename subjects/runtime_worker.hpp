@@ -49,7 +49,7 @@ class RuntimeWorker {
   [[nodiscard]] const RuntimeInfo& info() const noexcept { return info_; }
   [[nodiscard]] bool usable() const noexcept { return usable_; }
 
-  // Compiles the ONNX file `bytes`; `model` is its number from then on, whatever becomes of it.
+  // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
   CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
   // Runs it. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
   // was changed by the run is an error.
@@ -58,8 +58,8 @@ class RuntimeWorker {
   void unload(int model);
 
  private:
-  CallResult trip(const std::string& request, std::string* line);
-  CallResult lost(Process::Received how);
+  CallResult trip(const std::string& request, std::chrono::milliseconds limit, std::string* line);
+  CallResult lost(Process::Received how, std::chrono::milliseconds limit);
   std::vector<NamedArray> outputs_of(std::string_view line, std::span<const std::string> names) const;
 
   WorkerCommand command_;

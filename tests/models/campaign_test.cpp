@@ -5,12 +5,14 @@
 #include <fstream>
 
 #include "core/digest.hpp"
+#include "core/error.hpp"
 #include "core/npz.hpp"
 #include "engine/file.hpp"
 #include "graph/read.hpp"
 #include "models/replay.hpp"
 #include "tests/engine/temporary_folder.hpp"
 #include "tests/graph/draw.hpp"
+#include "tests/graph/onnx_file.hpp"
 #include "tests/models/planted.hpp"
 
 namespace attest::models {
@@ -178,6 +180,43 @@ TEST_F(Campaigns, JudgeNothingWhereNothingRuns) {
   EXPECT_TRUE(summary.findings.empty());
   EXPECT_EQ(summary.exit(), Exit::internal);
   EXPECT_EQ(summary.laws.at("spread").skipped.at("no such models"), 6u);
+}
+
+// A model whose axes hang on each other in a way that no symbol says.
+TEST_F(Campaigns, SkipWhatTheGraphDoesNotTake) {
+  graph::test::File f;
+  f.inputs = {{"a", graph::Type::f32, {"n", 3}}, {"b", graph::Type::f32, {"m", 3}}};
+  f("Add", {"a", "b"}, {}, "y");  // n and m are equal, or one of them is 1
+  f.outputs = {"y"};
+  part = part_of_model(graph::read_model(f.bytes(), "m"));
+  const Summary summary = run(std::make_unique<Planted>(), 60);
+  std::uint64_t skipped = 0;
+  for (const auto& [reason, n] : summary.skipped) {
+    skipped += n;
+    EXPECT_NE(reason.find("(Add)"), std::string::npos) << reason;
+    EXPECT_NE(reason.find("[N, N]"), std::string::npos) << reason;
+  }
+  EXPECT_GT(skipped, 20u);
+  EXPECT_LT(skipped, 60u);
+  EXPECT_EQ(summary.runs, 2 * (60 - skipped));
+  EXPECT_THROW(
+      run_problem(part, subjects, graph::problem_from_text("size.m=2 size.n=3 values.a=normal values.b=normal seed=1"),
+                  options, {}),
+      Error);
+}
+
+// A limit that a busy machine passes is no finding; one that a fresh process passes, too, is.
+TEST_F(Campaigns, CountWhatWasSlowOnce) {
+  auto runtime = std::make_unique<Planted>();
+  runtime->before = [slow = 3](const Part&, const Build&, const graph::Feeds&, Freshness on) mutable {
+    return on == Freshness::kept && --slow == 0 ? CallResult{CallStatus::timeout, "no answer within 10 s"}
+                                                : CallResult{};
+  };
+  options.further = 0;
+  const Summary summary = run(std::move(runtime), 5);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_EQ(summary.slow, 1u);
+  EXPECT_EQ(summary.exit(), Exit::held);
 }
 
 // ---- files
