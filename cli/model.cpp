@@ -190,11 +190,12 @@ std::string opening(const std::string& verb, const models::CampaignOptions& opti
 bool names_model(std::string_view subject) { return subject.ends_with(".onnx"); }
 
 std::vector<Option> model_options() {
-  return {{"on", "RUNTIME,...",
-           "of a model: onnxruntime, onnxruntime:LEVEL, or a script.py that declares a runtime (onnxruntime)"},
-          {"constrain", "KEY=VALUE ...",
-           "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
-           "of attest.toml"}};
+  return {
+      {"on", "RUNTIME,...",
+       "of a model: onnxruntime, onnxruntime:LEVEL, openvino, or a script.py that declares a runtime (onnxruntime)"},
+      {"constrain", "KEY=VALUE ...",
+       "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
+       "of attest.toml"}};
 }
 
 void refuse_model_options(const Settings& settings) {

@@ -46,6 +46,13 @@ std::string class_of(double got, double expected, bool integers) {
   return std::isfinite(got) || !std::isfinite(expected) ? "finite" : "nan";
 }
 
+bool is_of_integers(const Asking& asking, const graph::Witness& witness) {
+  const auto& outputs = asking.problem.part().program->model().outputs;
+  const auto output = std::ranges::find(outputs, witness.output, &graph::Output::name) - outputs.begin();
+  return !graph::is_floating(
+      asking.problem.ensemble().spreads(graph::few_members).at(static_cast<std::size_t>(output)).reference.type);
+}
+
 // "logit[2,0]".
 std::string element_of(const Asking& asking, const graph::Witness& witness, const std::vector<Array>& whole) {
   const auto& outputs = asking.problem.part().program->model().outputs;
@@ -84,7 +91,8 @@ LawResult agreement(const Asking& asking, const Difference& difference, const st
     result.reason = fmt::format("{}: {:.3g} deviations apart, of {} that are permitted",
                                 witness_text(asking, *result.witness, whole, beside), difference.deviations,
                                 graph::agreeing_deviations);
-    result.failure_class = class_of(result.witness->got, result.witness->expected, result.witness->deviation == 0);
+    result.failure_class =
+        class_of(result.witness->got, result.witness->expected, is_of_integers(asking, *result.witness));
   }
   return result;
 }
@@ -109,7 +117,7 @@ LawResult spread(const Asking& asking, const std::vector<Array>& whole) {
     result.failure_class = "shape";
   } else if (judged.witness && !(judged.z <= graph::failing_z)) {
     const graph::Witness& w = *judged.witness;
-    const bool integers = w.deviation == 0;
+    const bool integers = is_of_integers(asking, w);
     result.failure_class = class_of(w.got, w.expected, integers);
     result.reason = witness_text(asking, w, whole, "expected");
     if (!integers)

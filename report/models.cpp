@@ -70,7 +70,7 @@ std::string place_text(const Finding& finding) {
   const auto& place = *finding.place;
   return fmt::format("{}, that {} gives ({}), is the first of {} tensors that is wrong as the only output{}",
                      place.tensor, place.node.empty() ? "a node" : "'" + place.node + "'", place.op, place.of,
-                     finding.law == "spread"
+                     finding.law == "spread" && finding.result.kind == VerdictKind::fail
                          ? (place.explains ? "; it explains what came out" : "; it does not explain what came out")
                          : "");
 }

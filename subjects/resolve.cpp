@@ -220,7 +220,7 @@ WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveO
   const fs::path shipped = python_folder() / "attest" / "runtimes" / (target + ".py");
   if (!script && !(plain && fs::is_regular_file(shipped, ignored)))
     throw usage_error("there is no runtime of models '" + one_line(text) +
-                      "': it is onnxruntime, or a script.py that declares one (docs/graphs.md)");
+                      "': it is onnxruntime, openvino, or a script.py that declares one (docs/graphs.md)");
   return {python_worker("runtime:" + target, options),
           target,
           log_for("runtime-" + target, options.log_folder),
