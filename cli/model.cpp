@@ -136,10 +136,10 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
                                    bool one_problem, fs::path& folder) {
   // What a single campaign of the engine knows and this one does not.
-  refuse_keys(settings,
-              {"op", "jobs", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first",
-               "in-process"},
-              "is not for models (docs/graphs.md)");
+  refuse_keys(
+      settings,
+      {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first", "in-process"},
+      "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},
                 "is for random problems, and --problem is one as it stands: leave one of them out");
@@ -148,6 +148,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
   options.model = model;
   options.precision = graph::precision_from_text(settings.text("policy").value_or("literal"));
   options.constraints = constraints_of(settings);
+  options.jobs = read_jobs(settings);
   options.shrink_calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(1000));
   options.continue_after_failure = fuzz || one_problem || settings.flag("continue-after-failure");
   read_model_laws(settings, options);

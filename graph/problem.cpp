@@ -321,6 +321,15 @@ std::vector<Regime> Family::choices(std::size_t input) const {
   return choices;
 }
 
+Problem Family::of_length(Index length) const {
+  Problem problem;
+  problem.seed = 1;
+  for (const std::string& axis : open_axes_) problem.sizes[axis] = constraints_->near(axis, length);
+  const auto& inputs = program_.model().inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) problem.values[inputs[i].name] = choices(i).front();
+  return problem;
+}
+
 bool Family::permits(const Problem& problem) const {
   return std::ranges::all_of(problem.sizes,
                              [&](const auto& one) { return constraints_->permits(one.first, one.second); }) &&

@@ -86,6 +86,8 @@ class Family {
   // Problem number `number` of `seed`. No input has more than `most` elements; and its open axes times the longest of them come to
   // 16 `most` at most, since attention makes that of it.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
+  // With every open axis `length` long, or as near to that as constraints permit, and inputs made in the simplest way.
+  [[nodiscard]] Problem of_length(Index length) const;
   // Whether constraints leave room for it.
   [[nodiscard]] bool permits(const Problem& problem) const;
   // Problems that are simpler by one change, the boldest first: open axes cut to 1, to a half and by one, regimes nearer to the simplest.

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <chrono>
 #include <deque>
+#include <future>
 #include <utility>
 
 #include "core/digest.hpp"
@@ -14,13 +15,13 @@
 #include "core/glob.hpp"
 #include "core/rng.hpp"
 #include "graph/cut.hpp"
+#include "models/effort.hpp"
 
 namespace attest::models {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Index small = 512;  // elements of an input, at most, in three problems of four: these are quickly judged
 constexpr std::size_t most_findings = 16;
 constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
 constexpr double grace = 2;                  // seconds past the end of time that shrinking and localising may take
@@ -35,6 +36,7 @@ class Campaign {
         options_(options),
         observer_(observer),
         family_(*model.program, options.constraints),
+        effort_(effort_for(family_, options.largest)),
         is_computed_(model.program->model().values.size(), false) {
     for (const int value : graph::computed_values(model.program->model()))
       is_computed_[static_cast<std::size_t>(value)] = true;
@@ -47,15 +49,21 @@ class Campaign {
   }
 
   Summary run() {
+    std::deque<std::future<Drawn>> ahead;  // evaluated while the runtime is asked those before
+    std::uint64_t next = 0;
     for (std::uint64_t number = 0; !over(number); ++number) {
-      const graph::Problem problem =
-          family_.draw(options_.seed, number, number % 4 == 3 ? options_.largest : std::min(small, options_.largest));
-      Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+      while (ahead.size() < static_cast<std::size_t>(options_.jobs) && (!options_.cases || next < *options_.cases)) {
+        const auto policy = options_.jobs > 1 ? std::launch::async : std::launch::deferred;
+        ahead.push_back(std::async(policy, [this, next] { return drawn(next); }));
+        ++next;
+      }
+      const Drawn one = ahead.front().get();
+      ahead.pop_front();
       ++summary_.cases;
-      if (const std::string why = refused(one); !why.empty())
-        ++summary_.skipped[why];
+      if (!one.refused.empty())
+        ++summary_.skipped[one.refused];
       else
-        put(one, problem, number, false);
+        put(*one.made, one.problem, number, false);
       if (!options_.continue_after_failure && !summary_.findings.empty()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
@@ -109,6 +117,22 @@ class Campaign {
       rest.erase(at);
     }
     return chosen;
+  }
+
+  // Problem number `number`, and what correct results of it are.
+  struct Drawn {
+    graph::Problem problem;
+    std::unique_ptr<Case> made;
+    std::string refused;
+  };
+  Drawn drawn(std::uint64_t number) const {
+    constexpr std::uint64_t large_every = 4;
+    Drawn one;
+    one.problem =
+        family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
+    one.made = std::make_unique<Case>(model_, family_.feeds(one.problem), options_.precision, one.problem.seed);
+    one.refused = refused(*one.made);
+    return one;
   }
 
   // Why the graph itself cannot be evaluated on a problem: lengths of axes that do not go together, mostly. Numbers as N.
@@ -383,6 +407,7 @@ class Campaign {
   const CampaignOptions& options_;
   const Observer& observer_;
   graph::Family family_;
+  Effort effort_;
   std::vector<bool> is_computed_;  // by value
   Summary summary_;
   Clock::time_point start_ = Clock::now();

@@ -34,7 +34,9 @@ struct CampaignOptions {
   std::string law_glob;                    // exactly the laws that match, on every problem; empty: as `further` says
   graph::Precision precision;
   graph::Constraints constraints;
-  Index largest = Index{1} << 14;  // elements of an input, of problems that are drawn
+  Index largest =
+      Index{1} << 14;  // elements of an input, of problems that are drawn; fewer where these cost much (effort.hpp)
+  int jobs = 1;        // threads that evaluate graphs
   std::int64_t shrink_calls = 1000;
   bool continue_after_failure = true;
   std::filesystem::path corpus;  // where reproducers go; empty: nowhere

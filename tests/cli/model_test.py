@@ -67,7 +67,8 @@ class Model(Cli):
         self.assertTrue(list(self.cwd.glob("attest-out/norm.onnx/*/logs/*.log")))
 
     def test_the_same_seed_is_the_same_campaign(self):
-        a, b = (self.summary("check", "encoder.onnx", "--seed", 5, "--cases", 6, "--on", "onnxruntime:all", status=0)[0] for _ in range(2))
+        a, b = (self.summary("check", "encoder.onnx", "--seed", 5, "--cases", 6, "--on", "onnxruntime:all", "--jobs", jobs, status=0)[0]
+                for jobs in (1, 3))
         for summary in (a, b):
             del summary["seconds"]
         self.assertEqual(a, b)
@@ -149,7 +150,7 @@ class Model(Cli):
         self.refused("fuzz", "cut.onnx", says=["cut.onnx"])
         for words, says in ((["--on", "nope"], "no runtime of models 'nope'"), (["--on", "onnxruntime:O9"], "no build 'O9'"),
                             (["--on", ","], "names no runtime"), (["--policy", "f32"], "no precision of a graph"),
-                            (["--jobs", 2], "not for models"), (["--assume", "b>1"], "not for models"),
+                            (["--shard", "1/2"], "not for models"), (["--assume", "b>1"], "not for models"),
                             (["--property", "nope"], "no law of models"), (["--constrain", "size.nope=3"], "no such open axis"),
                             (["--constrain", "batch"], "not key=value"), (["--problem", "size.batch=1"], "no size of the axis 'length'"),
                             (["--problem", "seed=1", "--seed", 3], "leave one of them out")):

@@ -9,6 +9,7 @@
 #include "core/npz.hpp"
 #include "engine/file.hpp"
 #include "graph/read.hpp"
+#include "models/effort.hpp"
 #include "models/replay.hpp"
 #include "tests/engine/temporary_folder.hpp"
 #include "tests/graph/draw.hpp"
@@ -91,7 +92,9 @@ TEST_F(Campaigns, ShrinkAndLocaliseALeak) {
 }
 
 TEST_F(Campaigns, AreTheSameAgain) {
-  const Summary a = run(planting("softmax-f16"), 6), b = run(planting("softmax-f16"), 6);
+  const Summary a = run(planting("softmax-f16"), 6);
+  options.jobs = 4;  // whatever evaluates graphs
+  const Summary b = run(planting("softmax-f16"), 6);
   ASSERT_EQ(a.findings.size(), b.findings.size());
   for (std::size_t i = 0; i < a.findings.size(); ++i) {
     EXPECT_EQ(a.findings[i].smallest.problem, b.findings[i].smallest.problem);
@@ -180,6 +183,31 @@ TEST_F(Campaigns, JudgeNothingWhereNothingRuns) {
   EXPECT_TRUE(summary.findings.empty());
   EXPECT_EQ(summary.exit(), Exit::internal);
   EXPECT_EQ(summary.laws.at("spread").skipped.at("no such models"), 6u);
+}
+
+// What a model costs decides how large its problems are, and nothing else does.
+TEST(Efforts, KeepToWhatAVerdictMayCost) {
+  for (const char* const name : {"encoder", "attention-both", "norm"}) {
+    const graph::Program program(graph::test::model(name));
+    const Effort effort = effort_for(graph::Family(program), Index{1} << 14);
+    EXPECT_EQ(effort.small, 512) << name;
+    EXPECT_EQ(effort.large, Index{1} << 14) << name;
+    EXPECT_EQ(effort_for(graph::Family(program), 100).small, 100);
+  }
+  constexpr Index width = 2000;
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"tokens", 1}}};
+  auto x = f("MatMul", {"x", f.constant(graph::zeros(graph::Type::f32, {1, width}))});
+  for (int layer = 0; layer < 5; ++layer)
+    x = f("MatMul", {x, f.constant(graph::zeros(graph::Type::f32, {width, width}))});
+  f("Relu", {x}, {}, "y");
+  f.outputs = {"y"};
+  const graph::Program heavy(graph::read_model(f.bytes(), "m"));
+  const graph::Family family(heavy);
+  EXPECT_NEAR(heavy.work(family.feeds(family.of_length(3))), 3 * (5.0 * width * width + width + width), 1);
+  const Effort effort = effort_for(family, Index{1} << 14);
+  EXPECT_EQ(effort.small, 8);  // of 20 million multiply-adds each
+  EXPECT_EQ(effort.large, 32);
 }
 
 // A model whose axes hang on each other in a way that no symbol says.
