@@ -217,6 +217,8 @@ class Campaign {
     finding.key = key;
     finding.runtime = subject.name;
     finding.version = subject.runtime->info().version;
+    finding.on = subject.file.empty() ? subject.name
+                                      : subject.file.lexically_proximate(std::filesystem::current_path()).string();
     finding.levels.insert(asking.build.level);
     finding.failures = 1;
     finding.first_case = number;

@@ -54,6 +54,7 @@ struct LawCounts {
 // Failures of one runtime that one defect explains, as far as it could be told.
 struct Finding {
   std::string law, key, runtime, version;
+  std::string on;                 // what --on takes for the runtime
   std::set<std::string> levels;   // at which it was seen
   std::set<std::string> passing;  // at which the smallest problem passes
   std::uint64_t failures = 0, first_case = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "graph/cut.hpp"
 #include "graph/laws.hpp"
 #include "graph/raw.hpp"
 
@@ -177,6 +178,38 @@ LawResult static_dynamic(const Asking& asking, const std::vector<Array>& whole) 
                    build.fixed ? "built for these lengths" : "built for any lengths");
 }
 
+// The same graph with its weights handed over at each run, of which a runtime cannot make anything beforehand.
+LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& whole) {
+  constexpr std::size_t most_elements = std::size_t{1} << 25;
+  graph::Model model = asking.problem.part().program->model();
+  graph::Feeds feeds = asking.problem.feeds();
+  std::size_t elements = 0;
+  for (auto constant = model.constants.begin(); constant != model.constants.end();) {
+    const auto& [value, array] = *constant;
+    const bool is_output = std::ranges::find(model.outputs, value, &graph::Output::value) != model.outputs.end();
+    if (!graph::is_floating(array.type) || array.floats.empty() || is_output) {
+      ++constant;
+      continue;
+    }
+    graph::Input input = graph::input_in_place_of(model, value, array);
+    for (std::size_t k = 0; k < input.shape.size(); ++k) input.shape[k].length = array.shape[k];
+    elements += array.floats.size();
+    feeds.emplace(input.name, array);
+    model.inputs.push_back(std::move(input));
+    constant = model.constants.erase(constant);
+  }
+  if (elements == 0) return skipped("it has no constants of floats");
+  if (elements > most_elements) return skipped("its weights are too many to be handed over at each run");
+  const Part other = part_of_model(model);
+  Answer answer = asking.runtime.run(other, asking.build, feeds, asking.problem.room(), Freshness::kept);
+  // What a runtime does not build is no wrong number.
+  if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
+    return skipped("not built with weights as inputs: " + answer.result.message);
+  if (answer.result.status != CallStatus::done) throw NoResult{answer.result};
+  return agreement(asking, difference(asking.problem.ensemble(), answer.outputs, whole), whole,
+                   "with weights as inputs");
+}
+
 template <BatchChange change>
 LawResult batch(const Asking& asking, const std::vector<Array>& whole) {
   if (asking.build.fixed) return skipped("it is built for one batch size");
@@ -200,6 +233,8 @@ constexpr Law laws[] = {
     {"threads", "another number of threads gives the same", false, threads},
     {"levels-agree", "every level of optimisation gives what the first gives", false, levels_agree},
     {"static-dynamic", "a model built for these lengths gives what one built for any does", false, static_dynamic},
+    {"constants-as-inputs", "weights handed over at each run give what weights in the file give", false,
+     constants_as_inputs},
 };
 
 }  // namespace

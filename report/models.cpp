@@ -51,14 +51,14 @@ std::string most_frequent(const std::map<std::string, std::uint64_t>& reasons) {
 }
 
 std::string law_table(const Summary& summary) {
-  std::string text = fmt::format("\n  {:<18}{:>9}{:>9}{:>9}{:>9}{:>10}   mostly because\n", "law", "held", "failed",
+  std::string text = fmt::format("\n  {:<20}{:>9}{:>9}{:>9}{:>9}{:>10}   mostly because\n", "law", "held", "failed",
                                  "skipped", "vacuous", "largest");
   for (const models::Law& law : models::all_laws()) {
     const auto found = summary.laws.find(std::string(law.name));
     if (found == summary.laws.end()) continue;
     const LawCounts& counts = found->second;
     const auto& why = sum(counts.skipped) >= sum(counts.vacuous) ? counts.skipped : counts.vacuous;
-    text += fmt::format("  {:<18}{:>9}{:>9}{:>9}{:>9}{:>10.2g}   {}\n", law.name,
+    text += fmt::format("  {:<20}{:>9}{:>9}{:>9}{:>9}{:>10.2g}   {}\n", law.name,
                         grouped(of_kind(counts, VerdictKind::pass)), grouped(failed(counts)),
                         grouped(sum(counts.skipped)), grouped(sum(counts.vacuous)), counts.largest, most_frequent(why));
   }
@@ -91,8 +91,9 @@ std::string segment_text(const Finding& finding) {
 std::string rerun(const Summary& summary, const Finding& finding) {
   if (finding.flaky) return {};
   if (!finding.reproducer.empty()) return "attest replay " + shell_quoted(finding.reproducer.string());
-  return fmt::format("attest check {} --on {}:{}{} --problem {}", shell_quoted(summary.model.string()), finding.runtime,
-                     finding.build.level, summary.policy == "literal" ? "" : " --policy " + summary.policy,
+  return fmt::format("attest check {} --on {}{} --problem {}", shell_quoted(summary.model.string()),
+                     shell_quoted(finding.on + ":" + finding.build.level),
+                     summary.policy == "literal" ? "" : " --policy " + summary.policy,
                      shell_quoted(to_text(finding.smallest.problem)));
 }
 

@@ -1,6 +1,7 @@
 """attest fuzz, check and replay of ONNX models. Usage: model_test.py ATTEST"""
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -55,9 +56,21 @@ class Model(Cli):
             summary, done = self.summary("check", f"{name}.onnx", "--cases", 12, "--laws", "all", status=0)
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
             self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "repeat", "history",
-                                                        "threads", "levels-agree", "static-dynamic"})
+                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
+
+    def test_a_runtime_of_ones_own(self):
+        shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)
+        summary, done = self.summary("check", "encoder.onnx", "--on", "model_runtime.py", "--cases", 4, "--laws", "all", status=0)
+        self.assertIn("external:onnx_reference", done.stdout)
+        self.assertEqual(summary["verdicts"]["spread"]["pass"], 4)
+
+    def test_a_failure_that_is_stored_nowhere_is_run_again_by_its_line(self):
+        summary, _ = self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--constrain", "size.batch=2 size.length=2", status=1)
+        words = shlex.split(summary["findings"][0]["rerun"])
+        self.assertEqual(words[:5], ["attest", "check", "cross-encoder.onnx", "--on", "leaky.py:O2"])
+        self.assertEqual(self.attest(*words[1:]).returncode, 1)
 
     def test_fuzz_draws_until_the_time_is_over_and_makes_a_folder(self):
         summary, done = self.summary("fuzz", "norm.onnx", "--time", "2s", "--on", "onnxruntime:all,onnxruntime:basic", status=0)

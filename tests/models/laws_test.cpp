@@ -71,7 +71,7 @@ TEST_F(Asked, FindWhatOnlyAnotherRunShows) {
       if (when(build, on)) answer.outputs.at(0).floats.at(0) += 1;
     };
   };
-  const std::vector<std::string> laws{"repeat", "history", "threads", "static-dynamic"};
+  const std::vector<std::string> laws{"repeat", "history", "threads", "static-dynamic", "constants-as-inputs"};
   const auto failing = [&](Planted& runtime) {
     std::vector<std::string> found;
     for (const std::string& law : laws)
@@ -88,6 +88,15 @@ TEST_F(Asked, FindWhatOnlyAnotherRunShows) {
   EXPECT_EQ(failing(runtime), (std::vector<std::string>{"threads"}));
   runtime.after = changes([](const Build& build, Freshness) { return build.fixed; });
   EXPECT_EQ(failing(runtime), (std::vector<std::string>{"static-dynamic"}));
+  runtime.after = [](const Part& part, const Build&, const graph::Feeds&, Freshness, Answer& answer) {
+    if (part.program->model().inputs.size() > 2) answer.outputs.at(0).floats.at(0) += 1;
+  };
+  EXPECT_EQ(failing(runtime), (std::vector<std::string>{"constants-as-inputs"}));
+  runtime.after = {};
+  runtime.before = [](const Part& part, const Build&, const graph::Feeds&, Freshness) {
+    return part.program->model().inputs.size() > 2 ? CallResult{CallStatus::error, "no"} : CallResult{};
+  };
+  EXPECT_EQ(on(runtime, "constants-as-inputs").kind, VerdictKind::skip);
 }
 
 TEST_F(Asked, TellOfRunsThatGiveNothing) {
