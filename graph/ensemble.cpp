@@ -134,6 +134,7 @@ void Ensemble::gather(int upto) {
   const auto before = static_cast<Index>(lanes.size());
   for (int i = gathered_members_; i < upto; ++i) lanes.push_back(member(extend(seed_, static_cast<std::uint64_t>(i))));
   std::vector<const Arithmetic*> views;
+  views.reserve(lanes.size());
   for (const auto& lane : lanes) views.push_back(lane.get());
 
   const auto results = program_.run(feeds_, views, precision_);
