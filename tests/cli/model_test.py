@@ -1,4 +1,5 @@
 """attest fuzz, check and replay of ONNX models. Usage: model_test.py ATTEST"""
+import importlib.util
 import json
 import os
 import shlex
@@ -59,6 +60,36 @@ class Model(Cli):
                                                         "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
+
+    def test_openvino_holds(self):
+        if importlib.util.find_spec("openvino") is None:
+            self.skipTest("openvino is not installed")
+        for name in ("encoder", "attention-both"):
+            summary, done = self.summary("check", f"{name}.onnx", "--on", "openvino", "--cases", 6, "--laws", "all", status=0)
+            self.assertIn("openvino 20", done.stdout)
+            self.assertEqual(summary["runs"], 6)
+        summary, _ = self.summary("check", "norm.onnx", "--on", "openvino:hint+performance", "--policy", "run=bf16", "--cases", 6, status=0)
+        self.assertEqual(summary["policy"], "run=bf16")
+
+    def test_a_defect_of_a_fusion_is_found_where_it_is(self):
+        """docs/findings/ort-explicit-1.md: a constant scale is rounded to float32 where it is fused into a product."""
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper, save
+        if onnxruntime.__version__ != "1.31.1":
+            self.skipTest("of onnxruntime 1.31.1")
+        info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape or None)
+        nodes = [helper.make_node(op, inputs, [name], name=name, **attributes) for op, inputs, name, attributes in (
+            ("Transpose", ["k"], "kt", {"perm": [0, 1, 3, 2]}), ("MatMul", ["q", "kt"], "scores", {}), ("Mul", ["scores", "scale"], "scaled", {}),
+            ("Softmax", ["scaled"], "weights", {"axis": -1}), ("MatMul", ["weights", "v"], "out", {}))]
+        inputs = [info("q", "batch", "heads", "queries", 12), info("k", "batch", "heads", "keys", 12), info("v", "batch", "heads", "keys", "dim_v")]
+        scale = numpy_helper.from_array(numpy_helper.np.array(12 ** -0.5), "scale")
+        graph = helper.make_graph(nodes, "g", inputs, [info("out")], [scale])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), self.cwd / "f64.onnx")
+        summary, _ = self.summary("check", "f64.onnx", "--cases", 24, "--continue-after-failure", status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "extended"], ["basic", "disabled"]))
+        self.assertEqual((finding["place"]["tensor"], finding["place"]["segment"]), ("scaled", ["scores (MatMul)", "scaled (Mul)"]))
+        self.assertGreater(finding["failures"], 10)
 
     def test_a_runtime_of_ones_own(self):
         shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)
