@@ -134,16 +134,31 @@ std::string folder_name(std::string_view subject) {
   return name;
 }
 
+CampaignExtent read_extent(const Settings& settings, bool open_ended) {
+  CampaignExtent extent;
+  extent.seed = settings.integer("seed", 0, most).value_or(open_ended ? random_seed() : 1);
+  extent.cases = settings.integer("cases", 1, most);
+  extent.seconds = settings.seconds("time");
+  extent.forever = open_ended && settings.flag("forever");
+  if (extent.forever && (extent.cases || extent.seconds))
+    throw usage_error("--forever goes with neither --cases nor --time: give one of them");
+  return extent;
+}
+
+std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
+                                      std::uint64_t seed) {
+  if (const auto folder = settings.text("output")) return *folder;
+  return open_ended ? fmt::format("attest-out/{}/{}-{}", folder_name, utc_stamp(), seed) : std::string();
+}
+
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
                    engine::CampaignOptions& options) {
   read_domain(settings, options);
-  options.seed = settings.integer("seed", 0, most).value_or(open_ended ? random_seed() : 1);
-  options.cases = settings.integer("cases", 1, most);
-  options.seconds = settings.seconds("time");
-  const bool forever = open_ended && settings.flag("forever");
-  if (forever && (options.cases || options.seconds))
-    throw usage_error("--forever goes with neither --cases nor --time: give one of them");
-  if (!options.cases && !options.seconds && !forever) {
+  const CampaignExtent extent = read_extent(settings, open_ended);
+  options.seed = extent.seed;
+  options.cases = extent.cases;
+  options.seconds = extent.seconds;
+  if (!options.cases && !options.seconds && !extent.forever) {
     if (open_ended)
       options.seconds = 30;
     else
@@ -154,10 +169,7 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
   options.shard = read_shard(settings);
   options.shrink = read_budget(settings, open_ended);
   options.continue_after_failure = open_ended || settings.flag("continue-after-failure");
-  if (const auto folder = settings.text("output"))
-    options.folder = *folder;
-  else if (open_ended)
-    options.folder = fmt::format("attest-out/{}/{}-{}", folder_name, utc_stamp(), options.seed);
+  options.folder = campaign_folder(settings, open_ended, folder_name, options.seed);
   if (const auto corpus = settings.text("corpus"))
     options.corpus = *corpus;
   else if (!options.folder.empty())

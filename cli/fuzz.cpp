@@ -5,6 +5,7 @@
 #include "cli/calibration_option.hpp"
 #include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/model.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
@@ -21,6 +22,7 @@ std::vector<Option> shared_options() {
                            {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"},
                            calibration_option()})
     options.push_back(option);
+  for (const Option& option : model_options()) options.push_back(option);
   return options;
 }
 
@@ -55,6 +57,8 @@ engine::LawChoice read_laws(const Settings& settings) {
 }
 
 int run_verb(const Settings& settings, const std::string& verb, const std::string& subject_text) {
+  if (names_model(subject_text)) return run_model(settings, verb, subject_text);
+  refuse_model_options(settings);
   const bool fuzz = verb == "fuzz";
   const auto problem = fuzz ? std::nullopt : settings.text("problem");
   const Outputs outputs(settings);

@@ -26,6 +26,25 @@ std::string scalar_text(const toml::node& node, std::string_view key) {
   throw usage_error(fmt::format("attest.toml: {} must be a string, an integer or true/false", key));
 }
 
+constexpr std::string_view graph_table = "graph";
+
+// [graph.size] batch = "1..8" and size.batch = "1..8" of [graph] are one thing in TOML.
+std::vector<std::pair<std::string, std::string>> graph_items(const toml::table& graph) {
+  std::vector<std::pair<std::string, std::string>> items;
+  for (const auto& [kind, node] : graph) {
+    const toml::table* const own = node.as_table();
+    if (own == nullptr)
+      throw usage_error(
+          fmt::format("attest.toml: {}.{} must be a table: keys of [{}] are size.AXIS, values.INPUT and role.INPUT",
+                      graph_table, kind.str(), graph_table));
+    for (const auto& [name, value] : *own) {
+      const std::string key = fmt::format("{}.{}", kind.str(), name.str());
+      items.emplace_back(key, scalar_text(value, fmt::format("{}.{}", graph_table, key)));
+    }
+  }
+  return items;
+}
+
 // Filled by declare(), which every verb calls before the command line is parsed.
 struct Verbs {
   std::vector<std::string> names;  // in the order of `attest --help`
@@ -112,11 +131,13 @@ void Settings::read_toml(std::string_view verb, std::string_view text) {
   if (const toml::table* own = file[verb].as_table()) read(*own);
   for (const auto& [name, node] : file) {
     const std::string_view key = name.str();
-    if (node.is_table()) {
+    if (key == graph_table && node.is_table()) {
+      graph_ = graph_items(*node.as_table());
+    } else if (node.is_table()) {
       const std::vector<std::string>& verbs = all_verbs().names;
       if (std::find(verbs.begin(), verbs.end(), key) == verbs.end())
-        throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({})", key,
-                                      fmt::join(verbs, ", ")));
+        throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({}), or [{}]",
+                                      key, fmt::join(verbs, ", "), graph_table));
     } else if (has(key) || !all_verbs().keys.contains(key)) {
       take(key, scalar_text(node, key), "attest.toml");  // the top level speaks to every verb that has the key
     }

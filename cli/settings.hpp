@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -40,6 +41,8 @@ class Settings {
   [[nodiscard]] std::optional<double> seconds(std::string_view key) const;
   // "512M", "8G", "1.5G": powers of 1024, at least 1 MB.
   [[nodiscard]] std::optional<std::uint64_t> bytes(std::string_view key) const;
+  // The table [graph] of attest.toml, what is known of the inputs of models: "size.batch" and its text for each key of each of its tables.
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& graph() const noexcept { return graph_; }
   // "key ATTEST_PARAMS" or "--key": where a value came from, for messages.
   [[nodiscard]] std::string origin(std::string_view key) const;
 
@@ -61,6 +64,7 @@ class Settings {
   std::map<std::string, Word, std::less<>> words_;  // what CLI11 writes into
   std::map<std::string, bool, std::less<>> switches_;
   std::map<std::string, Value, std::less<>> values_;
+  std::vector<std::pair<std::string, std::string>> graph_;
 };
 
 // --jobs, or as many as there are cores.

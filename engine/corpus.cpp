@@ -99,6 +99,8 @@ class Reader {
 
   void check_format(const json& object) const {
     const std::size_t line = line_of("format");
+    if (object.value("kind", json()) == "model")
+      refuse(line_of("kind"), "an entry of a model, which `attest replay` alone runs (docs/graphs.md)");
     if (!object.contains("format") || !object["format"].is_number_unsigned())
       refuse(line, "not a corpus entry: it states no format version");
     const auto format = object["format"].get<std::uint64_t>();

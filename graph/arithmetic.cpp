@@ -49,8 +49,11 @@ class Member final : public Arithmetic {
   explicit Member(std::uint64_t seed) : seed_(seed) {}
 
   void round(std::span<double> x, Format format, Place place) const override {
-    if (format == Format::f64) return;
     const std::uint64_t key = extend(seed_, place);
+    if (format == Format::f64) {
+      for (double& v : x) v = neighbour(v, key);
+      return;
+    }
     const bool flushes = format != Format::f16 && (extend(key, flush_draw) & 1) != 0;
     for (double& v : x) {
       v = rounded(v, format, key);
@@ -80,6 +83,16 @@ class Member final : public Arithmetic {
 
  private:
   static constexpr std::uint64_t flush_draw = 0x666c757368, absolute_draw = 0x6162736f6c757465;
+
+  // What float64 has rounded already, against another order or a fused product: itself in half of the cases, else the next number
+  // on either side. Equal numbers go alike; 0 and what is not finite stay.
+  static double neighbour(double x, std::uint64_t key) noexcept {
+    const double magnitude = std::fabs(x);
+    if (!(magnitude < std::numeric_limits<double>::max()) || magnitude == 0) return x;
+    const auto bits = std::bit_cast<std::uint64_t>(x);
+    constexpr std::uint64_t steps[] = {0, 0, 1, ~std::uint64_t{0}};
+    return std::bit_cast<double>(bits + steps[extend(key, bits) >> 62]);
+  }
 
   static double rounded(double x, Format format, std::uint64_t key) noexcept {
     const double magnitude = std::fabs(x);

@@ -46,6 +46,13 @@ std::vector<double> pooled(std::span<const double> v, const std::vector<Index>& 
   return w;
 }
 
+// sqrt(a^2 + b^2 + c^2) of numbers whose squares may be 0 or infinite; none is negative, c is above 0.
+double root_of_squares(double a, double b, double c) {
+  const double most = std::max({a, b, c});
+  if (!std::isfinite(a) || !std::isfinite(b)) return infinite;
+  return most * std::sqrt(a / most * (a / most) + b / most * (b / most) + c / most * (c / most));
+}
+
 std::vector<double> offsets(std::span<const double> x, std::span<const double> from) {
   std::vector<double> off(x.size());
   std::transform(x.begin(), x.end(), from.begin(), off.begin(), std::minus<>());
@@ -127,6 +134,7 @@ void Ensemble::gather(int upto) {
   const auto before = static_cast<Index>(lanes.size());
   for (int i = gathered_members_; i < upto; ++i) lanes.push_back(member(extend(seed_, static_cast<std::uint64_t>(i))));
   std::vector<const Arithmetic*> views;
+  views.reserve(lanes.size());
   for (const auto& lane : lanes) views.push_back(lane.get());
 
   const auto results = program_.run(feeds_, views, precision_);
@@ -151,6 +159,27 @@ void Ensemble::gather(int upto) {
   gathered_members_ = upto;
 }
 
+// Of each element: the largest offset, rounded down to a power of two, of those that w(v) pools; 1 where there is none.
+std::vector<double> Ensemble::units_of(const Gathered& gathered, int members) {
+  const std::vector<Index>& shape = gathered.reference.shape;
+  const std::size_t size = gathered.reference.floats.size();
+  std::vector<double> units(size, 1);
+  const std::size_t length = shape.empty() || shape.back() < 4 ? size : static_cast<std::size_t>(shape.back());
+  for (std::size_t row = 0; row < size; row += length) {
+    double most = 0;
+    const auto look = [&](const std::vector<double>& off) {
+      for (std::size_t i = row; i < row + length; ++i)
+        if (std::isfinite(off[i])) most = std::max(most, std::fabs(off[i]));
+    };
+    look(gathered.nearest);
+    for (int m = 0; m < members; ++m) look(gathered.members[static_cast<std::size_t>(m)]);
+    if (!(most > 0)) continue;
+    const double unit = std::max(std::ldexp(1.0, std::ilogb(most)), std::numeric_limits<double>::min());
+    std::fill_n(units.begin() + static_cast<std::ptrdiff_t>(row), length, unit);
+  }
+  return units;
+}
+
 Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
   Spread spread{gathered.reference, {}, false};
   if (!is_floating(gathered.reference.type)) {
@@ -158,18 +187,27 @@ Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
     return spread;
   }
   const auto& r = gathered.reference.floats;
+  const Format format = precision_.result(format_of(gathered.reference.type));
+  // Squares of f64 leave the range of a double where their roots do not: they are taken in units of the largest of a row.
+  const std::vector<double> units =
+      format == Format::f64 ? units_of(gathered, members) : std::vector<double>(r.size(), 1.0);
   std::vector<double> v(r.size());
   for (int m = 0; m < members; ++m) {
     const auto& off = gathered.members[static_cast<std::size_t>(m)];
-    for (std::size_t i = 0; i < r.size(); ++i) v[i] += off[i] * off[i];
+    for (std::size_t i = 0; i < r.size(); ++i) v[i] += off[i] / units[i] * (off[i] / units[i]);
   }
-  for (std::size_t i = 0; i < r.size(); ++i) v[i] = v[i] / members + gathered.nearest[i] * gathered.nearest[i];
+  for (std::size_t i = 0; i < r.size(); ++i) {
+    const double nearest = gathered.nearest[i] / units[i];
+    v[i] = v[i] / members + nearest * nearest;
+  }
   const auto w = pooled(v, gathered.reference.shape);
-  const Format format = precision_.result(format_of(gathered.reference.type));
-  const double floor = floor_of(format);
+  const double floor = floor_of(format), root3 = std::sqrt(3.0);
   for (std::size_t i = 0; i < r.size(); ++i) {
     const double unit = unit_roundoff(format) * r[i];
-    spread.deviation.push_back(std::sqrt(v[i] + w[i] / 16 + unit * unit / 3 + floor * floor));
+    double s = std::sqrt(v[i] + w[i] / 16 + unit * unit / 3 + floor * floor);
+    if (format == Format::f64)
+      s = root_of_squares(units[i] * std::sqrt(v[i] + w[i] / 16), std::fabs(unit) / root3, floor);
+    spread.deviation.push_back(s);
   }
   spread.wide = is_wide(spread);
   return spread;

@@ -74,6 +74,7 @@ class Ensemble {
     std::vector<bool> agreed;                  // of integers
   };
   void gather(int upto);
+  [[nodiscard]] static std::vector<double> units_of(const Gathered& gathered, int members);
   [[nodiscard]] Spread spread_of(const Gathered& gathered, int members) const;
   [[nodiscard]] double largest_t(const std::vector<Spread>& spreads) const;
   Judgement judge_by(const std::vector<Array>& outputs, int members);

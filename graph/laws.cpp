@@ -79,10 +79,86 @@ Array rows(const Array& x, Index from, Index count) {
   return part;
 }
 
+// `more` behind `x`, along the first axis.
+void append(Array& x, const Array& more) {
+  x.floats.insert(x.floats.end(), more.floats.begin(), more.floats.end());
+  x.integers.insert(x.integers.end(), more.integers.begin(), more.integers.end());
+  x.shape[0] += more.shape[0];
+}
+
 std::vector<Array> reference_of(const Program& program, const Feeds& feeds) {
   const auto reference = exact();
   const Arithmetic* const lanes[] = {reference.get()};
   return program.run(feeds, lanes, {});
+}
+
+// Those of `taken`, as one batch.
+Feeds samples(const Model& model, const Feeds& feeds, const std::string& batch, const std::vector<Index>& taken) {
+  Feeds together;
+  for (const Input& input : model.inputs) {
+    const Array& given = feeds.at(input.name);
+    if (input.shape.empty() || !is_batch(input, 0, batch)) {
+      together.emplace(input.name, given);
+      continue;
+    }
+    Array some = rows(given, 0, 0);
+    for (const Index i : taken) append(some, rows(given, i, 1));
+    together.emplace(input.name, std::move(some));
+  }
+  return together;
+}
+
+std::optional<std::vector<Array>> all_alone(const Model& model, const Feeds& feeds, const std::string& batch,
+                                            Index count, const Runtime& ask) {
+  std::vector<std::vector<Array>> alone;
+  for (Index i = 0; i < count; ++i) alone.push_back(ask(sample(model, feeds, batch, i)));
+  return joined(alone);
+}
+
+// Results of a batch that was changed, each in the order of the whole: one of a batch that was permuted, two of one given twice.
+using Results = std::optional<std::vector<std::vector<Array>>>;
+
+Results reordered(BatchChange change, const Model& model, const Feeds& feeds, const std::string& batch, Index count,
+                  const Runtime& ask) {
+  const bool twice = change == BatchChange::duplicated;
+  const Index asked = twice ? 2 * count : count;
+  std::vector<Index> order;
+  for (Index i = 0; i < asked; ++i) order.push_back(twice ? i % count : (i + 1) % count);
+  std::vector<std::vector<Array>> results(twice ? 2 : 1);
+  for (const Array& one : ask(samples(model, feeds, batch, order))) {
+    if (one.shape.empty() || one.shape[0] != asked) return std::nullopt;
+    if (twice) {
+      results[0].push_back(rows(one, 0, count));
+      results[1].push_back(rows(one, count, count));
+    } else {
+      results[0].push_back(rows(one, count - 1, 1));
+      append(results[0].back(), rows(one, 0, count - 1));
+    }
+  }
+  return results;
+}
+
+Results changed(BatchChange change, const Model& model, const Feeds& feeds, const std::string& batch, Index count,
+                const Runtime& ask) {
+  if (change != BatchChange::alone) return reordered(change, model, feeds, batch, count, ask);
+  auto together = all_alone(model, feeds, batch, count, ask);
+  if (!together) return std::nullopt;
+  return std::vector<std::vector<Array>>{std::move(*together)};
+}
+
+// The larger of the differences between `whole` and each of `results`.
+Difference largest_difference(Ensemble& ensemble, const std::vector<Array>& whole,
+                              const std::vector<std::vector<Array>>& results) {
+  Difference worst;
+  for (const auto& one : results) {
+    Difference its = difference(ensemble, whole, one);
+    its.bits = its.bits && worst.bits;
+    if (its.deviations > worst.deviations || !its.mismatch.empty())
+      worst = std::move(its);
+    else
+      worst.bits = its.bits;
+  }
+  return worst;
 }
 
 }  // namespace
@@ -146,29 +222,30 @@ std::optional<std::vector<Array>> joined(const std::vector<std::vector<Array>>& 
   return whole;
 }
 
-BatchLaw batch_alone(const Program& program, Ensemble& ensemble, const Feeds& feeds, const std::vector<Array>& whole,
-                     const Runtime& runtime) {
-  const auto batch = batch_axis(program.model());
+std::string_view name(BatchChange change) noexcept {
+  constexpr std::string_view names[] = {"alone", "permuted", "duplicated"};
+  return names[static_cast<int>(change)];
+}
+
+BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensemble, const Feeds& feeds,
+                   const std::vector<Array>& whole, const Runtime& runtime) {
+  const Model& model = program.model();
+  const auto batch = batch_axis(model);
   if (!batch) return {"no open axis is the first of the inputs alone", {}};
   Index count = 1;
-  for (const Input& input : program.model().inputs)
+  for (const Input& input : model.inputs)
     if (!input.shape.empty() && is_batch(input, 0, *batch)) count = feeds.at(input.name).shape[0];
-  if (count < 2) return {"the batch is one sample", {}};
+  if (count < 2 && change != BatchChange::duplicated) return {"the batch is one sample", {}};
 
-  const auto all_alone = [&](const Runtime& ask) {
-    std::vector<std::vector<Array>> samples;
-    for (Index i = 0; i < count; ++i) samples.push_back(ask(sample(program.model(), feeds, *batch, i)));
-    return joined(samples);
-  };
   // The reference's own difference is that of float64, far below a deviation, unless samples do depend on each other.
   constexpr double none = 1e-3;
-  const auto reference = reference_of(program, feeds);
-  const auto apart_alone = all_alone([&program](const Feeds& one) { return reference_of(program, one); });
-  if (!apart_alone || !(difference(ensemble, reference, *apart_alone).deviations <= none))
+  const auto by_reference =
+      changed(change, model, feeds, *batch, count, [&program](const Feeds& one) { return reference_of(program, one); });
+  if (!by_reference || !(largest_difference(ensemble, reference_of(program, feeds), *by_reference).deviations <= none))
     return {"samples of this graph depend on each other", {}};
-  const auto alone = all_alone(runtime);
-  if (!alone) return {"", {false, apart, std::nullopt, "a sample alone has results of another shape"}};
-  return {"", difference(ensemble, whole, *alone)};
+  const auto by_runtime = changed(change, model, feeds, *batch, count, runtime);
+  if (!by_runtime) return {"", {false, apart, std::nullopt, "the results of a changed batch have another shape"}};
+  return {"", largest_difference(ensemble, whole, *by_runtime)};
 }
 
 }  // namespace attest::graph

@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/ensemble.hpp"
@@ -9,7 +11,7 @@
 namespace attest::graph {
 
 // Results of one problem that should agree, of two levels, builds or batches, differ by so many of the ensemble's deviations at
-// most; conforming runtimes by about half (docs/graphs.md section 5).
+// most; conforming runtimes by about half (docs/graphs.md section 6).
 inline constexpr double agreeing_deviations = 8;
 
 // How far two results of one problem are apart.
@@ -38,9 +40,22 @@ struct BatchLaw {
   std::string not_applicable;  // why, or empty
   Difference difference;       // of the whole batch, from its samples alone
 };
-// A sample's results do not depend on the others: asks the runtime each sample of a problem whose `whole` results are known. Not for
-// graphs without a batch axis, batches of one sample, and graphs whose samples do depend on each other, by the reference.
-BatchLaw batch_alone(const Program& program, Ensemble& ensemble, const Feeds& feeds, const std::vector<Array>& whole,
-                     const Runtime& runtime);
+// What may be done to a batch without its samples' results changing.
+enum class BatchChange : std::uint8_t {
+  alone,       // each sample by itself
+  permuted,    // the first sample comes last
+  duplicated,  // the whole batch twice
+};
+std::string_view name(BatchChange change) noexcept;
+
+// A sample's results do not depend on the others: asks the runtime a problem whose `whole` results are known with its batch changed. Not for
+// graphs without a batch axis, batches of one sample (but to duplicate it), and graphs whose samples do depend on each other, by the
+// reference.
+BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensemble, const Feeds& feeds,
+                   const std::vector<Array>& whole, const Runtime& runtime);
+inline BatchLaw batch_alone(const Program& program, Ensemble& ensemble, const Feeds& feeds,
+                            const std::vector<Array>& whole, const Runtime& runtime) {
+  return batch_law(BatchChange::alone, program, ensemble, feeds, whole, runtime);
+}
 
 }  // namespace attest::graph

@@ -28,6 +28,7 @@ struct Input {
 struct Output {
   std::string name;
   int value = 0;
+  std::optional<Type> type{};  // where it is known and to be written; a file's own is not read
 };
 
 // What an attribute holds that attest does not read (a graph, a sparse tensor, a type) has the alternative `Unread`.

@@ -1,16 +1,19 @@
 #include "graph/problem.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "core/error.hpp"
 #include "core/rng.hpp"
+#include "graph/constraints.hpp"
 
 namespace attest::graph {
 namespace {
@@ -70,11 +73,15 @@ T number_from(std::string_view item, std::string_view text, T least, T most) {
   return value;
 }
 
-Regime regime_from(std::string_view item, std::string_view text) {
+std::optional<Regime> regime_of(std::string_view text) {
   const auto* const found = std::find(std::begin(regime_names), std::end(regime_names), text);
-  if (found == std::end(regime_names))
-    throw usage_error(fmt::format("'{}' in a problem: regimes are {}", item, fmt::join(regime_names, ", ")));
+  if (found == std::end(regime_names)) return std::nullopt;
   return static_cast<Regime>(found - std::begin(regime_names));
+}
+
+Regime regime_from(std::string_view item, std::string_view text) {
+  if (const auto found = regime_of(text)) return *found;
+  throw usage_error(fmt::format("'{}' in a problem: regimes are {}", item, fmt::join(regime_names, ", ")));
 }
 
 std::string open_name(const Input& input, std::size_t axis) {
@@ -223,6 +230,11 @@ Index size_drawn(Source& source) {
 
 std::string_view name(Regime regime) noexcept { return regime_names[static_cast<int>(regime)]; }
 
+Regime regime_named(std::string_view name) {
+  if (const auto found = regime_of(name)) return *found;
+  throw usage_error(fmt::format("'{}' is no way to make an input: there are {}", name, fmt::join(regime_names, ", ")));
+}
+
 std::span<const Regime> regimes_of(Role role) noexcept {
   switch (role) {
     case Role::addend:
@@ -272,12 +284,87 @@ Problem problem_from_text(std::string_view line) {
   return problem;
 }
 
-Family::Family(const Program& program) : program_(program), uses_(uses_of_inputs(program)) {
+Family::Family(const Program& program) : Family(program, Constraints{}) {}
+
+Family::Family(const Program& program, const Constraints& constraints)
+    : program_(program),
+      constraints_(std::make_unique<Constraints>(constraints)),
+      uses_(uses_of_inputs(program, constraints.roles)) {
   std::set<std::string> names;
   for (const Input& input : program.model().inputs)
     for (std::size_t k = 0; k < input.shape.size(); ++k)
       if (!input.shape[k].length) names.insert(open_name(input, k));
   open_axes_.assign(names.begin(), names.end());
+  for (const auto& [axis, ranges] : constraints.sizes)
+    if (names.count(axis) == 0)
+      throw usage_error(fmt::format("size.{}: the model has no such open axis; it has {}", axis,
+                                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  const auto& inputs = program.model().inputs;
+  for (const auto& [input, regimes] : constraints.values) {
+    const auto known = std::ranges::find(inputs, input, &Input::name);
+    if (known == inputs.end()) throw usage_error(fmt::format("values.{}: the model has no such input", input));
+    const auto n = static_cast<std::size_t>(known - inputs.begin());
+    std::vector<std::string_view> possible;
+    for (const Regime regime : regimes_of(uses_[n].role)) possible.push_back(graph::name(regime));
+    if (choices(n).empty())
+      throw usage_error(
+          fmt::format("values.{}: the input is made in none of these ways: {}", input, fmt::join(possible, ", ")));
+  }
+}
+
+Family::~Family() = default;
+
+std::vector<Regime> Family::choices(std::size_t input) const {
+  std::vector<Regime> choices;
+  for (const Regime regime : regimes_of(uses_[input].role))
+    if (constraints_->permits(program_.model().inputs[input].name, regime)) choices.push_back(regime);
+  return choices;
+}
+
+Problem Family::of_length(Index length) const {
+  Problem problem;
+  problem.seed = 1;
+  for (const std::string& axis : open_axes_) problem.sizes[axis] = constraints_->near(axis, length);
+  const auto& inputs = program_.model().inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) problem.values[inputs[i].name] = choices(i).front();
+  return problem;
+}
+
+bool Family::permits(const Problem& problem) const {
+  return std::ranges::all_of(problem.sizes,
+                             [&](const auto& one) { return constraints_->permits(one.first, one.second); }) &&
+         std::ranges::all_of(problem.values,
+                             [&](const auto& one) { return constraints_->permits(one.first, one.second); });
+}
+
+std::vector<Problem> Family::simpler(const Problem& problem) const {
+  std::vector<Problem> found;
+  const auto add = [&](Problem candidate) {
+    if (!(candidate == problem) && permits(candidate) && std::ranges::find(found, candidate) == found.end())
+      found.push_back(std::move(candidate));
+  };
+  for (const auto cut : {+[](Index /*size*/) { return Index{1}; }, +[](Index size) { return (size + 1) / 2; }})
+    for (const auto& [axis, size] : problem.sizes) {
+      Problem candidate = problem;
+      candidate.sizes[axis] = cut(size);
+      add(std::move(candidate));
+    }
+  const auto& inputs = program_.model().inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    for (const Regime regime : choices(i)) {
+      if (regime == problem.values.at(inputs[i].name)) break;
+      Problem candidate = problem;
+      candidate.values[inputs[i].name] = regime;
+      add(std::move(candidate));
+    }
+  for (const auto& [axis, size] : problem.sizes) {
+    const Index less = constraints_->below(axis, size);
+    if (less < 1) continue;
+    Problem candidate = problem;
+    candidate.sizes[axis] = less;
+    add(std::move(candidate));
+  }
+  return found;
 }
 
 std::vector<Index> Family::shape(const Input& input, const Problem& problem) const {
@@ -297,7 +384,7 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
   const Index common = size_drawn(source);
   for (const std::string& axis : open_axes_) {
     const Index own = size_drawn(source);
-    problem.sizes[axis] = !alike ? own : source.below(2) == 0 ? 1 : common;
+    problem.sizes[axis] = constraints_->near(axis, !alike ? own : source.below(2) == 0 ? 1 : common);
   }
   const auto& inputs = program_.model().inputs;
   for (const Input& input : inputs) {
@@ -312,16 +399,18 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
         const std::string axis = open_name(input, k);
         const Index length = problem.sizes.at(axis);
         open *= static_cast<double>(length);
-        if (length > 1 && (longest.empty() || length > problem.sizes.at(longest))) longest = axis;
+        if (constraints_->below(axis, length) >= 1 && (longest.empty() || length > problem.sizes.at(longest)))
+          longest = axis;
       }
       if (longest.empty()) break;
       const auto square = open * static_cast<double>(problem.sizes.at(longest));
       if (count * open <= static_cast<double>(most) && square <= 16 * static_cast<double>(most)) break;
-      problem.sizes.at(longest) = std::max<Index>(1, problem.sizes.at(longest) / 2);
+      const Index length = problem.sizes.at(longest), half = std::max<Index>(1, length / 2);
+      problem.sizes.at(longest) = constraints_->permits(longest, half) ? half : constraints_->below(longest, length);
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto choices = regimes_of(uses_[i].role);
+    const auto choices = this->choices(i);
     problem.values[inputs[i].name] =
         choices[static_cast<std::size_t>(source.below(static_cast<Index>(choices.size())))];
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ enum class Regime : std::uint8_t {
   longest,
 };
 std::string_view name(Regime regime) noexcept;
+// Throws Error(usage) with the names there are.
+Regime regime_named(std::string_view name);
 // In the order in which they are simpler, the simplest first.
 std::span<const Regime> regimes_of(Role role) noexcept;
 
@@ -64,11 +67,16 @@ std::string to_text(const Problem& problem);
 // range. Whether it fits a model is a question for check().
 Problem problem_from_text(std::string_view line);
 
+struct Constraints;
+
 // A model with all that drawing its problems takes.
 class Family {
  public:
-  // `program` must live as long. Throws Error(usage) as uses_of_inputs.
+  // `program` must live as long. Throws Error(usage) as uses_of_inputs, of inputs whose role no constraint says, and for constraints of
+  // axes and inputs that the model has not, or that go with none of what it has.
   explicit Family(const Program& program);
+  Family(const Program& program, const Constraints& constraints);
+  ~Family();
 
   [[nodiscard]] const Program& program() const noexcept { return program_; }
   [[nodiscard]] const std::vector<Use>& uses() const noexcept { return uses_; }
@@ -78,8 +86,14 @@ class Family {
   // Problem number `number` of `seed`. No input has more than `most` elements; and its open axes times the longest of them come to
   // 16 `most` at most, since attention makes that of it.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
+  // With every open axis `length` long, or as near to that as constraints permit, and inputs made in the simplest way.
+  [[nodiscard]] Problem of_length(Index length) const;
+  // Whether constraints leave room for it.
+  [[nodiscard]] bool permits(const Problem& problem) const;
+  // Problems that are simpler by one change, the boldest first: open axes cut to 1, to a half and by one, regimes nearer to the simplest.
+  [[nodiscard]] std::vector<Problem> simpler(const Problem& problem) const;
   // Throws Error(usage) where a problem lacks a size or a regime of this model, has one of another, a size outside 1 to
-  // longest_size or a regime that is none of the input's.
+  // longest_size or a regime that is none of the input's. Constraints are no part of that.
   void check(const Problem& problem) const;
   // The inputs of a problem. Throws as check.
   [[nodiscard]] Feeds feeds(const Problem& problem) const;
@@ -87,7 +101,10 @@ class Family {
  private:
   [[nodiscard]] std::vector<Index> shape(const Input& input, const Problem& problem) const;
 
+  [[nodiscard]] std::vector<Regime> choices(std::size_t input) const;
+
   const Program& program_;
+  std::unique_ptr<const Constraints> constraints_;
   std::vector<Use> uses_;
   std::vector<std::string> open_axes_;
 };

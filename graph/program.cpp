@@ -79,6 +79,20 @@ class Run {
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
   }
 
+  // Of a node that was evaluated.
+  [[nodiscard]] double work_of(std::size_t number) const {
+    const Node& node = model_.nodes[number];
+    double terms = 1;
+    if (node.op == "MatMul" || node.op == "Gemm") {
+      const auto& left = at(node.inputs.front()).shape;
+      if (!left.empty()) terms = static_cast<double>(left.back());
+    }
+    double work = 0;
+    for (const int value : node.outputs)
+      if (value >= 0) work += terms * static_cast<double>(at(value).size());
+    return work;
+  }
+
   void forget(int value) { values_[static_cast<std::size_t>(value)] = {}; }
   [[nodiscard]] const Array& at(int value) const { return *values_[static_cast<std::size_t>(value)].read; }
 
@@ -125,6 +139,19 @@ Program::Program(Model model, Index most) : model_(std::move(model)), most_(most
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                 const Precision& precision) const {
+  return run(feeds, lanes, precision, nullptr);
+}
+
+double Program::work(const Feeds& feeds) const {
+  const auto arithmetic = exact();
+  const Arithmetic* const lane[] = {arithmetic.get()};
+  double work = 0;
+  run(feeds, lane, {}, &work);
+  return work;
+}
+
+std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
+                                const Precision& precision, double* work) const {
   Run run(model_, lanes, precision, most_);
   for (const auto& [value, array] : model_.constants) run.put(value, array);
   std::map<std::string, Index> symbols;
@@ -143,6 +170,7 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
     }
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     run.step(i);
+    if (work != nullptr) *work += run.work_of(i);
     for (const int value : model_.nodes[i].inputs)
       if (value >= 0 && last_use_[static_cast<std::size_t>(value)] == i) run.forget(value);
   }

@@ -31,8 +31,13 @@ class Program {
   // together, and where a tensor would have more than `most` elements.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                        const Precision& precision) const;
+  // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as run().
+  [[nodiscard]] double work(const Feeds& feeds) const;
 
  private:
+  std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes, const Precision& precision,
+                         double* work) const;
+
   Model model_;
   Index most_;
   std::vector<std::size_t> last_use_;  // by value: the node after which nothing reads it

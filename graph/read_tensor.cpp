@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <limits>
 
 #include "core/format.hpp"
+#include "graph/raw.hpp"
 #include "graph/wire.hpp"
 
 namespace attest::graph {
@@ -40,54 +39,6 @@ Type type_of(std::int64_t data_type, std::string_view what) {
 }
 
 namespace {
-
-std::size_t bytes_of(Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1};
-  return bytes[static_cast<int>(type)];
-}
-
-// The little-endian number of type T at `from`.
-template <class T>
-T number_at(const char* from) noexcept {
-  T number;
-  std::memcpy(&number, from, sizeof number);
-  static_assert(std::endian::native == std::endian::little);
-  return number;
-}
-
-void read_raw(std::string_view raw, Array& array) {
-  const std::size_t step = bytes_of(array.type), count = raw.size() / step;
-  if (is_floating(array.type))
-    array.floats.reserve(count);
-  else
-    array.integers.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const char* const at = raw.data() + i * step;
-    switch (array.type) {
-      case Type::f16:
-        array.floats.push_back(decode_f16(number_at<std::uint16_t>(at)));
-        break;
-      case Type::bf16:
-        array.floats.push_back(decode_bf16(number_at<std::uint16_t>(at)));
-        break;
-      case Type::f32:
-        array.floats.push_back(static_cast<double>(number_at<float>(at)));
-        break;
-      case Type::f64:
-        array.floats.push_back(number_at<double>(at));
-        break;
-      case Type::i32:
-        array.integers.push_back(number_at<std::int32_t>(at));
-        break;
-      case Type::i64:
-        array.integers.push_back(number_at<std::int64_t>(at));
-        break;
-      case Type::boolean:
-        array.integers.push_back(*at != 0);
-        break;
-    }
-  }
-}
 
 // One number of the field int32_data, which holds 16-bit floats as their bits.
 void take_int32(std::int32_t number, Array& array) {

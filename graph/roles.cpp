@@ -44,8 +44,8 @@ class Uses {
     if (found_.flags) return {Role::flags, 0};
     throw usage_error(fmt::format(
         "input '{}' ({}): the graph does not show what its numbers may be; attest draws rows of a constant table, 0 "
-        "and 1, and lengths",
-        input.name, name(input.type)));
+        "and 1, and lengths (attest.toml can say it, [graph] \"role.{}\" = \"ids:N\", flags or lengths)",
+        input.name, name(input.type), input.name));
   }
 
  private:
@@ -138,13 +138,27 @@ class Uses {
   std::set<int> visited_;
 };
 
+void check_said(const Input& input, const Use& use) {
+  const bool of_floats = use.role == Role::floats || use.role == Role::addend;
+  if (of_floats != is_floating(input.type) || (input.type == Type::boolean && use.role != Role::flags))
+    throw usage_error(fmt::format("role.{}: numbers of type {} cannot stand for that", input.name, name(input.type)));
+}
+
 }  // namespace
 
-std::vector<Use> uses_of_inputs(const Program& program) {
+std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said) {
   const Model& model = program.model();
+  for (const auto& [input, use] : said)
+    if (std::ranges::find(model.inputs, input, &Input::name) == model.inputs.end())
+      throw usage_error(fmt::format("role.{}: the model has no such input", input));
   Uses uses(model);
   std::vector<Use> all;
   for (const Input& input : model.inputs) {
+    if (const auto given = said.find(input.name); given != said.end()) {
+      check_said(input, given->second);
+      all.push_back(given->second);
+      continue;
+    }
     all.push_back(uses.of(input));
     if (all.back().role == Role::ids && all.back().count < 1)
       throw usage_error(fmt::format("input '{}' looks up a table without rows", input.name));

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "graph/program.hpp"
@@ -18,8 +21,9 @@ struct Use {
   Index count = 0;  // of ids: rows of the smallest table
 };
 
-// Of each input, in the model's order. Throws Error(usage) for an integer input of which the graph does not show what its numbers may
+// Of each input, in the model's order; `said` goes before what the graph shows. Throws Error(usage) for an input in `said` that the model has not
+// or whose type it does not fit. Throws Error(usage) for an integer input of which the graph does not show what its numbers may
 // be: one that sets shapes, looks up a table of computed length, or none of what Role lists.
-std::vector<Use> uses_of_inputs(const Program& program);
+std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said = {});
 
 }  // namespace attest::graph

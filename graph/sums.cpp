@@ -72,6 +72,8 @@ void make_finite(std::span<double> terms) {
     if (!std::isfinite(term)) term = std::isnan(term) ? 0 : std::copysign(largest_finite(Format::f64), term);
 }
 
+constexpr double least_squares = 1e-290;
+
 }  // namespace
 
 std::vector<double> deviations(std::span<const double> sums, std::span<const double> squares, Index terms,
@@ -91,8 +93,10 @@ std::vector<double> deviations(std::span<const double> sums, std::span<const dou
   const double unit = unit_roundoff(accumulator) / std::sqrt(3.0);
   std::vector<double> deviation(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double walk = (n + 1) * (squares[i] / 6 + sums[i] * sums[i] / 3) * equal_terms;
-    deviation[i] = unit * std::sqrt(walk + squares[i]);
+    // The squares of small numbers of f64 are 0, though the numbers are not.
+    const double q = accumulator == Format::f64 && sums[i] != 0 ? std::max(squares[i], least_squares) : squares[i];
+    const double walk = (n + 1) * (q / 6 + sums[i] * sums[i] / 3) * equal_terms;
+    deviation[i] = unit * std::sqrt(walk + q);
   }
   double factor = 1;
   for (std::size_t i = 0; i < lost.size(); ++i) {

@@ -207,6 +207,28 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
   return PythonTarget{std::move(command), script->name};
 }
 
+WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveOptions& options) {
+  std::error_code ignored;
+  const bool script = text.ends_with(".py");
+  const std::string target(text);
+  if (script && trust == Trust::file)
+    throw usage_error("the file names the path " + one_line(text) +
+                      " as its runtime: a path comes from the command line alone (--on PATH)");
+  if (script && !fs::is_regular_file(target, ignored))
+    throw Error(Exit::no_subject, "there is no file " + one_line(text));
+  const bool plain = std::ranges::all_of(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
+  const fs::path shipped = python_folder() / "attest" / "runtimes" / (target + ".py");
+  if (!script && !(plain && fs::is_regular_file(shipped, ignored)))
+    throw usage_error("there is no runtime of models '" + one_line(text) +
+                      "': it is onnxruntime, openvino, or a script.py that declares one (docs/graphs.md)");
+  return {python_worker("runtime:" + target, options),
+          target,
+          log_for("runtime-" + target, options.log_folder),
+          options.limits,
+          script ? target : std::string(),
+          options.ways};
+}
+
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {
   if (std::unique_ptr<SubjectFactory> builtin = builtin_subject(text, options.policy)) return builtin;
   if (is_among(plugin_adapters(), text)) return plugin_adapter(text, options);
@@ -227,9 +249,7 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
         names.push_back(subject.name);
   const std::string unknown = "there is no subject '" + one_line(text) + "'";
   if (text.ends_with(".onnx"))
-    throw usage_error(unknown +
-                      ": this version tests no ONNX models; run its attention from a Python function "
-                      "(docs/worker.md), or judge tensors that were saved (attest judge)");
+    throw usage_error(unknown + ": `attest fuzz` and `attest check` take ONNX models (docs/graphs.md)");
   if (names.empty())
     throw usage_error(
         unknown +

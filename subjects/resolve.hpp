@@ -39,6 +39,10 @@ struct PythonTarget {
 };
 std::optional<PythonTarget> python_target(std::string_view text, const ResolveOptions& options);
 
+// How the worker of a runtime of models is started: one that attest ships (onnxruntime), or script.py, whose path comes from the
+// command line alone. Throws Error(usage) for a text that names neither; Error(no_subject) if there is no such script.
+WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveOptions& options);
+
 // The Python that asks what a shipped adapter in C++ asks, in the end of an exported script; nullopt where there is none.
 std::optional<std::filesystem::path> plugin_adapter_script(std::string_view text);
 

@@ -209,9 +209,9 @@ class Subjects(Environment):
             self.refused(self.attest("check", "builtin:fused", "--memory", amount), 2, "--memory", "512M")
         self.assertEqual(self.attest("check", "builtin:fused", "--memory", "1.5G", "--cases", 5).returncode, 0)
 
-    def test_models_are_refused_by_name(self):
+    def test_verbs_that_take_no_models_say_which_do(self):
         (self.cwd / "model.onnx").write_text("")
-        self.refused(self.attest("fuzz", "model.onnx"), 2, "model.onnx", "no ONNX models")
+        self.refused(self.attest("probe", "model.onnx"), 2, "model.onnx", "`attest check` take ONNX models")
 
 
 class Settings(Environment):

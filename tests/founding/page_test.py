@@ -3,8 +3,10 @@
 
 Usage: page_test.py ATTEST PAGE. In a block ```console a line `$ attest ...` is a command, `[N]` its exit status (0 if left out),
 and all between is its output: a line of `...` stands for any lines, `...` within a line for any text. Commands run in a folder
-of their own, beside a copy of corpus/ and, if there is one, of the folder that has the page's name.
+of their own, beside a copy of corpus/ and, if there is one, of the folder that has the page's name. A page that begins with
+`<!-- needs PACKAGE -->` is skipped (125) where Python subjects would not find the package.
 """
+import os
 import re
 import shlex
 import shutil
@@ -14,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "python"))
+from need_package import need
 
 
 def blocks(page):
@@ -43,6 +47,9 @@ def matches(expected, got):
 
 def main():
     attest, path = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    if needed := re.match(r"<!-- needs (\w+) -->", path.read_text()):
+        need(needed[1], "./run test installs it")
+        os.environ["ATTEST_PYTHON"] = sys.executable
     found = [command for block in blocks(path.read_text()) for command in commands(block)]
     failures = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -321,5 +321,40 @@ TEST_P(Conforming, FaultsAreFound) {
   EXPECT_GT(asked, 0);
 }
 
+// Zeros, and numbers of f64 whose deviations have squares of 0, have a deviation like any other.
+TEST(Deviation, IsThereForEveryNumberOfF64) {
+  test::File f;
+  f.inputs = {{"x", Type::f64, {"n", 5}}, {"w", Type::f64, {5, 5}}};
+  f("MatMul", {"x", "w"}, {}, "y");
+  f.outputs = {"y"};
+  const Program program(read_model(f.bytes(), "m"));
+  const std::vector<double> rows[] = {{0, 0, 0, 0, 0},
+                                      {1e-200, -3e-200, 7e-190, 0, 1e-195},
+                                      {1e140, -3e140, 7e130, 0, 1e135},
+                                      {1, 1e-200, 0.3, -0.1, 1e-300}};
+  std::vector<double> w;
+  for (int i = 0; i < 25; ++i) w.push_back(0.1 + 0.37 * ((i * 7) % 11));
+  for (const auto& row : rows) {
+    const Feeds feeds{{"x", floats(Type::f64, {1, 5}, row)}, {"w", floats(Type::f64, {5, 5}, w)}};
+    Ensemble ensemble(program, feeds, {}, 5);
+    const Spread& spread = ensemble.spreads(many_members).at(0);
+    for (std::size_t i = 0; i < 5; ++i) {
+      const double r = spread.reference.floats[i], s = spread.deviation[i];
+      EXPECT_TRUE(s > 0 && std::isfinite(s)) << r << " " << s;
+      EXPECT_LE(s, std::max(std::fabs(r) * 1e-13, 1e-159)) << r << " " << s;  // sums below 1e-145 are held to that
+    }
+    for (const auto& [name, how] : test::runtimes()) {
+      const auto results = results_by(program, feeds, *careless(how), {});
+      const Judgement judged = ensemble.judge(results);
+      EXPECT_NE(judged.outcome, Judgement::Outcome::failed) << name << " " << judged.z;
+    }
+    auto off = results_by(program, feeds, *nearest(), {});
+    off[0].floats[2] = off[0].floats[2] == 0
+                           ? 1e-150
+                           : off[0].floats[2] * (1 + 1e-9) + (std::fabs(off[0].floats[2]) < 1e-150 ? 1e-150 : 0);
+    EXPECT_EQ(ensemble.judge(off).outcome, Judgement::Outcome::failed);
+  }
+}
+
 }  // namespace
 }  // namespace attest::graph

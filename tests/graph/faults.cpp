@@ -111,7 +111,9 @@ std::optional<Model> with_scale(const Model& model, const std::function<double(d
   Edit edit(model);
   const auto named = std::find(edit.model.values.begin(), edit.model.values.end(), "scale");
   if (named == edit.model.values.end()) return std::nullopt;
-  Array& scale = edit.model.constants.at(static_cast<int>(named - edit.model.values.begin()));
+  const auto constant = edit.model.constants.find(static_cast<int>(named - edit.model.values.begin()));
+  if (constant == edit.model.constants.end()) return std::nullopt;  // of a part without it
+  Array& scale = constant->second;
   scale.floats[0] = round_to(format_of(scale.type), change(scale.floats[0]));
   return edit.model;
 }
@@ -127,7 +129,8 @@ std::optional<Model> one_pass_variance(const Model& model) {
   if (!difference) return std::nullopt;
   const int x = edit.model.nodes[*difference].inputs[0], mean = edit.model.nodes[*difference].inputs[1];
   std::size_t at = *difference;
-  while (edit.model.nodes[at].op != "ReduceMean") ++at;
+  while (at < edit.model.nodes.size() && edit.model.nodes[at].op != "ReduceMean") ++at;
+  if (at == edit.model.nodes.size()) return std::nullopt;
   const Node variance = edit.model.nodes[at];
   edit.model.nodes.erase(edit.model.nodes.begin() + static_cast<std::ptrdiff_t>(at));
   const int squares = edit.put(at, "Mul", {x, x});

@@ -124,6 +124,8 @@ Feeds several(const Family& family, std::uint64_t number) {
   return family.feeds(problem);
 }
 
+constexpr BatchChange changes[] = {BatchChange::alone, BatchChange::permuted, BatchChange::duplicated};
+
 TEST(BatchAlone, HoldsForConformingRuntimes) {
   for (const char* const name : {"attention-queries", "attention-both", "attention-f16", "encoder"}) {
     const Program program(test::model(name));
@@ -135,9 +137,11 @@ TEST(BatchAlone, HoldsForConformingRuntimes) {
         if (how.ulps > 0) continue;  // whose functions hang on where an element lies
         const auto arithmetic = careless(how);
         const Runtime runtime = [&](const Feeds& of) { return results_by(program, of, *arithmetic, {}); };
-        const auto law = batch_alone(program, ensemble, feeds, runtime(feeds), runtime);
-        EXPECT_EQ(law.not_applicable, "");
-        EXPECT_TRUE(law.difference.bits) << name << " " << kind;
+        for (const BatchChange change : changes) {
+          const auto law = batch_law(change, program, ensemble, feeds, runtime(feeds), runtime);
+          EXPECT_EQ(law.not_applicable, "");
+          EXPECT_TRUE(law.difference.bits) << name << " " << kind << " " << graph::name(change);
+        }
       }
       // Samples alone by another runtime agree within the tolerance.
       const auto one = careless({}), other = careless({.partial_sums = 8, .ulps = 1});
@@ -157,7 +161,7 @@ TEST(BatchAlone, FindsALeak) {
       const Program faulty(*fault.plant(program.model()));
       const auto arithmetic = nearest();
       const Runtime runtime = [&](const Feeds& of) { return results_by(faulty, of, *arithmetic, {}); };
-      int changed = 0, found = 0;
+      int changed = 0, found = 0, found_permuted = 0;
       for (std::uint64_t i = 0; i < 20; ++i) {
         const Feeds feeds = several(family, i);
         const auto whole = runtime(feeds);
@@ -166,10 +170,33 @@ TEST(BatchAlone, FindsALeak) {
         Ensemble ensemble(program, feeds, {}, i);
         const auto law = batch_alone(program, ensemble, feeds, whole, runtime);
         found += law.not_applicable.empty() && !agrees(law.difference);
+        found_permuted +=
+            !agrees(batch_law(BatchChange::permuted, program, ensemble, feeds, whole, runtime).difference);
       }
+      EXPECT_GE(found_permuted, changed * 0.8) << name << ": " << found_permuted << " of " << changed;
       EXPECT_GE(changed, 8) << name;
       EXPECT_GE(found, changed * 0.8) << name << ": " << found << " of " << changed;
     }
+  }
+}
+
+// A runtime that is off by one in the first or the last sample of a batch that was doubled.
+TEST(BatchDuplicated, LooksAtBothHalves) {
+  const Program program(test::model("attention-queries"));
+  const Family family(program);
+  const auto arithmetic = nearest();
+  for (const bool first : {true, false}) {
+    const Feeds feeds = several(family, 1);
+    const Index samples = feeds.at("q").shape[0];
+    const Runtime runtime = [&](const Feeds& of) {
+      auto got = results_by(program, of, *arithmetic, {});
+      if (of.at("q").shape[0] > samples) (first ? got[0].floats.front() : got[0].floats.back()) += 1;
+      return got;
+    };
+    Ensemble ensemble(program, feeds, {}, 1);
+    const auto law = batch_law(BatchChange::duplicated, program, ensemble, feeds, runtime(feeds), runtime);
+    EXPECT_EQ(law.not_applicable, "");
+    EXPECT_FALSE(agrees(law.difference)) << first;
   }
 }
 

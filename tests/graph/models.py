@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the graphs that tests ask, models/*.onnx: attention spelt out in four ways, LayerNorm, an encoder of one layer.
+"""Writes the graphs that tests ask, models/*.onnx: attention spelt out in four ways, LayerNorm, an encoder of one layer; and the
+cross-encoder of four layers of docs/founding/S3-model.
 
-Usage: models.py FOLDER           writes them
-       models.py FOLDER --check   has onnx check what is there; 125 without the package onnx
+Usage: models.py FOLDER [FOUNDING]           writes them, the cross-encoder into FOUNDING
+       models.py FOLDER FOUNDING --check     has onnx check what is there; 125 without the package onnx
 All sizes that can be are open. Needs onnx and numpy.
 """
 import math
@@ -104,8 +105,10 @@ def norm(spelt_out):
     return g.model()
 
 
-def encoder():
+def encoder(layers=1):
+    """A cross-encoder: ids and a mask to a logit a sample. One of several layers has no other output, and its tensors say their layer."""
     g, width, heads, words = Graph(3), 16, 2, 24
+    named = (lambda name, layer: name) if layers == 1 else (lambda name, layer: f"layer{layer}.{name}")
     ids = g.input("ids", TensorProto.INT64, "batch", "length")
     mask = g.input("mask", TensorProto.INT64, "batch", "length")
     kept = g("Cast", g("Unsqueeze", mask, g.constant(np.array([1, 2], np.int64))), to=FLOAT)
@@ -115,19 +118,23 @@ def encoder():
     join = g.constant(np.array([0, 0, width], np.int64))
     x = norm_of(g, g("Gather", g.weight(words, width, scale=1), ids), width)
     head = lambda order: g("Transpose", g("Reshape", linear(x, width, width), split), perm=order)
-    q, k, v = head([0, 2, 1, 3]), head([0, 2, 3, 1]), head([0, 2, 1, 3])
-    scores = g("Div", g("MatMul", q, k, name="scores"), g.constant(np.float32(math.sqrt(width // heads)), "scale"))
-    p = g("Softmax", g("Add", scores, bias), axis=-1, name="weights")
-    o = g("Reshape", g("Transpose", g("MatMul", p, v), perm=[0, 2, 1, 3]), join)
-    x = norm_of(g, g("Add", linear(o, width, width), x), width)
-    h = linear(x, width, 2 * width)
-    e = g("Erf", g("Div", h, g.constant(np.float32(math.sqrt(2)))), name="erf")
-    h = g("Mul", g("Mul", h, g("Add", e, g.constant(np.float32(1)))), g.constant(np.float32(0.5)))
-    x = norm_of(g, g("Add", linear(h, 2 * width, width), x), width, "hidden")
+    for layer in range(layers):
+        q, k, v = head([0, 2, 1, 3]), head([0, 2, 3, 1]), head([0, 2, 1, 3])
+        scale = g.constant(np.float32(math.sqrt(width // heads)), named("scale", layer))
+        scores = g("Div", g("MatMul", q, k, name=named("scores", layer)), scale)
+        p = g("Softmax", g("Add", scores, bias), axis=-1, name=named("weights", layer))
+        context = g("MatMul", p, v, name=named("context", layer) if layers > 1 else None)
+        o = g("Reshape", g("Transpose", context, perm=[0, 2, 1, 3]), join)
+        x = norm_of(g, g("Add", linear(o, width, width), x), width)
+        h = linear(x, width, 2 * width)
+        e = g("Erf", g("Div", h, g.constant(np.float32(math.sqrt(2)))), name=named("erf", layer))
+        h = g("Mul", g("Mul", h, g("Add", e, g.constant(np.float32(1)))), g.constant(np.float32(0.5)))
+        x = norm_of(g, g("Add", linear(h, 2 * width, width), x), width, named("hidden", layer))
     first = g("Gather", x, g.constant(np.int64(0)), axis=1)
     g("MatMul", g("Tanh", linear(first, width, width)), g.weight(width, 1), name="logit")
     g.output("logit", FLOAT, "batch", 1)
-    g.output(x, FLOAT, "batch", "length", width)
+    if layers == 1:
+        g.output(x, FLOAT, "batch", "length", width)
     return g.model()
 
 
@@ -141,17 +148,22 @@ MODELS = {
     "norm-op": lambda: norm(False),
     "encoder": encoder,
 }
+FOUNDING = {"cross-encoder": lambda: encoder(4)}
 
 
 def main(arguments):
-    folder = Path(arguments[0])
-    for name, make in MODELS.items():
-        file = folder / f"{name}.onnx"
-        if arguments[1:] == ["--check"]:
-            onnx.checker.check_model(onnx.load(file), full_check=True)
-        else:
-            file.write_bytes(make().SerializeToString())
-    print(f"{len(MODELS)} models")
+    check = arguments[-1] == "--check"
+    folders = arguments[:-1] if check else arguments
+    count = 0
+    for folder, models in zip(folders, (MODELS, FOUNDING)):
+        for name, make in models.items():
+            file = Path(folder) / f"{name}.onnx"
+            count += 1
+            if check:
+                onnx.checker.check_model(onnx.load(file), full_check=True)
+            else:
+                file.write_bytes(make().SerializeToString())
+    print(f"{count} models")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 #include "graph/problem.hpp"
+#include "graph/constraints.hpp"
 
 #include <gtest/gtest.h>
 
@@ -274,6 +275,97 @@ TEST(Problem, IsTheSameEverywhere) {
     }
   }
   EXPECT_EQ(digest, 1982356157818387055u);
+}
+
+// ---- constraints
+
+Constraints constraints(const std::vector<std::pair<std::string, std::string>>& said) {
+  Constraints constraints;
+  for (const auto& [key, value] : said) constrain(constraints, key, value);
+  return constraints;
+}
+
+TEST(Constrained, DrawsWhatIsPermitted) {
+  const Program program(test::model("encoder"));
+  const Family free(program);
+  const Family family(program,
+                      constraints({{"size.batch", "4"}, {"size.length", "2..3, 40"}, {"values.mask", "prefix,all"}}));
+  std::set<Index> lengths;
+  std::set<Regime> masks;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Problem problem = family.draw(1, i);
+    EXPECT_EQ(problem.sizes.at("batch"), 4);
+    EXPECT_TRUE(family.permits(problem));
+    EXPECT_EQ(problem.seed, free.draw(1, i).seed);
+    lengths.insert(problem.sizes.at("length"));
+    masks.insert(problem.values.at("mask"));
+    for (const Problem& simpler : family.simpler(problem)) EXPECT_TRUE(family.permits(simpler)) << to_text(simpler);
+  }
+  EXPECT_EQ(lengths, (std::set<Index>{2, 3, 40}));
+  EXPECT_EQ(masks, (std::set<Regime>{Regime::prefix, Regime::all}));
+  Problem other = free.draw(1, 1);
+  other.sizes.at("batch") = 5;
+  EXPECT_FALSE(family.permits(other));
+  family.check(other);  // a problem that is given is asked as it stands
+}
+
+// A length that does not fit in the memory of a problem and cannot be cut is drawn as it is.
+TEST(Constrained, KeepsLengthsThatCannotBeCut) {
+  const Program program(test::model("encoder"));
+  const Family family(program, constraints({{"size.batch", "64"}, {"size.length", "512"}}));
+  EXPECT_EQ(family.draw(1, 1, 128).sizes.at("length"), 512);
+}
+
+TEST(Constrained, SaysWhatTheGraphDoesNotShow) {
+  test::File f;
+  f.inputs = {{"kind", Type::i64, {"n"}}};
+  f("Mul", {"kind", f.constant(integers(Type::i64, {}, {3}))}, {}, "y");
+  f.outputs = {"y"};
+  const Program program(read_model(f.bytes(), "m"));
+  EXPECT_THROW(Family{program}, Error);
+  const Family family(program, constraints({{"role.kind", "ids:2"}}));
+  EXPECT_EQ(family.uses().at(0).role, Role::ids);
+  const Feeds feeds = family.feeds(problem_from_text("size.n=100 values.kind=any seed=1"));
+  for (const std::int64_t one : feeds.at("kind").integers) EXPECT_TRUE(one == 0 || one == 1);
+}
+
+TEST(Constrained, RefusesWhatTheModelHasNot) {
+  const Program program(test::model("encoder"));
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"size.nope", "3"},
+                                                                                   {"values.nope", "all"},
+                                                                                   {"values.mask", "normal"},
+                                                                                   {"role.nope", "flags"},
+                                                                                   {"role.ids", "floats"}})
+    EXPECT_THROW(Family(program, constraints({{key, value}})), Error) << key << " " << value;
+  Constraints some;
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"size.batch", ""},
+                                                                                   {"size.batch", "0"},
+                                                                                   {"size.batch", "3..2"},
+                                                                                   {"size.batch", "x"},
+                                                                                   {"size.batch", "1..99999999"},
+                                                                                   {"values.mask", "nope"},
+                                                                                   {"values.mask", ""},
+                                                                                   {"role.ids", "ids"},
+                                                                                   {"role.ids", "ids:0"},
+                                                                                   {"batch", "3"},
+                                                                                   {"what.x", "3"}})
+    EXPECT_THROW(constrain(some, key, value), Error) << key << " " << value;
+}
+
+TEST(Simpler, GoesToOneAndToTheSimplestValues) {
+  const Program program(test::model("encoder"));
+  const Family family(program);
+  const Problem problem = problem_from_text("size.batch=5 size.length=2 values.ids=same values.mask=half seed=3");
+  std::set<std::string> texts;
+  for (const Problem& one : family.simpler(problem)) texts.insert(to_text(one));
+  EXPECT_EQ(texts.size(), 8u);  // batch 1, 3, 4; length 1; ids any; mask all, prefix, most
+  Problem least = problem;
+  for (;;) {
+    const auto simpler = family.simpler(least);
+    if (simpler.empty()) break;
+    least = simpler.front();
+  }
+  EXPECT_EQ(to_text(least), "size.batch=1 size.length=1 values.ids=any values.mask=all seed=3");
 }
 
 }  // namespace

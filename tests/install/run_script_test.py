@@ -264,6 +264,12 @@ class RunScript(unittest.TestCase):
         for subject in "onnxruntime:Attention", "onnx:Attention":
             entry.write_text(f'{{"subject": "{subject}"}}')
             self.assertEqual(self.python_of("replay", str(entry.parent)), private)
+        entry.write_text('{"kind": "model", "runtime": "onnxruntime"}')
+        self.assertEqual(self.python_of("replay", str(entry.parent)), private)
+        self.assertEqual(self.python_of("fuzz", "model.onnx"), private)
+        self.assertNotIn("openvino", self.pip_calls())
+        self.assertEqual(self.python_of("fuzz", "model.onnx", "--on", "onnxruntime:all,openvino"), private)
+        self.assertIn("requirements-openvino.txt", self.pip_calls())
         entry.write_text('{"subject":"torch:sdpa", "problem": "onnxruntime:"}')
         self.assertEqual(self.python_of("replay", str(entry.parent)), "none")
         self.assertNotIn("torch", self.pip_calls())

@@ -11,7 +11,7 @@ import unittest
 SOURCE = CMAKE = None
 BUILDS = ("core", "core;oracle", "core;certify", "core;graph", "core;oracle;generators;properties", "core;oracle;generators;properties;ops",
           "core;oracle;kernels;generators",  # that of compilers_test.py
-          "core;oracle;certify;kernels;generators;properties;ops;subjects;engine;report")
+          "core;oracle;certify;graph;kernels;generators;properties;ops;subjects;engine;models;report")
 
 
 class Rooms(unittest.TestCase):

@@ -12,6 +12,8 @@ NUMPY = {
     "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
 }
 
+MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64)}  # of models' tensors
+
 
 class Unsupported(Exception):
     """Raised by a kernel that does not offer what the call asks: the case is counted as skipped."""

@@ -1,4 +1,5 @@
-"""The worker: `python -m attest.worker TARGET`, TARGET script.py[:NAME] or an adapter's PREFIX:NAME.
+"""The worker: `python -m attest.worker TARGET`, TARGET script.py[:NAME], an adapter's PREFIX:NAME or `runtime:` and either the name of
+a shipped runtime of models or a script that declares one.
 
 Speaks the protocol of docs/worker.md over the stdin and stdout it was started with.
 """
@@ -14,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import function, mailbox, nursery
+from . import function, mailbox, models, nursery
 from .protocol import CALLS, VERSION, Arena, Broken, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
@@ -34,6 +35,8 @@ class LoadError(Exception):
 
 def load(target):
     """The subjects of a target, by name, in order."""
+    if target.startswith("runtime:"):
+        return load_runtime(target.removeprefix("runtime:"))
     path, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
     found = load_script(path) if path.endswith(".py") else load_adapter(path, name)
     if name and name not in found:
@@ -42,6 +45,39 @@ def load(target):
 
 
 def load_script(path):
+    import_script(path)
+    found = {}
+    for subject in function.REGISTRY:
+        if subject.name in found:
+            raise LoadError(f"{path} declares the subject {subject.name!r} twice: give one of them name=...")
+        subject.folder = Path(path).resolve().parent
+        found[subject.name] = subject
+    if not found:
+        raise LoadError(f"{path} declares no subject: put @attest.subject(...) above the kernel's function")
+    return found
+
+
+def load_runtime(name):
+    """Of a script or by the name of a shipped one."""
+    models.REGISTRY.clear()
+    try:
+        if name.endswith(".py"):
+            import_script(name)
+        else:
+            importlib.import_module(f"attest.runtimes.{name}")
+    except ImportError as error:
+        traceback.print_exc()
+        raise LoadError(f"{name} cannot be imported by {sys.executable}: {one_line(error)}; "
+                        "install it there, or name another interpreter with --python", logged=True) from None
+    if not models.REGISTRY:
+        raise LoadError(f"{name} declares no runtime: put @attest.runtime(...) above the function that loads a model")
+    for one in models.REGISTRY:
+        one.folder = Path(name).resolve().parent if name.endswith(".py") else None
+    return {one.name: one for one in models.REGISTRY}
+
+
+def import_script(path):
+    """Runs a script as a module. Its subjects and runtimes register themselves."""
     file = Path(path).resolve()
     if not file.is_file():
         raise LoadError(f"{path} is no file")
@@ -56,15 +92,6 @@ def load_script(path):
     except BaseException as error:  # the script may do anything, sys.exit() included
         traceback.print_exc()
         raise LoadError(f"{path} cannot be imported: {one_line(error)}", logged=True) from None
-    found = {}
-    for subject in function.REGISTRY:
-        if subject.name in found:
-            raise LoadError(f"{path} declares the subject {subject.name!r} twice: give one of them name=...")
-        subject.folder = file.parent
-        found[subject.name] = subject
-    if not found:
-        raise LoadError(f"{path} declares no subject: put @attest.subject(...) above the kernel's function")
-    return found
 
 
 def load_adapter(prefix, name):
@@ -122,16 +149,32 @@ def run_call(subject, make_call):
         start = time.perf_counter_ns()
         by_its_own_clock = ask(call)
         return "ok", None, by_its_own_clock or time.perf_counter_ns() - start
-    except Unsupported as reason:
-        return "unsupported", {"text": ascii_line(str(reason)) or "no reason given"}, time.perf_counter_ns() - start
-    except Refused as reason:
-        return "error", {"text": ascii_line(str(reason)) or "refused"}, time.perf_counter_ns() - start
     except BaseException as error:  # a kernel that calls sys.exit() is an error like any other
-        elapsed = time.perf_counter_ns() - start
-        lines = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
-        said = {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
-                "traceback": lines.encode("utf-8", "backslashreplace").decode()}  # no half of a pair
-        return "error", said | ({"ends": True} if isinstance(error, Broken) else {}), elapsed
+        return *what_went_wrong(subject, error), time.perf_counter_ns() - start
+
+
+def what_went_wrong(subject, error):
+    """The status and what else the answer says of a call that raised."""
+    if isinstance(error, Unsupported):
+        return "unsupported", {"text": ascii_line(str(error)) or "no reason given"}
+    if isinstance(error, Refused):
+        return "error", {"text": ascii_line(str(error)) or "refused"}
+    lines = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
+    said = {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
+            "traceback": lines.encode("utf-8", "backslashreplace").decode()}  # no half of a pair
+    return "error", said | ({"ends": True} if isinstance(error, Broken) else {})
+
+
+def run_model(subject, request, arena):
+    """The same as run_call() of a runtime of models that is to `load` one or is to `ask` one."""
+    start = time.perf_counter_ns()
+    try:
+        if request["message"] == "load":
+            return "ok", None, subject.load(request, arena)
+        outputs, elapsed = subject.ask(request, arena)
+        return "ok", {"outputs": outputs}, elapsed
+    except BaseException as error:
+        return *what_went_wrong(subject, error), time.perf_counter_ns() - start
 
 
 def script_of(subject, message, arena, beside):
@@ -223,6 +266,11 @@ class Server:
                 self.say_result(request["id"], index, run_call(subject, lambda: self.read_call(message)))
         elif request["message"] == "script":
             self.say({"message": "script", "source": script_of(subject, request["call"], self.arena, request["beside"])})
+        elif request["message"] in ("load", "ask"):
+            self.watchdog.watch(request["timeout_ms"] / 1000)
+            self.say_result(request["id"], 0, run_model(subject, request, self.arena))
+        elif request["message"] == "unload":
+            subject.unload(request)
         return True
 
     def describe(self, request):

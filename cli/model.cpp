@@ -1,0 +1,269 @@
+#include "cli/model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <limits>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/campaign_option.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/outputs.hpp"
+#include "cli/subject_option.hpp"
+#include "core/error.hpp"
+#include "core/glob.hpp"
+#include "engine/file.hpp"
+#include "report/models.hpp"
+#include "report/text.hpp"
+#include "subjects/resolve.hpp"
+#include "subjects/started.hpp"
+
+namespace attest::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // what protobuf holds
+constexpr std::uint64_t check_cases = 200;
+constexpr double fuzz_seconds = 30;
+
+std::string model_bytes(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) throw usage_error(fmt::format("{}: there is no such file", file.string()));
+  return engine::read_file(file, largest_model);
+}
+
+// "onnxruntime", "onnxruntime:all", "script.py:O2": a runtime, and one of its builds or none.
+struct RuntimeWord {
+  std::string runtime, level;
+};
+
+RuntimeWord runtime_word(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || text.find('/', colon) != std::string::npos) return {text, {}};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+std::vector<std::string> split_words(std::string_view text, char between) {
+  std::vector<std::string> found;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(between), text.size());
+    if (end > 0) found.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return found;
+}
+
+models::Subject opened(const std::string& name, const ResolveOptions& options) {
+  models::Subject subject;
+  WorkerCommand command = runtime_command(name, Trust::command_line, options);
+  if (!command.file.empty()) {
+    subject.file = fs::absolute(command.file);
+    note_started(command.file);
+  }
+  subject.runtime = models::open_runtime(std::move(command));
+  subject.name = subject.file.empty() ? name : "external:" + subject.runtime->info().name;
+  return subject;
+}
+
+// Those of --on, each runtime once.
+std::vector<models::Subject> subjects_of(const Settings& settings, const fs::path& logs) {
+  ResolveOptions options = resolve_options(settings);
+  options.log_folder = logs;
+  std::vector<models::Subject> subjects;
+  std::vector<std::string> names;
+  for (const std::string& word : split_words(settings.text("on").value_or("onnxruntime"), ',')) {
+    const RuntimeWord named = runtime_word(word);
+    const auto known = std::ranges::find(names, named.runtime);
+    const auto at = static_cast<std::size_t>(known - names.begin());
+    if (known == names.end()) {
+      subjects.push_back(opened(named.runtime, options));
+      names.push_back(named.runtime);
+    }
+    models::Subject& subject = subjects[at];
+    const auto& builds = subject.runtime->info().builds;
+    if (!named.level.empty() && std::ranges::find(builds, named.level) == builds.end())
+      throw usage_error(
+          fmt::format("{} has no build '{}': it has {}", named.runtime, named.level, fmt::join(builds, ", ")));
+    // All of them, but for other providers, which are asked by name.
+    for (const std::string& level : builds)
+      if (named.level.empty() ? level.find('+') == std::string::npos : level == named.level)
+        if (std::ranges::find(subject.levels, level) == subject.levels.end()) subject.levels.push_back(level);
+  }
+  if (subjects.empty()) throw usage_error(settings.origin("on") + " names no runtime");
+  return subjects;
+}
+
+graph::Constraints constraints_of(const Settings& settings) {
+  graph::Constraints constraints;
+  for (const auto& [key, value] : settings.graph()) graph::constrain(constraints, key, value);
+  for (const std::string& word : split_words(settings.text("constrain").value_or(""), ' ')) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      throw usage_error(
+          fmt::format("{}: '{}' is not key=value, as in size.batch=1..8", settings.origin("constrain"), word));
+    graph::constrain(constraints, std::string_view(word).substr(0, equals), std::string_view(word).substr(equals + 1));
+  }
+  return constraints;
+}
+
+void refuse_keys(const Settings& settings, const std::vector<std::string>& keys, const std::string& why) {
+  for (const std::string& key : keys)
+    if (settings.text(key)) throw usage_error(fmt::format("{} {}", settings.origin(key), why));
+}
+
+void read_model_laws(const Settings& settings, models::CampaignOptions& options) {
+  if (settings.text("laws") == "all")
+    options.further = std::nullopt;
+  else if (const auto laws = settings.integer("laws", 0, 1000))
+    options.further = *laws;
+  const auto glob = settings.text("property");
+  if (!glob) return;
+  std::vector<std::string_view> names;
+  for (const models::Law& law : models::all_laws()) names.push_back(law.name);
+  if (std::ranges::none_of(names, [&](std::string_view name) { return glob_matches(*glob, name); }))
+    throw usage_error(fmt::format("{} {}: no law of models matches: there are {}", settings.origin("property"), *glob,
+                                  fmt::join(names, ", ")));
+  options.law_glob = *glob;
+}
+
+// `folder`: of the campaign, if it has one.
+models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
+                                   bool one_problem, fs::path& folder) {
+  // What a single campaign of the engine knows and this one does not.
+  refuse_keys(
+      settings,
+      {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first", "in-process"},
+      "is not for models (docs/graphs.md)");
+  if (one_problem)
+    refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},
+                "is for random problems, and --problem is one as it stands: leave one of them out");
+  const bool fuzz = verb == "fuzz";
+  models::CampaignOptions options;
+  options.model = model;
+  options.precision = graph::precision_from_text(settings.text("policy").value_or("literal"));
+  options.constraints = constraints_of(settings);
+  options.jobs = read_jobs(settings);
+  options.shrink_calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(1000));
+  options.continue_after_failure = fuzz || one_problem || settings.flag("continue-after-failure");
+  read_model_laws(settings, options);
+  if (one_problem) {
+    if (const auto corpus = settings.text("corpus")) options.corpus = *corpus;
+    return options;
+  }
+  const CampaignExtent extent = read_extent(settings, fuzz);
+  options.seed = extent.seed;
+  options.cases = extent.cases;
+  options.seconds = extent.seconds;
+  if (!options.cases && !options.seconds && !extent.forever) {
+    if (fuzz)
+      options.seconds = fuzz_seconds;
+    else
+      options.cases = check_cases;
+  }
+  folder = campaign_folder(settings, fuzz, model.filename().string(), options.seed);
+  if (const auto corpus = settings.text("corpus"))
+    options.corpus = *corpus;
+  else if (!folder.empty())
+    options.corpus = folder / "corpus";
+  return options;
+}
+
+std::string opening(const std::string& verb, const models::CampaignOptions& options,
+                    const std::vector<models::Subject>& subjects) {
+  std::string line = fmt::format("attest {} {}", verb, options.model.string());
+  for (const models::Subject& subject : subjects)
+    line += fmt::format("{} {} {} ({})", &subject == subjects.data() ? " on" : " and", subject.name,
+                        subject.runtime->info().version, fmt::join(subject.levels, ", "));
+  line += fmt::format(", seed {}, {}", options.seed, options.precision.name);
+  if (options.cases) line += fmt::format(", {} problems", report::grouped(*options.cases));
+  if (options.seconds) line += ", " + report::duration(*options.seconds);
+  return report::printable(line) + "\n";
+}
+
+}  // namespace
+
+bool names_model(std::string_view subject) { return subject.ends_with(".onnx"); }
+
+std::vector<Option> model_options() {
+  return {
+      {"on", "RUNTIME,...",
+       "of a model: onnxruntime, onnxruntime:LEVEL, openvino, or a script.py that declares a runtime (onnxruntime)"},
+      {"constrain", "KEY=VALUE ...",
+       "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
+       "of attest.toml"}};
+}
+
+void refuse_model_options(const Settings& settings) {
+  refuse_keys(settings, {"on", "constrain"}, "is for models: SUBJECT must be a file that ends with .onnx");
+}
+
+int run_model(const Settings& settings, const std::string& verb, const std::string& model) {
+  const auto problem = verb == "check" ? settings.text("problem") : std::nullopt;
+  const Outputs outputs(settings);
+  fs::path folder;
+  models::CampaignOptions options = options_of(settings, verb, model, problem.has_value(), folder);
+  const models::Part part = models::part_of_file(model_bytes(model), model);
+  const graph::Family family(*part.program, options.constraints);
+  std::optional<graph::Problem> given;
+  if (problem) {
+    given = graph::problem_from_text(*problem);
+    family.check(*given);
+  }
+  note_started(model);
+  std::vector<models::Subject> subjects = subjects_of(settings, folder.empty() ? folder : folder / "logs");
+  options.interrupt = end_on_interrupt();
+  const bool quiet = outputs.stdout_taken();
+  if (!quiet) std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << std::flush;
+  const models::Observer observer = report::models_observer({std::cout, std::cerr, progress_is_live(), quiet});
+  const models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)
+                                        : models::run_campaign(part, subjects, options, observer);
+  if (!quiet) std::cout << "\n" << report::summary_text(summary);
+  if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  return static_cast<int>(summary.exit());
+}
+
+bool is_model_entry(const fs::path& file) {
+  constexpr std::uintmax_t largest = 1 << 20;
+  std::error_code error;
+  if (fs::file_size(file, error) > largest || error) return false;
+  return models::is_entry(engine::read_file(file, largest));
+}
+
+models::Replayed replay_model_entry(const Settings& settings, const fs::path& file) {
+  const auto refusal = [](const std::string& sentence) { return Error(Exit::no_subject, sentence); };
+  const auto trusted = [&](const fs::path& path, std::string_view what, std::string_view option) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error))
+      throw refusal(fmt::format("the {} of the entry is {}, and there is no such file: name where it is now, {} PATH",
+                                what, path.string(), option));
+    if (!was_started(path))
+      throw refusal(fmt::format(
+          "the {} of the entry is {}, which you have not run before, and no corpus file starts a program: if "
+          "you trust it, {} {}",
+          what, path.string(), option, report::shell_quoted(path.string())));
+    return path;
+  };
+  models::Resolvers resolvers;
+  resolvers.model_bytes = [&](const models::Entry& entry) {
+    const auto given = settings.text("subject");
+    return model_bytes(given ? fs::path(*given) : trusted(entry.model, "model", "--subject"));
+  };
+  resolvers.runtime = [&](const models::Entry& entry) {
+    const auto given = settings.text("on");
+    const bool external = entry.runtime.starts_with("external:");
+    const std::string name = given      ? runtime_word(*given).runtime
+                             : external ? trusted(entry.runtime_file, "runtime", "--on").string()
+                                        : entry.runtime;
+    const Trust trust = given || external ? Trust::command_line : Trust::file;
+    return models::open_runtime(runtime_command(name, trust, resolve_options(settings)));
+  };
+  return models::replay_entry(file, resolvers, settings.flag("expect-pass"));
+}
+
+}  // namespace attest::cli

@@ -1,0 +1,34 @@
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/problem.hpp"
+#include "graph/roles.hpp"
+
+namespace attest::graph {
+
+// What a model's owner knows of its inputs and the graph does not show: by names of axes and inputs.
+struct Constraints {
+  struct Range {
+    Index least = 1, most = longest_size;
+  };
+  std::map<std::string, std::vector<Range>, std::less<>> sizes;    // lengths that an open axis may have
+  std::map<std::string, std::vector<Regime>, std::less<>> values;  // ways in which an input may be made
+  std::map<std::string, Use, std::less<>> roles;                   // what an input's numbers stand for
+
+  [[nodiscard]] bool permits(const std::string& axis, Index size) const;
+  // The largest permitted length below `size`; 0 where there is none.
+  [[nodiscard]] Index below(const std::string& axis, Index size) const;
+  // `size`, or a permitted length in its place.
+  [[nodiscard]] Index near(const std::string& axis, Index size) const;
+  [[nodiscard]] bool permits(const std::string& input, Regime regime) const;
+};
+
+// Adds one: "size.AXIS" and lengths as in "1..8,16"; "values.INPUT" and regimes as in "prefix,all"; "role.INPUT" and one of floats,
+// addend, flags, lengths and ids:COUNT (numbers below COUNT). A later one of the same key takes the place of an earlier one. Throws
+// Error(usage), one sentence that names the key.
+void constrain(Constraints& constraints, std::string_view key, std::string_view value);
+
+}  // namespace attest::graph

@@ -1,0 +1,18 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "graph/array.hpp"
+
+// Elements as files and runtimes have them: in their type's own format, little-endian, row-major.
+namespace attest::graph {
+
+// Of one element.
+std::size_t bytes_of(Type type) noexcept;
+// Of all lanes of an array.
+std::string raw_bytes(const Array& array);
+// Appends the whole elements that `raw` holds to an array, whose type says what they are.
+void read_raw(std::string_view raw, Array& array);
+
+}  // namespace attest::graph

@@ -1,0 +1,151 @@
+#include "graph/write.hpp"
+
+#include <fmt/format.h>
+
+#include <protozero/pbf_writer.hpp>
+
+#include "core/error.hpp"
+#include "graph/raw.hpp"
+
+namespace attest::graph {
+namespace {
+
+using Writer = protozero::pbf_writer;
+
+constexpr std::int64_t ir_version = 9;  // of the file's format: the first with all that is written here is older
+
+// ONNX's TensorProto.DataType.
+int data_type(Type type) noexcept {
+  constexpr int numbers[] = {10, 16, 1, 11, 6, 7, 9};
+  return numbers[static_cast<int>(type)];
+}
+
+void write_array(Writer out, const Array& array, const std::string& name) {
+  out.add_packed_int64(1, array.shape.begin(), array.shape.end());
+  out.add_int32(2, data_type(array.type));
+  if (!name.empty()) out.add_string(8, name);
+  out.add_bytes(9, raw_bytes(array));
+}
+
+// Each alternative of an attribute, and the number of its AttributeProto.AttributeType.
+struct AttributeWriter {
+  Writer& out;
+
+  void operator()(std::int64_t value) const {
+    out.add_int64(3, value);
+    out.add_enum(20, 2);
+  }
+  void operator()(double value) const {
+    out.add_float(2, static_cast<float>(value));
+    out.add_enum(20, 1);
+  }
+  void operator()(const std::string& value) const {
+    out.add_bytes(4, value);
+    out.add_enum(20, 3);
+  }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    for (const std::int64_t one : values) out.add_int64(8, one);
+    out.add_enum(20, 7);
+  }
+  void operator()(const std::vector<double>& values) const {
+    for (const double one : values) out.add_float(7, static_cast<float>(one));
+    out.add_enum(20, 6);
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    for (const std::string& one : values) out.add_bytes(9, one);
+    out.add_enum(20, 8);
+  }
+  void operator()(const Array& value) const {
+    write_array(Writer(out, 5), value, "");
+    out.add_enum(20, 4);
+  }
+  void operator()(const Unread& value) const {
+    throw usage_error(fmt::format("an attribute that is {} cannot be written", value.kind));
+  }
+};
+
+class ModelWriter {
+ public:
+  explicit ModelWriter(const Model& model) : model_(model) {}
+
+  void write_node(Writer out, const Node& node) const {
+    for (const int value : node.inputs) out.add_string(1, name_of(value));
+    for (const int value : node.outputs) out.add_string(2, name_of(value));
+    if (!node.name.empty()) out.add_string(3, node.name);
+    out.add_string(4, node.op);
+    for (const auto& [name, value] : node.attributes) {
+      Writer attribute(out, 5);
+      attribute.add_string(1, name);
+      std::visit(AttributeWriter{attribute}, value);
+    }
+    if (!node.domain.empty()) out.add_string(7, node.domain);
+  }
+
+  void write_input(Writer out, const Input& input) const {
+    out.add_string(1, input.name);
+    Writer type(out, 2);
+    Writer tensor(type, 1);
+    tensor.add_int32(1, data_type(input.type));
+    if (input.shape.empty()) {  // a writer of nothing writes nothing
+      tensor.add_message(2, std::string());
+      return;
+    }
+    Writer shape(tensor, 2);
+    for (const Dimension& dimension : input.shape) {
+      if (!dimension.length && dimension.symbol.empty()) {
+        shape.add_message(1, std::string());
+        continue;
+      }
+      Writer one(shape, 1);
+      if (dimension.length)
+        one.add_int64(1, *dimension.length);
+      else
+        one.add_string(2, dimension.symbol);
+    }
+  }
+
+  [[nodiscard]] const std::string& name_of(int value) const {
+    static const std::string none;
+    return value < 0 ? none : model_.values[static_cast<std::size_t>(value)];
+  }
+
+ private:
+  const Model& model_;
+};
+
+}  // namespace
+
+std::string write_model(const Model& model) {
+  const ModelWriter writer(model);
+  std::string bytes;
+  Writer file(bytes);
+  file.add_int64(1, ir_version);
+  {
+    Writer graph(file, 7);
+    for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+      try {
+        writer.write_node(Writer(graph, 1), model.nodes[i]);
+      } catch (const Error& error) {
+        throw usage_error(fmt::format("{}: {}", described(model.nodes[i], i), error.what()));
+      }
+    }
+    graph.add_string(2, "graph");
+    for (const auto& [value, array] : model.constants) write_array(Writer(graph, 5), array, writer.name_of(value));
+    for (const Input& input : model.inputs) writer.write_input(Writer(graph, 11), input);
+    for (const Output& output : model.outputs) {
+      Writer value(graph, 12);
+      value.add_string(1, writer.name_of(output.value));
+      if (!output.type) continue;
+      Writer type(value, 2);
+      Writer tensor(type, 1);
+      tensor.add_int32(1, data_type(*output.type));
+    }
+  }
+  Writer own(file, 8);
+  own.add_string(1, "");
+  own.add_int64(2, model.opset);
+  own.commit();
+  return bytes;
+}
+
+}  // namespace attest::graph

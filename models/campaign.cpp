@@ -1,0 +1,442 @@
+#include "models/campaign.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <utility>
+
+#include "core/digest.hpp"
+#include "core/error.hpp"
+#include "core/glob.hpp"
+#include "core/rng.hpp"
+#include "graph/cut.hpp"
+#include "models/effort.hpp"
+
+namespace attest::models {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_findings = 16;
+constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
+constexpr double grace = 2;                  // seconds past the end of time that shrinking and localising may take
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class Campaign {
+ public:
+  Campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options, const Observer& observer)
+      : model_(model),
+        subjects_(subjects),
+        options_(options),
+        observer_(observer),
+        family_(*model.program, options.constraints),
+        effort_(effort_for(family_, options.largest)),
+        is_computed_(model.program->model().values.size(), false) {
+    for (const int value : graph::computed_values(model.program->model()))
+      is_computed_[static_cast<std::size_t>(value)] = true;
+    summary_.model = options.model;
+    summary_.policy = options.precision.name;
+    summary_.seed = options.seed;
+    for (const Subject& subject : subjects)
+      summary_.subjects.push_back(
+          fmt::format("{} {} ({})", subject.name, subject.runtime->info().version, fmt::join(subject.levels, ", ")));
+  }
+
+  Summary run() {
+    std::deque<std::future<Drawn>> ahead;  // evaluated while the runtime is asked those before
+    std::uint64_t next = 0;
+    for (std::uint64_t number = 0; !over(number); ++number) {
+      while (ahead.size() < static_cast<std::size_t>(options_.jobs) && (!options_.cases || next < *options_.cases)) {
+        const auto policy = options_.jobs > 1 ? std::launch::async : std::launch::deferred;
+        ahead.push_back(std::async(policy, [this, next] { return drawn(next); }));
+        ++next;
+      }
+      const Drawn one = ahead.front().get();
+      ahead.pop_front();
+      ++summary_.cases;
+      if (!one.refused.empty())
+        ++summary_.skipped[one.refused];
+      else
+        put(*one.made, one.problem, number, false);
+      if (!options_.continue_after_failure && !summary_.findings.empty()) break;
+      if (observer_.progress) observer_.progress(summary_, seconds_left());
+    }
+    return finished();
+  }
+
+  Summary run_one(const graph::Problem& problem) {
+    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    ++summary_.cases;
+    one.room();
+    put(one, problem, 0, true);
+    return finished();
+  }
+
+ private:
+  [[nodiscard]] std::optional<double> seconds_left() const {
+    if (!options_.seconds) return std::nullopt;
+    return std::max(0.0, *options_.seconds - seconds_since(start_));
+  }
+  [[nodiscard]] bool interrupted() const { return options_.interrupt != nullptr && options_.interrupt->load(); }
+  [[nodiscard]] bool over(std::uint64_t number) const {
+    return interrupted() || (options_.cases && number >= *options_.cases) ||
+           (options_.seconds && seconds_since(start_) >= *options_.seconds);
+  }
+  // Whether what is looked for beside the stream must end.
+  [[nodiscard]] bool late() const {
+    return interrupted() || (options_.seconds && seconds_since(start_) >= *options_.seconds + grace);
+  }
+
+  Summary finished() {
+    summary_.seconds = seconds_since(start_);
+    summary_.interrupted = interrupted();
+    return std::move(summary_);
+  }
+
+  // `spread`, and further ones in turn.
+  [[nodiscard]] std::vector<const Law*> laws_for(std::uint64_t bits, bool all) const {
+    std::vector<const Law*> chosen, rest;
+    for (const Law& law : all_laws()) {
+      if (!options_.law_glob.empty()) {
+        if (glob_matches(options_.law_glob, law.name)) chosen.push_back(&law);
+      } else {
+        (law.every_time || all || !options_.further ? chosen : rest).push_back(&law);
+      }
+    }
+    if (!options_.law_glob.empty() || all || !options_.further) return chosen;
+    for (std::size_t k = 0; k < *options_.further && !rest.empty(); ++k) {
+      bits = mix(bits);
+      const auto at = rest.begin() + static_cast<std::ptrdiff_t>(below(bits, rest.size()));
+      chosen.push_back(*at);
+      rest.erase(at);
+    }
+    return chosen;
+  }
+
+  // Problem number `number`, and what correct results of it are.
+  struct Drawn {
+    graph::Problem problem;
+    std::unique_ptr<Case> made;
+    std::string refused;
+  };
+  Drawn drawn(std::uint64_t number) const {
+    constexpr std::uint64_t large_every = 4;
+    Drawn one;
+    one.problem =
+        family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
+    one.made = std::make_unique<Case>(model_, family_.feeds(one.problem), options_.precision, one.problem.seed);
+    one.refused = refused(*one.made);
+    return one;
+  }
+
+  // Why the graph itself cannot be evaluated on a problem: lengths of axes that do not go together, mostly. Numbers as N.
+  static std::string refused(Case& one) {
+    try {
+      one.room();
+      return {};
+    } catch (const Error& error) {
+      if (error.exit() != Exit::usage) throw;
+      std::string why;
+      for (const char c : std::string_view(error.what()))
+        if (std::isdigit(static_cast<unsigned char>(c)) == 0)
+          why += c;
+        else if (!why.ends_with('N'))
+          why += 'N';
+      return why;
+    }
+  }
+
+  void put(Case& one, const graph::Problem& problem, std::uint64_t number, bool all_laws_asked) {
+    std::uint64_t bits = extend(mix(problem.seed), 0x6c617773);
+    for (Subject& subject : subjects_)
+      for (const std::string& level : subject.levels) {
+        bits = mix(bits);
+        ++summary_.runs;
+        const auto laws = laws_for(bits, all_laws_asked);
+        const Asking asking{one, *subject.runtime, {level}, Freshness::kept};
+        const auto results = ask(laws, asking);
+        for (std::size_t i = 0; i < laws.size(); ++i) count(*laws[i], results[i]);
+        look_at(subject, asking, problem, number, laws, results);
+        remember(subject, level, problem);
+        if (!options_.continue_after_failure && !summary_.findings.empty()) return;
+      }
+  }
+
+  void count(const Law& law, const LawResult& result) {
+    LawCounts& counts = summary_.laws[std::string(law.name)];
+    ++counts.kinds[result.kind];
+    if (result.kind == VerdictKind::skip) ++counts.skipped[result.reason];
+    if (result.kind == VerdictKind::vacuous) ++counts.vacuous[result.reason];
+    if (result.kind == VerdictKind::pass) {
+      counts.largest = std::max(counts.largest, result.z);
+      counts.largest_t = std::max(counts.largest_t, result.t.value_or(0));
+    }
+    summary_.judged += result.judged;
+    summary_.undetermined += result.undetermined;
+  }
+
+  void look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
+               const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
+    Finding* first = nullptr;  // of this problem and build: what further laws say is of the same defect
+    for (std::size_t i = 0; i < laws.size(); ++i) {
+      if (!is_finding(results[i].kind)) continue;
+      if (first != nullptr) {
+        first->also.insert(std::string(laws[i]->name));
+        continue;
+      }
+      first = place_failure(subject, asking, problem, number, *laws[i], results[i]);
+    }
+  }
+
+  // The finding that a failure belongs to, which may be a new one. nullptr past the most that are told apart.
+  Finding* place_failure(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
+                         const Law& law, const LawResult& result) {
+    const std::string key = failure_key(law.name, result);
+    for (Finding& known : summary_.findings)
+      if (known.runtime == subject.name && known.key == key && explains(known, asking, problem)) {
+        ++known.failures;
+        known.levels.insert(asking.build.level);
+        return &known;
+      }
+    if (summary_.findings.size() == most_findings) {
+      ++summary_.untold;
+      return nullptr;
+    }
+    const double seconds = seconds_since(start_);
+    if (observer_.failure)
+      observer_.failure(std::string(law.name), result, subject.name + " " + to_text(asking.build), number, seconds,
+                        problem);
+    Finding finding;
+    finding.law = law.name;
+    finding.key = key;
+    finding.runtime = subject.name;
+    finding.version = subject.runtime->info().version;
+    finding.on = subject.file.empty() ? subject.name
+                                      : subject.file.lexically_proximate(std::filesystem::current_path()).string();
+    finding.levels.insert(asking.build.level);
+    finding.failures = 1;
+    finding.first_case = number;
+    finding.seconds_to_first = seconds;
+    finding.original = problem;
+    finding.smallest = {problem};
+    finding.build = asking.build;
+    finding.result = result;
+    if (!understand(subject, law, finding)) {
+      ++summary_.slow;
+      return nullptr;
+    }
+    store(subject, finding, number);
+    summary_.findings.push_back(std::move(finding));
+    if (observer_.finding) observer_.finding(summary_.findings.back());
+    return &summary_.findings.back();
+  }
+
+  // Whether what a finding's place gives is wrong on this problem, too, and nothing that it is made of is. Of a finding without a place
+  // nothing more is known than its key.
+  bool explains(const Finding& known, const Asking& asking, const graph::Problem& problem) {
+    if (!known.place) return true;
+    const graph::Model& model = model_.program->model();
+    const auto found = std::ranges::find(model.values, known.place->tensor);
+    if (found == model.values.end()) return true;
+    const int value = static_cast<int>(found - model.values.begin());
+    const Law& law = law_named(known.law);
+    const auto wrong = [&](int one) {
+      const Part& part = prefix_to(one);
+      Case cut(part, fed(part, asking.problem.feeds()), options_.precision, problem.seed);
+      return is_finding(ask(law, {cut, asking.runtime, asking.build, Freshness::kept}).kind);
+    };
+    if (!wrong(value)) return false;
+    for (const graph::Node& node : model.nodes)
+      if (std::ranges::find(node.outputs, value) != node.outputs.end())
+        for (const int one : node.inputs)
+          if (one >= 0 && is_computed_[static_cast<std::size_t>(one)] && wrong(one)) return false;
+    return true;
+  }
+
+  const Part& prefix_to(int value) {
+    auto& part = prefixes_[value];
+    if (!part) part = std::make_unique<Part>(part_of_model(graph::prefix(model_.program->model(), value)));
+    return *part;
+  }
+
+  static graph::Feeds fed(const Part& part, const graph::Feeds& all) {
+    graph::Feeds feeds;
+    for (const graph::Input& input : part.program->model().inputs) feeds.emplace(input.name, all.at(input.name));
+    return feeds;
+  }
+
+  // What a law comes to on a problem, by the build of a finding.
+  LawResult asked(Subject& subject, const Law& law, const Build& build, const graph::Problem& problem, Freshness on) {
+    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    return ask(law, {one, *subject.runtime, build, on});
+  }
+
+  // Confirmed, shrunk, localised. False for a time limit that a fresh process keeps: the machine was busy.
+  bool understand(Subject& subject, const Law& law, Finding& finding) {
+    const auto same = [&](const LawResult& result) { return failure_key(law.name, result) == finding.key; };
+    if (!same(asked(subject, law, finding.build, finding.original, Freshness::new_process))) {
+      if (finding.result.kind == VerdictKind::timeout) return false;
+      find_history(subject, law, finding);
+      return true;
+    }
+    forget(subject, finding.build.level);
+    find_place(subject, law, finding, finding.original);
+    finding.smallest = shrink(family_, finding.original, options_.shrink_calls, [&](const graph::Problem& candidate) {
+      if (late()) return false;
+      Case one(model_, family_.feeds(candidate), options_.precision, candidate.seed);
+      const Asking asking{one, *subject.runtime, finding.build, Freshness::kept};
+      // Another defect that fails alike is another one: the place stays.
+      return same(ask(law, asking)) && explains(finding, asking, candidate);
+    });
+    if (late()) finding.smallest.minimal = false;
+    // What only a process shows that was asked others before is no reproducer.
+    LawResult fresh = asked(subject, law, finding.build, finding.smallest.problem, Freshness::new_process);
+    if (!same(fresh)) {
+      finding.smallest = {finding.original, finding.smallest.calls, false};
+      fresh = asked(subject, law, finding.build, finding.original, Freshness::new_process);
+    }
+    finding.result = fresh;
+    find_place(subject, law, finding, finding.smallest.problem);
+    Case smallest(model_, family_.feeds(finding.smallest.problem), options_.precision, finding.smallest.problem.seed);
+    const Asking asking{smallest, *subject.runtime, finding.build, Freshness::kept};
+    look_around(subject, law, asking, finding);
+    return true;
+  }
+
+  void find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
+    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept}, options_.precision,
+                          problem.seed, {.give_up = [this] { return late(); }});
+    if (place) finding.place = std::move(place);
+  }
+
+  // Which other laws, and which levels, see the smallest problem.
+  void look_around(Subject& subject, const Law& law, const Asking& asking, Finding& finding) {
+    for (const Law& other : all_laws())
+      if (other.name != law.name && !late() && is_finding(ask(other, asking).kind))
+        finding.also.insert(std::string(other.name));
+    for (const std::string& level : subject.levels) {
+      if (level == finding.build.level || late()) continue;
+      Build build = finding.build;
+      build.level = level;
+      const LawResult result = ask(law, {asking.problem, asking.runtime, build, Freshness::kept});
+      if (is_finding(result.kind)) finding.levels.insert(level);
+      if (result.kind == VerdictKind::pass) finding.passing.insert(level);
+    }
+  }
+
+  // A failure that a fresh process does not show: perhaps one does that was asked what went before.
+  void find_history(Subject& subject, const Law& law, Finding& finding) {
+    const auto shows = [&](const std::vector<graph::Problem>& before) {
+      bool first = true;
+      for (const graph::Problem& problem : before) {
+        asked(subject, law_named("spread"), finding.build, problem, first ? Freshness::new_process : Freshness::kept);
+        first = false;
+      }
+      const LawResult result =
+          asked(subject, law, finding.build, finding.original, first ? Freshness::new_process : Freshness::kept);
+      return failure_key(law.name, result) == finding.key;
+    };
+    const auto& asked_before = remembered_[{subject.name, finding.build.level}];
+    std::vector<graph::Problem> before(asked_before.begin(), asked_before.end());
+    finding.flaky = before.empty() || !shows(before);
+    for (std::size_t step = (before.size() + 1) / 2; !finding.flaky && step > 0 && !late();
+         step = step == 1 ? 0 : (step + 1) / 2)
+      for (std::size_t at = 0; at < before.size() && !late();) {
+        std::vector<graph::Problem> fewer = before;
+        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at),
+                    fewer.begin() + static_cast<std::ptrdiff_t>(std::min(at + step, fewer.size())));
+        if (shows(fewer))
+          before = std::move(fewer);
+        else
+          at += step;
+      }
+    forget(subject, finding.build.level);
+    if (finding.flaky) {
+      finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
+      finding.result.reason +=
+          "; neither a fresh process shows it again, nor one that was asked the problems before it";
+    } else {
+      finding.after = std::move(before);
+    }
+  }
+
+  void remember(const Subject& subject, const std::string& level, const graph::Problem& problem) {
+    auto& last = remembered_[{subject.name, level}];
+    last.push_back(problem);
+    if (last.size() > most_remembered) last.pop_front();
+  }
+  void forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }
+
+  void store(const Subject& subject, Finding& finding, std::uint64_t number) {
+    if (options_.corpus.empty() || finding.flaky) return;
+    Entry entry;
+    entry.model = std::filesystem::absolute(options_.model);
+    entry.model_digest = hex64(model_.key);
+    entry.runtime = subject.name;
+    entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
+    entry.version = finding.version;
+    entry.build = finding.build;
+    entry.policy = options_.precision.name;
+    entry.law = finding.law;
+    entry.problem = to_text(finding.smallest.problem);
+    for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
+    entry.key = finding.key;
+    entry.reason = finding.result.reason;
+    entry.z = finding.result.z;
+    if (finding.place) {
+      entry.tensor = finding.place->tensor;
+      entry.node = finding.place->node;
+      entry.op = finding.place->op;
+      if (finding.place->segment) entry.segment = finding.place->segment->nodes;
+    }
+    entry.original = to_text(finding.original);
+    entry.seed = options_.seed;
+    entry.case_number = number;
+    entry.shrink_calls = finding.smallest.calls;
+    entry.minimal = finding.smallest.minimal;
+    finding.reproducer = write_entry(entry, finding.place, options_.corpus);
+  }
+
+  const Part& model_;
+  std::vector<Subject>& subjects_;
+  const CampaignOptions& options_;
+  const Observer& observer_;
+  graph::Family family_;
+  Effort effort_;
+  std::vector<bool> is_computed_;  // by value
+  Summary summary_;
+  Clock::time_point start_ = Clock::now();
+  std::map<int, std::unique_ptr<Part>> prefixes_;                                         // by value
+  std::map<std::pair<std::string, std::string>, std::deque<graph::Problem>> remembered_;  // by subject and level
+};
+
+}  // namespace
+
+Exit Summary::exit() const noexcept {
+  if (!findings.empty()) return Exit::found;
+  const bool nothing = std::ranges::all_of(laws, [](const auto& law) {
+    return std::ranges::all_of(law.second.kinds, [](const auto& kind) {
+      return kind.first == VerdictKind::skip || kind.first == VerdictKind::vacuous;
+    });
+  });
+  return nothing ? Exit::internal : Exit::held;
+}
+
+Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
+                     const Observer& observer) {
+  return Campaign(model, subjects, options, observer).run();
+}
+
+Summary run_problem(const Part& model, std::vector<Subject>& subjects, const graph::Problem& problem,
+                    const CampaignOptions& options, const Observer& observer) {
+  return Campaign(model, subjects, options, observer).run_one(problem);
+}
+
+}  // namespace attest::models

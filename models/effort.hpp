@@ -1,0 +1,16 @@
+#pragma once
+#include "graph/problem.hpp"
+
+namespace attest::models {
+
+// How large problems of a model may be.
+struct Effort {
+  Index small = 512, large = Index{1} << 14;  // elements of an input: of most problems, and of some
+};
+
+// As many elements as keep an evaluation within 2^28 multiply-adds (large: 2^30), `largest` at most: a transformer of 20 million weights
+// has few tokens, so that a verdict takes a second and not minutes. Counted on short axes, and carried on from there: the same for every
+// machine.
+Effort effort_for(const graph::Family& family, Index largest);
+
+}  // namespace attest::models

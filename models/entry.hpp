@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/localise.hpp"
+
+// A failure of a runtime on a model, kept as a file: docs/graphs.md section 8.
+namespace attest::models {
+
+inline constexpr int entry_format = 1;
+
+struct Entry {
+  // Absolute here; in a file relative to its folder. It says what to look for, and starts nothing by itself.
+  std::filesystem::path model;
+  std::string model_digest;            // of its bytes, as hex64 has it
+  std::string runtime;                 // a shipped one, or "external:NAME"
+  std::filesystem::path runtime_file;  // of an external one: its script, likewise
+  std::string version;
+  Build build;
+  std::string policy;  // precision as text
+  std::string law;
+  std::string problem;             // text
+  std::vector<std::string> after;  // problems that a process must be asked before, in order; mostly none
+  std::string expect = "fail";     // or "pass"
+  std::string key;                 // failure_key of what was seen
+  std::string reason;              // likewise
+  double z = 0;
+  std::string tensor, node, op;  // where it arises, if that is known
+  std::vector<std::string> segment;
+  std::string original;  // before shrinking
+  std::uint64_t seed = 0, case_number = 0;
+  std::int64_t shrink_calls = 0;
+  bool minimal = false;
+};
+
+// Whether a text is that of an entry of a model; whether it is a whole one is for read_entry.
+bool is_entry(std::string_view text);
+// Throws Error(usage): one sentence with the file and the reason, for one that is damaged, of a later format or contradictory.
+Entry read_entry(const std::filesystem::path& file);
+// Writes FOLDER/MODEL/LAW_KIND_CLASS_RUNTIME-HASH.json, and beside it the segment, where there is one: .onnx, and .npz with its inputs, `got`
+// and `expected`. Throws Error(usage) if they cannot be written.
+std::filesystem::path write_entry(const Entry& entry, const std::optional<Place>& place,
+                                  const std::filesystem::path& folder);
+
+}  // namespace attest::models

@@ -1,0 +1,75 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/verdict.hpp"
+#include "graph/ensemble.hpp"
+#include "models/runtime.hpp"
+
+// What must hold of a runtime on a problem of a graph (docs/graphs.md section 6).
+namespace attest::models {
+
+// A graph on inputs, and where correct results lie.
+class Case {
+ public:
+  // `part` must live as long. Evaluates nothing yet.
+  Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed);
+  [[nodiscard]] const Part& part() const noexcept { return part_; }
+  [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
+  [[nodiscard]] graph::Ensemble& ensemble() noexcept { return ensemble_; }
+  // Bytes that the outputs of the whole problem hold. Throws Error(usage) as Program::run.
+  std::size_t room();
+
+ private:
+  const Part& part_;
+  graph::Feeds feeds_;
+  graph::Ensemble ensemble_;
+};
+
+// What a law came to.
+struct LawResult {
+  VerdictKind kind = VerdictKind::pass;  // pass, fail, error, crash, timeout, skip or vacuous
+  std::string reason;                    // of all but pass: one clause
+  std::string
+      failure_class;  // of a failure: "finite", "nan", "shape", "integers"; of an error, its message without numbers
+  std::optional<graph::Witness> witness;
+  double z = 0;             // the largest distance in deviations that was judged
+  std::optional<double> t;  // of `spread`
+  Index judged = 0, undetermined = 0;
+};
+// "spread/fail/finite": failures that have it in common are taken for one defect until something tells them apart.
+std::string failure_key(std::string_view law, const LawResult& result);
+
+// A problem as it is put to one build of a runtime.
+struct Asking {
+  Case& problem;
+  Runtime& runtime;
+  Build build;
+  Freshness on = Freshness::kept;  // for the first run
+};
+
+struct Law {
+  std::string_view name;
+  std::string_view says;    // one sentence
+  bool every_time = false;  // else in turn with others
+  // `whole`: what the build gives on the problem, which is done.
+  LawResult (*ask)(const Asking& asking, const std::vector<graph::Array>& whole);
+};
+// In the order in which they are asked.
+std::span<const Law> all_laws() noexcept;
+// Throws Error(usage), listing those there are.
+const Law& law_named(std::string_view name);
+
+// Whether an output of an Answer came whole.
+bool has_its_elements(const graph::Array& array);
+// What the run itself came to: error, crash and timeout are of every law, and told of the first.
+LawResult result_of(const CallResult& run);
+// Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are skipped. Throws
+// as Runtime::run and Program::run.
+std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& asking);
+LawResult ask(const Law& law, const Asking& asking);
+
+}  // namespace attest::models

@@ -1,0 +1,45 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/laws.hpp"
+
+namespace attest::models {
+
+// Where in a graph a failure arises (docs/graphs.md section 7).
+struct Place {
+  std::string
+      tensor;  // the first one, in the order of evaluation, that is wrong as the only output of the graph up to it
+  std::string node, op;   // that gives it
+  std::size_t tried = 0;  // prefixes up to it
+  std::size_t of = 0;     // that there are for the output that fails
+  bool explains =
+      false;  // the rest of the graph, evaluated rightly from that tensor as the runtime has it, gives what came out
+  LawResult result;  // of the prefix
+  // The shortest segment that fails when it is fed with right tensors; none where only longer ones than are tried do, and of laws other
+  // than `spread`.
+  struct Segment {
+    std::vector<std::string> nodes;  // "weights (Softmax)", in the order of evaluation
+    graph::Model model;
+    graph::Feeds feeds;
+    std::optional<graph::Array> got;  // none of a run that gave nothing, or nothing of that size
+    graph::Array expected;
+    LawResult result;
+  };
+  std::optional<Segment> segment;
+};
+
+struct PlaceLimits {
+  std::size_t prefixes = 2000;  // to be tried
+  std::size_t segment = 12;     // nodes
+  std::function<bool()> give_up{};
+};
+
+// What a law that fails on a case comes to on its parts, by the same build of the same runtime. nullopt where no prefix fails: the whole
+// graph alone does, or limits end the search. Throws as ask().
+std::optional<Place> localise(const Law& law, const Asking& asking, const graph::Precision& precision,
+                              std::uint64_t seed, const PlaceLimits& limits = {});
+
+}  // namespace attest::models

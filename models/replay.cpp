@@ -1,0 +1,83 @@
+#include "models/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/digest.hpp"
+#include "core/error.hpp"
+
+namespace attest::models {
+namespace {
+
+LawResult result_of(const Entry& entry, const Part& model, Runtime& runtime) {
+  const graph::Family family(*model.program);
+  const graph::Precision precision = graph::precision_from_text(entry.policy);
+  const auto& builds = runtime.info().builds;
+  if (std::ranges::find(builds, entry.build.level) == builds.end())
+    throw Error(Exit::no_subject, fmt::format("{} has no build '{}' here", runtime.info().name, entry.build.level));
+  Freshness on = Freshness::new_process;
+  const auto asked = [&](const std::string& text, const Law& law) {
+    const graph::Problem problem = graph::problem_from_text(text);
+    Case one(model, family.feeds(problem), precision, problem.seed);
+    LawResult result = ask(law, {one, runtime, entry.build, on});
+    on = Freshness::kept;
+    return result;
+  };
+  for (const std::string& before : entry.after) asked(before, law_named("spread"));
+  return asked(entry.problem, law_named(entry.law));
+}
+
+void judge(const Entry& entry, bool expect_pass, Replayed& replayed) {
+  const LawResult& result = replayed.result;
+  const bool failed = is_finding(result.kind);
+  const std::string seen = failed ? failure_key(entry.law, result) : std::string(name(result.kind));
+  const std::string why = result.reason.empty() ? std::string() : ": " + result.reason;
+  if (expect_pass || entry.expect == "pass") {
+    const bool passed = result.kind == VerdictKind::pass;
+    replayed.outcome = passed ? Outcome::as_expected : Outcome::unexpected;
+    replayed.sentence = passed ? "passes as expected" : fmt::format("expected to pass, and is {}{}", seen, why);
+  } else if (failed) {
+    replayed.outcome = seen == entry.key ? Outcome::as_expected : Outcome::unexpected;
+    replayed.sentence =
+        seen == entry.key ? "fails as expected" : fmt::format("fails otherwise than expected, as {}{}", seen, why);
+  } else if (result.kind == VerdictKind::pass) {
+    replayed.outcome = Outcome::mended;
+    replayed.sentence = "expected to fail and now passes: mended; make it an entry that expects `pass`";
+  } else {
+    replayed.outcome = Outcome::unexpected;
+    replayed.sentence = fmt::format("expected to fail, and is {}{}", seen, why);
+  }
+}
+
+}  // namespace
+
+Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolvers, bool expect_pass) {
+  Replayed replayed;
+  replayed.file = file;
+  Entry entry;
+  try {
+    entry = read_entry(file);
+  } catch (const Error& error) {
+    replayed.outcome = Outcome::damaged;
+    replayed.sentence = error.what();
+    return replayed;
+  }
+  try {
+    std::string bytes = resolvers.model_bytes(entry);
+    if (hex64(digest_of(bytes)) != entry.model_digest)
+      throw Error(Exit::no_subject, entry.model.filename().string() +
+                                        " is not the file that the entry was made with: its contents have changed");
+    const Part model = part_of_file(std::move(bytes), entry.model.filename().string());
+    const auto runtime = resolvers.runtime(entry);
+    replayed.result = result_of(entry, model, *runtime);
+    judge(entry, expect_pass, replayed);
+  } catch (const Error& error) {
+    if (error.exit() == Exit::internal) throw;
+    replayed.outcome = Outcome::not_run;
+    replayed.sentence = error.what();
+  }
+  return replayed;
+}
+
+}  // namespace attest::models

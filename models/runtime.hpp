@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/subject.hpp"
+#include "graph/program.hpp"
+#include "subjects/runtime_worker.hpp"
+
+namespace attest::models {
+
+// A graph that is asked: as attest evaluates it, and as the file that a runtime gets.
+struct Part {
+  std::string file;       // bytes
+  std::uint64_t key = 0;  // digest of these
+  std::unique_ptr<const graph::Program> program;
+};
+// From the bytes of a file, and from a graph in memory. Throw Error(usage) as read_model, write_model and Program.
+Part part_of_file(std::string bytes, std::string_view name);
+Part part_of_model(const graph::Model& model);
+
+// How a graph is compiled.
+struct Build {
+  std::string level;   // one of the runtime's builds
+  bool fixed = false;  // for the lengths of one problem, in place of open ones
+  int threads = 1;
+};
+// "all", "all, static", "all, 4 threads".
+std::string to_text(const Build& build);
+
+// On what a graph is run.
+enum class Freshness : std::uint8_t {
+  kept,         // what was compiled before, and has answered others
+  new_session,  // compiled anew, in the process that has compiled and answered others
+  new_process,  // in a process that was asked nothing before
+};
+
+// What came back. Arrays without elements where an output has not the size that it should have.
+struct Answer {
+  CallResult result;
+  std::vector<graph::Array> outputs;
+};
+
+// Who runs graphs.
+class Runtime {
+ public:
+  Runtime() = default;
+  virtual ~Runtime() = default;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  [[nodiscard]] virtual const RuntimeInfo& info() const noexcept = 0;
+  // `room`: bytes that the outputs will hold. Throws Error(no_subject) where it cannot be started any more.
+  virtual Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room,
+                     Freshness on) = 0;
+};
+
+// A runtime by the worker protocol: a process for each level, started when it is first asked, and anew after it ended. It keeps what it compiled
+// last. Throws Error(no_subject) if it does not start.
+std::unique_ptr<Runtime> open_runtime(WorkerCommand command);
+
+}  // namespace attest::models

@@ -1,0 +1,304 @@
+#include "report/models.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/evidence.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using engine::real_to_json;
+using models::Finding;
+using models::LawCounts;
+using models::Summary;
+using nlohmann::ordered_json;
+
+constexpr std::size_t most_told = 3, most_in_full = 4;
+
+std::string row(std::string_view label, const std::string& text) {
+  return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, printable(text));
+}
+
+std::uint64_t sum(const std::map<std::string, std::uint64_t>& reasons) {
+  std::uint64_t all = 0;
+  for (const auto& [reason, n] : reasons) all += n;
+  return all;
+}
+
+std::uint64_t of_kind(const LawCounts& counts, VerdictKind kind) {
+  const auto found = counts.kinds.find(kind);
+  return found == counts.kinds.end() ? 0 : found->second;
+}
+
+std::uint64_t failed(const LawCounts& counts) {
+  std::uint64_t all = 0;
+  for (const auto& [kind, n] : counts.kinds)
+    if (is_finding(kind)) all += n;
+  return all;
+}
+
+std::string most_frequent(const std::map<std::string, std::uint64_t>& reasons) {
+  const auto most = std::ranges::max_element(reasons, {}, [](const auto& one) { return one.second; });
+  return most == reasons.end() ? std::string() : fmt::format("{} {}", printable(most->first), grouped(most->second));
+}
+
+std::string law_table(const Summary& summary) {
+  std::string text = fmt::format("\n  {:<20}{:>9}{:>9}{:>9}{:>9}{:>10}   mostly because\n", "law", "held", "failed",
+                                 "skipped", "vacuous", "largest");
+  for (const models::Law& law : models::all_laws()) {
+    const auto found = summary.laws.find(std::string(law.name));
+    if (found == summary.laws.end()) continue;
+    const LawCounts& counts = found->second;
+    const auto& why = sum(counts.skipped) >= sum(counts.vacuous) ? counts.skipped : counts.vacuous;
+    text += fmt::format("  {:<20}{:>9}{:>9}{:>9}{:>9}{:>10.2g}   {}\n", law.name,
+                        grouped(of_kind(counts, VerdictKind::pass)), grouped(failed(counts)),
+                        grouped(sum(counts.skipped)), grouped(sum(counts.vacuous)), counts.largest, most_frequent(why));
+  }
+  return text;
+}
+
+std::string place_text(const Finding& finding) {
+  if (!finding.place) return {};
+  const auto& place = *finding.place;
+  return fmt::format("{}, that {} gives ({}), is the first of {} tensors that is wrong as the only output{}",
+                     place.tensor, place.node.empty() ? "a node" : "'" + place.node + "'", place.op, place.of,
+                     finding.law == "spread" && finding.result.kind == VerdictKind::fail
+                         ? (place.explains ? "; it explains what came out" : "; it does not explain what came out")
+                         : "");
+}
+
+std::string segment_text(const Finding& finding) {
+  if (!finding.place || !finding.place->segment) return {};
+  const auto& nodes = finding.place->segment->nodes;
+  std::string text =
+      fmt::format("{} {} by {} fed with right tensors: {}", nodes.size(), nodes.size() == 1 ? "node" : "nodes",
+                  nodes.size() == 1 ? "itself" : "themselves", fmt::join(nodes, ", "));
+  if (!finding.reproducer.empty()) {
+    std::filesystem::path file = finding.reproducer;
+    text += fmt::format("; as {} and .npz beside the reproducer", file.replace_extension(".onnx").filename().string());
+  }
+  return text;
+}
+
+std::string rerun(const Summary& summary, const Finding& finding) {
+  if (finding.flaky) return {};
+  if (!finding.reproducer.empty()) return "attest replay " + shell_quoted(finding.reproducer.string());
+  return fmt::format("attest check {} --on {}{} --problem {}", shell_quoted(summary.model.string()),
+                     shell_quoted(finding.on + ":" + finding.build.level),
+                     summary.policy == "literal" ? "" : " --policy " + summary.policy,
+                     shell_quoted(to_text(finding.smallest.problem)));
+}
+
+std::string finding_text(const Summary& summary, const Finding& finding, std::size_t number, bool full) {
+  std::string text = fmt::format("{}  {}. {}:{}  in {} {}", full ? "\n" : "", number, finding.key, finding.runtime,
+                                 grouped(finding.failures), finding.failures == 1 ? "run" : "runs");
+  if (!full)
+    return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) + "\n";
+  text += fmt::format(", first in case {} after {}\n", grouped(finding.first_case), duration(finding.seconds_to_first));
+  text += row("problem", to_text(finding.smallest.problem));
+  for (const graph::Problem& before : finding.after) text += row("after", to_text(before));
+  text += row("witness", finding.result.reason);
+  text +=
+      row("builds",
+          fmt::format("{}{}", fmt::join(finding.levels, ", "),
+                      finding.passing.empty() ? "" : fmt::format("; passes at {}", fmt::join(finding.passing, ", "))));
+  if (!finding.flaky && finding.after.empty())
+    text += row("size", fmt::format("{} after {} problems",
+                                    finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
+                                    grouped(static_cast<std::uint64_t>(finding.smallest.calls))));
+  text += row("where", place_text(finding));
+  text += row("segment", segment_text(finding));
+  text += row("also fails", fmt::format("{}", fmt::join(finding.also, ", ")));
+  return text + row("rerun", rerun(summary, finding));
+}
+
+std::string shape_text(const graph::Input& input) {
+  std::string text;
+  for (const graph::Dimension& d : input.shape)
+    text += (text.empty() ? "" : ", ") + (d.length ? fmt::format("{}", *d.length) : d.symbol.empty() ? "?" : d.symbol);
+  return "[" + text + "]";
+}
+
+std::string_view in_words(const graph::Use& use) {
+  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths"};
+  return words[static_cast<int>(use.role)];
+}
+
+// What a campaign says while it goes on.
+struct Teller {
+  explicit Teller(const TerminalOptions& where) : options(where) {}
+  TerminalOptions options;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+  std::set<std::string> told;
+  bool line_shown = false;
+
+  void say(const std::string& text) {
+    if (line_shown) options.progress << "\r\033[K" << std::flush;
+    line_shown = false;
+    if (!options.quiet) options.out << text << std::flush;
+  }
+};
+
+}  // namespace
+
+std::string model_text(const models::Part& model, const graph::Family& family, const std::filesystem::path& file) {
+  const graph::Model& graph = model.program->model();
+  std::string text = fmt::format("{}: {} nodes", file.filename().string(), graph.nodes.size());
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+    text += fmt::format("; {} {} {} as {}", graph.inputs[i].name, graph::name(graph.inputs[i].type),
+                        shape_text(graph.inputs[i]), in_words(family.uses()[i]));
+  return printable(text) + "\n";
+}
+
+models::Observer models_observer(const TerminalOptions& options) {
+  const auto teller = std::make_shared<Teller>(options);
+  models::Observer observer;
+  observer.failure = [teller](const std::string& law, const models::LawResult& result, const std::string& where,
+                              std::uint64_t case_number, double seconds, const graph::Problem& problem) {
+    if (teller->told.size() >= most_told || !teller->told.insert(failure_key(law, result)).second) return;
+    teller->say(fmt::format("{} {} at {} in case {} after {}: {}\n", name(result.kind), law, printable(where),
+                            grouped(case_number), duration(seconds), printable(to_text(problem))));
+  };
+  observer.finding = [teller](const Finding& finding) {
+    if (teller->told.contains(finding.key))
+      teller->say(fmt::format(
+          "  shrunk to {}\n",
+          printable(finding.reproducer.empty() ? to_text(finding.smallest.problem) : finding.reproducer.string())));
+  };
+  observer.progress = [teller](const Summary& summary, std::optional<double> left) {
+    const auto now = std::chrono::steady_clock::now();
+    if (std::chrono::duration<double>(now - teller->last).count() < (teller->options.live ? 0.2 : 10)) return;
+    teller->last = now;
+    std::string line = fmt::format("{} problems, {} runs", grouped(summary.cases), grouped(summary.runs));
+    if (!summary.findings.empty()) line += fmt::format(", {} defects", summary.findings.size());
+    if (left) line += fmt::format(", {} left", duration(*left));
+    if (teller->options.live) {
+      teller->options.progress << "\r\033[K" << line << std::flush;
+      teller->line_shown = true;
+    } else {
+      teller->options.progress << line << std::endl;
+    }
+  };
+  return observer;
+}
+
+std::string summary_text(const Summary& summary) {
+  const std::size_t n = summary.findings.size();
+  const std::string model = printable(summary.model.filename().string());
+  std::string text = n > 0 ? fmt::format("{}: {} {}\n", model, n, n == 1 ? "defect" : "defects")
+                     : summary.exit() == Exit::internal ? fmt::format("{}: nothing was judged\n", model)
+                                                        : fmt::format("{}: every law held\n", model);
+  text +=
+      fmt::format("  {} problems, {} runs in {}, seed {}, {}{}\n", grouped(summary.cases), grouped(summary.runs),
+                  duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "");
+  text += fmt::format(
+      "  {} output elements were held against an ensemble of correct evaluations (no proof: docs/graphs.md)",
+      grouped(static_cast<std::uint64_t>(summary.judged)));
+  if (summary.undetermined > 0)
+    text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
+  text += "\n";
+  if (!summary.skipped.empty())
+    text +=
+        fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
+                    summary.skipped.size() > 1 ? fmt::format(", and {} more reasons", summary.skipped.size() - 1) : "");
+  if (summary.slow > 0)
+    text += fmt::format("  slow: {} runs passed the time limit, and not when asked once more of a fresh process\n",
+                        grouped(summary.slow));
+  text += law_table(summary);
+  for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full);
+  if (summary.untold > 0)
+    text += fmt::format("  and {} failures of further kinds, that were not looked at\n", grouped(summary.untold));
+  return text;
+}
+
+namespace {
+
+ordered_json json_of(const LawCounts& counts) {
+  ordered_json object;
+  for (const auto& [kind, n] : counts.kinds)
+    if (kind != VerdictKind::skip && kind != VerdictKind::vacuous) object[std::string(name(kind))] = n;
+  object["skip"] = counts.skipped;
+  object["vacuous"] = counts.vacuous;
+  object["largest_z"] = real_to_json(counts.largest);
+  if (counts.largest_t > 0) object["largest_t"] = real_to_json(counts.largest_t);
+  return object;
+}
+
+ordered_json json_of(const Summary& summary, const Finding& finding) {
+  ordered_json object{{"key", finding.key},
+                      {"law", finding.law},
+                      {"runtime", finding.runtime},
+                      {"version", finding.version},
+                      {"levels", finding.levels},
+                      {"passes_at", finding.passing},
+                      {"problem", to_text(finding.smallest.problem)},
+                      {"original", to_text(finding.original)},
+                      {"case", finding.first_case},
+                      {"failures", finding.failures},
+                      {"seconds_to_first", finding.seconds_to_first},
+                      {"shrink_calls", finding.smallest.calls},
+                      {"minimal", finding.smallest.minimal},
+                      {"reason", finding.result.reason},
+                      {"z", real_to_json(finding.result.z)},
+                      {"also", finding.also}};
+  if (finding.result.witness) {
+    const graph::Witness& w = *finding.result.witness;
+    object["witness"] = {{"output", w.output},
+                         {"element", w.element},
+                         {"got", real_to_json(w.got)},
+                         {"expected", real_to_json(w.expected)},
+                         {"deviation", real_to_json(w.deviation)}};
+  }
+  if (finding.place) {
+    ordered_json& place = object["place"];
+    place = {{"tensor", finding.place->tensor},
+             {"node", finding.place->node},
+             {"op", finding.place->op},
+             {"explains", finding.place->explains}};
+    if (finding.place->segment) place["segment"] = finding.place->segment->nodes;
+  }
+  for (const graph::Problem& before : finding.after) object["after"].push_back(to_text(before));
+  object["reproducer"] = finding.reproducer.string();
+  object["rerun"] = rerun(summary, finding);
+  return object;
+}
+
+}  // namespace
+
+ordered_json summary_json(const Summary& summary) {
+  ordered_json object{{"format", 1},
+                      {"kind", "model"},
+                      {"model", summary.model.string()},
+                      {"subjects", summary.subjects},
+                      {"policy", summary.policy},
+                      {"seed", summary.seed},
+                      {"cases", summary.cases},
+                      {"runs", summary.runs},
+                      {"seconds", summary.seconds},
+                      {"elements", summary.judged},
+                      {"undetermined", summary.undetermined}};
+  object["verdicts"] = ordered_json::object();
+  for (const auto& [law, counts] : summary.laws) object["verdicts"][law] = json_of(counts);
+  object["findings"] = ordered_json::array();
+  for (const Finding& finding : summary.findings) object["findings"].push_back(json_of(summary, finding));
+  object["untold"] = summary.untold;
+  object["slow"] = summary.slow;
+  object["skipped"] = summary.skipped;
+  object["exit"] = static_cast<int>(summary.exit());
+  return object;
+}
+
+std::string_view name(models::Outcome outcome) noexcept {
+  constexpr std::string_view names[] = {"as_expected", "unexpected", "mended", "damaged", "not_run"};
+  return names[static_cast<int>(outcome)];
+}
+
+}  // namespace attest::report

@@ -1,0 +1,21 @@
+#pragma once
+#include <ostream>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/campaign.hpp"
+#include "models/replay.hpp"
+#include "report/observers.hpp"
+
+namespace attest::report {
+
+// What a model is asked for, before anything is asked: "model.onnx: 219 nodes; ids int64 [batch, length] as rows of a table; ...".
+std::string model_text(const models::Part& model, const graph::Family& family, const std::filesystem::path& file);
+// Failures and findings on `out` while they happen, progress beside.
+models::Observer models_observer(const TerminalOptions& options);
+std::string summary_text(const models::Summary& summary);
+nlohmann::ordered_json summary_json(const models::Summary& summary);
+std::string_view name(models::Outcome outcome) noexcept;
+
+}  // namespace attest::report

@@ -1,0 +1,76 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/npz.hpp"
+#include "core/subject.hpp"
+#include "subjects/arena.hpp"
+#include "subjects/mailbox.hpp"
+#include "subjects/process.hpp"
+#include "subjects/reply.hpp"
+#include "subjects/worker.hpp"
+
+// Runtimes of models in a process of their own: `load` and `ask` of docs/worker.md.
+namespace attest {
+
+struct RuntimeInfo {
+  std::string name, version;
+  std::vector<std::string> builds;  // ways to compile a model, at least one
+};
+
+// How a model is to be compiled.
+struct ModelBuild {
+  std::string build;  // one of RuntimeInfo::builds
+  int threads = 1;    // 0: as it likes
+};
+
+// What became of a request. Tensors, of a run that is done: in the order in which they were asked for.
+struct ModelAnswer {
+  CallResult result;
+  std::vector<NamedArray> outputs;
+};
+
+// One process of one runtime, and the models that it has compiled, by numbers that it does not give again. After a crash, a timeout
+// or nonsense it can be asked nothing more.
+class RuntimeWorker {
+ public:
+  // Starts it and has it describe itself. Throws Error(no_subject), one sentence, if it does not start, has no runtime or several.
+  explicit RuntimeWorker(WorkerCommand command);
+  ~RuntimeWorker();
+  RuntimeWorker(const RuntimeWorker&) = delete;
+  RuntimeWorker& operator=(const RuntimeWorker&) = delete;
+
+  [[nodiscard]] const RuntimeInfo& info() const noexcept { return info_; }
+  [[nodiscard]] bool usable() const noexcept { return usable_; }
+
+  // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
+  CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
+  // Runs it. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
+  // was changed by the run is an error.
+  ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs,
+                  std::size_t room);
+  void unload(int model);
+
+ private:
+  CallResult trip(const std::string& request, std::chrono::milliseconds limit, std::string* line);
+  CallResult lost(Process::Received how, std::chrono::milliseconds limit);
+  std::vector<NamedArray> outputs_of(std::string_view line, std::span<const std::string> names) const;
+
+  WorkerCommand command_;
+  Arena arena_;
+  Mailbox mailbox_;
+  std::unique_ptr<Process> process_;
+  RuntimeInfo info_;
+  std::string line_;
+  std::int64_t trip_ = 0;
+  int models_ = 0;
+  bool usable_ = false;
+};
+
+}  // namespace attest

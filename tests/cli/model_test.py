@@ -1,0 +1,217 @@
+"""attest fuzz, check and replay of ONNX models. Usage: model_test.py ATTEST"""
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from need_package import need
+
+need("onnxruntime", "./run test installs it")
+from command_line import ROOT, Cli, run
+
+MODELS = ROOT / "tests" / "graph" / "models"
+FOUNDING = ROOT / "docs" / "founding" / "S3-model"
+os.environ["ATTEST_PYTHON"] = sys.executable
+
+RUNTIME = '''
+import os
+import numpy as np
+import onnxruntime
+import attest
+
+@attest.runtime(version="1", builds=("plain", "{build}"))
+def own(model, *, build, threads):
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    asked = []
+    def run(feeds, names):
+        got = session.run(names, feeds)
+        asked.append({{name: feed.shape for name, feed in feeds.items()}})
+        if build != "plain":
+            {body}
+        return got
+    return run
+'''
+
+
+class Model(Cli):
+    def setUp(self):
+        super().setUp()
+        for file in (*MODELS.glob("*.onnx"), *FOUNDING.iterdir()):
+            shutil.copy(file, self.cwd)
+
+    def runtime(self, body, build="other"):
+        (self.cwd / "own.py").write_text(RUNTIME.format(body=body, build=build))
+        return "own.py"
+
+    def summary(self, *words, status):
+        done = self.attest(*words, "--json", "out.json")
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return json.loads((self.cwd / "out.json").read_text()), done
+
+    def test_onnxruntime_holds_at_every_level(self):
+        for name in ("encoder", "attention-f16", "attention-both"):
+            summary, done = self.summary("check", f"{name}.onnx", "--cases", 12, "--laws", "all", status=0)
+            self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
+            self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "repeat", "history",
+                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
+            self.assertIn("every law held", done.stdout)
+            self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
+
+    def test_openvino_holds(self):
+        if importlib.util.find_spec("openvino") is None:
+            self.skipTest("openvino is not installed")
+        for name in ("encoder", "attention-both"):
+            summary, done = self.summary("check", f"{name}.onnx", "--on", "openvino", "--cases", 6, "--laws", "all", status=0)
+            self.assertIn("openvino 20", done.stdout)
+            self.assertEqual(summary["runs"], 6)
+        summary, _ = self.summary("check", "norm.onnx", "--on", "openvino:hint+performance", "--policy", "run=bf16", "--cases", 6, status=0)
+        self.assertEqual(summary["policy"], "run=bf16")
+
+    def test_a_defect_of_a_fusion_is_found_where_it_is(self):
+        """docs/findings/ort-explicit-1.md: a constant scale is rounded to float32 where it is fused into a product."""
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper, save
+        if onnxruntime.__version__ != "1.31.1":
+            self.skipTest("of onnxruntime 1.31.1")
+        info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape or None)
+        nodes = [helper.make_node(op, inputs, [name], name=name, **attributes) for op, inputs, name, attributes in (
+            ("Transpose", ["k"], "kt", {"perm": [0, 1, 3, 2]}), ("MatMul", ["q", "kt"], "scores", {}), ("Mul", ["scores", "scale"], "scaled", {}),
+            ("Softmax", ["scaled"], "weights", {"axis": -1}), ("MatMul", ["weights", "v"], "out", {}))]
+        inputs = [info("q", "batch", "heads", "queries", 12), info("k", "batch", "heads", "keys", 12), info("v", "batch", "heads", "keys", "dim_v")]
+        scale = numpy_helper.from_array(numpy_helper.np.array(12 ** -0.5), "scale")
+        graph = helper.make_graph(nodes, "g", inputs, [info("out")], [scale])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), self.cwd / "f64.onnx")
+        summary, _ = self.summary("check", "f64.onnx", "--cases", 24, "--continue-after-failure", status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "extended"], ["basic", "disabled"]))
+        self.assertEqual((finding["place"]["tensor"], finding["place"]["segment"]), ("scaled", ["scores (MatMul)", "scaled (Mul)"]))
+        self.assertGreater(finding["failures"], 10)
+
+    def test_a_runtime_of_ones_own(self):
+        shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)
+        summary, done = self.summary("check", "encoder.onnx", "--on", "model_runtime.py", "--cases", 4, "--laws", "all", status=0)
+        self.assertIn("external:onnx_reference", done.stdout)
+        self.assertEqual(summary["verdicts"]["spread"]["pass"], 4)
+
+    def test_a_failure_that_is_stored_nowhere_is_run_again_by_its_line(self):
+        summary, _ = self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--constrain", "size.batch=2 size.length=2", status=1)
+        words = shlex.split(summary["findings"][0]["rerun"])
+        self.assertEqual(words[:5], ["attest", "check", "cross-encoder.onnx", "--on", "leaky.py:O2"])
+        self.assertEqual(self.attest(*words[1:]).returncode, 1)
+
+    def test_fuzz_draws_until_the_time_is_over_and_makes_a_folder(self):
+        summary, done = self.summary("fuzz", "norm.onnx", "--time", "2s", "--on", "onnxruntime:all,onnxruntime:basic", status=0)
+        self.assertGreater(summary["cases"], 3)
+        self.assertEqual(summary["runs"], 2 * summary["cases"])
+        self.assertIn("x float32 [rows, 100] as numbers", done.stdout)
+        self.assertTrue(list(self.cwd.glob("attest-out/norm.onnx/*/logs/*.log")))
+
+    def test_the_same_seed_is_the_same_campaign(self):
+        a, b = (self.summary("check", "encoder.onnx", "--seed", 5, "--cases", 6, "--on", "onnxruntime:all", "--jobs", jobs, status=0)[0]
+                for jobs in (1, 3))
+        for summary in (a, b):
+            del summary["seconds"]
+        self.assertEqual(a, b)
+
+    def test_a_leak_is_found_localised_stored_and_replayed(self):
+        summary, done = self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus",
+                                     "--constrain", "size.batch=4 size.length=4", status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["key"], finding["levels"], finding["passes_at"]), ("spread/fail/finite", ["O2"], ["O0"]))
+        self.assertEqual(finding["place"], {"tensor": "layer2.context", "node": "layer2.context", "op": "MatMul", "explains": True,
+                                            "segment": ["layer2.context (MatMul)"]})
+        self.assertIn("size.batch=4 size.length=4", finding["problem"])
+        self.assertIn("batch-alone", finding["also"])
+        [file] = self.cwd.glob("corpus/*/*.json")
+        self.assertTrue(file.with_suffix(".onnx").is_file() and file.with_suffix(".npz").is_file())
+        self.assertEqual(finding["rerun"], f"attest replay corpus/{file.parent.name}/{file.name}")
+        self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+
+        # Both files were named on the command line before: another user's state knows neither.
+        shutil.rmtree(self.cwd / "state")
+        done = self.attest("replay", "corpus")
+        self.assertEqual(done.returncode, 4, done.stdout)
+        self.assertIn("--subject", done.stdout)
+        done = self.attest("replay", "corpus", "--subject", "cross-encoder.onnx")
+        self.assertIn("--on", done.stdout)
+        self.assertEqual(self.attest("replay", "corpus", "--subject", "cross-encoder.onnx", "--on", "leaky.py").returncode, 0)
+        done = self.attest("replay", "corpus", "--subject", "encoder.onnx", "--on", "leaky.py")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("have changed", done.stdout)
+        self.assertEqual(self.attest("replay", "corpus", "--subject", "cross-encoder.onnx", "--on", "onnxruntime").returncode, 4)
+        (self.cwd / "leaky.py").write_text((self.cwd / "leaky.py").read_text().replace('"layer2.context"', '"nothing"'))
+        done = self.attest("replay", "corpus", "--subject", "cross-encoder.onnx", "--on", "leaky.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("mended", done.stdout)
+
+        # The problem as it stands, and other verbs.
+        done = self.attest("check", "cross-encoder.onnx", "--on", "onnxruntime:all", "--problem", finding["problem"])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.refused("explain", file.relative_to(self.cwd), says=["an entry of a model"])
+
+    def test_replay_takes_models_and_others_together(self):
+        self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--cases", 9, status=1)
+        self.reproducer()
+        done = self.attest("replay", "corpus", "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(json.loads((self.cwd / "out.json").read_text())["as_expected"], 2)
+
+    def test_crashes_and_hangs_are_verdicts(self):
+        for body, key, words in (("os.kill(os.getpid(), 11)", "spread/crash/the-worker-was-killed-by-sigsegv", []),
+                                 ("import time; time.sleep(60)", "spread/timeout/no-answer-within-", ["--timeout", "1s"]),
+                                 ("raise ValueError('bad 7')", "spread/error/valueerror-bad-", [])):
+            summary, _ = self.summary("check", "norm.onnx", "--on", self.runtime(body), "--constrain", "size.rows=1..2", *words, status=1)
+            self.assertTrue(summary["findings"][0]["key"].startswith(key), summary["findings"])
+            self.assertEqual(summary["findings"][0]["passes_at"], ["plain"])
+
+    def test_what_only_a_process_shows_that_was_asked_others(self):
+        body = "got[0] = got[0] + (len({str(one) for one in asked}) > 2)"
+        summary, done = self.summary("check", "norm.onnx", "--on", self.runtime(body), "--corpus", "corpus", "--laws", 0, status=1)
+        [finding] = summary["findings"]
+        self.assertEqual(len(finding["after"]), 2)
+        self.assertIn("after", done.stdout)
+        self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+
+    def test_attest_toml_says_what_inputs_may_be(self):
+        (self.cwd / "attest.toml").write_text('[graph]\nsize.batch = "2..3"\nsize.length = 4\nvalues.mask = "prefix"\n')
+        summary, _ = self.summary("check", "encoder.onnx", "--cases", 5, "--on", "leaky.py", "--property", "spread", status=0)
+        self.assertTrue(5 * 2 * 2 * 65 <= summary["elements"] <= 5 * 2 * 3 * 65, summary["elements"])  # logit and hidden of a sample
+        self.assertEqual(set(summary["verdicts"]), {"spread"})
+        self.refused("check", "norm.onnx", says=["size.batch", "no such open axis"])
+        (self.cwd / "attest.toml").write_text("[graph]\nbatch = 4\n")
+        self.refused("check", "norm.onnx", says=["graph.batch"])
+        self.refused("list", "ops", says=["graph.batch"])
+
+    def test_what_cannot_be_done_is_one_sentence(self):
+        (self.cwd / "junk.onnx").write_text("this is no model")
+        (self.cwd / "cut.onnx").write_bytes((MODELS / "encoder.onnx").read_bytes()[:4000])
+        self.refused("fuzz", "nope.onnx", says=["nope.onnx", "no such file"])
+        self.refused("fuzz", "junk.onnx", says=["junk.onnx", "no ONNX model"])
+        self.refused("fuzz", "cut.onnx", says=["cut.onnx"])
+        for words, says in ((["--on", "nope"], "no runtime of models 'nope'"), (["--on", "onnxruntime:O9"], "no build 'O9'"),
+                            (["--on", ","], "names no runtime"), (["--policy", "f32"], "no precision of a graph"),
+                            (["--shard", "1/2"], "not for models"), (["--assume", "b>1"], "not for models"),
+                            (["--property", "nope"], "no law of models"), (["--constrain", "size.nope=3"], "no such open axis"),
+                            (["--constrain", "batch"], "not key=value"), (["--problem", "size.batch=1"], "no size of the axis 'length'"),
+                            (["--problem", "seed=1", "--seed", 3], "leave one of them out")):
+            self.refused("check", "encoder.onnx", *words, says=[says])
+        self.refused("check", "encoder.onnx", "--on", "nope.py", status=4, says=["no file nope.py"])
+        self.refused("check", "encoder.onnx", "--python", "/nowhere/python", status=4, says=["/nowhere/python"])
+        self.refused("check", "builtin:fused", "--on", "onnxruntime", says=["for models"])
+
+    def test_an_operator_that_is_not_known_is_named(self):
+        from onnx import TensorProto, helper, save
+        node = helper.make_node("TopK", ["x", "k"], ["y", "i"], name="best")
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
+                                                helper.make_tensor_value_info("k", TensorProto.INT64, [1])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m"])])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), self.cwd / "top.onnx")
+        self.refused("fuzz", "top.onnx", says=["node 'best' (TopK)"])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,36 @@
+"""A runtime of models that are no ONNX files: a word says what such a model does."""
+import os
+import time
+
+import numpy as np
+
+import attest
+
+
+@attest.runtime(version="1.2", builds=("plain", "twice"))
+def words(model, *, build, threads):
+    word = model.decode()
+    if word == "refused":
+        raise attest.Refused("it does not like the model")
+    if word == "unsupported":
+        raise attest.Unsupported("no such models")
+
+    def run(feeds, names):
+        x = feeds["x"]
+        if word == "dies":
+            os.abort()
+        if word == "hangs":
+            time.sleep(60)
+        if word == "raises":
+            raise ValueError("a bad value")
+        if word == "changes":
+            x.flat[0] += 1
+        if word == "few":
+            return []
+        if word == "objects":
+            return [np.array([None]) for _ in names]
+        if word == "large":
+            return [np.zeros(1 << 22) for _ in names]
+        factor = 2 if build == "twice" else 1
+        return [feeds[name] * feeds[name].dtype.type(factor) if name in feeds else np.float32(threads) for name in names]
+    return run
