@@ -31,7 +31,8 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
 // Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end: beyond 20
 // caps tanh is 1 to the last bit of any format.
 bool softcap_overflows(const Constants& c, const Score& score) {
-  if (may_reach(c.cap.eta, c.softcap)) return true;  // a cap of 0 divides 0
+  // A cap of 0 divides 0, and an infinite reciprocal makes no number of it either.
+  if (may_reach(1, (Ball(c.softcap) - c.cap.eta) * c.cap.overflow * (1 - 2 * c.cap.u))) return true;
   return may_reach(20 * Ball(c.softcap), c.cap.overflow) &&
          (may_reach(c.softcap, c.cap.overflow) || may_reach(abs(score.z) + score.e, c.cap.overflow));
 }

@@ -15,7 +15,8 @@ void apply_softcap(const Numbers& n, Score& score) {
   // the last bit of any format.
   if (20 * c >= n.overflow_cap && (c >= n.overflow_cap || std::fabs(s) + score.e >= n.overflow_cap))
     score.early_overflow = true;
-  if (c <= n.eta_cap) score.early_overflow = true;                    // it may be 0 there, and 0/0 is NaN
+  // It may be 0 there, and 0/0 is NaN; or its reciprocal infinite, and so is 0 times that.
+  if ((c - n.eta_cap) * n.overflow_cap * (1 - 2 * n.u_cap) <= 1) score.early_overflow = true;
   const double inverse = c * n.smallest_cap > 1 ? n.eta_cap * c : 0;  // of 1/c, where it is subnormal
   score.e = std::min(score.e + (n.e_cap + inverse) * (std::fabs(s) + score.e) + n.eta_cap * (1 + c), 2 * c);
   if (s == -infinity) score.e = 0;  // tanh(-inf) is exactly -1

@@ -62,6 +62,9 @@ Reason hard_selection_not_applicable(const Problem& p, const Contract& contract,
   if (contract.arithmetic.div_ulp > 0.5) return "a division by 1 may round";
   if (contract.arithmetic.exp2 && contract.arithmetic.normalise_lse) return "weights may carry the rounding of an lse";
   if (contract.arithmetic.exp2 && p.softcap > 0) return "the softcap leaves no power of two";
+  const double largest = overflow_threshold(contract.policy[Stage::softcap]);
+  if (p.softcap > 0 && !(p.softcap < largest && p.softcap * largest > 2))
+    return "the softcap, or its reciprocal, is past the range of its format";
   if (!choose_scale(p, contract, info.supports)) return "the default scale is no power of four";
   return std::nullopt;
 }

@@ -191,6 +191,19 @@ TEST(ConformingCorners, AnOperandOfWiderRangeThanTheScaleThatIsFoldedIn) {
   EXPECT_TRUE(blamed("f16,operand=bf16,qk=f32", folds, at("0x1.ffcp+15"), nan));
 }
 
+// 1/c is infinite in f16 below 2^-16, and no number times 0.
+TEST(ConformingCorners, ASoftcapWhoseReciprocalIsInfinite) {
+  const auto at = [](const char* cap) {
+    return problem_from_text(
+        "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 values=constant:1 q_form=zero k_form=zero softcap=" +
+        std::string(cap));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(blamed("f16-softmax16", "{}", at("0x1p-16"), nan));
+  EXPECT_TRUE(blamed("f16-softmax16", "{}", at("0x1p-15"), nan));
+  EXPECT_TRUE(blamed("f16", "{}", at("0x1p-16"), nan));
+}
+
 // The first block has the score -2^128 alone, of which 2^(x log2 e - max log2 e) is infinite by the rounding of the maximum. The
 // least subnormal, where it should be 0, brings that sum down: it stays infinite, and the quotient is 0.
 TEST(ConformingCorners, AnInfiniteSumThatIsNotBroughtDown) {

@@ -36,7 +36,11 @@ TEST_P(Hull, HoldsEveryFiniteOutput) {
             const oracle::Enclosure wide = oracle.hull_enclosure(b, h, i, c), judged = oracle.out_enclosure(b, h, i, c);
             if (wide.undetermined) continue;
             ++elements;
-            if (!judged.undetermined && std::isfinite(judged.lo) && std::isfinite(judged.hi)) {
+            // A shift that may be wrong, or a 16-bit exp, lets the enclosure take more of weights than it takes of their mean.
+            const Arithmetic& how = contract.arithmetic;
+            const bool alike = !how.exp2 && how.merge_weights == MergeWeights::normalised &&
+                               precision(contract.policy[Stage::softmax]) >= precision(Format::f32);
+            if (alike && !judged.undetermined && std::isfinite(judged.lo) && std::isfinite(judged.hi)) {
               // Up to the rounding of the reference, which the hull has no part in.
               const double slack = 0x1p-45 * (std::fabs(judged.lo) + std::fabs(judged.hi));
               ASSERT_LE(wide.lo, judged.lo + slack) << to_text(problem);
