@@ -17,11 +17,11 @@ namespace {
 using Compare = Atom::Op;
 using Rows = std::span<const Row* const>;
 
-constexpr std::size_t thresholds = 24;  // of one number, in one direction
-constexpr std::size_t beam_width = 24;  // conjunctions that are made longer
+constexpr std::size_t thresholds = 24;    // of one number, in one direction
+constexpr std::size_t beam_width = 24;    // conjunctions that are made longer
 constexpr std::size_t most_excluded = 6;  // values of a label, each of which may be what passes
 constexpr double near_bits = 4;           // costs that differ by less say little
-constexpr double slack_bits = 1e-6;     // costs that differ by less are equal
+constexpr double slack_bits = 1e-6;       // costs that differ by less are equal
 
 // Which rows a conjunction holds of: failing ones first, then passing ones.
 class Bits {
@@ -87,10 +87,12 @@ class Learner {
       const Candidate shorter = best;
       for (const Candidate& candidate : beam)
         if (better(candidate, best) && pays(candidate, shorter, without)) best = candidate;
-      // What little tells apart, the order of traits does: fields before what they come to, round bounds before others.
+      // What little tells apart, the order of traits does: fields before what they come to, round bounds before others; but for
+      // those that leave a failure out.
       for (const Candidate& candidate : beam)
         if (best.atoms.size() == length && candidate.cost < cheapest(beam) + near_bits && candidate.pure == best.pure &&
-            places(candidate) < places(best) && pays(candidate, shorter, without))
+            places(candidate) < places(best) && holds_of(candidate) >= holds_of(best) &&
+            pays(candidate, shorter, without))
           best = candidate;
     }
     return learned(best.atoms, std::max(0.0, without - best.cost));
@@ -154,6 +156,10 @@ class Learner {
   }
   static double cheapest(const std::vector<Candidate>& beam) {
     return std::ranges::min(beam, {}, &Candidate::cost).cost;
+  }
+  // Of how many failures.
+  static std::uint64_t holds_of(const Candidate& candidate) {
+    return candidate.cover.failing.count_and(candidate.cover.failing);
   }
   static std::size_t places(const Candidate& candidate) {
     std::size_t sum = 0;

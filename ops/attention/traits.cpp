@@ -114,6 +114,8 @@ Trait row_bytes(std::string name) {
 
 std::vector<Trait> make() {
   std::vector<Trait> all;
+  // First, since a layout that goes that far in one tensor goes as far in the others: it is the cause, whichever of them shows it.
+  all.push_back(flag("past_32_bits", goes_past_32_bits));
   for (const ops::Field* field : fields_by_merit(attention_op())) all.push_back(trait_of(*field));
   all.push_back(flag("scale_given", [](const Problem& p) { return p.scale.has_value(); }));
   all.push_back(number("group", 1, [](const Problem& p) { return p.hkv > 0 ? p.hq / p.hkv : 1; }));
@@ -125,7 +127,6 @@ std::vector<Trait> make() {
     return p.q_layout != Layout::bhsd || p.k_layout != Layout::bhsd || p.v_layout != Layout::bhsd ||
            p.out_layout != Layout::bhsd;
   }));
-  all.push_back(flag("past_32_bits", goes_past_32_bits));
   all.push_back(flag("interleaved", interleaved));
   all.push_back(flag("masked", [](const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none; }));
   all.push_back(flag("any_mask", has_mask));
