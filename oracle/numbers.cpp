@@ -233,7 +233,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   eps0 =
       1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
   eps_lazy = eps0 * exp_lazy;
-  lifted = 1.01 * (arithmetic.exp_rel ? 1 : 2 * std::max(arithmetic.exp_ulp, 0.75)) * of.eta(softmax);
+  lifted = 1.01 * (arithmetic.exp_rel ? 1 : 2 * std::max(arithmetic.exp_ulp, 0.75)) * (of.eta(softmax) * 0x1p+200);
   eps1 = std::max(eps_lazy, pv_narrower ? eta_pv * exp_lazy : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 

@@ -77,7 +77,7 @@ struct OutputNumbers {
   double u_sum;  // |ln| of what one rounding of the row sum, which divides, may make of it
   double kappa, eps0;
   double eps_lazy;  // what a factor of rescaling that underflows may take of weights of e^lazy
-  double lifted;    // how much too large an exp may be that should be less than a subnormal number
+  double lifted;    // how much too large an exp may be that should be less than a subnormal number, times 2^200
   double eps1, eta_final, log_overflow_weights, overflow_out;
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
@@ -145,7 +145,8 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   // many nats; it is not infinite.
   [[nodiscard]] double wrongly_rescaled(double overshoot) const {
     const double nats = lazy + overshoot;
-    return std::max(eps_lazy, (nats < 709 ? std::min(std::exp(nats), overflow_softmax) : overflow_softmax) * lifted);
+    const double weight = nats < 709 ? std::min(std::exp(nats), overflow_softmax) : overflow_softmax;
+    return std::max(eps_lazy, weight * 0x1p-200 * lifted);
   }
   // a2 with the merges of a chain.
   [[nodiscard]] double merged_a2(double n) const;
