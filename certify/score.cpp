@@ -60,6 +60,8 @@ void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
   }
   score.e += 2 * flushed;
   score.e += c.score.u * (abs(score.z) + score.e);
+  // What the softcap's format holds the score's may not.
+  if (may_reach((abs(score.z) + score.e) * c.unit, c.score.overflow)) score.late = true;
 }
 
 // Step 6. The sum may overflow before it is rounded. A bias of 0 needs no conversion, but its sum is stored again.

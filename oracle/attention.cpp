@@ -110,7 +110,7 @@ struct AttentionOracle::Full {
   std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
-        !of.has_statistics_)
+        rigorous.zero_ok || !of.has_statistics_)
       return {};
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;

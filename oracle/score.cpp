@@ -24,6 +24,8 @@ void apply_softcap(const Numbers& n, Score& score) {
   score.e += n.tanh_absolute > 0 ? n.tanh_absolute * c : n.tanh_relative * std::min(c, std::fabs(score.z) + score.e);
   score.e += 2 * n.eta_cap * (1 + c) + n.tanh_underflow * c;
   score.e += n.u_score * (std::fabs(score.z) + score.e);
+  // What the softcap's format holds the score's may not.
+  if ((std::fabs(score.z) + score.e) * n.unit >= n.overflow_score) score.late_overflow = true;
 }
 
 // A bias of 0 needs no conversion, but its sum is stored again.

@@ -126,7 +126,8 @@ class Selection {
       const double raw = query * inputs_.k.at(b, kv, j, column), bias = masks_.bias(b, h, i, j);
       const double z = finish(raw, bias);
       if (std::isnan(z)) return -1;
-      const double error = 32 * formats_.u * (std::fabs(raw) + (std::isinf(bias) ? 0 : std::fabs(bias)));
+      const double error =
+          32 * formats_.u * (std::fabs(raw) + (std::isinf(bias) ? 0 : std::fabs(bias))) + tanh_error(z);
       if (z - error > best_low) {
         second_high = std::max(second_high, best_high);
         best_low = z - error;
@@ -148,6 +149,15 @@ class Selection {
   [[nodiscard]] const std::vector<Index>& rows() const noexcept { return rows_; }
 
  private:
+  // Of a softcap of z, beyond what the formats lose.
+  [[nodiscard]] double tanh_error(double z) const {
+    const Arithmetic& how = contract_.arithmetic;
+    const double c = problem_.softcap, u = unit_roundoff(contract_.policy[Stage::softcap]);
+    if (c == 0) return 0;
+    const double subnormal = 4 * how.tanh_ulp * half_smallest_subnormal(contract_.policy[Stage::softcap]) * c;
+    return how.tanh == TanhError::absolute ? (4 * how.tanh_ulp + 4) * u * c
+                                           : (4 * how.tanh_ulp + 4) * u * std::min(c, std::fabs(z)) + subnormal;
+  }
   [[nodiscard]] bool exp2() const noexcept { return contract_.arithmetic.exp2; }
   [[nodiscard]] bool wide() const noexcept { return contract_.policy[Stage::softmax] == Format::f64; }
   [[nodiscard]] double lead() const noexcept { return (wide() ? 800 : 128) + contract_.lazy_nats(); }

@@ -204,6 +204,19 @@ TEST(ConformingCorners, ASoftcapWhoseReciprocalIsInfinite) {
   EXPECT_TRUE(blamed("f16", "{}", at("0x1p-16"), nan));
 }
 
+// tanh is off by a few 2^-24 of 2^40, which f32 holds and a score in f16 does not; and so is a cap of 2^16 itself.
+TEST(ConformingCorners, ASoftcapOfWiderRangeThanTheScore) {
+  const auto at = [](const char* options) {
+    return problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f16 values=constant:1 " + std::string(options));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr const char *absolute = R"({"tanh":"absolute"})", *last = R"({"softcap_before_bias":false})";
+  EXPECT_FALSE(blamed("f16-scores16", absolute, at("softcap=0x1p+40"), nan));
+  EXPECT_TRUE(blamed("f16-scores16", absolute, at("softcap=0x1p+4"), nan));
+  EXPECT_FALSE(blamed("f16-scores16", last, at("softcap=0x1p+16 bias=minus_inf seed=2233018724"), nan));
+  EXPECT_TRUE(blamed("f16-scores16", last, at("softcap=0x1p+14 bias=minus_inf seed=2233018724"), nan));
+}
+
 // The first block has the score -2^128 alone, of which 2^(x log2 e - max log2 e) is infinite by the rounding of the maximum. The
 // least subnormal, where it should be 0, brings that sum down: it stays infinite, and the quotient is 0.
 TEST(ConformingCorners, AnInfiniteSumThatIsNotBroughtDown) {
