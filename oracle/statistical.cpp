@@ -43,8 +43,9 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
       std::max((m.d + 1) * (square(m.u_acc * key.norm) / 6 + square(m.u_acc * s) / 3), square(m.u_acc * key.prefixes));
   double variance = (sum + (m.inexact_qk ? square(m.u_acc * key.norm) : 0)) / 3 + m.d * square(m.eta_acc * m.mu) +
                     (square(m.u_score * s) + m.scalings * square(m.u_scale * s)) / 3;
-  // Among subnormals the stored score is off by up to eta, and by all of itself where it becomes 0: always the same way.
+  // Among subnormals the scaled and the stored score are off by up to eta, and by all of itself where it becomes 0: always the same way.
   if (m.u_score * s < m.eta_score) variance += square(std::min(m.eta_score, s));
+  if (m.u_scale * s < m.eta_scale) variance += square(std::min(m.eta_scale, s));
   // A power of two as the scale makes ties of subnormals: errors of all of eta, or of 0.
   if (m.scaled_keys)
     variance += 2 * square(m.u_scale * key.norm) / 3 + square(m.eta_scale * query_norm_) +

@@ -25,7 +25,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # s itself is printed, and the interval before it is cut to the rigorous one.
 # Errors of keys whose scores are as good as equal are independent or alike: the larger of the two variances, not both.
 # A division that may be off by more than half an ulp errs by all of it, and so do those that underflow and those of merges.
-# A stored score is off by up to eta among subnormals, and by all of itself where it becomes 0.
+# A scaled and a stored score are off by up to eta among subnormals, and by all of themselves where they become 0.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 entering='int fe; const bool root=sc>0,two=std::frexp(asc,\&fe)==.5\&\&(!root||std::frexp(std::sqrt(asc),\&fe)==.5); '\
 'const bool enters=P.scale_pre\&\&asc>0\&\&U(P.store)>U(P.sct); const double Ru=enters\&\&(P.exp2||!two)?U(P.store):0, '\
@@ -70,7 +70,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/idx\.clear(); for/$entering &/" \
   -e 's/double er=E(C(D),ua)\*S1\[t\]/const double Sc=E(root?2:1,Ru)*S1[t]+Re*(K1[t]+Qs1+D*ETA(P.store)); double er=Sc+E(C(D),ua)*(S1[t]+Sc)/' \
   -e 's/va += us\*us\/3\*s\[t\]\*s\[t\] + usc\*usc/va += us*us\/3*s[t]*s[t] + (usc>U(P.acc)?2:1)*usc*usc/' \
-  -e 's/va += us\*us\/3/{ double a=std::fabs(s[t]); if(us*a<ETA(P.score)) va+=std::pow(std::min(ETA(P.score),a),2); } &/' \
+  -e 's/va += us\*us\/3/{ double a=std::fabs(s[t]); if(us*a<ETA(P.score)) va+=std::pow(std::min(ETA(P.score),a),2); if(usc*a<ETA(P.sct)) va+=std::pow(std::min(ETA(P.sct),a),2); } &/' \
   -e 's/E(P.nsc,usc)/E(std::max(4,(P.scale_pre\&\&sc>0?5+2*(usc>U(P.store)):2+(usc>U(P.store)))+(P.exp2\&\&usc>um?2:0)),usc)/' \
   -e 's/if(P.scale_pre) va+=/&Ru*Ru*Q2[t]\/3+Re*Re*q2s+/' \
   -e 's/tau1\[t\]=(P.scale_pre? /&Ru*std::sqrt(Q2[t]\/3)+Re*std::sqrt(K2[t]\/3)+/' \
