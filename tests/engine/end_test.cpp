@@ -85,8 +85,8 @@ Ran run(Work& work, CampaignOptions asked, Observer& observer) {
   return {std::move(summary), work.now() - begin};
 }
 
-// What each thread had begun when no more calls were: a life, a plan and the call, or those of one trip.
-constexpr double in_flight = opening + 8 * (plan + answer);
+// What each thread had begun when no more calls were: a life, a plan and the call, or those of one trip, which has all calls of a law.
+constexpr double in_flight = opening + 12 * (plan + answer);
 
 std::set<std::string> keys_of(const Summary& summary) {
   std::set<std::string> keys;

@@ -326,7 +326,8 @@ TEST(Extremes, ASoftcapThatItsFormatCannotHoldMakesAnythingOfAScore) {
   EXPECT_EQ(nan_is("f16-all", "100"), VerdictKind::fail);
   EXPECT_EQ(nan_is("f16", "100000"), VerdictKind::fail);
   EXPECT_NE(nan_is("f16-all", "1e-9"), VerdictKind::fail);  // 0, and 0/0 is NaN too
-  EXPECT_EQ(nan_is("f16-all", "1e-6"), VerdictKind::fail);
+  EXPECT_NE(nan_is("f16-all", "1e-6"), VerdictKind::fail);  // whose reciprocal is infinite
+  EXPECT_EQ(nan_is("f16-all", "2e-5"), VerdictKind::fail);
 }
 
 // A score of 50000 fits f16; times log2 e, folded into q with the scale, it does not.
