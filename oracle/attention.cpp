@@ -106,11 +106,12 @@ struct AttentionOracle::Full {
     spread_of = row_of;
     return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
-  // Evaluates an element for the statistical tier: empty if that says nothing of it.
-  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous) {
+  // Evaluates an element for the statistical tier: empty if that says nothing of it, or of `got` where it is given.
+  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
+                                  double got = std::numeric_limits<double>::quiet_NaN()) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
-        rigorous.zero_ok || !of.has_statistics_)
+        (rigorous.zero_ok && got == 0) || !of.has_statistics_)
       return {};
     if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
     spread_of = row_of;
@@ -122,7 +123,7 @@ struct AttentionOracle::Full {
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
     Enclosure rigorous;
-    const std::optional<Spread> at = spread_at(r, c, rigorous);
+    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
     if (!at) return std::numeric_limits<double>::quiet_NaN();
     return spread.least_lambda(row, column, rigorous.y, *at, round, got);
   }
@@ -379,7 +380,7 @@ double AttentionOracle::slow_square(const Tensor& out, const RowIndex& r, Index 
   const double got = out.at(r.b, r.h, r.i, c);
   if (!std::isfinite(got) || at.left_out(r)) return no_square;
   Enclosure rigorous;
-  const std::optional<Spread> spread = at.spread_at(r, c, rigorous);
+  const std::optional<Spread> spread = at.spread_at(r, c, rigorous, got);
   if (!spread) return no_square;
   const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
   const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
