@@ -59,6 +59,12 @@ Model with_fixed_lengths(Model model, std::span<const std::vector<Index>> shapes
   return model;
 }
 
+const Node* giver_of(const Model& model, int value) {
+  const auto gives = [value](const Node& node) { return std::ranges::find(node.outputs, value) != node.outputs.end(); };
+  const auto found = std::ranges::find_if(model.nodes, gives);
+  return found == model.nodes.end() ? nullptr : &*found;
+}
+
 std::vector<int> computed_values(const Model& model) {
   std::vector<int> values;
   for (const Node& node : model.nodes)

@@ -21,6 +21,8 @@ Model segment(const Model& model, std::span<const Input> fed, int value);
 // The graph with lengths of `shapes` (by input, in the model's order) in place of open ones.
 Model with_fixed_lengths(Model model, std::span<const std::vector<Index>> shapes);
 
+// The node that gives `value`; nullptr where none does.
+const Node* giver_of(const Model& model, int value);
 // The values that nodes give, in the order of evaluation.
 std::vector<int> computed_values(const Model& model);
 // The values on which `value` depends, itself among them, by number.

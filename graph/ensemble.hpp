@@ -56,6 +56,8 @@ class Ensemble {
   // `program` must live as long. Evaluates nothing yet.
   Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed);
 
+  [[nodiscard]] const Program& program() const noexcept { return program_; }
+
   // By `members` of few_members or many_members. Throws Error(usage) as Program::run.
   const std::vector<Spread>& spreads(int members);
 

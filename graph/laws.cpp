@@ -41,8 +41,8 @@ double deviations_apart(double a, double b, double s) noexcept {
   return same_bits(a, b) ? 0 : apart;
 }
 
-void measure(const std::vector<Spread>& spreads, const std::vector<Array>& a, const std::vector<Array>& b,
-             Difference& found) {
+void measure(const Model& model, const std::vector<Spread>& spreads, const std::vector<Array>& a,
+             const std::vector<Array>& b, Difference& found) {
   found.deviations = 0;
   found.witness.reset();
   for (std::size_t o = 0; o < a.size(); ++o) {
@@ -56,7 +56,7 @@ void measure(const std::vector<Spread>& spreads, const std::vector<Array>& a, co
       const double by = floating ? deviations_apart(x, y, s) : (a[o].integers[i] == b[o].integers[i] ? 0 : apart);
       if (!(by > found.deviations)) continue;
       found.deviations = by;
-      found.witness = Witness{fmt::format("output {}", o), static_cast<Index>(i), y, x, s};
+      found.witness = Witness{model.outputs[o].name, static_cast<Index>(i), y, x, s};
     }
   }
 }
@@ -173,8 +173,9 @@ Difference difference(Ensemble& ensemble, const std::vector<Array>& a, const std
   for (std::size_t o = 0; o < a.size(); ++o)
     if (o >= few.size() || few[o].reference.shape != a[o].shape || few[o].reference.type != a[o].type)
       return {false, apart, std::nullopt, fmt::format("output {} is not of the graph's shape", o)};
-  measure(few, a, b, found);
-  if (!(found.deviations <= accepted_z)) measure(ensemble.spreads(many_members), a, b, found);
+  const Model& model = ensemble.program().model();
+  measure(model, few, a, b, found);
+  if (!(found.deviations <= accepted_z)) measure(model, ensemble.spreads(many_members), a, b, found);
   return found;
 }
 

@@ -128,6 +128,12 @@ class Run {
 
 }  // namespace
 
+Feeds feeds_of(const Model& model, const Feeds& all) {
+  Feeds feeds;
+  for (const Input& input : model.inputs) feeds.emplace(input.name, all.at(input.name));
+  return feeds;
+}
+
 Program::Program(Model model, Index most) : model_(std::move(model)), most_(most), last_use_(model_.values.size(), 0) {
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     check_node(model_.nodes[i], i);

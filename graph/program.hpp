@@ -14,6 +14,9 @@ namespace attest::graph {
 // The inputs of a model, by name, one lane each.
 using Feeds = std::map<std::string, Array, std::less<>>;
 
+// Those of `all` that the inputs of `model` are; each of them is there.
+Feeds feeds_of(const Model& model, const Feeds& all);
+
 // What a graph may make of one tensor, all lanes together.
 inline constexpr Index most_elements = Index{1} << 27;
 

@@ -9,28 +9,20 @@
 
 namespace attest::graph {
 
+namespace {
+
+constexpr int data_types[] = {10, 16, 1, 11, 6, 7, 9};  // by Type
+
+}  // namespace
+
+int data_type(Type type) noexcept { return data_types[static_cast<int>(type)]; }
+
 Type type_of(std::int64_t data_type, std::string_view what) {
+  if (const auto* const found = std::ranges::find(data_types, data_type); found != std::end(data_types))
+    return static_cast<Type>(found - data_types);
   constexpr std::string_view others[] = {"undefined", "",       "uint8",     "int8",      "uint16", "",
                                          "",          "",       "string",    "",          "",       "",
                                          "uint32",    "uint64", "complex64", "complex128"};
-  switch (data_type) {
-    case 1:
-      return Type::f32;
-    case 6:
-      return Type::i32;
-    case 7:
-      return Type::i64;
-    case 9:
-      return Type::boolean;
-    case 10:
-      return Type::f16;
-    case 11:
-      return Type::f64;
-    case 16:
-      return Type::bf16;
-    default:
-      break;
-  }
   const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));
   throw Fault{
       fmt::format("{} is of type {}, which attest does not evaluate: float16, bfloat16, float32, float64, int32, "

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "graph/raw.hpp"
+#include "graph/wire.hpp"
 
 namespace attest::graph {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 using Writer = protozero::pbf_writer;
 
 constexpr std::int64_t ir_version = 9;  // of the file's format: the first with all that is written here is older
-
-// ONNX's TensorProto.DataType.
-int data_type(Type type) noexcept {
-  constexpr int numbers[] = {10, 16, 1, 11, 6, 7, 9};
-  return numbers[static_cast<int>(type)];
-}
 
 void write_array(Writer out, const Array& array, const std::string& name) {
   out.add_packed_int64(1, array.shape.begin(), array.shape.end());

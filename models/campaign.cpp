@@ -36,10 +36,7 @@ class Campaign {
         options_(options),
         observer_(observer),
         family_(*model.program, options.constraints),
-        effort_(effort_for(family_, options.largest)),
-        is_computed_(model.program->model().values.size(), false) {
-    for (const int value : graph::computed_values(model.program->model()))
-      is_computed_[static_cast<std::size_t>(value)] = true;
+        effort_(effort_for(family_, options.largest)) {
     summary_.model = options.model;
     summary_.policy = options.precision.name;
     summary_.seed = options.seed;
@@ -71,7 +68,7 @@ class Campaign {
   }
 
   Summary run_one(const graph::Problem& problem) {
-    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    Case one = case_of(problem);
     ++summary_.cases;
     one.room();
     put(one, problem, 0, true);
@@ -79,6 +76,9 @@ class Campaign {
   }
 
  private:
+  [[nodiscard]] Case case_of(const graph::Problem& problem) const {
+    return {model_, family_.feeds(problem), options_.precision, problem.seed};
+  }
   [[nodiscard]] std::optional<double> seconds_left() const {
     if (!options_.seconds) return std::nullopt;
     return std::max(0.0, *options_.seconds - seconds_since(start_));
@@ -130,7 +130,7 @@ class Campaign {
     Drawn one;
     one.problem =
         family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
-    one.made = std::make_unique<Case>(model_, family_.feeds(one.problem), options_.precision, one.problem.seed);
+    one.made.reset(new Case(case_of(one.problem)));
     one.refused = refused(*one.made);
     return one;
   }
@@ -245,18 +245,17 @@ class Campaign {
     const auto found = std::ranges::find(model.values, known.place->tensor);
     if (found == model.values.end()) return true;
     const int value = static_cast<int>(found - model.values.begin());
+    const graph::Node* const giver = graph::giver_of(model, value);
     const Law& law = law_named(known.law);
     const auto wrong = [&](int one) {
       const Part& part = prefix_to(one);
-      Case cut(part, fed(part, asking.problem.feeds()), options_.precision, problem.seed);
+      Case cut(part, feeds_of(part.program->model(), asking.problem.feeds()), options_.precision, problem.seed);
       return is_finding(ask(law, {cut, asking.runtime, asking.build, Freshness::kept}).kind);
     };
     if (!wrong(value)) return false;
-    for (const graph::Node& node : model.nodes)
-      if (std::ranges::find(node.outputs, value) != node.outputs.end())
-        for (const int one : node.inputs)
-          if (one >= 0 && is_computed_[static_cast<std::size_t>(one)] && wrong(one)) return false;
-    return true;
+    return giver == nullptr || std::ranges::none_of(giver->inputs, [&](int one) {
+             return one >= 0 && graph::giver_of(model, one) != nullptr && wrong(one);
+           });
   }
 
   const Part& prefix_to(int value) {
@@ -265,15 +264,9 @@ class Campaign {
     return *part;
   }
 
-  static graph::Feeds fed(const Part& part, const graph::Feeds& all) {
-    graph::Feeds feeds;
-    for (const graph::Input& input : part.program->model().inputs) feeds.emplace(input.name, all.at(input.name));
-    return feeds;
-  }
-
   // What a law comes to on a problem, by the build of a finding.
   LawResult asked(Subject& subject, const Law& law, const Build& build, const graph::Problem& problem, Freshness on) {
-    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    Case one = case_of(problem);
     return ask(law, {one, *subject.runtime, build, on});
   }
 
@@ -289,7 +282,7 @@ class Campaign {
     find_place(subject, law, finding, finding.original);
     finding.smallest = shrink(family_, finding.original, options_.shrink_calls, [&](const graph::Problem& candidate) {
       if (late()) return false;
-      Case one(model_, family_.feeds(candidate), options_.precision, candidate.seed);
+      Case one = case_of(candidate);
       const Asking asking{one, *subject.runtime, finding.build, Freshness::kept};
       // Another defect that fails alike is another one: the place stays.
       return same(ask(law, asking)) && explains(finding, asking, candidate);
@@ -303,14 +296,14 @@ class Campaign {
     }
     finding.result = fresh;
     find_place(subject, law, finding, finding.smallest.problem);
-    Case smallest(model_, family_.feeds(finding.smallest.problem), options_.precision, finding.smallest.problem.seed);
+    Case smallest = case_of(finding.smallest.problem);
     const Asking asking{smallest, *subject.runtime, finding.build, Freshness::kept};
     look_around(subject, law, asking, finding);
     return true;
   }
 
   void find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
-    Case one(model_, family_.feeds(problem), options_.precision, problem.seed);
+    Case one = case_of(problem);
     auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept}, options_.precision,
                           problem.seed, {.give_up = [this] { return late(); }});
     if (place) finding.place = std::move(place);
@@ -410,7 +403,6 @@ class Campaign {
   const Observer& observer_;
   graph::Family family_;
   Effort effort_;
-  std::vector<bool> is_computed_;  // by value
   Summary summary_;
   Clock::time_point start_ = Clock::now();
   std::map<int, std::unique_ptr<Part>> prefixes_;                                         // by value

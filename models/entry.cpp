@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uintmax_t largest_entry = 1 << 20;
 
-// Relative to `folder`, unless the two have nothing but the root in common: then the name alone.
+// Relative to `folder`, wherever the file lies; its name alone where no path leads there.
 std::string portable(const fs::path& file, const fs::path& folder) {
   if (file.empty()) return {};
   std::error_code error;

@@ -85,10 +85,7 @@ LawResult agreement(const Asking& asking, const Difference& difference, const st
     return result;
   }
   result.witness = difference.witness;
-  if (result.witness) {  // "output 0" as graph/laws has it
-    const auto& outputs = asking.problem.part().program->model().outputs;
-    for (std::size_t o = 0; o < outputs.size(); ++o)
-      if (result.witness->output == fmt::format("output {}", o)) result.witness->output = outputs[o].name;
+  if (result.witness) {
     result.reason = fmt::format("{}: {:.3g} deviations apart, of {} that are permitted",
                                 witness_text(asking, *result.witness, whole, beside), difference.deviations,
                                 graph::agreeing_deviations);

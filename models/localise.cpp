@@ -20,12 +20,6 @@ using graph::Input;
 using graph::Model;
 using graph::Node;
 
-Feeds feeds_of(const Model& model, const Feeds& all) {
-  Feeds feeds;
-  for (const Input& input : model.inputs) feeds.emplace(input.name, all.at(input.name));
-  return feeds;
-}
-
 bool fails(const LawResult& result) { return is_finding(result.kind); }
 
 class Search {
@@ -68,11 +62,7 @@ class Search {
  private:
   [[nodiscard]] const std::string& name(int value) const { return model_.values[static_cast<std::size_t>(value)]; }
 
-  [[nodiscard]] const Node& giver(int value) const {
-    return *std::ranges::find_if(model_.nodes, [value](const Node& node) {
-      return std::ranges::find(node.outputs, value) != node.outputs.end();
-    });
-  }
+  [[nodiscard]] const Node& giver(int value) const { return *graph::giver_of(model_, value); }
 
   // What any output hangs on. Which of them failed says little: a tensor on the way to another one may be the first that is wrong.
   [[nodiscard]] std::vector<bool> needed_for_outputs() const {

@@ -1,18 +1,14 @@
 #include "tests/graph/onnx_file.hpp"
 
-#include <cstring>
 #include <protozero/pbf_writer.hpp>
 
 #include "core/format.hpp"
+#include "graph/raw.hpp"
+#include "graph/wire.hpp"
 
 namespace attest::graph::test {
 
 using Writer = protozero::pbf_writer;
-
-int onnx_type(Type type) noexcept {
-  constexpr int numbers[] = {10, 16, 1, 11, 6, 7, 9};
-  return numbers[static_cast<int>(type)];
-}
 
 Attr attr(std::string name, std::int64_t value) {
   Attr a;
@@ -47,29 +43,6 @@ Attr attr(std::string name, Array value) {
 
 namespace {
 
-template <class T>
-void put(std::string& bytes, T number) {
-  char raw[sizeof number];
-  std::memcpy(raw, &number, sizeof number);
-  bytes.append(raw, sizeof number);
-}
-
-std::string raw_of(const Array& array) {
-  std::string bytes;
-  for (const double v : array.floats) {
-    if (array.type == Type::f16) put(bytes, encode_f16(v));
-    if (array.type == Type::bf16) put(bytes, encode_bf16(v));
-    if (array.type == Type::f32) put(bytes, static_cast<float>(v));
-    if (array.type == Type::f64) put(bytes, v);
-  }
-  for (const std::int64_t v : array.integers) {
-    if (array.type == Type::i32) put(bytes, static_cast<std::int32_t>(v));
-    if (array.type == Type::i64) put(bytes, v);
-    if (array.type == Type::boolean) put(bytes, static_cast<char>(v));
-  }
-  return bytes;
-}
-
 void write_typed(Writer& out, const Array& array) {
   std::vector<float> singles(array.floats.begin(), array.floats.end());
   std::vector<std::int32_t> small;
@@ -87,12 +60,12 @@ void write_typed(Writer& out, const Array& array) {
 
 void write_tensor(Writer out, const Array& array, const std::string& name, bool typed) {
   out.add_packed_int64(1, array.shape.begin(), array.shape.end());
-  out.add_int32(2, onnx_type(array.type));
+  out.add_int32(2, data_type(array.type));
   if (!name.empty()) out.add_string(8, name);
   if (typed)
     write_typed(out, array);
   else
-    out.add_bytes(9, raw_of(array));
+    out.add_bytes(9, raw_bytes(array));
 }
 
 void write_attribute(Writer out, const Attr& a) {
@@ -134,7 +107,7 @@ void write_input(Writer out, const FileInput& input) {
   out.add_string(1, input.name);
   Writer type(out, 2);
   Writer tensor(type, 1);
-  tensor.add_int32(1, onnx_type(input.type));
+  tensor.add_int32(1, data_type(input.type));
   if (input.shape.empty()) {  // a writer of nothing writes nothing
     tensor.add_message(2, std::string());
     return;

@@ -9,9 +9,6 @@
 
 namespace attest::graph::test {
 
-// The ONNX number of a type.
-int onnx_type(Type type) noexcept;
-
 // An attribute by name.
 struct Attr {
   enum class Form { number, integer, text, integers, tensor } form = Form::integer;
