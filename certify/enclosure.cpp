@@ -366,7 +366,7 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
   // normalised first.
   Row alike = row;
   alike.rescaled = c.eps_lazy;
-  const bool sum_alone = may_reach(row.rescaled, 2 * c.eps_lazy) && (c.how.normalise_before || c.how.normalise_lse);
+  const bool sum_alone = may_reach(row.rescaled, 2 * c.eps_lazy) && c.how.divides_first();
   Ball spread;
   for (const Combination& how : combinations(c, row)) {
     out.ways.push_back(widened(c, alike, column, how, column.hull.largest, 0, row.rho_lost, false));

@@ -12,9 +12,11 @@
 #include "oracle/calibration.hpp"
 #include "oracle/call.hpp"
 #include "oracle/element.hpp"
+#include "oracle/judged_rows.hpp"
 #include "oracle/outcome.hpp"
 #include "oracle/quick.hpp"
 #include "oracle/row.hpp"
+#include "oracle/second_look.hpp"
 #include "oracle/statistical.hpp"
 
 namespace attest::oracle {
@@ -98,12 +100,16 @@ struct AttentionOracle::Full {
     if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
     return e;
   }
+  // Of `row`, which is r.
+  void spread_row(const RowIndex& r) {
+    if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
+    spread_of = row_of;
+  }
   // Whether T says nothing of any element of a row.
   bool left_out(const RowIndex& r) {
     const Row& the_row = at(r);
     if (the_row.kind != RowKind::ordinary || the_row.score_lost || !of.has_statistics_) return true;
-    if (spread_of != row_of) spread.evaluate(call, the_row, r.b, r.h, r.i);
-    spread_of = row_of;
+    spread_row(r);
     return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
   // Evaluates an element for the statistical tier: empty if that says nothing of it, or of `got` where it is given.
@@ -113,8 +119,7 @@ struct AttentionOracle::Full {
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
         (rigorous.zero_ok && got == 0) || !of.has_statistics_)
       return {};
-    if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
-    spread_of = row_of;
+    spread_row(r);
     if (!spread.applies) return {};
     const Spread at = spread.of(call, row, column, rigorous.y);
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
@@ -164,51 +169,6 @@ bool add_lse(Full& full, Tally& tally, const Results& results, const RowIndex& r
   return tally.add(full.lse(r), results.lse_round, attest_load(&results.lse, r.b, r.h, r.i, 0), "lse",
                    {r.b, r.h, r.i, 0});
 }
-
-// judged_rows(), without a list where every row is judged.
-class JudgedRows {
- public:
-  explicit JudgedRows(const Problem& problem)
-      : all_(problem.rows == 0), count_(static_cast<std::size_t>(problem.b * problem.hq * problem.lq)) {
-    if (all_) return;
-    some_ = judged_rows(problem);
-    count_ = some_.size();
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  Index operator[](std::size_t n) const noexcept { return all_ ? static_cast<Index>(n) : some_[n]; }
-
- private:
-  bool all_;
-  std::size_t count_;
-  std::vector<Index> some_;
-};
-
-// Rows that read one key/value head, as many as Quick takes at once.
-class Block {
- public:
-  // Those from rows[next] on, at most `most`. Returns where the next block begins.
-  std::size_t take(const Problem& problem, const JudgedRows& rows, std::size_t next, Index most) {
-    const Index group = problem.group();
-    for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {
-      const Index flat = rows[next];
-      // Most rows follow the one before: no need to divide.
-      if (count_ > 0 && flat == rows[next - 1] + 1 && rows_[count_ - 1].i + 1 < problem.lq) {
-        const RowIndex& last = rows_[count_ - 1];
-        rows_[count_] = {last.b, last.h, last.i + 1};
-      } else {
-        rows_[count_] = row_index(problem, flat);
-        if (count_ > 0 && (rows_[count_].b != rows_[0].b || rows_[count_].h / group != rows_[0].h / group)) break;
-      }
-      ++count_;
-    }
-    return next;
-  }
-  [[nodiscard]] std::span<const RowIndex> rows() const noexcept { return {rows_.data(), count_}; }
-
- private:
-  std::array<RowIndex, Quick::most_rows> rows_;
-  std::size_t count_ = 0;
-};
 
 // What becomes of rows to which masks leave no key, where the contract alone says it: what full() finds of one whose query is
 // finite, of a head that is.
@@ -271,6 +231,8 @@ bool judge_row(const GetFull& full, Tally& tally, const Results& results, const 
 
 // From so many keys on, what sums meet on their way may weigh more than what moments say of them.
 constexpr Index many_keys = 8;
+// Elements that a second look at T is at, spread evenly.
+constexpr Index most_looked_at = 4096;
 
 // Takes up what one row says: by Quick where it knows, by `full()` where an element may need more than near_lambda.
 template <class GetFull>
@@ -340,39 +302,6 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
-namespace {
-
-// The elements of the judged rows, `most` of them spread evenly at most.
-struct Sample {
-  Sample(const Problem& problem, Index columns, Index most)
-      : rows(problem),
-        all(static_cast<Index>(rows.size()) * columns),
-        step(std::max<Index>(1, (all + most - 1) / most)),
-        count((all + step - 1) / step),
-        dv(columns) {}
-  [[nodiscard]] std::size_t row(Index n) const { return static_cast<std::size_t>(n * step / dv); }
-  [[nodiscard]] Index column(Index n) const { return n * step % dv; }
-
-  JudgedRows rows;
-  Index all, step, count, dv;
-};
-
-double rms(std::span<const double> squares) {
-  double sum = 0;
-  Index elements = 0;
-  for (const double x : squares) {
-    if (!(x >= 0)) continue;
-    sum += x;
-    ++elements;
-  }
-  return elements == 0 ? 0 : std::sqrt(sum / static_cast<double>(elements));
-}
-
-constexpr double no_square = -1;  // of an element that T leaves out
-constexpr Index most_looked_at = 4096;
-
-}  // namespace
-
 // The square of error / s, by the whole of s.
 double AttentionOracle::slow_square(const Tensor& out, const RowIndex& r, Index c) {
   Full& at = full();
@@ -397,43 +326,12 @@ double AttentionOracle::slow_t(const Tensor& out, Index most) {
   return rms(squares);
 }
 
-// Upper bounds of the squares of the sample, infinite where none is known. Says whether they are worth having.
-bool AttentionOracle::bound_squares(const Tensor& out, std::vector<double>& bounds) {
-  const Format type = format_of(out.dtype());
-  Quick quick(call_, type, Quick::Spreads::near_and_t);
-  if (quick.max_rows() == 0) return false;
-  const Sample sample(problem_, call_.dv, most_looked_at);
-  Block block;
-  Index n = 0;
-  for (std::size_t next = 0; next < sample.rows.size();) {
-    const std::size_t first = next;
-    next = block.take(problem_, sample.rows, next, quick.max_rows());
-    if (n == sample.count || sample.row(n) >= next) continue;
-    quick.average(block.rows());
-    quick.look_at_sums();
-    for (; n < sample.count && sample.row(n) < next; ++n) {
-      const auto at = static_cast<Index>(sample.row(n) - first);
-      const RowIndex& r = block.rows()[static_cast<std::size_t>(at)];
-      const double got = out.at(r.b, r.h, r.i, sample.column(n));
-      double& square = bounds[static_cast<std::size_t>(n)];
-      if (!std::isfinite(got) || quick.is_empty(at)) square = no_square;
-      if (square == no_square || !quick.knows(at) || !quick.takes_part(at)) continue;
-      const double scale = quick.sums_scale(), mean = quick.reach(at, sample.column(n)).mean;
-      const double error = std::fabs(got - mean) * scale;
-      const double half_ulp = std::max(std::fabs(mean) * unit_roundoff(type), half_smallest_subnormal(type)) * scale;
-      const double ratio = error * error / (quick.sums_variance(at, sample.column(n)) + half_ulp * half_ulp / 3);
-      if (ratio >= 0) square = ratio * (1 + 1e-6);
-    }
-  }
-  return true;
-}
-
 double AttentionOracle::second_look(const Tensor& out, double limit) {
   const Sample sample(problem_, call_.dv, most_looked_at);
   std::vector<double> squares(static_cast<std::size_t>(sample.count), infinity);
   // In f64 the references of both levels differ by as much as results do.
   if (call_.has_radii || !has_statistics_ || call_.keys < many_keys || call_.numbers.u_pv < 0x1p-40 ||
-      !bound_squares(out, squares))
+      !bound_squares(call_, problem_, sample, out, squares))
     return slow_t(out, most_looked_at);
   // The whole of s for those with the largest bounds first, until what the others may add does not matter.
   std::vector<Index> order(squares.size());

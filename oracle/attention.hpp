@@ -2,7 +2,6 @@
 #include <array>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
@@ -57,7 +56,6 @@ class AttentionOracle final : public Oracle {
   struct Full;
   Full& full();
   double slow_square(const Tensor& out, const RowIndex& r, Index c);
-  bool bound_squares(const Tensor& out, std::vector<double>& bounds);
 
   const Problem& problem_;
   Call call_;

@@ -29,8 +29,7 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
   const double n = static_cast<double>(row.n);
   // Products underflow one by one, or are cut block by block.
   const double products = m.pv_sums.any() && !m.flush ? 0 : (m.flush ? 2 : 1) * n;
-  const double merged = m.merges ? (m.arithmetic.lse_merge == LseMerge::chain ? m.splits(n) : 1) : 0;
-  double absolute = m.division_excess() * (merged + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
+  double absolute = m.division_excess() * (m.split_quotients(n) + (how.normalised_first ? 0 : 1)) * m.eta_pv * unit;
   if (how.normalised_first) {
     absolute += sum_abs * (m.eta_weights + (1 + m.division_excess()) * m.eta_softmax + m.eps0 * rho) +
                 (products + 2) * m.eta_pv * unit;

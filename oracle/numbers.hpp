@@ -134,6 +134,10 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] double of_bias() const {
     return (u_bias * u_bias + (u_bias_unit > 0 ? u_score * u_score + u_scale * u_scale : 0)) / 3;
   }
+  // In how many quotients of splits one result of a row may err, one after the other or all together: each of a chain.
+  [[nodiscard]] double split_quotients(double n) const {
+    return !merges ? 0 : arithmetic.lse_merge == LseMerge::chain ? splits(n) : 1;
+  }
   // How many eta a quotient that underflows may be off by, beyond one: its ulps are those of subnormals.
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
   // What a weight that is divided first may be off by among subnormals.

@@ -122,6 +122,8 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   const double shift_error = 2 * m.u_softmax * row.z_top;
   shortfall_ = shift_error < 0.01 ? 1 : std::exp(bounded(shift_error));
   smallest_weight_ = 2 * m.eta_weights * shortfall_;
+  some_underflow_ = false;
+  for (std::size_t t = 0; t < n && !some_underflow_; ++t) some_underflow_ = may_underflow(m, row, t);
   weight_squares_ = weights.squares;
   weight_prefixes_ = weights.prefix_squares;
   // Sums of ones are exact while they are integers of the format. Weights are ones where every score is the maximum itself,
@@ -253,9 +255,7 @@ double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e, co
   variance += square(m.u_softmax) / 3 * (sum_additions * sum_coherence_ + rescales_) * y2;
   variance += square(m.c_div * m.u_final) * y2 + square(m.c_div * m.eta_pv * e.unit);
   if (m.merges) variance += square(m.eta_partial * e.unit);
-  double absolute = 0;
-  for (const double x : e.carried) absolute += std::fabs(x);
-  return variance + square(unit64 * absolute) * (n + 8);  // the reference's own
+  return variance + square(unit64 * e.carried_total) * (n + 8);  // the reference's own
 }
 
 // What sums lose because a term is below an ulp of the running sum, and weights that may be lost altogether.
@@ -282,11 +282,9 @@ bool RowSpread::may_underflow(const Numbers& m, const Row& row, std::size_t t) c
 // What functions and poor divisions add that are off one way, or one way up to some argument and the other beyond: no noise, and
 // at most this.
 double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const {
-  double bias = m.one_sided_exp * one_sided(e.moved, order_, row.z), carried = 0;
-  for (const double x : e.carried) carried += std::fabs(x);
-  bias += undivided_.one_sided * carried;
+  double bias = m.one_sided_exp * one_sided(e.moved, order_, row.z) + undivided_.one_sided * e.carried_total;
   // Or a number of nothing.
-  if (m.exp_of_nothing) {
+  if (m.exp_of_nothing && some_underflow_) {
     std::vector<double> moved(e.v.size(), 0);
     for (std::size_t t = 0; t < moved.size(); ++t)
       if (may_underflow(m, row, t)) moved[t] = row.rescaled * shortfall_ / row.mass * (e.v[t] - e.y);
@@ -294,10 +292,7 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
   }
   if (m.division_excess() > 0) {
     // Among subnormals, where an ulp is no longer a share of the quotient: of results, and of a split's before they are merged, ...
-    const double merged = !m.merges                                   ? 0
-                          : m.arithmetic.lse_merge == LseMerge::chain ? m.splits(static_cast<double>(row.n))
-                                                                      : 1;
-    bias += (merged + 1) * m.division_excess() * m.eta_pv * e.unit;
+    bias += (m.split_quotients(static_cast<double>(row.n)) + 1) * m.division_excess() * m.eta_pv * e.unit;
     // ... and of weights.
     if (normalises_first_) {
       std::vector<double> quotients(e.v.size());
@@ -333,6 +328,7 @@ RowSpread::Element RowSpread::element(const Row& row, std::span<const double> va
   e.moved.resize(n);
   for (std::size_t t = 0; t < n; ++t) {
     e.carried[t] = row.p[t] * e.v[t];
+    e.carried_total += std::fabs(e.carried[t]);
     e.moved[t] = row.p[t] * (e.v[t] - e.y);
   }
   return e;
@@ -370,14 +366,11 @@ RowSpread::Own RowSpread::own_sums(const Call& call, const Row& row, std::span<c
 
 Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
   const Numbers& m = call.numbers;
-  double covariance = 0, absolute = 0;
-  for (std::size_t t = 0; t < e.v.size(); ++t) {
-    covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
-    absolute += std::fabs(e.carried[t]);
-  }
+  double covariance = 0;
+  for (std::size_t t = 0; t < e.v.size(); ++t) covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
   const Prefixes values = prefixes(e.carried);
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
-  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_.roundings * absolute / std::sqrt(3.0);
+  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_.roundings * e.carried_total / std::sqrt(3.0);
   if (m.merges)
     s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
          m.c_div * m.u_final * std::fabs(e.y);

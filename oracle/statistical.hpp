@@ -63,6 +63,7 @@ class RowSpread {
     std::vector<double> v;
     double y, unit;                      // v and y are in units of 1/unit
     std::vector<double> moved, carried;  // p (v - y), p v
+    double carried_total = 0;            // sum |p v|
   };
   static Element element(const Row& row, std::span<const double> values, double unit, double y);
   [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e) const;
@@ -97,6 +98,7 @@ class RowSpread {
   Undivided undivided_;
   double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
   double smallest_weight_ = 0;    // below it a weight may be lost
+  bool some_underflow_ = false;   // may_underflow() of some key
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
   std::vector<double> query_, keys_;  // keys_ row by row, padded(d) apart
