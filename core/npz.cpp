@@ -20,11 +20,6 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::size_t width(NamedArray::Type type) {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 2, 0};
-  return bytes[static_cast<std::size_t>(type)];
-}
-
 NamedArray::Type type_of(std::string_view descr) {
   using enum NamedArray::Type;
   if (descr == "|b1" || descr == "b1" || descr == "?") return boolean;
@@ -84,7 +79,7 @@ NamedArray array_of(std::vector<std::byte> file, std::string_view name, const Re
   array.shape = std::move(header.shape);
   if (array.type == NamedArray::Type::other) return array;
   const Bytes data = Bytes(file).subspan(header.bytes);
-  const std::size_t each = width(array.type);
+  const std::size_t each = bytes_of(array.type);
   if (data.size() % each != 0 || static_cast<Index>(data.size() / each) != array.size())
     refuse(fmt::format("its header promises {} elements of {} bytes, and {} bytes follow: it is truncated or damaged",
                        array.size(), each, data.size()));
@@ -270,6 +265,11 @@ std::set<std::string> bf16_names(Bytes text) {
 
 }  // namespace
 
+std::size_t bytes_of(NamedArray::Type type) noexcept {
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 2, 0};
+  return bytes[static_cast<std::size_t>(type)];
+}
+
 std::string_view name(NamedArray::Type type) noexcept {
   constexpr std::array<std::string_view, 9> names{"f16", "bf16", "f32", "f64", "i32", "i64", "bool", "uint16", "other"};
   return names[static_cast<std::size_t>(type)];
@@ -302,7 +302,7 @@ std::string NamedArray::described() const {
 }
 
 void NamedArray::read(Index first, std::span<double> to) const noexcept {
-  const std::byte* from = bytes.data() + static_cast<std::size_t>(first) * width(type);
+  const std::byte* from = bytes.data() + static_cast<std::size_t>(first) * bytes_of(type);
   const auto each = [&]<class T>(T, auto&& convert) {
     for (double& x : to) {
       T bits;

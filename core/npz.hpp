@@ -31,6 +31,8 @@ struct NamedArray {
   [[nodiscard]] double at(Index flat) const noexcept;
 };
 std::string_view name(NamedArray::Type type) noexcept;
+// Of one element; 0 for `other`.
+std::size_t bytes_of(NamedArray::Type type) noexcept;
 constexpr bool is_floating(NamedArray::Type type) noexcept { return type <= NamedArray::Type::f64; }
 // Of a floating-point array.
 Format format_of(NamedArray::Type type);

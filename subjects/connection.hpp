@@ -63,6 +63,17 @@ class WorkerConnection {
   // empty if the worker knows none. Throws Error(no_subject) if it does not say.
   std::string script(const std::string& subject, const Call& call, const std::string& beside);
 
+  // ---- what is no call of a subject
+  // What the worker makes of a request, which is a line; its answer names `id`, and is line() once the result is done. After a crash, a
+  // timeout or nonsense this connection is no longer usable.
+  CallResult exchange(const std::string& request, std::int64_t id, std::chrono::milliseconds limit);
+  // Says what has no answer.
+  void tell(const std::string& request);
+  [[nodiscard]] const std::string& line() const noexcept { return line_; }
+  [[nodiscard]] Arena& arena() noexcept { return arena_; }
+  // For an answer whose end attest could not follow.
+  void give_up() noexcept { usable_ = false; }
+
  private:
   // Whether a tensor is in several parts.
   bool copy_in(std::span<const Call> calls);
@@ -76,7 +87,7 @@ class WorkerConnection {
   Process::Received await_answer(std::size_t index, Process::Clock::time_point deadline);
   Process::Received receive_line(Process::Clock::time_point deadline);
   CallResult result_of(RunReply reply);
-  CallResult lost(Process::Received how);
+  CallResult lost(Process::Received how, std::chrono::milliseconds limit);
   [[nodiscard]] std::string more_in_log() const;
   [[nodiscard]] std::string out_of_memory() const;
 

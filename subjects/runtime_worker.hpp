@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,10 +9,7 @@
 
 #include "core/npz.hpp"
 #include "core/subject.hpp"
-#include "subjects/arena.hpp"
-#include "subjects/mailbox.hpp"
-#include "subjects/process.hpp"
-#include "subjects/reply.hpp"
+#include "subjects/connection.hpp"
 #include "subjects/worker.hpp"
 
 // Runtimes of models in a process of their own: `load` and `ask` of docs/worker.md.
@@ -42,12 +38,9 @@ class RuntimeWorker {
  public:
   // Starts it and has it describe itself. Throws Error(no_subject), one sentence, if it does not start, has no runtime or several.
   explicit RuntimeWorker(WorkerCommand command);
-  ~RuntimeWorker();
-  RuntimeWorker(const RuntimeWorker&) = delete;
-  RuntimeWorker& operator=(const RuntimeWorker&) = delete;
 
   [[nodiscard]] const RuntimeInfo& info() const noexcept { return info_; }
-  [[nodiscard]] bool usable() const noexcept { return usable_; }
+  [[nodiscard]] bool usable() const noexcept { return connection_->usable(); }
 
   // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
   CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
@@ -58,19 +51,13 @@ class RuntimeWorker {
   void unload(int model);
 
  private:
-  CallResult trip(const std::string& request, std::chrono::milliseconds limit, std::string* line);
-  CallResult lost(Process::Received how, std::chrono::milliseconds limit);
   std::vector<NamedArray> outputs_of(std::string_view line, std::span<const std::string> names) const;
 
   WorkerCommand command_;
-  Arena arena_;
-  Mailbox mailbox_;
-  std::unique_ptr<Process> process_;
+  std::unique_ptr<WorkerConnection> connection_;
   RuntimeInfo info_;
-  std::string line_;
   std::int64_t trip_ = 0;
   int models_ = 0;
-  bool usable_ = false;
 };
 
 }  // namespace attest
