@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/evidence.hpp"
+#include "report/progress_line.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -134,17 +134,9 @@ std::string_view in_words(const graph::Use& use) {
 
 // What a campaign says while it goes on.
 struct Teller {
-  explicit Teller(const TerminalOptions& where) : options(where) {}
-  TerminalOptions options;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+  explicit Teller(const TerminalOptions& where) : line(where) {}
+  ProgressLine line;
   std::set<std::string> told;
-  bool line_shown = false;
-
-  void say(const std::string& text) {
-    if (line_shown) options.progress << "\r\033[K" << std::flush;
-    line_shown = false;
-    if (!options.quiet) options.out << text << std::flush;
-  }
 };
 
 }  // namespace
@@ -164,28 +156,21 @@ models::Observer models_observer(const TerminalOptions& options) {
   observer.failure = [teller](const std::string& law, const models::LawResult& result, const std::string& where,
                               std::uint64_t case_number, double seconds, const graph::Problem& problem) {
     if (teller->told.size() >= most_told || !teller->told.insert(failure_key(law, result)).second) return;
-    teller->say(fmt::format("{} {} at {} in case {} after {}: {}\n", name(result.kind), law, printable(where),
-                            grouped(case_number), duration(seconds), printable(to_text(problem))));
+    teller->line.say(fmt::format("{} {} at {} in case {} after {}: {}\n", name(result.kind), law, printable(where),
+                                 grouped(case_number), duration(seconds), printable(to_text(problem))));
   };
   observer.finding = [teller](const Finding& finding) {
     if (teller->told.contains(finding.key))
-      teller->say(fmt::format(
+      teller->line.say(fmt::format(
           "  shrunk to {}\n",
           printable(finding.reproducer.empty() ? to_text(finding.smallest.problem) : finding.reproducer.string())));
   };
   observer.progress = [teller](const Summary& summary, std::optional<double> left) {
-    const auto now = std::chrono::steady_clock::now();
-    if (std::chrono::duration<double>(now - teller->last).count() < (teller->options.live ? 0.2 : 10)) return;
-    teller->last = now;
+    if (!teller->line.is_due()) return;
     std::string line = fmt::format("{} problems, {} runs", grouped(summary.cases), grouped(summary.runs));
     if (!summary.findings.empty()) line += fmt::format(", {} defects", summary.findings.size());
     if (left) line += fmt::format(", {} left", duration(*left));
-    if (teller->options.live) {
-      teller->options.progress << "\r\033[K" << line << std::flush;
-      teller->line_shown = true;
-    } else {
-      teller->options.progress << line << std::endl;
-    }
+    teller->line.show(line);
   };
   return observer;
 }

@@ -1,20 +1,18 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <set>
 #include <string>
 
 #include "report/observers.hpp"
+#include "report/progress_line.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class Terminal : public engine::Observer {
  public:
-  explicit Terminal(TerminalOptions options) : options_(options) {}
+  explicit Terminal(TerminalOptions options) : line_(options) {}
 
   void on_start(const engine::CampaignOptions& campaign, const SubjectInfo& info) override {
     std::string line = fmt::format("attest {} {}", campaign.verb, campaign.subject);
@@ -26,20 +24,17 @@ class Terminal : public engine::Observer {
     line += fmt::format(", {} {}", campaign.jobs, campaign.jobs == 1 ? "job" : "jobs");
     if (campaign.repeat > 1) line += fmt::format(", each plan for {} problems", campaign.repeat);
     if (campaign.policy) line += ", policy " + campaign.policy_text;
-    say(line + "\n");
+    line_.say(line + "\n");
     quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
     const ops::Op& op = engine::op_of(campaign, info);
     if (!op.policy_declared(info) && !campaign.policy)
-      say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)
-                                   : assumed_policy(campaign.assumed));
-    say(op.preface(info));
+      line_.say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)
+                                         : assumed_policy(campaign.assumed));
+    line_.say(op.preface(info));
   }
 
   void on_progress(const engine::Progress& progress) override {
-    const auto now = Clock::now();
-    const double interval = options_.live ? 0.2 : 10;
-    if (std::chrono::duration<double>(now - last_).count() < interval) return;
-    last_ = now;
+    if (!line_.is_due()) return;
     std::string line = fmt::format("{} problems, {:.0f}/s", grouped(progress.cases),
                                    progress.seconds > 0 ? static_cast<double>(progress.cases) / progress.seconds : 0.0);
     if (progress.failing_cases > 0) line += fmt::format(", {} failing", grouped(progress.failing_cases));
@@ -49,7 +44,7 @@ class Terminal : public engine::Observer {
       line += fmt::format(", {} left", duration(*progress.seconds_left));
     else if (progress.cases_left)
       line += fmt::format(", {} left", grouped(*progress.cases_left));
-    show(line);
+    line_.show(line);
   }
 
   // The first failure of each kind, before it is shrunk; what is known already is not told, and with --known nothing is
@@ -58,53 +53,34 @@ class Terminal : public engine::Observer {
     const engine::FailureKey key = failure.outcome.key();
     if (quiet_until_shrunk_ || told_ >= most_told || !kinds_.insert(engine::to_text(key)).second) return;
     ++told_;
-    say(fmt::format("{} {} in case {} after {}: {}\n", name(key.kind), key.property, grouped(failure.case_number),
-                    duration(failure.seconds), to_text(failure.problem)));
+    line_.say(fmt::format("{} {} in case {} after {}: {}\n", name(key.kind), key.property, grouped(failure.case_number),
+                          duration(failure.seconds), to_text(failure.problem)));
   }
 
   void on_shrink_step(const engine::ShrinkStep& step) override {
-    if (options_.live)
-      show(fmt::format("shrinking: {} {} after {} calls", grouped(static_cast<std::uint64_t>(work_of(step.best))),
-                       step.best.op().unit_of_work(), step.calls));
+    if (line_.live())
+      line_.show(fmt::format("shrinking: {} {} after {} calls", grouped(static_cast<std::uint64_t>(work_of(step.best))),
+                             step.best.op().unit_of_work(), step.calls));
   }
 
   // The first reproducer of each kind; all of them are told in full at the end.
   void on_finding(const engine::Finding& finding, bool first) override {
     const std::string key = engine::to_text(engine::failure_key_of(finding.entry));
     if (!first || finding.known || shrunk_.size() >= most_told || !shrunk_.insert(key).second) return;
-    if (finding.entry.property == engine::drift_name) return say("drift, over the whole campaign\n");
-    say(fmt::format("  shrunk to {}\n",
-                    finding.reproducer.empty() ? to_text(finding.entry.problem) : finding.reproducer));
+    if (finding.entry.property == engine::drift_name) return line_.say("drift, over the whole campaign\n");
+    line_.say(fmt::format("  shrunk to {}\n",
+                          finding.reproducer.empty() ? to_text(finding.entry.problem) : finding.reproducer));
   }
 
-  void on_end(const engine::Summary& summary) override { say("\n" + summary_text(summary)); }
+  void on_end(const engine::Summary& summary) override { line_.say("\n" + summary_text(summary)); }
 
  private:
-  void say(const std::string& text) {
-    clear();
-    if (!options_.quiet) options_.out << text << std::flush;
-  }
-  void show(const std::string& line) {
-    if (options_.live) {
-      options_.progress << "\r\033[K" << line << std::flush;
-      line_shown_ = true;
-    } else {
-      options_.progress << line << std::endl;
-    }
-  }
-  void clear() {
-    if (line_shown_) options_.progress << "\r\033[K" << std::flush;
-    line_shown_ = false;
-  }
-
   static constexpr std::size_t most_told = 3;  // kinds of failures told while the campaign goes on
 
-  TerminalOptions options_;
+  ProgressLine line_;
   bool quiet_until_shrunk_ = false;
   std::set<std::string> kinds_, shrunk_;
   std::size_t told_ = 0;
-  Clock::time_point last_ = Clock::now();
-  bool line_shown_ = false;
 };
 
 }  // namespace
