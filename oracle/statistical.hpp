@@ -86,8 +86,15 @@ class RowSpread {
   };
   [[nodiscard]] Undivided undivided_error(const Numbers& m, const Row& row) const;
   [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
+  template <class Term, class OfBin>
+  double binned(Term&& term, OfBin&& of_bin) const;
   template <class Term>
   double binned(Term&& term) const;
+  struct Grid {
+    double unit, tiny;  // unit roundoff of a format, and half its smallest subnormal
+    double size;        // of what is rounded, in units of the row's p
+  };
+  [[nodiscard]] double at_midpoint(const Row& row, const Grid& grid, Index first, Index end) const;
   void sort_into_bins(const Numbers& m, const Row& row);
   void widen(const Row& row, double lambda);
 
@@ -98,6 +105,7 @@ class RowSpread {
   Undivided undivided_;
   double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
   double smallest_weight_ = 0;    // below it a weight may be lost
+  double weight_noise_ = 0;       // of exp and of the sum of weights, relatively
   bool some_underflow_ = false;   // may_underflow() of some key
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;

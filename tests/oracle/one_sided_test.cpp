@@ -178,6 +178,28 @@ TEST(OneSided, QuotientsOfEqualWeightsErrEitherWay) {
   EXPECT_LE(largest, 4);
 }
 
+// Weights near 1/255 lie about a midpoint of bf16, and those near 1/2047 about one of f16: each is off by half an ulp, to the side
+// that its score says.
+TEST(OneSided, WeightsAboutAMidpointAreOffByHalfAnUlpEach) {
+  struct Midpoint {
+    const char *policy, *problem;
+  };
+  for (const Midpoint at : {Midpoint{"f16-all,score=f32,softmax=f32,pv=f32,scale=f32,qk=f32,weights=bf16", "b=64 lk=255"},
+                            Midpoint{"f32,weights=f16", "b=16 lk=2047"}})
+    for (const char* seed : {"1", "2", "3"}) {
+      SCOPED_TRACE(std::string(at.problem) + " seed " + seed);
+      const Judged result = judge({at.policy,
+                                   R"({"normalise":"before","lse_merge":"none"})",
+                                   std::string(at.problem) + " lq=1 d=1 dv=8 dtype=f32 values=uniform:0.005 seed=" + seed,
+                                   {},
+                                   [](Variant& v) { v.normalise = Normalise::before; }});
+      EXPECT_NE(result.rigorous, VerdictKind::fail);
+      EXPECT_GT(result.elements, 100);
+      EXPECT_LE(result.lambda, 4);
+      EXPECT_LE(result.slow_t, 1.1);
+    }
+}
+
 // Of 512 keys, 0 to 2 in an order that sets no new maximum from either end: rescalings err too, alike.
 double score_at(Index j) { return j == 0 || j == 511 ? 2 : static_cast<double>(j * 197 % 512) / 256; }
 
