@@ -67,7 +67,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       softcap(cap) {
   const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
   const double of_scale = folds_root ? e_root : e_scale;
-  relative_scale = scale_magnitude > 0 ? of_scale + std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  scale_underflow = scale_magnitude > 0 ? std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  relative_scale = scale_magnitude > 0 ? of_scale + scale_underflow : 0;
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], scaling = policy[Stage::scale];
   scaled_queries = arithmetic.fold_q || folds_root;

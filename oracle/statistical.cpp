@@ -260,6 +260,9 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
   }
   const double roundings = m.shared_scalings + (m.arithmetic.fold_sqrt && m.scale > 0 ? 2 : 0);
   variance += square(std::min(roundings * m.u_scale * std::fabs(scaled), most_tau)) / 3;
+  // A scale that is subnormal in its format is off by up to all of itself, the same way in every row.
+  if (const double lost = std::min(m.scale_underflow, 1.0); lost > m.u_scale)
+    variance += square(std::min(lost * std::fabs(scaled), most_tau));
   if (m.u_bias_unit > 0) variance += square(std::min(m.u_scale * std::fabs(biased), most_tau)) / 3;
   if (m.softcap > 0) variance += square(std::min(m.u_cap * (2 * std::fabs(scaled) + std::fabs(capped)), most_tau)) / 3;
   const double shift = std::min(m.u_softmax * row.a2 * row.z_top, most_tau);

@@ -59,7 +59,7 @@ one_way='bias+=std::max(0.0,2*P.exp_ulp-1)*um*one_side([\&](int t){ return p[t]\
 'if(P.exp_ulp>=1) bias+=one_side([\&](int t){ return p[t]<2*e0?resc\/L*(v[t]-y):0.; }); '\
 'if(cd>1){ bias+=(cd-1)*ETA(P.pv); if(P.norm_before) bias+=(cd-1)*one_side([\&](int t){ return um*p[t]\/L*v[t]+ETA(P.sm)*v[t]; }); }'
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
-'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
+'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; { double g=std::min(1.0,std::max(ETA(P.sct),P.exp2?ETA(P.sm):0.)\/asc); if(g>usc) s2+=g*g*a*a; } if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
 quotients='if(P.norm_before){ double sum=0,squares=0; int b=bin[0],f=0; for(int t=0;t<=n;t++){ if(t==n||bin[t]!=b){ s2+=std::max(squares,sum*sum)*(cd>1?1:mid(f,t,um,ETA(P.sm),1\/L)); f=t; '\
 'sum=0; squares=0; if(t==n) break; b=bin[t]; } int j=ord[t]; double x=p[j]\/L*v[j]*cd*um*(cd>1?1:u3); squares+=x*x; sum+=x; } }'
 brought='if(P.exp2\&\&P.scale_pre\&\&!pb.mask.empty()){ double m=pb.mask[(size_t)i*Lk+idx[t]]; va+=(us*us+usc*usc)*m*m\/3; }'

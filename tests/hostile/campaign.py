@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--mixed", type=float, default=0.3)
     parser.add_argument("--policy", action="append", help="only these")
     parser.add_argument("--assume", default=None)
+    parser.add_argument("--calibration", default=None, help="thresholds in place of the shipped ones")
     parser.add_argument("--without", default="",
                         help="of div, kappa, mma, before, subnormals: what is left plain, to look behind a finding")
     parser.add_argument("--findings", default=None, help="a file for lines of JSON")
@@ -119,6 +120,8 @@ def main():
         cases = options.cases if laws_ == "all" else 20 * options.cases if options.laws == "some" else options.cases
         words = ["--seed", str(source.getrandbits(32)), "--cases", str(cases), "--laws", laws_,
                  "--continue-after-failure", "--shrink-budget", "60"] + (["--assume", domain] if domain else [])
+        if options.calibration:
+            words += ["--calibration", options.calibration]
         report, errors = check(options.attest, options.plugin, trial, words)
         if report is None:
             refused[errors.strip().split("\n")[-1][:200]] += 1

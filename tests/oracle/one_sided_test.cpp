@@ -200,6 +200,20 @@ TEST(OneSided, WeightsAboutAMidpointAreOffByHalfAnUlpEach) {
     }
 }
 
+// 2^-25 is a tie between 0 and the smallest number of f16: scores are all of 0, or of twice what they should be.
+TEST(OneSided, ASubnormalScaleIsOffByAllOfItself) {
+  const Judged result = judge({"f16-scores16",
+                               R"({"fold":"none","exp2":false,"lse_merge":"none"})",
+                               "b=16 hq=1 hkv=1 lq=1 lk=7 d=8 dv=8 dtype=f16 scale=0x1p-25 lse=f32 values=ends:1 "
+                               "k_form=short_significand seed=1151191409",
+                               {},
+                               [](Variant&) {}});
+  EXPECT_NE(result.rigorous, VerdictKind::fail);
+  EXPECT_GT(result.elements, 0);
+  EXPECT_LE(result.lambda, 2);
+  EXPECT_LE(result.slow_t, 1);
+}
+
 // Of 512 keys, 0 to 2 in an order that sets no new maximum from either end: rescalings err too, alike.
 double score_at(Index j) { return j == 0 || j == 511 ? 2 : static_cast<double>(j * 197 % 512) / 256; }
 
