@@ -246,6 +246,7 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
     }
     statistics.elements += static_cast<Index>(quick->spread(n).finite);
     statistics.squares += quick->spread(n).squares;
+    if (quick->spread(n).finite > 0) statistics.weights += quick->weights(n);
     statistics.largest_lambda =
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
@@ -369,6 +370,15 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
   return tally.verdict();
 }
 
+namespace {
+
+// Whether the weights of the rows that differ lie on fewer keys than T takes.
+bool few_weights(const Problem& problem, std::size_t rows, const Statistics& statistics) {
+  return statistics.weights * static_cast<double>(distinct_rows(problem)) < least_weights * static_cast<double>(rows);
+}
+
+}  // namespace
+
 Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics) {
   const Results results(call_.numbers, out, lse);
   if (!has_statistics_) statistics = nullptr;
@@ -405,6 +415,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       ++n;
     }
   }
+  if (statistics != nullptr && few_weights(problem_, rows.size(), *statistics)) statistics->elements = 0;
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }
 

@@ -14,6 +14,8 @@ namespace attest::oracle {
 
 // T (tier three) is asked of results that have at least so many elements.
 inline constexpr Index least_elements = 48;
+// And so of rows whose weights lie on few keys: the error of one score is that of all columns.
+inline constexpr double least_weights = 16;
 
 // What conforming kernels were seen to give on one class of problems under one policy. A result is one kernel on one
 // problem, with least_elements or more that do not err alike.

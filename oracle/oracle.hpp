@@ -44,9 +44,10 @@ struct Statistics {
   double largest_lambda = 0;
   std::array<Index, 4> index{};
   // Tier three: T over the elements whose s has a cheap lower bound, in rows that a quick level judges. None of a result of
-  // fewer than least_elements.
+  // fewer than least_elements, or of fewer than least_weights.
   double squares = 0;
   Index elements = 0;
+  double weights = 0;  // that count: of a row (sum p)^2 / sum p^2, all keys where they are alike, 1 where one is open
   [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }
 
   static constexpr double near_lambda = 4, stop_lambda = 5;

@@ -52,6 +52,8 @@ class Quick {
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
+  // What its row adds to Statistics::weights.
+  [[nodiscard]] double weights(Index n) const noexcept { return rows_[n].weights; }
   [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept { return rows_[n].sums; }
   [[nodiscard]] bool is_near(Index n, Index column) const noexcept {
     return (near_[n * groups_ + column / 8] >> (column % 8) & 1) != 0;
@@ -85,10 +87,11 @@ class Quick {
   struct State {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
-    bool by_top;                    // bounded by top_
-    bool takes_part;                // see takes_part(), once look_at_sums() was asked
-    double q_norm, q_top;           // of the query: its Euclidean norm, at least, and its largest magnitude
-    double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)
+    bool by_top;                  // bounded by top_
+    bool takes_part;              // see takes_part(), once look_at_sums() was asked
+    double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
+    double n, z_max, mass, gain;  // keys, zmax, sum p, sum p (1 - e^-d)
+    double weights;               // that count, as Statistics has them
     double added, weights_alike;  // keys whose p is not 0, and the least coherence of p: once look_at_sums() was asked
     double e_most, d_most, z_most;  // upper bounds of e, d, |z| + e
     const ForCount* f;              // of n

@@ -147,6 +147,7 @@ void Quick::square_row(Index n) {
   const products::SquareSums sums =
       products::square_weights({f.every * m.inverse_unit2, rounded * m.inverse_unit2, 2 * keys * m.eta_weights},
                                p_ + n * stride_, w_ + n * stride_, w2_ + n * stride_, stride_);
+  row.weights = sums.p2 > 0 ? square(row.mass) / sums.p2 : 0;
   // Of all that, what is no rounding is part of the bias, and not of s.
   double undivided = m.merges_widen() ? m.with_merges(0, keys, top) : 0;
   double one_sided = m.merges_widen() ? m.one_sided_merges(keys) : 0;

