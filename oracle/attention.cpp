@@ -125,6 +125,14 @@ struct AttentionOracle::Full {
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
+  // Whether lambda_needed() surely says no more than `lambda`, or nothing; most often at a small part of its cost.
+  bool surely_needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+    const Row& the_row = at(r);
+    if (the_row.kind != RowKind::ordinary || the_row.score_lost) return true;
+    spread_row(r);
+    return !spread.applies || (column.look_at(call, the_row, r.b, r.h, c) &&
+                               spread.surely_holds(call, the_row, column, lambda, round, got));
+  }
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
     Enclosure rigorous;
@@ -253,7 +261,9 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
-    if (!std::isfinite(got)) continue;
+    if (!std::isfinite(got) ||
+        full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
+      continue;
     const double lambda = full().lambda_needed(r, c, results.out_round, got);
     if (!(lambda > statistics.largest_lambda)) continue;
     statistics.largest_lambda = lambda;

@@ -71,6 +71,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
 
 void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Index i) {
   const Numbers& m = call.numbers;
+  widened_by_ = -1;
   const auto n = static_cast<std::size_t>(row.n);
   const auto stride = static_cast<std::size_t>(padded(call.d));
   query_.assign(stride, 0);
@@ -379,6 +380,8 @@ Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
 }
 
 void RowSpread::widen(const Row& row, double lambda) {
+  if (widened_by_ == lambda) return;
+  widened_by_ = lambda;
   width_.resize(tau.size());
   for (std::size_t t = 0; t < tau.size(); ++t) width_[t] = lambda * (tau[t] + tau1[t]);
   row.fill_box(box_, width_, 0);
@@ -393,6 +396,54 @@ RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, do
   // s is what a mean of y's size is off by: those at the ends may be larger by orders of magnitude.
   const double reach = radius + std::min(lambda, 1.0) * relative_rounding_ * std::max(std::fabs(lo), std::fabs(hi));
   return {lo - reach, hi + reach};
+}
+
+bool RowSpread::surely_holds(const Call& call, const Row& row, const Column& column, double lambda,
+                             const Rounding& round, double got) {
+  const std::vector<double>& v = column.values();
+  const double unit = column.unit();
+  Lanes mean = fill(0), products = mean, size = mean;
+  for (std::size_t t = 0; t < v.size(); t += lane_count) {
+    const Lanes carried = load(&row.p[t]) * load(&v[t]);
+    mean += carried;
+    products += carried * carried;
+    size += abs(carried);
+  }
+  const double y = sum(mean);
+  if (round(y / unit) == got) return true;  // at 0 already
+  if (by_box) {
+    // Means that the weights surely have somewhere in the box: those that are heavy on one side of `got`.
+    constexpr double margin = 1e-10;  // more than they, or the extremes, may be off by
+    widen(row, lambda);
+    const double at = got * unit;
+    Lanes above = fill(0), below = above, weight_above = above, weight_below = above, reach = above;
+    for (std::size_t t = 0; t < v.size(); t += lane_count) {
+      const Lanes away = load(&v[t]) - at, lo = load(&box_.lo[t]), hi = load(&box_.hi[t]);
+      const Lanes heavy_above = select(away > fill(0), hi, lo), heavy_below = select(away > fill(0), lo, hi);
+      above += heavy_above * away;
+      below += heavy_below * away;
+      weight_above += heavy_above;
+      weight_below += heavy_below;
+      reach += hi * (abs(away) + std::fabs(at));
+    }
+    const double heavy = sum(weight_above), light = sum(weight_below), off = margin * sum(reach);
+    if (!(heavy > 0 && light > 0)) return false;
+    const double hi = std::max(y, at + (sum(above) - off) / heavy), lo = std::min(y, at + (sum(below) + off) / light);
+    return round(lo / unit) <= got && got <= round(hi / unit);
+  }
+  // s is at least what every key's own error, the sums and the quotient come to, were no two errors alike.
+  Lanes moved = fill(0);
+  for (std::size_t t = 0; t < v.size(); t += lane_count) {
+    const Lanes error = load(&row.p[t]) * (load(&v[t]) - y) * load(&tau[t]);
+    moved += error * error;
+  }
+  const Numbers& m = call.numbers;
+  const double n = static_cast<double>(row.n), y2 = square(y);
+  const double variance = sum(moved) + square(m.u_pv) / 3 * (n + 1) * (sum(products) / 6 + y2 / 3) +
+                          square(m.u_softmax) / 3 * (n + 1) * (weight_squares_ / 6 + 1.0 / 3) * y2 +
+                          square(m.c_div * m.u_final) * y2;
+  const double radius = spread_margin * lambda * std::sqrt(variance) * (1 - 1e-9) - 1e-13 * sum(size);
+  return radius >= 0 && radius < most_tau && round((y - radius) / unit) <= got && got <= round((y + radius) / unit);
 }
 
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,
