@@ -85,15 +85,28 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   tau.assign(row.p.size(), 0);
   tau1.assign(row.p.size(), 0);
   for (std::vector<double>* of_keys : {&raw_, &bias_, &capped_}) of_keys->assign(n, 0);
-  std::vector<double> products(static_cast<std::size_t>(call.d));
+  // Eight keys at a time, whose products lie beside each other.
+  constexpr std::size_t some = lane_count;
+  const auto width = static_cast<std::size_t>(call.d);
+  std::vector<double> products(width * some);
+  std::array<Prefixes, lane_count> sums_of;
   double largest_tau = 0;
   for (std::size_t t = 0; t < n; ++t) {
     double* key = keys_.data() + t * stride;
-    read_row(call.k, b, call.kv_head(h), row.keys[t], call.d, key);
-    double qk = 0;
-    for (std::size_t c = 0; c < products.size(); ++c) qk += products[c] = query_[c] * key[c] * m.scale;
-    const Prefixes sums = prefixes(products);
-    raw_[t] = qk;
+    if (t % some == 0) {
+      const std::size_t count = std::min(some, n - t);
+      if (count < some) std::fill(products.begin(), products.end(), 0);
+      for (std::size_t k = 0; k < count; ++k) {
+        double* const one = key + k * stride;
+        read_row(call.k, b, call.kv_head(h), row.keys[t + k], call.d, one);
+        double qk = 0;
+        for (std::size_t c = 0; c < width; ++c) qk += products[c * some + k] = query_[c] * one[c] * m.scale;
+        raw_[t + k] = qk;
+      }
+      prefixes_of_eight(products.data(), width, sums_of);
+    }
+    const double qk = raw_[t];
+    const Prefixes& sums = sums_of[t % some];
     bias_[t] = call.has_bias ? attest_load(&call.bias, b, h, i, row.keys[t]) : 0;
     capped_[t] = m.softcap_before_bias ? qk : qk + bias_[t];
     const KeyScore score{row.z[t], qk, std::sqrt(sums.squares), std::sqrt(sums.prefix_squares), bias_[t]};
@@ -322,9 +335,10 @@ RowSpread::Element RowSpread::element(const Row& row, std::span<const double> va
   double top = 0;
   for (const double v : e.v) top = std::max(top, std::fabs(v));
   const int exponent = top > 0 ? std::min(-std::ilogb(top), 700) : 0;
-  for (double& v : e.v) v = std::ldexp(v, exponent);
-  e.y = std::ldexp(y * e.unit, exponent);
-  e.unit = std::ldexp(e.unit, exponent);
+  const double power = std::ldexp(1.0, exponent);  // exact, so that a product with it is rounded as ldexp() is
+  for (double& v : e.v) v *= power;
+  e.y = y * e.unit * power;
+  e.unit *= power;
   e.carried.resize(n);
   e.moved.resize(n);
   for (std::size_t t = 0; t < n; ++t) {
