@@ -152,7 +152,8 @@ void read_scattered(const std::byte* const* rows, Index offset, DType type, Inde
     case DType::f16:
       return gather_elements<std::uint16_t>(rows, offset, count, out, [](std::uint16_t x) { return decode(x); });
     case DType::bf16:
-      return gather_elements<std::uint16_t>(rows, offset, count, out, [](std::uint16_t x) { return attest_bf16_load(x); });
+      return gather_elements<std::uint16_t>(rows, offset, count, out,
+                                            [](std::uint16_t x) { return attest_bf16_load(x); });
     case DType::f32:
       return gather_elements<float>(rows, offset, count, out, [](float x) { return x; });
     case DType::f64:

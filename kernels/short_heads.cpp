@@ -60,8 +60,8 @@ struct ScatteredRows {
 Index bytes_of(const View& view, Index elements) { return elements * static_cast<Index>(size_of(view.type)); }
 
 // out[c * step + r] = element c of what lies `offset` elements past row r.
-void load_scattered(const Call& call, const View& view, const ScatteredRows::Each<const std::byte*>& at, Index rows, Index offset,
-          Index columns, Index step, float* out) {
+void load_scattered(const Call& call, const View& view, const ScatteredRows::Each<const std::byte*>& at, Index rows,
+                    Index offset, Index columns, Index step, float* out) {
   for (Index c = 0; c < columns; ++c)
     read_scattered(at.data(), bytes_of(view, offset + c * view.strides[3]), view.type, rows, out + c * step);
   if (step != rows)
@@ -83,7 +83,8 @@ void finish_scattered(const Call& call, const ScatteredRows& rows, Index j, floa
   if (call.bias) {
     const bool closes = call.softcap_before_bias || call.softcap == 0;
     ScatteredRows::Each<float> bias;
-    read_scattered(rows.bias.data(), bytes_of(call.bias, j * call.bias.strides[3]), call.bias.type, rows.count, bias.data());
+    read_scattered(rows.bias.data(), bytes_of(call.bias, j * call.bias.strides[3]), call.bias.type, rows.count,
+                   bias.data());
     for (Index r = 0; r < rows.count; ++r) {
       const float m = bias[static_cast<std::size_t>(r)];
       s[r] = closes && m == closed_score ? closed_score : s[r] + m;
@@ -110,10 +111,10 @@ bool attend_short_heads(const Call& call, Index first, Index count, bool divide)
   const ScatteredRows rows(call, first, count);
   const Index step = padded(count), keys = rows.longest;
   Scratch<float> scratch{call.d * 2 * step + keys * call.dv * step + keys * step + 2 * step + call.dv * (step + 1)};
-  float* const queries = scratch.take(call.d * step);        // [e][r]
-  float* const key = scratch.take(call.d * step);            // [e][r], of one key
+  float* const queries = scratch.take(call.d * step);         // [e][r]
+  float* const key = scratch.take(call.d * step);             // [e][r], of one key
   float* const values = scratch.take(keys * call.dv * step);  // [j][c][r]
-  float* const weights = scratch.take(keys * step);          // [j][r]
+  float* const weights = scratch.take(keys * step);           // [j][r]
   float* const shift = scratch.take(step);
   float* const sum = scratch.take(step);
   float* const output = scratch.take(call.dv * step);  // [c][r]
@@ -154,10 +155,10 @@ bool attend_short_heads(const Call& call, Index first, Index count, bool divide)
   }
   round_all(call[Stage::output], output, call.dv * step);
   for (Index c = 0; c < call.dv; ++c)
-    write_scattered(rows.out.data(), bytes_of(call.out, c * call.out.strides[3]), call.out.type, count, output + c * step);
+    write_scattered(rows.out.data(), bytes_of(call.out, c * call.out.strides[3]), call.out.type, count,
+                    output + c * step);
   if (!call.lse) return true;
-  for (Index r = 0; r < count; ++r)
-    shift[r] = sum[r] == 0 ? closed_score : shift[r] + logarithm(Format::f32, sum[r]);
+  for (Index r = 0; r < count; ++r) shift[r] = sum[r] == 0 ? closed_score : shift[r] + logarithm(Format::f32, sum[r]);
   write_scattered(rows.lse.data(), 0, call.lse.type, count, shift);
   return true;
 }

@@ -261,8 +261,7 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
-    if (!std::isfinite(got) ||
-        full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
+    if (!std::isfinite(got) || full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
       continue;
     const double lambda = full().lambda_needed(r, c, results.out_round, got);
     if (!(lambda > statistics.largest_lambda)) continue;
@@ -351,7 +350,8 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   constexpr std::size_t most_kept = 16;
   constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
   const double numbers_a_row = static_cast<double>(call_.keys) * static_cast<double>(call_.d + 16);
-  const bool keeps = sample.rows.size() <= most_kept && static_cast<double>(sample.rows.size()) * numbers_a_row <= kept_numbers;
+  const bool keeps =
+      sample.rows.size() <= most_kept && static_cast<double>(sample.rows.size()) * numbers_a_row <= kept_numbers;
   std::vector<std::unique_ptr<Full>> kept(keeps ? sample.rows.size() : 0);
   const auto full_of = [&](std::size_t row) -> Full& {
     if (!keeps) return full();
@@ -366,8 +366,8 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
     std::sort(next, end);  // row by row
     for (; next != end; ++next)
-      squares[static_cast<std::size_t>(*next)] =
-          slow_square(full_of(sample.row(*next)), out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
+      squares[static_cast<std::size_t>(*next)] = slow_square(
+          full_of(sample.row(*next)), out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
   }
 }
 

@@ -58,7 +58,7 @@ inline double coherence(std::span<const double> increments, double ulp) {
   const std::size_t size = std::bit_ceil(2 * increments.size() + 2);
   groups.assign(size, {0, 0});
   const int unused = 64 - std::countr_zero(size);  // the highest bits of a product tell places apart: the lowest are 0
-  double squares = 0;  // of whole numbers: in any order
+  double squares = 0;                              // of whole numbers: in any order
   for (const double increment : increments) {
     if (increment == 0) {
       ++squares;
