@@ -14,8 +14,8 @@ inline constexpr Index short_heads_at_once = 64;
 // Heads with no more rows than that.
 inline Index heads_at_once(const Call& call) noexcept { return short_heads_at_once / call.lq; }
 
-// Attends for rows [first, first + rows) in that order and writes them. `divide`: as of attend_short_rows(). False, and nothing
+// Attends for rows [first, first + count) in that order and writes them. `divide`: as of attend_short_rows(). False, and nothing
 // written: a closed key's value is infinite or NaN. Uses the thread's Scratch<float>. Throws std::bad_alloc.
-bool attend_short_heads(const Call& call, Index first, Index rows, bool divide);
+bool attend_short_heads(const Call& call, Index first, Index count, bool divide);
 
 }  // namespace attest::kernels
