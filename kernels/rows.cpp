@@ -138,6 +138,43 @@ void write_row(const View& view, Index b, Index h, Index i, Index columns, const
   for (Index c = 0; c < columns; ++c) write(at + c * step, view.type, x[c]);
 }
 
+namespace {
+
+template <class T, class Decode>
+void gather_elements(const std::byte* const* rows, Index offset, Index count, float* out, Decode decode) noexcept {
+  for (Index r = 0; r < count; ++r) out[r] = static_cast<float>(decode(raw<T>(rows[r] + offset)));
+}
+
+}  // namespace
+
+void read_scattered(const std::byte* const* rows, Index offset, DType type, Index count, float* out) noexcept {
+  switch (type) {
+    case DType::f16:
+      return gather_elements<std::uint16_t>(rows, offset, count, out, [](std::uint16_t x) { return decode(x); });
+    case DType::bf16:
+      return gather_elements<std::uint16_t>(rows, offset, count, out,
+                                            [](std::uint16_t x) { return attest_bf16_load(x); });
+    case DType::f32:
+      return gather_elements<float>(rows, offset, count, out, [](float x) { return x; });
+    case DType::f64:
+      return gather_elements<double>(rows, offset, count, out, [](double x) { return x; });
+    case DType::boolean:
+      return gather_elements<std::uint8_t>(rows, offset, count, out, [](std::uint8_t x) { return x; });
+    case DType::i32:
+      return gather_elements<std::int32_t>(rows, offset, count, out, [](std::int32_t x) { return x; });
+  }
+}
+
+void write_scattered(std::byte* const* rows, Index offset, DType type, Index count, const float* x) noexcept {
+  if (type == DType::f16 || type == DType::bf16) {
+    std::array<std::uint16_t, 64> bits;
+    (type == DType::f16 ? loops().narrow_f16 : loops().narrow_bf16)(x, count, bits.data());
+    for (Index r = 0; r < count; ++r) std::memcpy(rows[r] + offset, &bits[static_cast<std::size_t>(r)], sizeof bits[0]);
+  } else {
+    for (Index r = 0; r < count; ++r) write(rows[r] + offset, type, x[r]);
+  }
+}
+
 template <class Real>
 void write_output(const Call& call, Index b, Index h, Index i, Real* row, const Real* lse) noexcept {
   round_all(call[Stage::output], row, call.dv);

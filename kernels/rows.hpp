@@ -32,6 +32,11 @@ void read_columns(const View& view, Index b, Index h, Index i0, Index rows, Inde
 template <class Real>
 void write_row(const View& view, Index b, Index h, Index i, Index columns, const Real* x) noexcept;
 
+// Single elements of `count` rows, at most 64, each `offset` bytes past where its row begins.
+void read_scattered(const std::byte* const* rows, Index offset, DType type, Index count, float* out) noexcept;
+// Each rounded once to the type.
+void write_scattered(std::byte* const* rows, Index offset, DType type, Index count, const float* x) noexcept;
+
 // A finished row of out, rounded to the output format, and of lse where the call asks for it.
 template <class Real>
 void write_output(const Call& call, Index b, Index h, Index i, Real* row, const Real* lse) noexcept;

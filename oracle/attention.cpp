@@ -125,6 +125,14 @@ struct AttentionOracle::Full {
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
+  // Whether lambda_needed() surely says no more than `lambda`, or nothing; most often at a small part of its cost.
+  bool surely_needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+    const Row& the_row = at(r);
+    if (the_row.kind != RowKind::ordinary || the_row.score_lost) return true;
+    spread_row(r);
+    return !spread.applies || (column.look_at(call, the_row, r.b, r.h, c) &&
+                               spread.surely_holds(call, the_row, column, lambda, round, got));
+  }
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
     Enclosure rigorous;
@@ -254,7 +262,8 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
-    if (!std::isfinite(got)) continue;
+    if (!std::isfinite(got) || full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
+      continue;
     const double lambda = full().lambda_needed(r, c, results.out_round, got);
     if (!(lambda > statistics.largest_lambda)) continue;
     statistics.largest_lambda = lambda;
@@ -304,8 +313,7 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
 }
 
 // The square of error / s, by the whole of s.
-double AttentionOracle::slow_square(const Tensor& out, const RowIndex& r, Index c) {
-  Full& at = full();
+double AttentionOracle::slow_square(Full& at, const Tensor& out, const RowIndex& r, Index c) {
   const Format type = format_of(out.dtype());
   const double got = out.at(r.b, r.h, r.i, c);
   if (!std::isfinite(got) || at.left_out(r)) return no_square;
@@ -323,7 +331,7 @@ double AttentionOracle::slow_t(const Tensor& out, Index most) {
   std::vector<double> squares(static_cast<std::size_t>(sample.count));
   for (Index n = 0; n < sample.count; ++n)
     squares[static_cast<std::size_t>(n)] =
-        slow_square(out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
+        slow_square(full(), out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
   return rms(squares);
 }
 
@@ -339,6 +347,18 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   std::iota(order.begin(), order.end(), Index{0});
   const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
   std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
+  // Few rows are kept from one round to the next: what all columns of one share may take longer than all of these.
+  constexpr std::size_t most_kept = 16;
+  constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
+  const double numbers_a_row = static_cast<double>(call_.keys) * static_cast<double>(call_.d + 16);
+  const bool keeps =
+      sample.rows.size() <= most_kept && static_cast<double>(sample.rows.size()) * numbers_a_row <= kept_numbers;
+  std::vector<std::unique_ptr<Full>> kept(keeps ? sample.rows.size() : 0);
+  const auto full_of = [&](std::size_t row) -> Full& {
+    if (!keeps) return full();
+    if (!kept[row]) kept[row] = std::make_unique<Full>(*this);
+    return *kept[row];
+  };
   auto next = order.begin();
   const auto last = std::find_if(next, order.end(), [&](Index n) { return bound(n) == no_square; });
   for (Index some = std::max<Index>(1, sample.count / 32);; some *= 2) {
@@ -347,8 +367,8 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
     std::sort(next, end);  // row by row
     for (; next != end; ++next)
-      squares[static_cast<std::size_t>(*next)] =
-          slow_square(out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
+      squares[static_cast<std::size_t>(*next)] = slow_square(
+          full_of(sample.row(*next)), out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
   }
 }
 

@@ -14,7 +14,13 @@ class Column {
   // What AttentionOracle::hull_enclosure says.
   Enclosure hull(const Call& call, Row& row, Index b, Index h, Index column);
 
-  // Of the element last evaluated: the attended values, in units of 1/unit(), padded to whole lanes.
+  // Reads the values of an element of an ordinary row, and no more. False if one of them, or of those that masks hide, is not finite.
+  bool look_at(const Call& call, const Row& row, Index b, Index h, Index column) {
+    read(call, row, b, h, column);
+    return finite_ && masked_finite_ && radius_.empty();
+  }
+
+  // Of the element last evaluated, or looked at: the attended values, in units of 1/unit(), padded to whole lanes.
   [[nodiscard]] const std::vector<double>& values() const noexcept { return v_; }
   [[nodiscard]] const std::vector<double>& radii() const noexcept { return radius_; }  // empty where all are 0
   [[nodiscard]] double unit() const noexcept { return unit_; }

@@ -1,12 +1,16 @@
 #pragma once
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "oracle/lanes.hpp"
 
 // Sums over the keys of a row in their order, and what tells how roundings in them may agree.
 namespace attest::oracle {
@@ -44,18 +48,30 @@ Records records(Iterator from, Iterator to, Moved moved) {
 
 // Increments that agree to within an ulp of their accumulator meet the same rounding error in every addition. Among n of
 // them in groups of c_g that is sum c_g^2 / n, at least 1. An increment of 0 changes no sum.
-inline double coherence(std::vector<double> increments, double ulp) {
+inline double coherence(std::span<const double> increments, double ulp) {
   if (!(ulp > 0)) return 1;
-  const double n = static_cast<double>(increments.size());
-  double squares = static_cast<double>(std::erase(increments, 0.0));
-  for (double& x : increments) x = std::floor(x / ulp);
-  std::sort(increments.begin(), increments.end());
-  for (auto group = increments.begin(); group != increments.end();) {
-    const auto end = std::upper_bound(group, increments.end(), *group);
-    squares += square(static_cast<double>(end - group));
-    group = end;
+  struct Group {
+    double place;
+    std::uint32_t count;
+  };
+  thread_local std::vector<Group> groups;  // a hash table, at most half full; a group without members is a free place
+  const std::size_t size = std::bit_ceil(2 * increments.size() + 2);
+  groups.assign(size, {0, 0});
+  const int unused = 64 - std::countr_zero(size);  // the highest bits of a product tell places apart: the lowest are 0
+  double squares = 0;                              // of whole numbers: in any order
+  for (const double increment : increments) {
+    if (increment == 0) {
+      ++squares;
+      continue;
+    }
+    const double place = std::floor(increment / ulp) + 0.0;  // one zero
+    std::size_t at = std::bit_cast<std::uint64_t>(place) * 0x9e3779b97f4a7c15u >> unused;
+    while (groups[at].count > 0 && groups[at].place != place) at = (at + 1) & (size - 1);
+    squares += 2.0 * groups[at].count + 1;
+    groups[at].place = place;
+    ++groups[at].count;
   }
-  return std::max(1.0, squares / n);
+  return std::max(1.0, squares / static_cast<double>(increments.size()));
 }
 
 // Running sums of terms in the orders that kernels add them: from the first on and from the last on, whole and in 2, 4, 8, ...
@@ -69,21 +85,47 @@ inline Prefixes prefixes(std::span<const double> terms) {
   Prefixes result;
   const std::size_t n = terms.size();
   for (const double x : terms) result.squares += x * x;
-  const auto add_lanes = [&](std::size_t lanes, bool backward) {
-    double squares = 0;
+  for (std::size_t lanes = 1; lanes == 1 || lanes < n; lanes *= 2) {
+    // Forward and backward beside each other, since each is a chain of additions.
+    double squares = 0, squares_backward = 0;
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      double running = 0;
+      double running = 0, backward = 0;
       for (std::size_t at = lane; at < n; at += lanes) {
-        running += terms[backward ? n - 1 - at : at];
+        running += terms[at];
+        backward += terms[n - 1 - at];
         squares += running * running;
+        squares_backward += backward * backward;
         result.largest = std::max(result.largest, std::fabs(running));
+        result.largest = std::max(result.largest, std::fabs(backward));
       }
     }
     result.prefix_squares = std::max(result.prefix_squares, squares);
-  };
-  for (std::size_t lanes = 1; lanes == 1 || lanes < n; lanes *= 2)
-    for (const bool backward : {false, true}) add_lanes(lanes, backward);
+    result.prefix_squares = std::max(result.prefix_squares, squares_backward);
+  }
   return result;
+}
+
+// The same of eight series of n terms, term by term: terms[at * 8 + k] is the k-th's; without their largest running sums.
+inline void prefixes_of_eight(const double* terms, std::size_t n, std::array<Prefixes, lane_count>& results) {
+  Lanes squares = fill(0), most = squares;
+  for (std::size_t at = 0; at < n; ++at) {
+    const Lanes x = load(terms + at * lane_count);
+    squares += x * x;
+  }
+  for (std::size_t lanes = 1; lanes == 1 || lanes < n; lanes *= 2)
+    for (const bool backward : {false, true}) {
+      Lanes of_sums = fill(0);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        Lanes running = fill(0);
+        for (std::size_t at = lane; at < n; at += lanes) {
+          running += load(terms + (backward ? n - 1 - at : at) * lane_count);
+          of_sums += running * running;
+        }
+      }
+      most = max(of_sums, most);
+    }
+  for (int k = 0; k < lane_count; ++k)
+    results[static_cast<std::size_t>(k)] = {.squares = squares[k], .prefix_squares = most[k]};
 }
 
 // The most that errors of the sizes `moved` add up to if they have one sign, or one below some argument and the other above

@@ -71,6 +71,7 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
 
 void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Index i) {
   const Numbers& m = call.numbers;
+  widened_by_ = -1;
   const auto n = static_cast<std::size_t>(row.n);
   const auto stride = static_cast<std::size_t>(padded(call.d));
   query_.assign(stride, 0);
@@ -84,15 +85,28 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   tau.assign(row.p.size(), 0);
   tau1.assign(row.p.size(), 0);
   for (std::vector<double>* of_keys : {&raw_, &bias_, &capped_}) of_keys->assign(n, 0);
-  std::vector<double> products(static_cast<std::size_t>(call.d));
+  // Eight keys at a time, whose products lie beside each other.
+  constexpr std::size_t some = lane_count;
+  const auto width = static_cast<std::size_t>(call.d);
+  std::vector<double> products(width * some);
+  std::array<Prefixes, lane_count> sums_of;
   double largest_tau = 0;
   for (std::size_t t = 0; t < n; ++t) {
     double* key = keys_.data() + t * stride;
-    read_row(call.k, b, call.kv_head(h), row.keys[t], call.d, key);
-    double qk = 0;
-    for (std::size_t c = 0; c < products.size(); ++c) qk += products[c] = query_[c] * key[c] * m.scale;
-    const Prefixes sums = prefixes(products);
-    raw_[t] = qk;
+    if (t % some == 0) {
+      const std::size_t count = std::min(some, n - t);
+      if (count < some) std::fill(products.begin(), products.end(), 0);
+      for (std::size_t k = 0; k < count; ++k) {
+        double* const one = key + k * stride;
+        read_row(call.k, b, call.kv_head(h), row.keys[t + k], call.d, one);
+        double qk = 0;
+        for (std::size_t c = 0; c < width; ++c) qk += products[c * some + k] = query_[c] * one[c] * m.scale;
+        raw_[t + k] = qk;
+      }
+      prefixes_of_eight(products.data(), width, sums_of);
+    }
+    const double qk = raw_[t];
+    const Prefixes& sums = sums_of[t % some];
     bias_[t] = call.has_bias ? attest_load(&call.bias, b, h, i, row.keys[t]) : 0;
     capped_[t] = m.softcap_before_bias ? qk : qk + bias_[t];
     const KeyScore score{row.z[t], qk, std::sqrt(sums.squares), std::sqrt(sums.prefix_squares), bias_[t]};
@@ -354,9 +368,10 @@ RowSpread::Element RowSpread::element(const Row& row, std::span<const double> va
   double top = 0;
   for (const double v : e.v) top = std::max(top, std::fabs(v));
   const int exponent = top > 0 ? std::min(-std::ilogb(top), 700) : 0;
-  for (double& v : e.v) v = std::ldexp(v, exponent);
-  e.y = std::ldexp(y * e.unit, exponent);
-  e.unit = std::ldexp(e.unit, exponent);
+  const double power = std::ldexp(1.0, exponent);  // exact, so that a product with it is rounded as ldexp() is
+  for (double& v : e.v) v *= power;
+  e.y = y * e.unit * power;
+  e.unit *= power;
   e.carried.resize(n);
   e.moved.resize(n);
   for (std::size_t t = 0; t < n; ++t) {
@@ -412,6 +427,8 @@ Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
 }
 
 void RowSpread::widen(const Row& row, double lambda) {
+  if (widened_by_ == lambda) return;
+  widened_by_ = lambda;
   width_.resize(tau.size());
   for (std::size_t t = 0; t < tau.size(); ++t) width_[t] = lambda * (tau[t] + tau1[t]);
   row.fill_box(box_, width_, 0);
@@ -426,6 +443,54 @@ RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, do
   // s is what a mean of y's size is off by: those at the ends may be larger by orders of magnitude.
   const double reach = radius + std::min(lambda, 1.0) * relative_rounding_ * std::max(std::fabs(lo), std::fabs(hi));
   return {lo - reach, hi + reach};
+}
+
+bool RowSpread::surely_holds(const Call& call, const Row& row, const Column& column, double lambda,
+                             const Rounding& round, double got) {
+  const std::vector<double>& v = column.values();
+  const double unit = column.unit();
+  Lanes mean = fill(0), products = mean, size = mean;
+  for (std::size_t t = 0; t < v.size(); t += lane_count) {
+    const Lanes carried = load(&row.p[t]) * load(&v[t]);
+    mean += carried;
+    products += carried * carried;
+    size += abs(carried);
+  }
+  const double y = sum(mean);
+  if (round(y / unit) == got) return true;  // at 0 already
+  if (by_box) {
+    // Means that the weights surely have somewhere in the box: those that are heavy on one side of `got`.
+    constexpr double margin = 1e-10;  // more than they, or the extremes, may be off by
+    widen(row, lambda);
+    const double at = got * unit;
+    Lanes above = fill(0), below = above, weight_above = above, weight_below = above, reach = above;
+    for (std::size_t t = 0; t < v.size(); t += lane_count) {
+      const Lanes away = load(&v[t]) - at, lo = load(&box_.lo[t]), hi = load(&box_.hi[t]);
+      const Lanes heavy_above = select(away > fill(0), hi, lo), heavy_below = select(away > fill(0), lo, hi);
+      above += heavy_above * away;
+      below += heavy_below * away;
+      weight_above += heavy_above;
+      weight_below += heavy_below;
+      reach += hi * (abs(away) + std::fabs(at));
+    }
+    const double heavy = sum(weight_above), light = sum(weight_below), off = margin * sum(reach);
+    if (!(heavy > 0 && light > 0)) return false;
+    const double hi = std::max(y, at + (sum(above) - off) / heavy), lo = std::min(y, at + (sum(below) + off) / light);
+    return round(lo / unit) <= got && got <= round(hi / unit);
+  }
+  // s is at least what every key's own error, the sums and the quotient come to, were no two errors alike.
+  Lanes moved = fill(0);
+  for (std::size_t t = 0; t < v.size(); t += lane_count) {
+    const Lanes error = load(&row.p[t]) * (load(&v[t]) - y) * load(&tau[t]);
+    moved += error * error;
+  }
+  const Numbers& m = call.numbers;
+  const double n = static_cast<double>(row.n), y2 = square(y);
+  const double variance = sum(moved) + square(m.u_pv) / 3 * (n + 1) * (sum(products) / 6 + y2 / 3) +
+                          square(m.u_softmax) / 3 * (n + 1) * (weight_squares_ / 6 + 1.0 / 3) * y2 +
+                          square(m.c_div * m.u_final) * y2;
+  const double radius = spread_margin * lambda * std::sqrt(variance) * (1 - 1e-9) - 1e-13 * sum(size);
+  return radius >= 0 && radius < most_tau && round((y - radius) / unit) <= got && got <= round((y + radius) / unit);
 }
 
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,

@@ -49,6 +49,10 @@ class RowSpread {
     double lo, hi;
   };
   Interval interval(const Row& row, const Column& column, double y, Spread spread, double lambda);
+  // Whether interval() at `lambda`, its ends rounded, surely holds `got`, whatever of s takes more than a look at the values of
+  // `column`. False proves nothing.
+  bool surely_holds(const Call& call, const Row& row, const Column& column, double lambda, const Rounding& round,
+                    double got);
   // The least lambda whose interval holds `got` once its ends are rounded; infinite above 2^20.
   double least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round, double got);
 
@@ -116,6 +120,7 @@ class RowSpread {
   std::vector<Index> by_capped_;         // keys by capped_
   std::vector<double> width_;
   Row::Box box_;
+  double widened_by_ = -1;  // the lambda of box_; negative: it is another row's
 };
 
 }  // namespace attest::oracle

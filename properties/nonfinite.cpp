@@ -35,9 +35,11 @@ bool any_of(const Bits* row, Index count, Index step, Bits exponent) {
   return any;
 }
 
-// An element is not finite if all the bits of its exponent are set.
+// An element is not finite if all the bits of its exponent are set, and then NaN if one of its significand is.
 template <class Bits>
-void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
+void scan(const Tensor& tensor, Bits exponent, bool nan_alone, const Visit& visit) {
+  constexpr Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const auto significand = static_cast<Bits>(~(exponent | sign));
   std::array<Index, 4> n{1, 1, 1, 1}, stride{};
   std::copy(tensor.shape().begin(), tensor.shape().end(), n.begin());
   std::copy(tensor.strides().begin(), tensor.strides().end(), stride.begin());
@@ -57,7 +59,8 @@ void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
         const auto* row = static_cast<const Bits*>(attest_at(&view, i0, i1, i2, 0));
         if (!any_of(row, length, step, exponent)) continue;
         for (Index c = 0; c < length; ++c) {
-          if ((row[c * step] & exponent) != exponent) continue;
+          const Bits element = row[c * step];
+          if ((element & exponent) != exponent || (nan_alone && (element & significand) == 0)) continue;
           std::array<Index, 4> index{i0, i1, i2, 0};
           index[along] = c;
           if (!visit(index)) return;
@@ -65,22 +68,25 @@ void scan(const Tensor& tensor, Bits exponent, const Visit& visit) {
       }
 }
 
-}  // namespace
-
-void for_each_nonfinite(const Tensor& tensor, const Visit& visit) {
+void scan(const Tensor& tensor, bool nan_alone, const Visit& visit) {
   if (!tensor.present() || tensor.size() == 0) return;
   switch (tensor.dtype()) {
     case DType::f16:
-      return scan<std::uint16_t>(tensor, 0x7C00, visit);
+      return scan<std::uint16_t>(tensor, 0x7C00, nan_alone, visit);
     case DType::bf16:
-      return scan<std::uint16_t>(tensor, 0x7F80, visit);
+      return scan<std::uint16_t>(tensor, 0x7F80, nan_alone, visit);
     case DType::f32:
-      return scan<std::uint32_t>(tensor, 0x7F800000, visit);
+      return scan<std::uint32_t>(tensor, 0x7F800000, nan_alone, visit);
     case DType::f64:
-      return scan<std::uint64_t>(tensor, 0x7FF0000000000000, visit);
+      return scan<std::uint64_t>(tensor, 0x7FF0000000000000, nan_alone, visit);
     default:
       return;
   }
 }
+
+}  // namespace
+
+void for_each_nonfinite(const Tensor& tensor, const Visit& visit) { scan(tensor, false, visit); }
+void for_each_nan(const Tensor& tensor, const Visit& visit) { scan(tensor, true, visit); }
 
 }  // namespace attest::properties

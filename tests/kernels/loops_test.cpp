@@ -294,6 +294,58 @@ TEST(Loops, AnOnlineSoftmaxOfBlocksIsThatOfRows) {
   }
 }
 
+// Heads of few rows of few keys, which many of a call take a lane each, beside calls of single samples, which do not.
+TEST(Loops, ShortHeadsInLanesHaveTheBitsOfTheirOwnCalls) {
+  int compared = 0;
+  for (const char* text : {"f32", "f16", "bf16", "f32,weights=bf16", "f16,operand=bf16"}) {
+    const Policy policy = policy_from_text(text);
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+      const auto of = [&](std::uint64_t least, std::uint64_t most, std::uint64_t n) {
+        return static_cast<Index>(least + mix(seed * 16 + n) % (most - least + 1));
+      };
+      Problem problem = any_problem(seed, policy[Stage::storage]);
+      problem.edits.clear();
+      problem.rows = 0;
+      problem.b = of(9, 40, 0);
+      problem.hkv = of(1, 2, 1);
+      problem.hq = problem.hkv * of(1, 2, 2);
+      problem.lq = of(1, problem.hq == 4 ? 2 : 3, 3);
+      problem.lk = of(1, 12, 4);
+      problem.d = of(1, 6, 5);
+      problem.dv = of(1, problem.lk > 6 ? 2 : 7, 6);
+      for (Layout Problem::*layout : {&Problem::q_layout, &Problem::k_layout, &Problem::v_layout})
+        if (broadcasts(problem.*layout) || problem.*layout == Layout::far) problem.*layout = Layout::slice;
+      if (problem.out_layout == Layout::far) problem.out_layout = Layout::transposed;
+      if (problem.mask_layout == Layout::far) problem.mask_layout = Layout::spaced;
+      Problem single = problem;
+      single.b = 1;
+      if (seed % 4 == 0) {
+        const char* edits[] = {"k[0,0,0,0]:nan", "v[0,0,0,0]:inf", "q[0,0,0,0]:-inf", "v[0,0,0,0]:nan"};
+        problem = problem_from_text(to_text(problem) + " edit=" + edits[seed / 4 % 4]);
+        single.edits = problem.edits;
+      }
+      for (const char* name : {"explicit", "fused"}) {
+        const Result together = run(builtin(name), problem, policy);
+        ASSERT_TRUE(together.intact);
+        for (Index b = 0; b < problem.b; b += 4) {
+          single.b0 = problem.b0 + b;
+          if (b > 0) single.edits.clear();
+          const Result alone = run(builtin(name), single, policy);
+          const auto part = [b](const std::vector<double>& all, const std::vector<double>& one) {
+            const auto from = all.begin() + b * std::ssize(one);
+            return std::vector<double>(from, from + std::ssize(one));
+          };
+          const Result here{part(together.out, alone.out), part(together.lse, alone.lse), true};
+          ASSERT_TRUE(test::same(here, alone)) << name << ' ' << text << ' ' << to_text(single);
+          ++compared;
+        }
+        single.edits = problem.edits;
+      }
+    }
+  }
+  EXPECT_GT(compared, 5000);
+}
+
 // Products in blocks of rows and row by row give the same bits, whatever lies in the values of closed keys.
 TEST(Loops, AClosedKeysValueChangesNoBit) {
   for (const char* name : {"explicit", "explicit-lse", "fused"})
