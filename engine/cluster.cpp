@@ -274,14 +274,15 @@ class Clustering {
     const Predicate& learned = group.speaker.learned.predicate;
     const auto refutes = [&](const Studied& member) { return study_.is_refuted(learned, member); };
     if (group.shown || (!learned.atoms.empty() && std::ranges::none_of(group.members, refutes))) return;
-    for (const Studied& member : group.members) {
-      Studied tried = group.speaker;
-      tried.finding = member.finding;
-      tried.row = member.row;
-      if (!study_.learn_from_neighbours(tried, buckets_of(group))) continue;
-      group.shown = std::move(tried);
-      return;
-    }
+    const std::set<std::string> buckets = buckets_of(group);
+    if (study_.own_failures(group.speaker, buckets) >= enough_failures) return;
+    for (const bool own_call : {true, false})  // what a law's own calls need is told where nothing else is
+      for (const Studied& member : group.members) {
+        Studied tried = member;
+        if (makes_calls(entry(member)) == own_call || !study_.learn_from_neighbours(tried, buckets)) continue;
+        group.shown = std::move(tried);
+        return;
+      }
   }
 
   // Whether `other` is what `group` is about, by asking laws about reproducers.

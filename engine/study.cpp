@@ -155,6 +155,7 @@ bool Study::learn_from_neighbours(Studied& studied, const std::set<std::string>&
   if (studied.of_calls && !find_law(entry.property)->base_call()) {
     studied.of_calls = false;
     studied.key = failure_key_of(entry);
+    studied.failing = failing(studied, buckets);
   }
   const std::vector<const Row*> own_failing = this->own_failing(studied, buckets);
   if (!may_be_learned(entry) || own_failing.size() >= enough_failures) return false;
