@@ -47,8 +47,8 @@ constexpr double counting_seconds = 0.2;  // between two times that cases are co
 // What --time may be passed by to finish a shrink. What that has come to by then is asked for once more, until no call is begun.
 constexpr double shrink_grace_seconds = 1;
 static_assert(shrink_grace_seconds < finishing_seconds);
-constexpr double death_share = 1.0 / 6,
-                 least_death_seconds = 3;  // of --time: what shrinking one death or error may take
+// Of --time: what shrinking one failure may take, so that one whose calls take long leaves some to the others.
+constexpr double death_share = 1.0 / 6, number_share = 1.0 / 4, least_share_seconds = 3;
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
@@ -262,12 +262,16 @@ class Campaign {
       owed_ += shrinker_.run_for(std::min(-owed_, options_.seconds ? *options_.seconds - elapsed() : -owed_));
     take_results();
   }
-  // Under a time limit wrong numbers are shrunk before deaths and errors, each call of which costs a start, the first of each cause
-  // before the next; and deaths and errors that a finding stands for already once drawing has ended.
+  // An error leaves its instance as it was; a death costs a start with each call.
+  static std::uint64_t rank_of_costly(VerdictKind kind, std::uint64_t place) noexcept {
+    return ends_instance(kind) ? cheap_before_costly * place : place;
+  }
+  // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and deaths after some of
+  // each; and deaths and errors that a finding stands for already once drawing has ended.
   void submit(ShrinkTask task) {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
-    if (options_.seconds) task.rank = costs_much(key.kind) ? 1 + before : before / cheap_before_costly;
+    if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(key.kind, 1 + before) : before;
     shrinker_.submit(std::move(task));
   }
   // After rules or findings changed.
@@ -284,7 +288,7 @@ class Campaign {
       if (stands) {
         postponed_.push_back(std::move(task));
       } else {
-        task.rank = ++of_cause[cause];
+        task.rank = rank_of_costly(task.outcome.finding()->verdict.kind, ++of_cause[cause]);
         shrinker_.submit(std::move(task));
       }
     }
@@ -578,7 +582,9 @@ class Campaign {
     ShrinkBudget left = budget(task.outcome.finding()->verdict.kind);
     left.stop = &stop;
     ShrinkResult result;
+    const double start = options_.clock();
     result.entry = reproduced(task, bench, left, accepted);
+    result.unfinished = !result.entry.minimal && left.seconds && options_.clock() - start >= *left.seconds;
     if (result.entry.seen == VerdictKind::fail && !stop) {  // a death is not asked for once more
       std::vector<std::size_t> laws;
       for (const LawVerdict& law : task.outcome.laws)
@@ -628,10 +634,20 @@ class Campaign {
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
         finding.also.emplace_back(all_laws()[law.law].name);
     finding.known = is_known(options_.known, finding.entry.bucket);
+    if (whole) replace_as_seen(finding);
     if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
   }
 
+  // What an earlier run told of the same case as it was seen.
+  void replace_as_seen(const Finding& shrunk) {
+    std::erase_if(summary_.findings, [&](const Finding& old) {
+      if (!old.is_replaced_by(shrunk.case_number, shrunk.entry.bucket)) return false;
+      std::error_code ignored;
+      if (!old.reproducer.empty()) std::filesystem::remove(old.reproducer, ignored);
+      return true;
+    });
+  }
   // A new bucket, or one more failure of a known one, which the simpler reproducer stands for.
   void found(Finding finding) {
     Finding* old = summary_.finding_of(finding.entry.bucket);
@@ -670,7 +686,8 @@ class Campaign {
     budget.clock = options_.clock;
     if (options_.seconds) {
       double left = std::max(0.0, *options_.seconds + shrink_grace_seconds - elapsed());
-      if (costs_much(kind)) left = std::min(left, std::max(least_death_seconds, death_share * *options_.seconds));
+      const double share = costs_much(kind) ? death_share : number_share;
+      left = std::min(left, std::max(least_share_seconds, share * *options_.seconds));
       budget.seconds = std::min(budget.seconds.value_or(left), left);
     }
     return budget;

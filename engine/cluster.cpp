@@ -13,10 +13,11 @@
 namespace attest::engine {
 namespace {
 
-constexpr int most_pairs_asked = 48;        // of groups, each with up to three calls of a law
+constexpr int most_asked = 144;             // of laws on reproducers of others
 constexpr int most_pairs_learned = 64;      // of groups, of whose failures together a predicate is learned
 constexpr std::size_t asked_of_each = 3;    // reproducers of a group
 constexpr double most_chance = 0.05;        // that a few failures lie where they do
+constexpr double by_another_law = 0.01;     // the same where the law that the group is told by does not fail on them
 constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
 constexpr std::size_t most_of_key = 3;      // reproducers that it is to hold of, one at a time
 constexpr int most_undone_asked = 64;       // reproducers, which call was not done
@@ -27,6 +28,8 @@ constexpr int most_asked_apart = 12;        // laws whose every call takes an in
 struct Siblings {
   std::vector<Studied> members;
   Studied speaker;
+  std::optional<Studied>
+      shown{};  // what too few failures do not tell, and a minimal reproducer does: in the speaker's place
 };
 
 // A bucket but for the law and the class of the wrong value.
@@ -54,24 +57,13 @@ class Clustering {
                           [](const Studied& studied) { return studied.failing.size() >= enough_failures; });
     for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
-    join([this](const Siblings& a, const Siblings& b) { return one_defect(a.speaker, b.speaker); });
-    join([this, left = most_pairs_learned](const Siblings& a, const Siblings& b) mutable {
-      return shorter_as_one(a, b, left) || shorter_as_one(b, a, left);
-    });
-    join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
-    join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
-    join([this](const Siblings& a, const Siblings& b) { return under_one_condition(a, b); });
-    join([this](const Siblings& a, const Siblings& b) { return refused_anyway(a, b) || refused_anyway(b, a); });
-    if (known_.probe)
-      join([this](const Siblings& a, const Siblings& b) {
-        return pairs_left_-- > 0 && (belongs(a, b) || belongs(b, a));
-      });
-    if (known_.holds_apart)
-      join([this](const Siblings& a, const Siblings& b) { return is_kept_state(a, b) || is_kept_state(b, a); });
-    join([this](const Siblings& a, const Siblings& b) { return drifts_there(a, b) || drifts_there(b, a); });
-    if (known_.accounts)
-      join([this](const Siblings& a, const Siblings& b) { return accounted_for(a, b) || accounted_for(b, a); });
-    for (Siblings& group : groups_) tell_of_few(group);
+    // What was brought together tells more than its parts did.
+    for (std::size_t before = groups_.size() + 1; groups_.size() < before;) {
+      before = groups_.size();
+      bring_together();
+    }
+    for (Siblings& group : groups_)
+      if (group.shown) group.speaker = std::move(*group.shown);
     return std::move(groups_);
   }
 
@@ -83,6 +75,24 @@ class Clustering {
       if (at.seen != VerdictKind::error || !at.after.empty() || left-- <= 0) return std::nullopt;
       return probe(at, at.property).undone;
     };
+  }
+  void bring_together() {
+    join([this](const Siblings& a, const Siblings& b) { return one_defect(a.speaker, b.speaker); });
+    join([this, left = most_pairs_learned](const Siblings& a, const Siblings& b) mutable {
+      return shorter_as_one(a, b, left) || shorter_as_one(b, a, left);
+    });
+    join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
+    for (Siblings& group : groups_) tell_of_few(group);
+    join([this](const Siblings& a, const Siblings& b) { return needs_the_same(a, b) || needs_the_same(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return under_one_condition(a, b); });
+    join([this](const Siblings& a, const Siblings& b) { return refused_anyway(a, b) || refused_anyway(b, a); });
+    if (known_.probe) join([this](const Siblings& a, const Siblings& b) { return belongs(a, b) || belongs(b, a); });
+    if (known_.holds_apart)
+      join([this](const Siblings& a, const Siblings& b) { return is_kept_state(a, b) || is_kept_state(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return drifts_there(a, b) || drifts_there(b, a); });
+    if (known_.accounts)
+      join([this](const Siblings& a, const Siblings& b) { return accounted_for(a, b) || accounted_for(b, a); });
   }
   [[nodiscard]] const Entry& entry(const Studied& studied) const { return findings_[studied.finding].entry; }
 
@@ -128,20 +138,36 @@ class Clustering {
            study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
   }
 
-  // Whether `few` are too few failures to tell a defect of their own, fail the group's law too, and lie all where its
-  // predicate holds: so rare a place that they would not by chance. A minimal reproducer is one witness more, since it keeps
-  // nothing that its failure does not need.
+  // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so rare a
+  // place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that its failure does
+  // not need, and one that lies elsewhere refutes it.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;
     const Separation& counts = group.speaker.learned.counts;
     const std::vector<const Row*>& all = few.speaker.failing;
     if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
-    if (study_.failing(group.speaker, buckets_of(few)).empty()) return false;
+    const auto minimal = [&](const Studied& member) { return entry(member).minimal; };
+    const auto inside = [&](const Studied& member) { return predicate.holds(member.row); };
+    if (std::ranges::any_of(few.members, [&](const Studied& m) { return minimal(m) && !inside(m); })) return false;
+    const bool needed = std::ranges::all_of(few.members, minimal);
+    const bool by_its_law = !study_.failing(group.speaker, buckets_of(few)).empty();
+    if (!by_its_law && !needed) return false;
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
-    const bool needed = std::ranges::all_of(
-        few.members, [&](const Studied& member) { return entry(member).minimal && predicate.holds(member.row); });
-    return std::pow(share, static_cast<double>(all.size() + (needed ? 1 : 0))) <= most_chance &&
+    return std::pow(share, static_cast<double>(all.size() + (needed ? 1 : 0))) <=
+               (by_its_law ? most_chance : by_another_law) &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
+  }
+  // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal reproducers
+  // needs: it holds of them, and of none of their neighbours that pass.
+  [[nodiscard]] bool needs_the_same(const Siblings& few, const Siblings& group) const {
+    const Studied& told = group.shown ? *group.shown : group.speaker;
+    if (!comparable(few, group) || told.learned.predicate.atoms.empty()) return false;
+    if (study_.own_failures(few.speaker, buckets_of(few)) >= enough_failures) return false;
+    const Law* law = find_law(told.key.property);
+    const bool its_law = law && law->base_call();
+    return std::ranges::all_of(few.members, [&](const Studied& member) {
+      return (its_law || in_one_way(told.key, member.key)) && study_.is_need(told.learned.predicate, member);
+    });
   }
   // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
   [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
@@ -240,47 +266,60 @@ class Clustering {
       if (!best || tried.learned.bits > best->learned.bits) best = std::move(tried);
     }
     group.speaker = std::move(*best);
+    group.shown.reset();
   }
 
-  // What too few failures do not tell, a minimal reproducer may. It is no evidence that two groups are one.
+  // What too few failures do not tell, or tell wrongly, a minimal reproducer may.
   void tell_of_few(Siblings& group) const {
-    if (!group.speaker.learned.predicate.atoms.empty()) return;
-    for (const Studied& member : group.members) {
-      Studied tried = group.speaker;
-      tried.finding = member.finding;
-      tried.row = member.row;
-      if (!study_.learn_from_neighbours(tried, buckets_of(group))) continue;
-      group.speaker = std::move(tried);
-      return;
-    }
+    const Predicate& learned = group.speaker.learned.predicate;
+    const auto refutes = [&](const Studied& member) { return study_.is_refuted(learned, member); };
+    if (group.shown || (!learned.atoms.empty() && std::ranges::none_of(group.members, refutes))) return;
+    const std::set<std::string> buckets = buckets_of(group);
+    if (study_.own_failures(group.speaker, buckets) >= enough_failures) return;
+    for (const bool own_call : {true, false})  // what a law's own calls need is told where nothing else is
+      for (const Studied& member : group.members) {
+        Studied tried = member;
+        if (makes_calls(entry(member)) == own_call || !study_.learn_from_neighbours(tried, buckets)) continue;
+        group.shown = std::move(tried);
+        return;
+      }
   }
 
   // Whether `other` is what `group` is about, by asking laws about reproducers.
-  bool belongs(const Siblings& other, const Siblings& group) const {
+  bool belongs(const Siblings& other, const Siblings& group) {
     if (!comparable(other, group)) return false;
     if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
       return fails_there(other, group) || enters(other, group);
     const Studied &theirs = group.members.front(), &its = other.members.front();
+    // What is known to hold of nearly all failures of the group does not hold of this one.
+    const Learned& learned = group.speaker.learned;
+    if (necessary(learned) && entry(its).minimal && !learned.predicate.holds(its.row)) return false;
     return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
   }
-  [[nodiscard]] bool fails(const Entry& at, const Studied& told) const {
+  [[nodiscard]] bool fails(const Entry& at, const Studied& told) {
     if (at.seen != VerdictKind::fail) return false;  // a death is not asked for once more
-    const auto shown = known_.probe(at, entry(told).property).shown;
+    const std::optional<FailureKey> shown = probed(at, entry(told).property).shown;
     return shown && kind_of(*shown) == kind_of(told.key);
   }
-  [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) const {
+  // Nothing is asked twice, and nothing more than there is time for.
+  const Probed& probed(const Entry& at, const std::string& property) {
+    const auto [known, first] = probed_.try_emplace(std::pair(&at, property));
+    if (first && asked_left_-- > 0) known->second = known_.probe(at, property);
+    return known->second;
+  }
+  [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) {
     const auto count = static_cast<std::ptrdiff_t>(std::min(group.members.size(), asked_of_each));
     return std::any_of(group.members.begin(), group.members.begin() + count,
                        [&](const Studied& at) { return fails(entry(at), other.members.front()); });
   }
   // A call of the law lies where the group's predicate holds, and its problem does not.
-  [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) const {
+  [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) {
     const Studied& told = other.members.front();
     const Learned& learned = group.speaker.learned;
     if (!(sufficient(learned) || necessary(learned)) || learned.predicate.holds(told.row)) return false;
-    const std::vector<Problem> calls = known_.probe(entry(told), entry(told).property).calls;
-    return std::ranges::any_of(
-        calls, [&](const Problem& call) { return learned.predicate.holds(call, known_.table.supports()); });
+    return std::ranges::any_of(probed(entry(told), entry(told).property).calls, [&](const Problem& call) {
+      return learned.predicate.holds(call, known_.table.supports());
+    });
   }
   // What fails by calls that follow each other, and not if an instance answers one call alone.
   bool is_kept_state(const Siblings& other, const Siblings& group) {
@@ -341,7 +380,8 @@ class Clustering {
   Study study_;
   std::vector<Siblings> groups_;
   std::map<std::size_t, std::optional<Accounts>> accounts_;  // by finding
-  int pairs_left_ = most_pairs_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
+  std::map<std::pair<const Entry*, std::string>, Probed> probed_;
+  int asked_left_ = most_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
 };
 
 }  // namespace

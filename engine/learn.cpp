@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace attest::engine {
@@ -98,28 +99,11 @@ class Learner {
     return learned(best.atoms, std::max(0.0, without - best.cost));
   }
 
+  // A bound that a minimal problem suggests fits it by chance, so that others come first.
   Learned run_from(std::span<const Row> neighbours, std::span<const Row> values) {
-    std::vector<const Row*> open, beside;  // those that every comparison so far holds of
-    for (const Row& row : neighbours) open.push_back(&row);
-    for (const Row& row : values) beside.push_back(&row);
-    const auto held = [&](std::size_t atom, const std::vector<const Row*>& rows) {
-      return std::ranges::count_if(rows, [&](const Row* row) { return atoms_[atom].holds(*row); });
-    };
-    const auto merit = [&](std::size_t atom) {
-      return std::pair(held(atom, open) + held(atom, beside), covers_[atom].passing.count_and(covers_[atom].passing));
-    };
-    std::vector<std::size_t> chosen;
-    while (!open.empty() && chosen.size() < options_.most_atoms) {
-      std::optional<std::size_t> best;
-      for (std::size_t atom = 0; atom < atoms_.size(); ++atom)
-        if (says_of_all(atom) && held(atom, open) < std::ssize(open) && (!best || merit(atom) < merit(*best)))
-          best = atom;
-      if (!best) break;
-      for (auto* rows : {&open, &beside})
-        std::erase_if(*rows, [&](const Row* row) { return !atoms_[*best].holds(*row); });
-      chosen.push_back(*best);
-    }
-    return learned(open.empty() ? chosen : std::vector<std::size_t>(), 0);
+    for (const bool suggested : {false, true})
+      if (const auto needed = needed_beside(neighbours, values, suggested); !needed.empty()) return learned(needed, 0);
+    return learned({}, 0);
   }
 
  private:
@@ -138,11 +122,46 @@ class Learner {
     learned.atom_bits = atom_bits_;
     return learned;
   }
-  // Of every failure; no remainder and no one number, which a minimal problem has by chance.
+  // The comparisons that leave out every neighbour; none if there are no such.
+  [[nodiscard]] std::vector<std::size_t> needed_beside(std::span<const Row> neighbours, std::span<const Row> values,
+                                                       bool suggested) const {
+    std::vector<const Row*> open, beside;  // those that every comparison so far holds of
+    for (const Row& row : neighbours) open.push_back(&row);
+    for (const Row& row : values) beside.push_back(&row);
+    const auto held = [&](std::size_t atom, const std::vector<const Row*>& rows) {
+      return std::ranges::count_if(rows, [&](const Row* row) { return atoms_[atom].holds(*row); });
+    };
+    const auto merit = [&](std::size_t atom) {
+      return std::tuple(held(atom, open) + held(atom, beside), !is_of_field(atom),
+                        covers_[atom].passing.count_and(covers_[atom].passing));
+    };
+    std::vector<std::size_t> chosen;
+    while (!open.empty() && chosen.size() < options_.most_needs) {
+      std::optional<std::size_t> best;
+      for (std::size_t atom = 0; atom < atoms_.size(); ++atom)
+        if (says_of_all(atom) && (suggested || !is_suggested(atom)) && held(atom, open) < std::ssize(open) &&
+            (!best || merit(atom) < merit(*best)))
+          best = atom;
+      if (!best) break;
+      for (auto* rows : {&open, &beside})
+        std::erase_if(*rows, [&](const Row* row) { return !atoms_[*best].holds(*row); });
+      chosen.push_back(*best);
+    }
+    return open.empty() ? chosen : std::vector<std::size_t>();
+  }
+  // A neighbour differs in a field; relations of several hold of a minimal problem by chance.
+  [[nodiscard]] bool is_of_field(std::size_t atom) const {
+    const Trait& trait = traits()[atoms_[atom].trait];
+    return trait.op == nullptr || trait.op->find_field(trait.name) != nullptr;
+  }
+  [[nodiscard]] bool is_suggested(std::size_t atom) const {
+    return atoms_[atom].value != std::floor(atoms_[atom].value);
+  }
+  // Of every failure; no remainder, no alignment and no one number, which a minimal problem has by chance.
   [[nodiscard]] bool says_of_all(std::size_t atom) const {
     const Atom& one = atoms_[atom];
     const Trait::Kind kind = traits()[one.trait].kind;
-    return kind != Trait::Kind::remainder &&
+    return kind != Trait::Kind::remainder && !traits()[one.trait].name.ends_with("_align") &&
            !(kind == Trait::Kind::number && one.op == Compare::eq && one.value != 0) &&
            covers_[atom].failing.count_and(covers_[atom].failing) == failing_.size();
   }
@@ -175,8 +194,7 @@ class Learner {
     if (options_.pure && longer.pure != shorter.pure) return longer.pure;
     const auto further = static_cast<double>(longer.atoms.size() - shorter.atoms.size());
     // A bound that the data suggest fits them by chance more easily.
-    const bool suggested = std::ranges::any_of(
-        longer.atoms, [&](std::size_t atom) { return atoms_[atom].value != std::floor(atoms_[atom].value); });
+    const bool suggested = std::ranges::any_of(longer.atoms, [&](std::size_t atom) { return is_suggested(atom); });
     const double beyond = std::max(0.0, whole - (suggested ? 0 : options_.free_bits));
     return shorter.cost - longer.cost >= further * options_.least_share * beyond;
   }

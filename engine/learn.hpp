@@ -24,6 +24,7 @@ struct Learned {
 struct LearnOptions {
   bool pure = false;                // no problem that passes may lie inside
   std::size_t most_atoms = 3;       // the longest conjunction
+  std::size_t most_needs = 4;       // of a minimal problem
   std::uint64_t least_failing = 3;  // that a conjunction holds of: fewer have too much in common by chance
   // What a further comparison must save at least, as a share of all that there is to say beyond so many bits: many failures make any
   // coincidence pay.
@@ -38,9 +39,9 @@ struct LearnOptions {
 Learned learn(std::span<const Row* const> failing, std::span<const Row* const> passing,
               std::span<const Row* const> anchors, const LearnOptions& options);
 
-// What a minimal problem shows by itself: the fewest comparisons, three at most, that hold of it and of all that fails, and of none of
-// its neighbours that pass; those first that leave out most neighbours, those that pass with other numbers (`values`) included, and
-// then that hold of fewest of `passing`. No atoms if there are none such.
+// What a minimal problem shows by itself: the fewest comparisons, `most_needs` at most, that hold of it and of all that fails, and of none
+// of its neighbours that pass; those first that leave out most neighbours, those that pass with other numbers (`values`) included, then those
+// of fields and forms, and then that hold of fewest of `passing`; bounds that are no integers only where it takes them. No atoms if there are none such.
 Learned learn_from_neighbours(std::span<const Row* const> failing, std::span<const Row* const> passing,
                               const Row& minimal, std::span<const Row> neighbours, std::span<const Row> values,
                               const LearnOptions& options);

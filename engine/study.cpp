@@ -21,6 +21,13 @@ bool may_be_learned(const Entry& entry) {
   return find_law(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
 }
 
+// Of which a reproducer's neighbours are: those that were tried are known by name.
+std::vector<Format> every_format() {
+  std::vector<Format> all;
+  for (int i = 0; i < format_count; ++i) all.push_back(static_cast<Format>(i));
+  return all;
+}
+
 // Whether two problems differ in the numbers that tensors hold and in nothing else.
 bool differs_in_values(const Problem& a, const Problem& b) {
   return forms_of(a) == forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
@@ -115,41 +122,73 @@ Studied Study::of(std::size_t finding) const {
 }
 
 void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other) const {
+  static const Neighbours none_known;
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
   studied.failing = failing(studied, buckets);
   std::erase_if(studied.failing, [&](const Row* row) {
     return elsewhere_[studied.finding].contains(row) && (!other || elsewhere_[other->finding].contains(row));
   });
-  Neighbours beside;
-  if (studied.key == failure_key_of(entry) && (!studied.of_calls || find_law(entry.property)->base_call()))
-    beside = passing_neighbours(entry);
+  const bool own = studied.key == failure_key_of(entry) && (!studied.of_calls || find_law(entry.property)->base_call());
+  const Neighbours& beside = own ? passing_neighbours(studied.finding) : none_known;
   const std::vector<const Row*> passing = this->passing(studied);
   std::vector<const Row*> some = thinned_out(passing);
   for (const Row& row : beside.options) some.insert(some.end(), weight_of_neighbour, &row);
   for (const Row& row : beside.values) some.push_back(&row);
   std::vector<const Row*> anchors{&studied.row};
   if (other) anchors.push_back(&other->row);
-  studied.learned = learn(thinned_out(studied.failing), some, anchors,
-                          {.of_layout = !studied.of_calls && studied.key.property == "layout"});
+  const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};
+  studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
+  // Those that nobody shrank may be of so many defects that all together have nothing in common.
+  if (std::vector<const Row*> known = own_failing(studied, buckets);
+      studied.learned.predicate.atoms.empty() && known.size() < studied.failing.size()) {
+    studied.learned = learn(thinned_out(known), some, anchors, options);
+    if (!studied.learned.predicate.atoms.empty()) studied.failing = std::move(known);
+  }
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
 
 bool Study::learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const {
   const Entry& entry = findings_[studied.finding].entry;
-  std::vector<const Row*> own_failing;
-  for (const CaseRow& row : table_.rows())
-    if (bucket_of(row) != nullptr && is_of(row, buckets))
-      if (const Row* failed = failed_row(row, studied)) own_failing.push_back(failed);
+  // Neighbours are of the problem, whichever call of a law was not done.
+  studied.row = row_of(entry.problem, table_.supports());
+  if (studied.of_calls && !find_law(entry.property)->base_call()) {
+    studied.of_calls = false;
+    studied.key = failure_key_of(entry);
+    studied.failing = failing(studied, buckets);
+  }
+  const std::vector<const Row*> own_failing = this->own_failing(studied, buckets);
   if (!may_be_learned(entry) || own_failing.size() >= enough_failures) return false;
-  const Neighbours beside = passing_neighbours(entry);
-  const Row own = row_of(entry.problem, table_.supports());
+  const Neighbours& beside = passing_neighbours(studied.finding);
   const std::vector<const Row*> passing = this->passing(studied);
-  if (beside.options.empty() || own != studied.row) return false;
+  if (beside.options.empty()) return false;
   studied.learned =
-      engine::learn_from_neighbours(own_failing, thinned_out(passing), own, beside.options, beside.values, {});
+      engine::learn_from_neighbours(own_failing, thinned_out(passing), studied.row, beside.options, beside.values, {});
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
   return !studied.learned.predicate.atoms.empty();
+}
+
+std::vector<const Row*> Study::own_failing(const Studied& studied, const std::set<std::string>& buckets) const {
+  std::vector<const Row*> rows;
+  for (const CaseRow& row : table_.rows())
+    if (bucket_of(row) != nullptr && is_of(row, buckets))
+      if (const Row* failed = failed_row(row, studied)) rows.push_back(failed);
+  return rows;
+}
+
+std::size_t Study::own_failures(const Studied& studied, const std::set<std::string>& buckets) const {
+  return own_failing(studied, buckets).size();
+}
+
+bool Study::is_need(const Predicate& predicate, const Studied& studied) const {
+  return !passing_neighbours(studied.finding).options.empty() && predicate.holds(studied.row) &&
+         studied.row == row_of(findings_[studied.finding].entry.problem, table_.supports()) &&
+         !is_refuted(predicate, studied);
+}
+
+bool Study::is_refuted(const Predicate& predicate, const Studied& studied) const {
+  return std::ranges::any_of(passing_neighbours(studied.finding).options,
+                             [&](const Row& row) { return predicate.holds(row); });
 }
 
 std::vector<const Row*> Study::failing(const Studied& studied, const std::set<std::string>& buckets) const {
@@ -201,11 +240,13 @@ void Study::choose_key(Studied& studied, const std::set<std::string>& bucket) co
     }
 }
 
-Study::Neighbours Study::passing_neighbours(const Entry& entry) const {
-  Neighbours found;
-  if (!entry.minimal) return found;
+const Study::Neighbours& Study::passing_neighbours(std::size_t finding) const {
+  const auto [known, first] = neighbours_.try_emplace(finding);
+  Neighbours& found = known->second;
+  const Entry& entry = findings_[finding].entry;
+  if (!first || !entry.minimal) return found;
   const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
-  for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), {}, {}}))
+  for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), every_format(), {}}))
     if (tried.contains(neighbour.change))
       (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options)
           .push_back(row_of(neighbour.problem, table_.supports()));

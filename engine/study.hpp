@@ -53,6 +53,12 @@ class Study {
   // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
   // be of any defect. Whether that is anything.
   bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
+  // How often it failed in problems that are known to be of these buckets.
+  [[nodiscard]] std::size_t own_failures(const Studied& studied, const std::set<std::string>& buckets) const;
+  // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with other options.
+  [[nodiscard]] bool is_need(const Predicate& predicate, const Studied& studied) const;
+  // Whether such a neighbour lies where it holds.
+  [[nodiscard]] bool is_refuted(const Predicate& predicate, const Studied& studied) const;
   // The rows that failed as `studied` did, in problems of `buckets`.
   [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
@@ -72,13 +78,15 @@ class Study {
   struct Neighbours {
     std::vector<Row> options, values;
   };
-  [[nodiscard]] Neighbours passing_neighbours(const Entry& entry) const;
+  [[nodiscard]] const Neighbours& passing_neighbours(std::size_t finding) const;
+  [[nodiscard]] std::vector<const Row*> own_failing(const Studied& studied, const std::set<std::string>& buckets) const;
 
   const std::vector<Finding>& findings_;
   const CaseTable& table_;
   const std::map<std::string, std::string>& buckets_;
   const UndoneCall undone_;
   std::vector<std::unordered_set<const Row*>> elsewhere_;  // by finding: rows of no bucket that others explain better
+  mutable std::map<std::size_t, Neighbours> neighbours_;   // by finding, as far as they were asked for
 };
 
 // How much a law's failures say: a proof about every problem more than one about some, and both more than statistics.

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,6 +32,11 @@ struct Finding {
   std::vector<std::string> shows;    // keys of all laws of that case that fail on the reproducer
   bool known = false;                // in the corpus given by --known
   std::string reproducer;            // file; empty if none was written
+
+  // Whether it tells one case as it was seen, and nothing else, which was shrunk to a problem of that bucket since.
+  [[nodiscard]] bool is_replaced_by(std::uint64_t shrunk_case, std::string_view bucket) const {
+    return failures == 0 && !entry.minimal && case_number == shrunk_case && entry.bucket != bucket;
+  }
 };
 
 // What precision a kernel computes in after all, whose numbers the policy that was asked for excludes (effective.hpp).

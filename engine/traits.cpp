@@ -95,7 +95,8 @@ Row row_of_call(const Problem& call, const Problem& problem, const Supports& sup
   Row row = row_of(call, supports);
   const Row before = row_of(problem, supports);
   for (std::size_t i = 0; i < row.size(); ++i)
-    if (const Trait& trait = traits()[i]; trait.kind == Kind::label && row[i] != before[i] && row[i] != trait.plain)
+    if (const Trait& trait = traits()[i];
+        trait.kind == Kind::label && trait.op != nullptr && row[i] != before[i] && row[i] != trait.plain)
       row[i] = unnamed;
   return row;
 }

@@ -21,7 +21,7 @@ std::size_t trait_named(std::string_view name, const Op& op = *ops::all_ops().fr
 using Row = std::vector<double>;
 Row row_of(const Problem& problem, const Supports& supports);
 // Of a call that a law made of `problem`, told as a problem (Op::recorded()). Where it has what the problem has not, a mask or a layout,
-// that has no name: its label is `unnamed`, and none of the trait's.
+// that has no name: its label is `unnamed`, and none of the trait's. Forms have names in either.
 inline constexpr double unnamed = -2;
 Row row_of_call(const Problem& call, const Problem& problem, const Supports& supports);
 

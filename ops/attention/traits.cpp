@@ -104,6 +104,13 @@ bool has_mask_of_keys(const Problem& p) {
          (p.bias == Bias::none || (p.bias_axes & differ) == 0) && (p.lengths == Lengths::none || p.b == 1);
 }
 
+// Whether a mask has one row for several queries.
+bool has_one_mask_row(const Problem& p) {
+  constexpr Index queries = 4;
+  return p.lq > 1 && ((p.keep != Keep::none && (p.keep_axes & queries) == 0) ||
+                      (p.bias != Bias::none && (p.bias_axes & queries) == 0) || p.lengths != Lengths::none);
+}
+
 template <auto Member>
 Trait row_bytes(std::string name) {
   return {std::move(name), Kind::remainder, {}, 0, [](const Looked& at) {
@@ -135,6 +142,7 @@ std::vector<Trait> make() {
            int{p.lengths != Lengths::none};
   }));
   all.push_back(flag("mask_of_keys", has_mask_of_keys));
+  all.push_back(flag("one_mask_row", has_one_mask_row));
   all.push_back(flag("windowed", [](const Problem& p) { return p.window_left >= 0 || p.window_right >= 0; }));
   all.push_back(flag("diagonal", has_diagonal));
   all.push_back(flag("right_edge", [](const Problem& p) { return p.causal || p.window_right >= 0; }));

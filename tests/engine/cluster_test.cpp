@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 #include "engine/campaign.hpp"
 #include "engine/failure.hpp"
 #include "engine/key.hpp"
+#include "engine/shrink/candidates.hpp"
 #include "fake_subject.hpp"
 #include "generators/draw.hpp"
 #include "properties/property.hpp"
@@ -221,6 +224,130 @@ TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
   for (const Atom& atom : defect.predicate.atoms) said.insert(std::string(traits()[atom.trait].name));
   EXPECT_EQ(said, (std::set<std::string>{"causal", "softcap", "threads"})) << to_text(defect.predicate);
   EXPECT_EQ(defect.counts.failing, defect.counts.asked);
+}
+
+// Reproducers of wrong numbers, each with the neighbours that pass, and the problems of a campaign in which so many of each failed.
+struct Told {
+  using Fails = std::function<bool(const Problem&)>;
+  explicit Told(std::uint64_t cases) {
+    const Domain domain(Supports(), {Format::f32, Format::f64});
+    for (std::uint64_t n = 0; n < cases; ++n) problems.push_back(draw_problem(domain, 1, n, 1));
+  }
+  void add(const std::string& text, const Fails& fails, std::size_t most, const Fails& where) {
+    Finding finding;
+    Entry& entry = finding.entry;
+    entry.problem = problem_from_text(text);
+    ASSERT_TRUE(fails(entry.problem.as<Problem>())) << text;
+    entry.property = "policy-bound";
+    entry.evidence.emplace().wrong = Wrong::finite;
+    entry.minimal = true;
+    entry.bucket = entry.property + ":kernel:" + text;
+    for (const Candidate& beside : neighbours(entry.problem, {everything, {Format::f32, Format::f64}, {}}))
+      if (!fails(beside.problem.as<Problem>())) entry.neighbours.push_back(beside.change);
+    std::size_t failed = 0;
+    for (std::size_t n = 0; n < problems.size() && failed < most; ++n)
+      if (!whose.contains(n) && fails(problems[n]) && where(problems[n]) && ++failed > 0) whose[n] = findings.size();
+    ASSERT_EQ(failed, most) << text;
+    finding.failures = failed;
+    finding.case_number = findings.size();
+    findings.push_back(finding);
+  }
+  std::vector<Defect> defects() const {
+    CaseTable table(everything);
+    std::map<std::string, std::string> buckets;
+    for (std::size_t n = 0; n < problems.size(); ++n) {
+      CaseRow row{n, 0, row_of(problems[n], everything), {}, {}, "signature " + std::to_string(n)};
+      if (const auto of = whose.find(n); of != whose.end()) {
+        row.failures.push_back({"policy-bound", VerdictKind::fail, "finite"});
+        if (!nobodys.contains(n)) buckets[row.signature] = findings[of->second].entry.bucket;
+      } else {
+        row.held.set(law_named("policy-bound"));
+      }
+      table.add(std::move(row));
+    }
+    return cluster(findings, {table, buckets, {}});
+  }
+
+  const engine::Supports everything = Supports();
+  std::vector<Problem> problems;
+  std::vector<Finding> findings;
+  std::map<std::size_t, std::size_t> whose;
+  std::set<std::size_t> nobodys;  // that failed and were not shrunk
+};
+
+// One failure or two of each kind of mask tell nothing by counts; that all of them need a mask of one row beside a diagonal does.
+TEST(Cluster, FewFailuresThatNeedTheSameAreOneDefect) {
+  Told told(3000);
+  constexpr Index queries = 4;
+  const auto shared_row = [](const Problem& p) {
+    const bool bias = p.bias != Bias::none && (p.bias_axes & queries) == 0;
+    const bool keep = p.keep != Keep::none && (p.keep_axes & queries) == 0;
+    return p.causal && p.lq > 1 && (bias || keep || p.lengths != Lengths::none);
+  };
+  const auto capped = [](const Problem& p) { return p.softcap > 0 && p.threads == 3; };
+  const std::string small = "b=1 hq=1 hkv=1 lq=2 lk=2 d=1 dv=1 ";
+  told.add(small + "causal=1 bias=zero bias_axes=8", shared_row, 2,
+           [](const Problem& p) { return p.bias != Bias::none; });
+  told.add(small + "causal=1 keep=open keep_axes=8", shared_row, 1,
+           [](const Problem& p) { return p.keep != Keep::none; });
+  told.add(small + "causal=1 lengths=full", shared_row, 2, [](const Problem& p) { return p.lengths != Lengths::none; });
+  told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 softcap=1 threads=3", capped, 2, [](const Problem&) { return true; });
+  const std::vector<Defect> defects = told.defects();
+  std::string found;
+  for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+  ASSERT_EQ(defects.size(), 2u) << found;
+  EXPECT_EQ(defects[0].findings.size(), 3u) << found;
+  EXPECT_NE(to_text(defects[0].predicate).find("one_mask_row"), std::string::npos) << found;
+  EXPECT_EQ(defects[1].findings, (std::vector<std::size_t>{3})) << found;
+}
+
+// A few failures all lie where those of another do, but what they were shrunk to does not.
+TEST(Cluster, AMinimalReproducerThatLiesElsewhereIsOfAnotherDefect) {
+  Told told(3000);
+  const auto wide = [](const Problem& p) { return p.d >= 64; };
+  const auto capped = [](const Problem& p) { return p.softcap > 0; };
+  told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=64 dv=1", wide, 12, [](const Problem& p) { return p.softcap == 0; });
+  told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 softcap=1", capped, 3, wide);
+  EXPECT_EQ(told.defects().size(), 2u);
+}
+
+// What nobody shrank has nothing in common with what was; that has.
+TEST(Cluster, FailuresThatNobodyShrankHideNoCondition) {
+  Told told(3000);
+  const auto masked = [](const Problem& p) { return p.causal && p.keep != Keep::none; };
+  told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 causal=1 keep=open", masked, 6, [](const Problem&) { return true; });
+  for (std::size_t n = 7; n < told.problems.size(); n += 100)
+    if (!masked(told.problems[n]) && told.nobodys.insert(n).second) told.whose[n] = 0;
+  const std::vector<Defect> defects = told.defects();
+  ASSERT_EQ(defects.size(), 1u);
+  const std::string where = to_text(defects[0].predicate);
+  EXPECT_NE(where.find("causal"), std::string::npos) << where;
+  EXPECT_NE(where.find("keep"), std::string::npos) << where;
+}
+
+// A case that was told as it was seen, since time was over, and shrunk later.
+TEST(Cluster, AReproducerTakesThePlaceOfTheCaseItIsFrom) {
+  Finding seen;
+  seen.case_number = 7;
+  seen.failures = 0;
+  seen.entry.bucket = "as it was seen";
+  EXPECT_TRUE(seen.is_replaced_by(7, "shrunk"));
+  EXPECT_FALSE(seen.is_replaced_by(8, "shrunk"));
+  EXPECT_FALSE(seen.is_replaced_by(7, "as it was seen"));
+  seen.failures = 1;
+  EXPECT_FALSE(seen.is_replaced_by(7, "shrunk")) << "it stands for another case too";
+}
+
+// A format is an option like any other that a single failure may need.
+TEST(Cluster, ASingleFailureMayNeedItsFormat) {
+  Told told(1500);
+  const auto fails = [](const Problem& p) { return p.dtype == Format::f64 && p.softcap > 0; };
+  told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 dtype=f64 softcap=1", fails, 1, [](const Problem&) { return true; });
+  const std::vector<Defect> defects = told.defects();
+  ASSERT_EQ(defects.size(), 1u);
+  const std::string where = to_text(defects[0].predicate);
+  EXPECT_NE(where.find("dtype==f64"), std::string::npos) << where;
+  EXPECT_NE(where.find("softcap"), std::string::npos) << where;
 }
 
 // What a law's other call dies of is told of the base call too where that may die; only the call says that it is the same.

@@ -63,6 +63,9 @@ TEST(Predicate, SpeaksOfForms) {
   EXPECT_TRUE(predicate->holds(problem_from_text("lk=2 form.mask=1d"), supports));
   EXPECT_FALSE(predicate->holds(problem_from_text("lk=2"), supports));
   EXPECT_FALSE(predicate->holds(problem_from_text("lk=2"), everything)) << "a subject without forms";
+  EXPECT_TRUE(
+      predicate->holds(row_of_call(problem_from_text("lk=2 form.mask=1d"), problem_from_text("lk=2"), supports)))
+      << "a form that a law asked for has its name";
   supports.forms = {{"mask", {"row", "1d", "full"}}};
   know_forms(supports.forms);
   EXPECT_TRUE(predicate_from_text("form.mask==row")->holds(problem_from_text("lk=2"), supports));
@@ -149,6 +152,19 @@ TEST(Learn, ReadsNeighboursOfAMinimalProblem) {
   for (const Row& neighbour : neighbours) EXPECT_FALSE(predicate.holds(neighbour)) << to_text(predicate);
   EXPECT_TRUE(learned({}).atoms.empty());
   EXPECT_TRUE(learned(std::vector<Row>{minimal}).atoms.empty());  // nothing tells it apart
+}
+
+// Rows of one number are aligned to hardly anything, which is no reason to fail.
+TEST(Learn, ReadsNoAlignmentOfAMinimalProblem) {
+  const Data data(500, [](const Problem& p) { return p.threads == 3 && p.lk > 1; });
+  const auto row = [](const char* text) {
+    return row_of(problem_from_text(std::string("b=1 hq=1 hkv=1 lq=1 d=1 dv=1 ") + text), everything);
+  };
+  const std::vector<Row> neighbours{row("lk=1 threads=3"), row("lk=2")};
+  const Predicate predicate =
+      learn_from_neighbours({}, Data::pointers(data.passing), row("lk=2 threads=3"), neighbours, {}, {}).predicate;
+  EXPECT_FALSE(predicate.atoms.empty());
+  EXPECT_EQ(to_text(predicate).find("_align"), std::string::npos) << to_text(predicate);
 }
 
 TEST(Learn, FindsWhatMasksAndValuesComeTo) {
