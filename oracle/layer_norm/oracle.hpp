@@ -9,6 +9,7 @@
 #include "core/verdict.hpp"
 #include "oracle/layer_norm/element.hpp"
 #include "oracle/layer_norm/quick.hpp"
+#include "oracle/layer_norm/short_rows.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
@@ -84,11 +85,13 @@ class LayerNormOracle {
   struct Told;
   Told tell(QuickRow& quick, Levels levels, bool some_narrow, std::span<const double> got,
             std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
-  Index tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+  Index tell_each(const QuickRow& quick, const QuickRow::Known& known, std::span<const double> got,
                   std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
   [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
+  void begin_short_rows(ShortRows& block, const QuickRow& quick) const;
+  void look_at_short_rows(ShortRows& block, QuickRow& quick, Index row, const Tensor& out, const Tensor& sum_out);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
