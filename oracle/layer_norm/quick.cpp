@@ -205,7 +205,8 @@ void QuickRow::make_rule() {
   const auto constant_of = [&](double reach) {
     const double constant = reach * (1 - relative) + n.eta + (magnitude > 1 ? of_magnitude_ * magnitude : 0);
     // Among subnormal doubles `slack` takes nothing off.
-    return constant * late * slack - of_mean * scale * up - (precise_ ? 0x1p-1070 : 0);
+    const double least = precise_ ? std::max(0.0, constant * late * slack - 0x1p-1070) : constant * late * slack;
+    return least - (of_mean * scale * up + (of_mean > 0 && precise_ ? 0x1p-1072 : 0));
   };
   const auto proportional_of = [&](double stretch, double lost) {
     const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);

@@ -190,8 +190,13 @@ ATTEST_LANE_FN ShortRadius<L> radius_of(const ShortRule& rule, const ShortRefere
   const auto put = [&](int line, const L& delta, const L& minus_q, const L& q) __attribute__((always_inline)) {
     const L stretch = min(minus_q * 0.5, q * 0.5 * (L(1) - q));
     const L reach = (delta + rule.error) * r.scale * (L(1) - q * 0.5) * kept;
-    radius.constant[line] = (reach + rule.normalise_eta + of_magnitude) * (rule.late * slack) -
-                            r.off_mean * r.scale * short_up - (rule.precise ? 0x1p-1070 : 0);
+    L least = (reach + rule.normalise_eta + of_magnitude) * (rule.late * slack);
+    L own_mean = r.off_mean * r.scale * short_up;
+    if (rule.precise) {  // among subnormal doubles `slack` takes nothing off
+      least = max(L(0), least - 0x1p-1070);
+      own_mean = own_mean + zero_unless(r.off_mean > L(0), L(0x1p-1072));
+    }
+    radius.constant[line] = least - own_mean;
     const L by = (stretch * kept + (rule.relative + rule.of_reach) + of_small) * rule.late;
     radius.proportional[line] = by - abs(by) * 1e-6 - own;
   };
