@@ -72,6 +72,10 @@ class LayerNormOracle {
   // The least lambda whose interval holds `got` once its ends are rounded; NaN where nothing is said of the element.
   double lambda_needed(Index row, Index column, double got);
   oracle::Statistics statistics_of(const Tensor& out);
+  // An element of a row that no one mean leaves in the interval which the others of its row leave it: of two passes alone, where
+  // the mean that is subtracted is that of the variance. Elements by themselves may all lie in their intervals. nullopt where
+  // some mean explains all, or nothing is known.
+  std::optional<Evidence> no_shared_mean(Index row, const Tensor& out);
   // What sum_out may hold there, and nothing else.
   std::vector<double> sums(Index row, Index column) const;
 
