@@ -297,7 +297,8 @@ bool QuickRow::surely_infinite(Index column, double got) const {
   const auto i = static_cast<std::size_t>(column);
   const double t = (row_->x[i] - r_.mean) * rule_.scale;
   const Wide p = static_cast<Wide>(t) * 0.9 * gamma_[i], b = beta_[i], y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
-  return precise_ && std::fabs(t) >= 1 && std::isinf(static_cast<double>(y)) && static_cast<double>(y) == got;
+  return precise_ && std::fabs(t) >= 1 && p * got > 0 && std::isinf(static_cast<double>(y)) &&
+         static_cast<double>(y) == got;
 }
 
 bool QuickRow::surely_inside(const Element& element, double got) const {

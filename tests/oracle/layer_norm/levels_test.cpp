@@ -182,6 +182,25 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
   }
 }
 
+// Of an infinity where beta is near the end of the range and nothing is left of t, of either sign: both levels say that it is wrong.
+TEST(LayerNormLevels, AnInfinityBesideAHugeBeta) {
+  for (const char* const rows : {"rows=35 hidden=8", "rows=1 hidden=8", "rows=3 hidden=200"})
+    for (std::uint64_t n = 1; n <= 20; ++n) {
+      Problem problem = attest::layer_norm::problem_from_text(
+          std::string(rows) + " dtype=f64 norm=rms gamma=zero beta=huge values=integers amplitude=500");
+      problem.seed = n;
+      const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+      const Inputs inputs = materialise(problem);
+      Tensor out = make_out(problem), none;
+      emulated::run(inputs, contract, {}, out, none);
+      out.set(0, static_cast<Index>(n % 8), 0, 0, n % 2 ? infinity : -infinity);
+      LayerNormOracle oracle(contract, problem, inputs);
+      const Verdict quick = oracle.judge(out, {});
+      expect_equal(quick, oracle.judge_slowly(out, {}), to_text(problem));
+      EXPECT_EQ(quick.kind, VerdictKind::fail) << to_text(problem);
+    }
+}
+
 // Rows of few elements, which are looked at many at a time: of kernels that take contracts of every number to their ends, as they gave
 // them, with one element moved to an end of its interval or past it, and with numbers that are none.
 TEST(LayerNormLevels, ManyShortRows) {
