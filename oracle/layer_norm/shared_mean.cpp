@@ -99,9 +99,7 @@ std::optional<Evidence> LayerNormOracle::no_shared_mean(Index row, const Tensor&
       Evidence evidence = evidence_of(enclosed(last, last_deltas).enclosure, round_, got[at]);
       evidence.tensor = "out";
       evidence.index = {row, last, 0, 0};
-      evidence.note =
-          "no one mean leaves all elements of its row in their intervals; this is its own beside the mean that others "
-          "leave";
+      evidence.note = "no one mean explains its row: permitted is what that of the others leaves it";
       return evidence;
     }
     if (std::ssize(next) > most_ranges) return std::nullopt;

@@ -1,6 +1,8 @@
 // shared-mean: the elements of a row subtract one mean, and its variance is off by the square of what that is off by. Each element by
 // itself may be as far off as any mean may be; all of them together must agree on one.
-#include "oracle/layer_norm/calibration.hpp"
+#include <algorithm>
+
+#include "core/index.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"
 
@@ -20,7 +22,10 @@ Reason shared_mean_not_applicable(const Problem& p, const Contract& contract) {
 
 Verdict check_shared_mean(const Trial& trial) {
   oracle::layer_norm::LayerNormOracle oracle(trial.contract, trial.problem, trial.inputs);
-  for (const Index row : oracle::layer_norm::statistical_rows(trial.problem))
+  // A few rows, spread evenly: what is wrong with a mean or a root is so in most.
+  constexpr Index most_rows = 8, most_numbers = 4096;
+  const Index rows = std::clamp<Index>(most_numbers / trial.problem.hidden, 1, most_rows);
+  for (const Index row : spread(std::min(rows, trial.problem.rows), trial.problem.rows))
     if (auto evidence = oracle.no_shared_mean(row, trial.out)) return Verdict::fail(std::move(*evidence));
   return Verdict::pass();
 }
@@ -33,7 +38,8 @@ Law shared_mean() {
           "one mean explains all elements of a row",
           Kind::bound,
           shared_mean_not_applicable,
-          check_shared_mean};
+          check_shared_mean,
+          false};
 }
 
 }  // namespace attest::properties::layer_norm

@@ -109,7 +109,7 @@ TEST(LayerNormLaws, EachFindsAKernelThatBreaksIt) {
   const auto& kernel = *norm_kernels::find_kernel(norm_kernels::builtin_kernels(), "fused");
   const Contract contract = kernel.contract(policy_from_text("f32"));
   for (const Law& law : laws()) {
-    if (law.name == "shared-mean") continue;  // asks nothing again
+    if (!law.asks_again) continue;
     int found = 0, applied = 0;
     for (std::uint64_t n = 1; n < 400; n += 2) {
       Problem problem = problem_of(contract, n);
