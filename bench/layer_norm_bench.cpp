@@ -37,8 +37,8 @@ void judge(benchmark::State& state, const std::string& text, const std::string& 
   state.counters["whole_ratio"] = seconds[2] / seconds[0];
 }
 
-// Of problems as campaigns draw them, all in contiguous memory: of all that `ratio` speaks of together, those of 256 elements or more
-// in rows of 16 or more; `short_ratio` of the others.
+// Of problems as campaigns draw them, all in contiguous memory: `ratio` of those of 256 elements or more in rows of 16 or more,
+// together; `short_ratio` of the others, `all_ratio` of all.
 void judge_stream(benchmark::State& state, const std::string& policy) {
   const auto& kernel = *kernels::layer_norm::find_kernel(kernels::layer_norm::builtin_kernels(), "fused");
   const layer_norm::Contract contract = kernel.contract(layer_norm::policy_from_text(policy));
@@ -68,6 +68,7 @@ void judge_stream(benchmark::State& state, const std::string& policy) {
   for (auto _ : state) benchmark::DoNotOptimize(plain_seconds);
   state.counters["ratio"] = verdict_seconds[0] / plain_seconds[0];
   state.counters["short_ratio"] = verdict_seconds[1] / plain_seconds[1];
+  state.counters["all_ratio"] = (verdict_seconds[0] + verdict_seconds[1]) / (plain_seconds[0] + plain_seconds[1]);
 }
 
 }  // namespace

@@ -6,16 +6,26 @@
 
 namespace attest::bench {
 
-// The plainest float64 LayerNorm of float rows: Eigen, buffers kept between calls. Compiled for the machine that it runs on.
+// The plainest float64 computation of what a problem asks, in Eigen: of doubles, or of floats where x has fewer bits, with its
+// residual, sum_out, mean, gamma and beta if it has them. Buffers are kept between calls. Compiled for the machine that it runs on.
 class PlainLayerNorm {
  public:
   explicit PlainLayerNorm(const layer_norm::Problem& problem);
   double operator()();  // some number of the result
 
  private:
-  Index rows_, hidden_;
-  double epsilon_;
-  std::vector<float> x_, out_;
+  template <class T>
+  struct Tensors {
+    std::vector<T> x, residual, sum, out;
+  };
+  template <class T>
+  void fill(Tensors<T>& tensors) const;
+  template <class T>
+  double run(Tensors<T>& tensors);
+
+  layer_norm::Problem problem_;
+  Tensors<float> floats_;
+  Tensors<double> doubles_;
   Eigen::ArrayXd gamma_, beta_, d_;
 };
 

@@ -65,6 +65,8 @@ std::string why_not_covered(const engine::Entry& entry) {
   if (law && law->kind == properties::Kind::exact)
     return "this law is exact: two results that must be equal differ, and there is nothing to certify beyond the "
            "replay";
+  if (law && law->base_call())
+    return "the law holds the elements of a result together, and a certificate speaks of one by itself: replay shows it";
   return "the law's numbers belong to problems that it derives from this one, which a certificate does not do: replay "
          "shows it";
 }

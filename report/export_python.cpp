@@ -150,8 +150,8 @@ std::string python_script(const Exported& exported) {
   code += "\n";
   if (const auto* law = ops::find_law(entry.property, entry.problem.op()))
     code += fmt::format("# law: {}\n", law->statement);
-  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class",          "policy-bound",
-                                                        "hull",   "fused-equals-explicit", "stage-bound"};
+  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class",          "policy-bound", "hull",
+                                                        "fused-equals-explicit", "stage-bound",  "shared-mean"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
   if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));

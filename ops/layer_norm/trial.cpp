@@ -226,7 +226,8 @@ std::vector<Law> laws(const Op& op) {
        Asks::base_call, Claim::element, policy_bound},
   };
   for (const own::Law& law : own::laws())
-    all.push_back({&op, law.name, law.statement, law.doc, kind_of(law.kind), Asks::anything, Claim::none, all.size()});
+    all.push_back({&op, law.name, law.statement, law.doc, kind_of(law.kind),
+                   law.asks_again ? Asks::anything : Asks::base_call, Claim::none, all.size()});
   all.push_back(
       {&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
        "each element is where those of conforming kernels lie, as a rule, of drawn values that err independently: "

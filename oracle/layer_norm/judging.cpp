@@ -66,7 +66,7 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
     told.narrow = some_narrow || known.narrow;
     told.all = quick.accept(got, accepted.data());
     Index inside = problem_.hidden;
-    if (!told.all) inside = tell_each(quick, known.lost_mean, got, accepted, decided, told.left);
+    if (!told.all) inside = tell_each(quick, known, got, accepted, decided, told.left);
     told.unsure = known.narrow ? 0 : inside;
     // One of a few is enough.
     for (std::size_t i = 0; i < std::min<std::size_t>(n, 4) && told.unsure > 0 && !told.narrow; ++i)
@@ -93,7 +93,7 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
 }
 
 // How many of the elements of a row that is determined are inside, and what is decided of each.
-Index LayerNormOracle::tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+Index LayerNormOracle::tell_each(const QuickRow& quick, const QuickRow::Known& known, std::span<const double> got,
                                  std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided,
                                  Index& left) const {
   constexpr Index most_parts = 32;  // more would cost what the whole of the statistics does
@@ -104,8 +104,10 @@ Index LayerNormOracle::tell_each(const QuickRow& quick, bool lost_mean, std::spa
     here = Decided::unknown;
     if ((accepted[at / 8] >> at % 8 & 1) != 0)
       here = Decided::inside;
+    else if (known.narrow && std::isinf(got[at]) && quick.surely_infinite(i, got[at]))
+      here = Decided::inside;
     else if (!std::isfinite(got[at]))
-      here = lost_mean || quick.surely_overflows(i) ? Decided::undetermined : Decided::unknown;
+      here = known.lost_mean || quick.surely_overflows(i) ? Decided::undetermined : Decided::unknown;
     else if (parts-- > 0 && quick.surely_inside(element(i, quick.difference(i)), got[at]))
       here = Decided::inside;
     inside += here == Decided::inside;
@@ -156,7 +158,25 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
   std::ranges::fill(decided, Decided::unknown);
   Index unsure = 0;          // elements that are inside, and perhaps wide
   bool some_narrow = false;  // one that is judged surely is not
+  ShortRows short_rows;
+  if (levels != Levels::whole) begin_short_rows(short_rows, quick);
   for (const Index row : attest::layer_norm::judged_rows(problem_)) {
+    if (short_rows.speaks) {
+      if (!short_rows.has(row)) look_at_short_rows(short_rows, quick, row, out, sum_out);
+      if (short_rows.is_open(row)) {
+        ++counts.undetermined;
+        counts.judged += sum_out.present() ? 1 : 0;
+        continue;
+      }
+      // Until one of them surely is not wide, the others are asked one by one.
+      const bool narrow = short_rows.is_narrow(row);
+      if (short_rows.holds(row) && (narrow || (some_narrow && levels == Levels::quick))) {
+        counts.judged += problem_.hidden * (sum_out.present() ? 2 : 1);
+        unsure += narrow ? 0 : problem_.hidden;
+        some_narrow = true;
+        continue;
+      }
+    }
     enter(row);
     read(out, row, got);
     Told told;

@@ -9,6 +9,7 @@
 #include "core/verdict.hpp"
 #include "oracle/layer_norm/element.hpp"
 #include "oracle/layer_norm/quick.hpp"
+#include "oracle/layer_norm/short_rows.hpp"
 #include "oracle/layer_norm/spread.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
@@ -71,6 +72,10 @@ class LayerNormOracle {
   // The least lambda whose interval holds `got` once its ends are rounded; NaN where nothing is said of the element.
   double lambda_needed(Index row, Index column, double got);
   oracle::Statistics statistics_of(const Tensor& out);
+  // An element of a row that no one mean leaves in the interval which the others of its row leave it: of two passes alone, where
+  // the mean that is subtracted is that of the variance. Elements by themselves may all lie in their intervals. nullopt where
+  // some mean explains all, or nothing is known.
+  std::optional<Evidence> no_shared_mean(Index row, const Tensor& out);
   // What sum_out may hold there, and nothing else.
   std::vector<double> sums(Index row, Index column) const;
 
@@ -84,11 +89,13 @@ class LayerNormOracle {
   struct Told;
   Told tell(QuickRow& quick, Levels levels, bool some_narrow, std::span<const double> got,
             std::span<std::uint8_t> accepted, std::span<std::uint8_t> decided);
-  Index tell_each(const QuickRow& quick, bool lost_mean, std::span<const double> got,
+  Index tell_each(const QuickRow& quick, const QuickRow::Known& known, std::span<const double> got,
                   std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
   [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
+  void begin_short_rows(ShortRows& block, const QuickRow& quick) const;
+  void look_at_short_rows(ShortRows& block, QuickRow& quick, Index row, const Tensor& out, const Tensor& sum_out);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);

@@ -70,9 +70,10 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   rule_.u_affine = slack * a.u;
   const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
   rule_.of_beta = (m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0) - of_sum;
-  rule_.least_error = precise_ ? 0x1p-1069 * (largest_gamma_ + 1) : 0;
+  rule_.least_error = precise_ ? 0x1p-1069 : 0;
   // The loop takes no number for less than 2^-1000, half a gap of which is 2^-1054.
-  rule_.largest_beta_error = of_sum * largest_beta_ + rule_.least_error + (precise_ ? 0x1p-1053 : 0);
+  rule_.largest_beta_error =
+      of_sum * largest_beta_ + rule_.least_error * (largest_gamma_ + 1) + (precise_ ? 0x1p-1053 : 0);
   rule_.u_out = unit_roundoff(round_.tensor);
   // No double is half a step of subnormal doubles.
   rule_.eta_out = precise_ ? 0 : half_smallest_subnormal(round_.tensor);
@@ -159,8 +160,19 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   known.determined = true;
   // One end is on the other side of 0 by no more than what the mean is off by.
   const double other_side = (most_.dm + most_.ed) * up / std::sqrt(std::max(above_zero, 0x1p-1000));
-  known.narrow = narrow_if_mean_is_ && other_side < 0.25 * std::sqrt(m_.n) && 64 * m_.normalise.eta < 1;
+  known.narrow =
+      narrow_if_mean_is_ && (always_zero || other_side < 0.25 * std::sqrt(m_.n)) && 64 * m_.normalise.eta < 1;
   return known;
+}
+
+// Of t, beside what its statistics are off by.
+double QuickRow::relative_error() const {
+  double relative = relative_ * slack;
+  const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
+  if (m_.norm_rounded) relative = widened(relative, m_.storage.u);
+  if (m_.affine_loses_normalise && m_.form != NormForm::folded && m_.form != NormForm::weighted_scale)
+    relative = widened(relative, m_.affine.u);
+  return widened(relative, of_params_) * slack;
 }
 
 // The end of an interval of t on its far side is at least (d + D) top, or where d + D is negative (d + D) bottom, so that its
@@ -186,19 +198,15 @@ void QuickRow::make_rule() {
   // The reference's own: of x - mean, and relative to it.
   const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
   const double own = (precise_ ? 5.5 * bit : 16 * bit) + r_.variance_error / whole;
-  double relative = relative_ * slack;
-  const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
-  if (m_.norm_rounded) relative = widened(relative, m_.storage.u);
-  if (m_.affine_loses_normalise && m_.form != NormForm::folded && m_.form != NormForm::weighted_scale)
-    relative = widened(relative, a.u);
-  relative = widened(relative, of_params_);
-  relative *= slack;
+  const double relative = relative_error();
   const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
   const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
   // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
   const auto constant_of = [&](double reach) {
     const double constant = reach * (1 - relative) + n.eta + (magnitude > 1 ? of_magnitude_ * magnitude : 0);
-    return constant * late * slack - of_mean * scale * up;
+    // Among subnormal doubles `slack` takes nothing off.
+    const double least = precise_ ? std::max(0.0, constant * late * slack - 0x1p-1070) : constant * late * slack;
+    return least - (of_mean * scale * up + (of_mean > 0 && precise_ ? 0x1p-1072 : 0));
   };
   const auto proportional_of = [&](double stretch, double lost) {
     const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
@@ -283,6 +291,16 @@ bool QuickRow::surely_overflows(Index column) const {
   return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) &&
          (p >= m_.affine.overflow || y >= threshold);
 }
+
+// A row that is narrow has t within a 64th, and as much of itself.
+bool QuickRow::surely_infinite(Index column, double got) const {
+  const auto i = static_cast<std::size_t>(column);
+  const double t = (row_->x[i] - r_.mean) * rule_.scale;
+  const Wide p = static_cast<Wide>(t) * 0.9 * gamma_[i], b = beta_[i], y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
+  return precise_ && std::fabs(t) >= 1 && p * got > 0 && std::isinf(static_cast<double>(y)) &&
+         static_cast<double>(y) == got;
+}
+
 bool QuickRow::surely_inside(const Element& element, double got) const {
   RowBounds row;
   if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;

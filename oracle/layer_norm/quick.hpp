@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,8 +41,16 @@ class QuickRow {
   // By an interval that holds it.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
 
+  // What accept_short() may be asked of rows of this many elements; nothing of contracts of which it says nothing.
+  [[nodiscard]] std::optional<ShortRule> short_rule() const;
+  // Of rows of one element each under LayerNorm, the entered one being the largest of them and determined: bit i mod 8 of
+  // accepted[i / 8] is set where got[i] is inside; whether all are.
+  bool accept_singles(std::span<const double> got, Index rows, std::uint8_t* accepted) const;
+
   // Whether an element may surely overflow.
   [[nodiscard]] bool surely_overflows(Index column) const;
+  // Of a row that is narrow, out in f64: whether both ends are the infinity `got`.
+  [[nodiscard]] bool surely_infinite(Index column, double got) const;
 
   // The entered row's x - mean.
   [[nodiscard]] Wide difference(Index column) const;
@@ -73,6 +82,7 @@ class QuickRow {
   [[nodiscard]] bool is_narrow() const;
   [[nodiscard]] Known bounded_by_most() const;
   void make_rule();
+  [[nodiscard]] double relative_error() const;
   void take_nothing_of_t();
   bool row_bounds(const Bounds& b, bool most, RowBounds& row) const;
 

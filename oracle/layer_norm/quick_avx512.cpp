@@ -1,5 +1,6 @@
 // Compiled for AVX-512; holds nothing that other files could take for theirs.
 #include "oracle/layer_norm/decide_loop_body.hpp"
 #include "oracle/layer_norm/quick_loops_body.hpp"
+#include "oracle/layer_norm/short_loop_body.hpp"
 
 template struct attest::oracle::layer_norm::RowLoops<attest::oracle::Pack<double, 8>>;

@@ -39,7 +39,8 @@ bool QuickRow::refer(const SourceRow& row) {
   r_.magnitudes = row.sums.magnitudes;
   r_.largest = row.sums.largest;
   if (precise_) {
-    if (!(r_.largest < 0x1p400) || !(r_.largest > 0x1p-900)) return false;
+    // Of zeros nothing is lost either.
+    if (!(r_.largest < 0x1p400) || !(r_.largest > 0x1p-900 || r_.largest == 0)) return false;
     if (!m_.rms) {
       const PreciseSums& sums = row.precise;
       r_.mean = sums.sum / n;

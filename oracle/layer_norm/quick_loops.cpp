@@ -17,12 +17,13 @@ struct Chosen {
   decltype(&RowLoops<Lanes>::add) add = RowLoops<Lanes>::add;
   decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
   decltype(&RowLoops<Lanes>::decide) decide = RowLoops<Lanes>::decide;
+  decltype(&RowLoops<Lanes>::accept_short) accept_short = RowLoops<Lanes>::accept_short;
 };
 
 template <class L>
 Chosen loops_of() {
   return {RowLoops<L>::sums, RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
-          RowLoops<L>::add,  RowLoops<L>::accept,  RowLoops<L>::decide};
+          RowLoops<L>::add,  RowLoops<L>::accept,  RowLoops<L>::decide,       RowLoops<L>::accept_short};
 }
 
 const Chosen& chosen() {
@@ -54,6 +55,10 @@ void add_rows(const AddRule& rule, const double* x, const double* residual, Inde
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted) {
   return chosen().accept(rule, x, gamma, beta, got, n, accepted);
+}
+void accept_short(const ShortRule& rule, const double* x, const double* got, Index rows, std::uint8_t* accepted,
+                  std::uint8_t* narrow) {
+  chosen().accept_short(rule, x, got, rows, accepted, narrow);
 }
 void decide_row(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
                 const double* d, const double* got, Index n, std::uint8_t* decided) {

@@ -35,7 +35,7 @@ struct AcceptRowRule {
   double u_product;           // of a product with a gamma that is no power of two
   double u_affine;            // of a sum with a beta that is not 0
   double of_beta;             // of beta, less what the reference's own sum rounds off
-  double least_error;         // of the reference, absolute
+  double least_error;         // of the reference, absolute: of one rounding
   double largest_beta_error;  // of the reference's own sum, over all columns, and the same
   double u_out, eta_out, largest_out;
 };
@@ -85,6 +85,29 @@ struct DecideColumns {
   const double *beta_left, *zero_left;
 };
 
+// What accept_short() holds rows of few elements to, a row in a lane: section 7 of docs/layer-norm.md.
+struct ShortRule {
+  static constexpr Index longest = 64;
+  Index n = 0;
+  bool precise = false;  // out is in f64
+  bool rms = false, joint = false, welford = false, weighted = false, one_pass_like = false;
+  bool of_mean = false;                                                // whether anything is said of the mean
+  double epsilon = 0, epsilon_below = 0, epsilon_above = 0, gain = 0;  // what S makes of it; and less av
+  double u = 0, eta = 0, additions = 0, merges = 0, growing = 1, hull_growing = 1, four = 0;
+  double exact = 0;                   // numbers of so many steps of what all are multiples of are exact
+  double mean_factor = 0, count = 0;  // of a sum's error to its mean's, and of the mean
+  double cv = 0, av = 0;              // of the variance
+  // Rows in which |x|, or steps |x| times the root, is larger are not surely narrow. Of those, where `bounds`, whether they are
+  // determined is told by the most that they may be off by.
+  double largest = 0, steps = 0;
+  bool bounds = false;
+  double most_additions = 0, overflow = 0, statistics_u = 0, epsilon_lo = 0, epsilon_hi = 0;
+  double error = 0, relative = 0, of_magnitude = 0, of_reach = 0, normalise_eta = 0, late = 0;  // of t
+  const double *gamma = nullptr, *beta = nullptr;  // as AcceptRowRule, and what follows
+  double u_product = 0, u_affine = 0, of_beta = 0, least_error = 0, largest_beta_error = 0;
+  double u_out = 0, eta_out = 0, largest_out = 0;
+};
+
 // The loops over a row, one instance per instruction set, as oracle/loops.hpp has those of attention.
 template <class L>
 struct RowLoops {
@@ -98,6 +121,8 @@ struct RowLoops {
                      const double* got, Index n, std::uint8_t* accepted);
   static void decide(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
                      const double* d, const double* got, Index n, std::uint8_t* decided);
+  static void accept_short(const ShortRule& rule, const double* x, const double* got, Index rows,
+                           std::uint8_t* accepted, std::uint8_t* narrow);
 };
 
 RowSums row_sums(const double* x, Index n, double pivot);
@@ -109,6 +134,11 @@ PreciseSquares precise_squares(const double* x, Index n, double mean, double mea
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);
+
+// Of `rows` rows of rule.n elements, one behind the other and zeros behind them in whole lanes of rows: bit r mod 8 of
+// accepted[r / 8] is set where every element of row r is inside, and of narrow[r / 8] where none is wide.
+void accept_short(const ShortRule& rule, const double* x, const double* got, Index rows, std::uint8_t* accepted,
+                  std::uint8_t* narrow);
 
 void decide_row(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
                 const double* d, const double* got, Index n, std::uint8_t* decided);

@@ -2,6 +2,7 @@
 // Bodies of RowLoops, for the files that make it.
 #include "oracle/half_gap.hpp"
 #include "oracle/layer_norm/lane_root.hpp"
+#include "oracle/layer_norm/lane_sums.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -50,31 +51,6 @@ ColumnFacts RowLoops<L>::columns(const ColumnRule& rule, const double* gamma, co
   return {attest::oracle::largest(most_gamma), least, attest::oracle::largest(most_beta), narrow == 0xff};
 }
 
-// A sum that keeps what its additions round off.
-template <class L>
-struct TwoSums {
-  L sum = L(0), rest = L(0);
-  ATTEST_LANE_FN void add(const L& x) {
-    const L next = sum + x, part = next - sum;
-    rest += (sum - (next - part)) + (x - part);
-    sum = next;
-  }
-  // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.
-  ATTEST_LANE_FN void fold(double& total, double& total_rest) const {
-    double sums[lane_count], rests[lane_count];
-    store(sums, sum);
-    store(rests, rest);
-    for (int half = lane_count / 2; half > 0; half /= 2)
-      for (int n = 0; n < half; ++n) {
-        const double x = sums[n + half], next = sums[n] + x, part = next - sums[n];
-        rests[n] += rests[n + half] + ((sums[n] - (next - part)) + (x - part));
-        sums[n] = next;
-      }
-    total = sums[0] + rests[0];
-    total_rest = rests[0] - (total - sums[0]);
-  }
-};
-
 template <class L>
 PreciseSums RowLoops<L>::precise_sums(const double* x, Index n) {
   TwoSums<L> total;
@@ -95,22 +71,23 @@ template <class L>
 PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mean, double mean_rest) {
   TwoSums<L> total;
   for (Index i = 0; i < n; i += lane_count) {
-    const L here = load<L>(x + i), apart = here - mean, part = here - apart;
-    // x - mean, and what it rounds off.
-    L d = apart, rest = ((here - (apart + part)) + (part - mean)) - mean_rest;
-    if (i + lane_count > n) {
-      const auto inside = lane_numbers<L>() < static_cast<double>(n - i);
-      d = zero_unless(inside, d), rest = zero_unless(inside, rest);
-    }
-    // Dekker's product: halves of 26 bits, whose products are exact.
-    const L wide = d * 0x1.0000002p27, high = wide - (wide - d), low = d - high, square = d * d;
-    const L lost = ((high * high - square) + 2 * (high * low)) + low * low;
-    total.add(square);
-    total.rest += lost + rest * (2 * d + rest);
+    const L here = load<L>(x + i);
+    if (i + lane_count <= n)
+      total.add_square(here, L(mean), L(mean_rest));
+    else
+      total.add_square(here, L(mean), L(mean_rest), lane_numbers<L>() < static_cast<double>(n - i));
   }
   PreciseSquares squares{};
   total.fold(squares.sum, squares.rest);
   return squares;
+}
+
+// What underflow takes of (d scale) g in double, `each` being what one rounding does: of a product with g, and g times as much
+// where that with the scale is tiny; of a d of 0 nothing.
+template <class L>
+ATTEST_LANE_FN L underflow_of(double each, const L& d, const L& scale, const L& g) {
+  const auto tiny = abs(d) * scale < L(0x1p-950);
+  return zero_unless((g != L(0)) & (d != L(0)), zero_unless(tiny, abs(g) * each) + each);
 }
 
 // round_to() in lanes.
@@ -160,7 +137,7 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
   for (Index i = 0; i < n; i += lane_count) {
     const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
     // In this order: of a tiny gamma its product with the root may have few bits.
-    const L p = (load<L>(x + i) - rule.mean) * rule.scale * g, y = p + b, off = abs(out - y);
+    const L d = load<L>(x + i) - rule.mean, p = d * rule.scale * g, y = p + b, off = abs(out - y);
     L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
     if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
     // Of a power of two half the gap below it, so that no side has to be looked at. An infinity has no gap, and is left.
@@ -174,7 +151,7 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
       const L of_product = zero_unless(rounds, abs(p) * rule.u_product);
       const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) + abs(b) * rule.of_beta;
       if (rule.turns) {
-        const L t = abs((load<L>(x + i) - rule.mean) * rule.scale), size = abs(g);
+        const L t = abs(d * rule.scale), size = abs(g);
         const L turn = root<L>((1 + t * t * rule.turn_w) * rule.turn_s) - t;
         const L far = size * (turn * rule.turn_stretch + rule.turn_constant) + abs(p) * rule.turn_proportional;
         const L near = max(size * rule.near_constant[0] + abs(p) * rule.near_proportional[0],
@@ -183,7 +160,7 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
         of_t = max(of_t, select(outward, zero_unless(t >= L(rule.turn_from), far), near));
       }
       const L room = of_t + of_product + of_sum + half_gap(out, y, rule.u_out, rule.eta_out) -
-                     zero_unless(g != L(0), L(rule.least_error));
+                     underflow_of<L>(rule.least_error, d, rule.scale, g);
       bits |= bits_of((off <= min(finite, room)) & (abs(out) <= L(rule.largest_out)));
     }
     accepted[i / lane_count] = bits;

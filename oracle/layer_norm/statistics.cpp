@@ -28,6 +28,12 @@ class Sum {
 
 Wide square(Wide x) { return x * x; }
 
+// 2^floor(log2 x), of subnormal numbers, too, whose exponent is not in their bits.
+double power_below(double x) {
+  if (x < smallest_normal(Format::f64)) return x > 0 ? std::ldexp(1.0, std::ilogb(x)) : 0;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
+}
+
 // What the sum over any tree of at most `additions` levels may be off by: section 2. `w` descending.
 Wide sum_error(const std::vector<double>& w, double additions, double u, Format format, double grid) {
   const double growing = 1 + bounded(compounded(additions, u));
@@ -38,8 +44,7 @@ Wide sum_error(const std::vector<double>& w, double additions, double u, Format 
   for (std::size_t k = 1; k < w.size(); ++k) {
     prefix += w[k];
     const double node = prefix * growing * up;
-    if (node > exact_below)
-      comb += static_cast<Wide>(u) * std::bit_cast<double>(std::bit_cast<std::uint64_t>(node) & 0x7ff0000000000000);
+    if (node > exact_below) comb += static_cast<Wide>(u) * power_below(node);
   }
   const Wide any = prefix * growing * up > exact_below ? static_cast<Wide>(compounded(additions, u)) * prefix : 0;
   return std::min(comb, any) * (1 + 0x1p-44L);

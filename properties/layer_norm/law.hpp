@@ -44,6 +44,7 @@ struct Law {
   std::optional<std::string> (*not_applicable)(const Problem&, const Contract&);
   // May still give skip(reason): what only the inputs show.
   Verdict (*check)(const Trial&);
+  bool asks_again = true;  // else it speaks of the call that was made
 };
 
 std::span<const Law> laws() noexcept;

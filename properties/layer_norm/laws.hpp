@@ -19,5 +19,6 @@ Law channels_permuted();
 Law residual_zero();
 Law shifted_bound();
 Law channels_permuted_bound();
+Law shared_mean();
 
 }  // namespace attest::properties::layer_norm

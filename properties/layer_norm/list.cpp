@@ -9,7 +9,8 @@ std::span<const Law> laws() noexcept {
   static const std::array all{
       repeated(),     other_rows(),        row_alone(),     residual_swapped(), gamma_zero(),
       constant_row(), negated(),           negated_gamma(), scaled(),           params_scaled(),
-      shifted(),      channels_permuted(), residual_zero(), shifted_bound(),    channels_permuted_bound()};
+      shifted(),      channels_permuted(), residual_zero(), shifted_bound(),    channels_permuted_bound(),
+      shared_mean()};
   return all;
 }
 

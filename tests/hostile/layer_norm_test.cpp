@@ -196,7 +196,11 @@ TEST(HostileLayerNorm, IsNeverBlamed) {
         if (sum_out.present()) sum_out.set(row, i, 0, 0, got.sum_out[static_cast<std::size_t>(i)]);
       }
     }
-    const Verdict verdict = oracle::layer_norm::LayerNormOracle(contract, problem, inputs).judge(out, sum_out);
+    oracle::layer_norm::LayerNormOracle oracle(contract, problem, inputs);
+    Verdict verdict = oracle.judge(out, sum_out);
+    for (Index row = 0; row < problem.rows && verdict.kind != VerdictKind::fail; ++row)
+      if (auto evidence = oracle.no_shared_mean(row, out))
+        verdict = Verdict::fail(std::move(*evidence), verdict.counts);
     judged += verdict.counts.judged;
     undetermined += verdict.counts.undetermined;
     by_policy[policy] += verdict.counts.judged;

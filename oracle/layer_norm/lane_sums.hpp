@@ -1,0 +1,44 @@
+#pragma once
+#include "oracle/lanes.hpp"
+
+namespace attest::oracle::layer_norm {
+
+// A sum that keeps what its additions round off.
+template <class L>
+struct TwoSums {
+  L sum = L(0), rest = L(0);
+  ATTEST_LANE_FN void add(const L& x) {
+    const L next = sum + x, part = next - sum;
+    rest += (sum - (next - part)) + (x - part);
+    sum = next;
+  }
+  // (x - mean - mean_rest)^2, of the lanes that count.
+  template <class... Inside>
+  ATTEST_LANE_FN void add_square(const L& x, const L& mean, const L& mean_rest, const Inside&... inside) {
+    const L apart = x - mean, part = x - apart;
+    // x - mean, and what it rounds off.
+    L d = apart, left = ((x - (apart + part)) + (part - mean)) - mean_rest;
+    ((d = zero_unless(inside, d), left = zero_unless(inside, left)), ...);
+    // Dekker's product: halves of 26 bits, whose products are exact.
+    const L wide = d * 0x1.0000002p27, high = wide - (wide - d), low = d - high, square = d * d;
+    const L lost = ((high * high - square) + 2 * (high * low)) + low * low;
+    add(square);
+    rest += lost + left * (2 * d + left);
+  }
+  // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.
+  ATTEST_LANE_FN void fold(double& total, double& total_rest) const {
+    double sums[lane_count], rests[lane_count];
+    store(sums, sum);
+    store(rests, rest);
+    for (int half = lane_count / 2; half > 0; half /= 2)
+      for (int n = 0; n < half; ++n) {
+        const double x = sums[n + half], next = sums[n] + x, part = next - sums[n];
+        rests[n] += rests[n + half] + ((sums[n] - (next - part)) + (x - part));
+        sums[n] = next;
+      }
+    total = sums[0] + rests[0];
+    total_rest = rests[0] - (total - sums[0]);
+  }
+};
+
+}  // namespace attest::oracle::layer_norm
