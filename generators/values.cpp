@@ -63,6 +63,13 @@ double amplitude_of_ends(const Problem& problem, Source& source) {
   return power_of_two(-lower - octave - (power_of_two(octave) < scale ? 1 : 0));
 }
 
+// One below 1 takes scores from the ends, and q that gave it back might overflow before it: in half of these problems it is 1.
+void leave_at_ends(Problem& problem, Source& source, Supports::Scale supported) {
+  if (problem.values == Values::ends && supported != Supports::Scale::only_default &&
+      std::fabs(problem.effective_scale()) < 1 && source.chance(1, 2))
+    problem.scale = 1;
+}
+
 std::optional<double> draw_scale(Source& source, const Problem& problem, Supports::Scale supported) {
   if (supported == Supports::Scale::only_default || source.chance(1, 2)) return std::nullopt;
   const Index sign = supported == Supports::Scale::any ? source.below(8) : 2;
@@ -104,6 +111,7 @@ std::uint64_t draw_seed(Source& source) { return source.next() >> 32; }
 void draw_values(Problem& problem, const Domain& domain, Source& source) {
   draw_distribution(problem, domain, source);
   problem.scale = draw_scale(source, problem, domain.supports().scale);
+  leave_at_ends(problem, source, domain.supports().scale);
   fit_levels(problem, source);
   problem.softcap = domain.supports().softcap ? draw_softcap(source) : 0;
   problem.seed = draw_seed(source);
