@@ -184,12 +184,13 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   const bool far_apart = copy_in(calls);
   const std::chrono::milliseconds first = is_fresh() ? patience.first_call : patience.call;
   std::vector<CallResult> results;
+  const auto asked = Clock::now();
   if (const auto state = ask(subject, calls, first); state != Process::Received::line) {
     results.push_back(lost(state, command_.limits.call, Clock::time_point::max()));
     return results;
   }
   for (std::size_t c = 0; c < calls.size(); ++c) {
-    results.push_back(receive(c, c == 0 ? first : patience.call));
+    results.push_back(receive(c, c == 0 ? asked + first : Clock::now() + patience.call));
     const CallStatus status = results.back().status;
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
@@ -273,8 +274,7 @@ CallResult WorkerConnection::lost(Process::Received how, std::chrono::millisecon
   }
 }
 
-CallResult WorkerConnection::receive(std::size_t index, std::chrono::milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+CallResult WorkerConnection::receive(std::size_t index, Clock::time_point deadline) {
   Process::Received state = Process::Received::line;
   line_.clear();
   if (trip_in_mailbox_) state = await_answer(index, deadline);
