@@ -121,7 +121,7 @@ enum class Values : std::uint8_t {
   unbalanced,      // q near the largest finite number, k its reciprocal times a normal: scores in between
   selection,       // multiples of A^2 * 256 apart: one key owns the row
   levels,          // scores stand 2 to 30 nats apart from one block of keys to the next, where A is near 1/scale
-  ends,            // scores of both signs, all alike far from 0: where A is 1/scale, at the ends of the storage format
+  ends,            // scores of both signs, all alike far from 0, in halves or not: A of 1/scale is at the format's ends
   file,            // captured activations, Problem::values_file; never drawn
 };
 inline constexpr std::size_t values_count = 23;  // of the distributions, which end before `file`

@@ -110,7 +110,8 @@ struct Row {
     if constexpr (V == Values::ends) {
       if (column != 0) return 0;
       const Key own = mix(key);
-      const double sign = own & 1 ? 1 : -1;
+      const bool rising = rising_ends(), above = !rising ? own & 1 : q ? own & 3 : 2 * position >= problem.lk;
+      const double sign = above ? 1 : -1;
       if (q) return sign * a;
       // 3/8 to 15/16 of the largest number: the lowest one plus the score of a closed key is above that of an open one.
       return sign * (384 + static_cast<double>(below(mix(own), 577))) * 0x1p-10 * largest_finite(problem.dtype);
@@ -132,6 +133,9 @@ struct Row {
     if (column != 0) return n * 0x1p-4;
     return which == Edit::Tensor::q ? 1 : step * static_cast<double>(std::min<Index>(position, 4096));
   }
+  // Values::ends: whether the second half of the keys lies at the other end than the first, above it for most queries, as what is
+  // padded or comes later may, so that a mask closes the one and leaves the other; else each at either.
+  [[nodiscard]] bool rising_ends() const noexcept { return mix(stream(problem, Stream::level)) & 1; }
   [[nodiscard]] double direction(Index column) const noexcept {
     return extend(stream(problem, Stream::direction), static_cast<Key>(column)) & 1 ? 1 : -1;
   }

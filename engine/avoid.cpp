@@ -100,34 +100,43 @@ void Avoidance::count(const CaseRow& row) {
   }
 }
 
-void Avoidance::learn(const CaseTable& table) {
+void Avoidance::learn(const CaseTable& table, std::uint64_t repeat) {
   for (AvoidRule& rule : rules) rule.retired = rule.retired || (!rule.costly && rule.failing < rule.asked);
   if (learns_) {
-    learn_conditions(table);
+    learn_conditions(table, repeat);
     leave_out_costly(table);
   }
   share_time();
 }
 
-void Avoidance::learn_conditions(const CaseTable& table) {
-  // The keys with the most failures that nothing explains come first.
-  std::map<std::string, std::pair<FailureKey, std::vector<const Row*>>> open;
+void Avoidance::learn_conditions(const CaseTable& table, std::uint64_t repeat) {
+  // The keys with the most failures that nothing explains come first; of each plan its first failure.
+  struct Unexplained {
+    FailureKey key;
+    std::vector<const Row*> failing, first_of_plans;
+    std::uint64_t last_plan = 0;
+  };
+  std::map<std::string, Unexplained> open;
   for (const CaseRow& row : table.rows())
     for (const FailureKey& key : row.failures)
       if (learnable(key) && std::ranges::none_of(rules, [&](const AvoidRule& rule) {
             return !rule.retired && rule.explains(key, row.traits);
           })) {
-        auto& entry = open[to_text(key)];
-        entry.first = key;
-        entry.second.push_back(&row.traits.row());
+        Unexplained& entry = open[to_text(key)];
+        const std::uint64_t plan = row.number / repeat;
+        if (entry.failing.empty() || entry.last_plan != plan) entry.first_of_plans.push_back(&row.traits.row());
+        entry.failing.push_back(&row.traits.row());
+        entry.key = key;
+        entry.last_plan = plan;
       }
-  std::vector<const std::pair<FailureKey, std::vector<const Row*>>*> keys;
+  std::vector<const Unexplained*> keys;
   for (const auto& [text, entry] : open)
-    if (entry.second.size() >= least_explained) keys.push_back(&entry);
-  std::ranges::stable_sort(keys, [](const auto* a, const auto* b) { return a->second.size() > b->second.size(); });
+    if (entry.first_of_plans.size() >= least_explained) keys.push_back(&entry);
+  std::ranges::stable_sort(
+      keys, [](const auto* a, const auto* b) { return a->first_of_plans.size() > b->first_of_plans.size(); });
   if (keys.size() > learned_at_once) keys.resize(learned_at_once);
   for (const auto* entry : keys) {
-    const auto& [key, failing] = *entry;
+    const auto& [key, every, failing, plan] = *entry;
     const std::vector<const Row*> passing = table.holding(key.property);
     const Learned learned =
         engine::learn(failing, thinned_out(passing), {}, {.pure = true, .of_layout = key.property == "layout"});
@@ -138,7 +147,8 @@ void Avoidance::learn_conditions(const CaseTable& table) {
     const bool problems = find_law(key.property)->base_call();
     // A law that nothing ever passed needs no predicate to be left out; a whole campaign would.
     if (learned.predicate.atoms.empty() ? problems : learned.bits < least_bits) continue;
-    rules.push_back({key, learned.predicate, problems, false, all.failing, all.asked, false});
+    const std::uint64_t inside = separation(learned.predicate, every, {}).failing;
+    rules.push_back({key, learned.predicate, problems, false, inside, inside, false});
     if (const auto spent = open_.find(to_text(key)); spent != open_.end()) {
       const double share = static_cast<double>(all.failing) / static_cast<double>(failing.size());
       rules.back().seconds = share * spent->second.seconds;

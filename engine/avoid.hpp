@@ -14,7 +14,7 @@
 
 namespace attest::engine {
 
-// Fewer failures than this teach nothing.
+// Fewer failures than this, on as many plans, teach nothing.
 inline constexpr std::uint64_t least_explained = 5;
 // What is understood is asked in one case of so many all the same; of so many more as cost too much.
 inline constexpr std::uint64_t inside_one_in = 20;
@@ -39,7 +39,7 @@ struct AvoidRule {
 // "scale<=0", or "law==layout && other_layout==odd_base" where only the law is avoided.
 std::string to_text(const AvoidRule& rule);
 
-// What is known gives way to what is not: once a predicate explains at least five failures and no problem inside it passed,
+// What is known gives way to what is not: once a predicate explains failures on at least five plans and no problem inside it passed,
 // problems are drawn outside it, but one case in twenty: or fewer, where it is time that ends a campaign and deaths would take more
 // than a tenth of it. Rules change at fixed case numbers and depend on the cases before
 // them alone, so that neither threads nor time decide what is drawn.
@@ -66,8 +66,9 @@ class Avoidance {
   [[nodiscard]] static std::uint64_t boundary_after(std::uint64_t number) noexcept;
   // Counts a case towards every rule, and retires those that it contradicts at the next learn().
   void count(const CaseRow& row);
-  // Called at a boundary with all cases before it.
-  void learn(const CaseTable& table);
+  // Called at a boundary with all cases before it. A plan is kept for `repeat` cases, which agree in all but what tensors hold:
+  // however many of them fail, they tell of one plan.
+  void learn(const CaseTable& table, std::uint64_t repeat = 1);
   // The rule of this campaign or an earlier one that explains a failure; nullptr if none does.
   [[nodiscard]] const AvoidRule* explanation(const FailureKey& failure, const Row& row) const;
   // Counts the time of a case; told by campaigns alone that a time ends.
@@ -90,7 +91,7 @@ class Avoidance {
   [[nodiscard]] bool applies(const AvoidRule& rule) const noexcept { return applies_ && !rule.retired; }
   [[nodiscard]] bool looks_inside(const AvoidRule& rule, std::uint64_t plan) const noexcept;
   [[nodiscard]] bool avoided(const Problem& problem, std::uint64_t plan) const;
-  void learn_conditions(const CaseTable& table);
+  void learn_conditions(const CaseTable& table, std::uint64_t repeat);
   void leave_out_costly(const CaseTable& table);
   void share_time();
 

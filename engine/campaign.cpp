@@ -238,7 +238,7 @@ class Campaign {
   void learn() {
     {
       const std::unique_lock lock(rules_);
-      avoidance_.learn(table_);
+      avoidance_.learn(table_, options_.repeat);
     }
     order_shrinking();
     boundary_ = Avoidance::boundary_after(summary_.next_case);

@@ -34,7 +34,7 @@ Index draw_window(const Problem& problem, Source& source, Range allowed) {
   const Index longest = std::max({problem.lq, problem.lk, Index{1}});
   const Index width = [&] {
     const Index kind = source.below(32);
-    if (kind >= 28) return draw_type_end(source, longest);
+    if (kind >= 24) return draw_type_end(source, longest);
     switch (kind % 4) {
       case 0:
         return source.below(3);

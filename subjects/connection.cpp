@@ -184,12 +184,13 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
   const bool far_apart = copy_in(calls);
   const std::chrono::milliseconds first = is_fresh() ? patience.first_call : patience.call;
   std::vector<CallResult> results;
+  const auto asked = Clock::now();
   if (const auto state = ask(subject, calls, first); state != Process::Received::line) {
-    results.push_back(lost(state, command_.limits.call));
+    results.push_back(lost(state, command_.limits.call, Clock::time_point::max()));
     return results;
   }
   for (std::size_t c = 0; c < calls.size(); ++c) {
-    results.push_back(receive(c, c == 0 ? first : patience.call));
+    results.push_back(receive(c, c == 0 ? asked + first : Clock::now() + patience.call));
     const CallStatus status = results.back().status;
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
@@ -250,7 +251,7 @@ CallResult WorkerConnection::exchange(const std::string& request, std::int64_t i
   const auto deadline = Clock::now() + limit;
   Process::Received state = process_->send(request, deadline);
   if (state == Process::Received::line) state = receive_line(deadline);
-  if (state != Process::Received::line) return lost(state, limit);
+  if (state != Process::Received::line) return lost(state, limit, deadline);
   return result_of(read_run_reply(line_, id, 0));
 }
 
@@ -258,8 +259,9 @@ void WorkerConnection::tell(const std::string& request) {
   if (process_->send(request, Clock::now() + command_.limits.call) != Process::Received::line) usable_ = false;
 }
 
-CallResult WorkerConnection::lost(Process::Received how, std::chrono::milliseconds limit) {
+CallResult WorkerConnection::lost(Process::Received how, std::chrono::milliseconds limit, Clock::time_point deadline) {
   usable_ = false;
+  if (how == Process::Received::closed && Clock::now() >= deadline) how = Process::Received::timeout;
   switch (how) {
     case Process::Received::timeout:
       return {CallStatus::timeout, "no answer within " + seconds(limit)};
@@ -272,20 +274,19 @@ CallResult WorkerConnection::lost(Process::Received how, std::chrono::millisecon
   }
 }
 
-CallResult WorkerConnection::receive(std::size_t index, std::chrono::milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+CallResult WorkerConnection::receive(std::size_t index, Clock::time_point deadline) {
   Process::Received state = Process::Received::line;
   line_.clear();
   if (trip_in_mailbox_) state = await_answer(index, deadline);
-  if (state != Process::Received::line) return lost(state, command_.limits.call);
+  if (state != Process::Received::line) return lost(state, command_.limits.call, deadline);
   if (trip_in_mailbox_ && line_.empty()) {
-    if (process_->holds_too_much()) return lost(Process::Received::too_much_memory, command_.limits.call);
+    if (process_->holds_too_much()) return lost(Process::Received::too_much_memory, command_.limits.call, deadline);
     if (mailbox_.look(index) == Mailbox::Answer::nonsense)
       return result_of(nonsense("a word in its mailbox that answers no call of this trip"));
     if (auto reply = read_record(mailbox_.record(index))) return result_of(std::move(*reply));
   }
   if (line_.empty()) state = receive_line(deadline);
-  if (state != Process::Received::line) return lost(state, command_.limits.call);
+  if (state != Process::Received::line) return lost(state, command_.limits.call, deadline);
   return result_of(read_run_reply(line_, trip_, index));
 }
 

@@ -82,12 +82,13 @@ class WorkerConnection {
   Process::Received ask(const std::string& subject, std::span<const Call> calls, std::chrono::milliseconds limit);
   bool ask_by_mailbox(const std::string& subject, std::span<const Call> calls, std::chrono::milliseconds limit,
                       Process::Received& state);
-  CallResult receive(std::size_t index, std::chrono::milliseconds limit);
+  CallResult receive(std::size_t index, Process::Clock::time_point deadline);
   // Until the mailbox says something of call `index`, or there is a line, or what is wrong.
   Process::Received await_answer(std::size_t index, Process::Clock::time_point deadline);
   Process::Received receive_line(Process::Clock::time_point deadline);
   CallResult result_of(RunReply reply);
-  CallResult lost(Process::Received how, std::chrono::milliseconds limit);
+  // An end that is seen past the deadline is a time-out: attest was stopped in the meantime, and its worker took itself for forgotten.
+  CallResult lost(Process::Received how, std::chrono::milliseconds limit, Process::Clock::time_point deadline);
   [[nodiscard]] std::string more_in_log() const;
   [[nodiscard]] std::string out_of_memory() const;
 

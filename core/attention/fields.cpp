@@ -67,7 +67,7 @@ constexpr auto layout_weights = std::to_array<Weight>({24, 16, 10, 10, 8, 10, 10
 constexpr auto lse_weights = std::to_array<Weight>({5, 3, 2});
 constexpr auto thread_weights = std::to_array<Weight>({70, 20, 4, 2, 2, 0, 0, 0, 2});
 constexpr auto values_weights =
-    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40, 25});
+    std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40, 40});
 constexpr auto form_weights = std::to_array<Weight>({92, 2, 2, 2, 2});
 
 // ---- ladders -----------------------------------------------------------------------------------------------------------

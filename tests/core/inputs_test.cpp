@@ -157,22 +157,33 @@ TEST(Inputs, LevelsOfBlocksStand2To30NatsApart) {
 }
 
 TEST(Inputs, EndsAreOnBothSidesAndLeaveRoomForAMaskThatIsAdded) {
-  for (const Format dtype : {Format::f16, Format::bf16, Format::f32, Format::f64}) {
-    Problem problem;
-    problem.lk = 400, problem.d = 2, problem.dtype = dtype, problem.values = Values::ends, problem.seed = 5;
-    const Inputs inputs = materialise(problem);
-    const double largest = largest_finite(dtype);
-    Index above = 0;
-    for (Index key = 0; key < problem.lk; ++key) {
-      const double k = inputs.k.at(0, 0, key, 0);
-      above += k > 0;
-      EXPECT_GE(std::fabs(k), largest * 0.37);
-      EXPECT_LE(std::fabs(k), largest * 0.94);
-      EXPECT_EQ(inputs.k.at(0, 0, key, 1), 0);
+  int rising = 0;
+  for (const Format dtype : {Format::f16, Format::bf16, Format::f32, Format::f64})
+    for (std::uint64_t seed = 0; seed < 32; ++seed) {
+      Problem problem;
+      problem.lk = 400, problem.d = 2, problem.dtype = dtype, problem.values = Values::ends, problem.seed = seed;
+      const Inputs inputs = materialise(problem);
+      const double largest = largest_finite(dtype);
+      Index above = 0, above_in_first_half = 0;
+      for (Index key = 0; key < problem.lk; ++key) {
+        const double k = inputs.k.at(0, 0, key, 0);
+        above += k > 0;
+        above_in_first_half += k > 0 && key < 200;
+        EXPECT_GE(std::fabs(k), largest * 0.37);
+        EXPECT_LE(std::fabs(k), largest * 0.94);
+        EXPECT_EQ(inputs.k.at(0, 0, key, 1), 0);
+      }
+      EXPECT_EQ(std::fabs(inputs.q.at(0, 0, 0, 0)), 1);
+      if (above_in_first_half == 0) {
+        EXPECT_EQ(above, 200);  // the other half lies at the other end
+        ++rising;
+      } else {
+        EXPECT_NEAR(static_cast<double>(above), 200, 50);
+        EXPECT_NEAR(static_cast<double>(above_in_first_half), 100, 40);
+      }
     }
-    EXPECT_EQ(std::fabs(inputs.q.at(0, 0, 0, 0)), 1);
-    EXPECT_NEAR(static_cast<double>(above), 200, 50);
-  }
+  EXPECT_GT(rising, 4 * 32 / 4);
+  EXPECT_LT(rising, 4 * 32 * 3 / 4);
 }
 
 TEST(Inputs, ANullKeyIsTheFirstOfEveryHeadAndItsValue) {

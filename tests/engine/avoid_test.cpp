@@ -129,6 +129,39 @@ TEST(Avoid, DeathsTakeATenthOfTheTime) {
   EXPECT_GT(asked, 0u);
 }
 
+// Sixteen problems of one plan agree in everything that a plan is for: a condition that only they have tells nothing. Five plans do.
+TEST(Avoid, OnePlanIsOneWitness) {
+  const Supports supports = Supports::everything();
+  const std::uint64_t repeat = 16;
+  const FailureKey refused{"guards", VerdictKind::error, "refused"};
+  const auto table_of = [&](std::uint64_t failing_plans) {
+    CaseTable table(supports);
+    for (std::uint64_t plan = 0; plan < 40; ++plan)
+      for (std::uint64_t i = 0; i < repeat; ++i) {
+        const bool fails = plan % 8 == 0 && plan / 8 < failing_plans;
+        CaseRow one = row(supports, plan * repeat + i, fails, {});
+        if (fails)
+          one.failures = {refused};
+        else
+          one.held.set(law_named("guards"));
+        table.add(std::move(one));
+      }
+    return table;
+  };
+  for (const std::uint64_t plans : {1, 4, 5}) {
+    Avoidance avoidance(supports, 1, true, true);
+    avoidance.learn(table_of(plans), repeat);
+    ASSERT_EQ(avoidance.rules.size(), plans < 5 ? 0u : 1u) << plans;
+    if (plans < 5) continue;
+    EXPECT_EQ(to_text(avoidance.rules[0]), "causal");
+    EXPECT_EQ(avoidance.rules[0].failing, 5 * repeat);  // all of them count
+    EXPECT_EQ(avoidance.rules[0].asked, 5 * repeat);
+  }
+  Avoidance of_single_problems(supports, 1, true, true);
+  of_single_problems.learn(table_of(1), 1);
+  EXPECT_EQ(of_single_problems.rules.size(), 1u);
+}
+
 TEST(Avoid, ALawWhoseOwnCallsDieNowAndThenIsAskedSeldom) {
   const Supports supports = Supports::everything();
   Avoidance avoidance(supports, 1, true, true);

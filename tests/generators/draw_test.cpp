@@ -24,7 +24,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xe24da3db45858fddu)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xe0421e68015e7a32u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 

@@ -123,6 +123,27 @@ class Rotations(unittest.TestCase):
         for value in "halves", "interleaved":
             self.assertGreaterEqual(judged(self, SPARSE, {"rotary": value}, d=16, dv=16, bias=None, kv_lengths=None), 8)
 
+    def test_of_as_many_tokens_as_there_are_the_first_number_alone_is_read(self):
+        for lq in 1, 2, 3:  # of them all a first prompt, as the kernel sees it, that are as many as the keys
+            for lk in 2, 3:
+                c = call(lq=lq, lk=lk, d=16, dv=16, form={"rotary": "positions", "cache": "all"})
+                try:
+                    SUBJECTS[GQA]().attention(c)
+                except Unsupported:
+                    self.assertGreater(lq, lk)
+                    continue
+                self.assertFalse(far(c), (lq, lk))
+
+    def test_a_mask_that_is_added_is_not_asked_where_a_score_may_overflow(self):
+        keep = np.array([True, False, True])
+        for name in GQA, MHA, DECODER, "contrib-Attention":
+            c = call(b=1, hq=2, lq=1, lk=3, d=8, dv=8, keep=np.stack([keep, ~keep])[:, None])
+            if name in (GQA, MHA):  # the others say no such mask of keys that are not new
+                SUBJECTS[name]().node(c)
+            c.q = np.full_like(c.q, 2e38)
+            with self.assertRaises(Unsupported):
+                SUBJECTS[name]().node(c)
+
     def test_a_token_turned_by_another_number_is_seen(self):
         c = call(lq=4, lk=4, d=16, causal=True, form={"rotary": "halves"})
         subject = SUBJECTS[GQA]()

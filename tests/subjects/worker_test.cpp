@@ -195,6 +195,7 @@ TEST_P(AtACall, IsAResultAndTheNextCallAnother) {
 INSTANTIATE_TEST_SUITE_P(
     Worker, AtACall,
     ::testing::Values(Case{"hangs", CallStatus::timeout, "^no answer within 0.4 s$"},
+                      Case{"is-forgotten-and-hangs", CallStatus::timeout, "^no answer within 0.4 s$"},
                       Case{"closes-stdout", CallStatus::crash, "^the worker closed its output$"},
                       Case{"half-a-line", CallStatus::crash, "^the worker ended with status 3$"},
                       Case{"prints", CallStatus::error, "'debug: entering kernel', which is no JSON object"},

@@ -6,6 +6,7 @@ As a program without an argument it behaves: out is filled with 1.5.
 import json
 import mmap
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import time
 
 mode = sys.argv[1] if len(sys.argv) > 1 else "behaves"
 calls_seen = 0
+caller = os.getppid()
 TIMES = {"warms-up": {"warm_up_ms": 1000}, "warms-up-unsaid": {}, "warms-up-once-more": {"warm_up_ms": 1000},
-         "warms-up-said-not-to": {"warm_up_ms": 0}, "plans": {"plan_ms": 1000}}
+         "warms-up-said-not-to": {"warm_up_ms": 0}, "is-forgotten-and-hangs": {"warm_up_ms": 0},
+         "plans": {"plan_ms": 1000}}
 DEEP = "[" * 1000000 + "]" * 1000000
 
 
@@ -71,6 +74,17 @@ def run(request, memory):
         if mode == "plans" or mode == "warms-up-once-more" or mode.startswith("warms-up") and calls_seen == 1:
             time.sleep(0.8)
         if mode == "hangs":
+            time.sleep(3600)
+        if mode == "is-forgotten-and-hangs":  # its caller is stopped past the limit, and goes on when this worker has ended
+            if os.fork() == 0:
+                time.sleep(1)
+                os.kill(os.getppid(), signal.SIGALRM)
+                time.sleep(0.2)
+                os.kill(caller, signal.SIGCONT)
+                os._exit(0)
+            os.close(0)
+            os.close(1)
+            os.kill(caller, signal.SIGSTOP)
             time.sleep(3600)
         if mode == "stops-reading":
             time.sleep(3600)

@@ -20,7 +20,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn
-from ._masks import BOTTOM_RIGHT, added, diagonal_as_keep, lengths_as_keep, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, added_to, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
     token_mask,
@@ -188,7 +188,7 @@ def masks(call, form):
     if (call.causal or windowed(call)) and not unidirectional(call):
         keep = diagonal_as_keep(call) if keep is None else keep & diagonal_as_keep(call)
     if keep is not None and keep.shape[1] > 1:
-        bias, keep = added(keep, call.dtype, bias), None
+        bias, keep = added_to(call, keep, call.dtype, bias), None
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))
 

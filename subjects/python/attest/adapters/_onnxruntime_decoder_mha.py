@@ -18,7 +18,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn
-from ._masks import added, keep_of, narrowed
+from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, crossed, heads_inside, scale_attribute, session, token_mask,
 )
@@ -159,7 +159,7 @@ def masks(call):
     keep = keep_of(call, None if call.keep is None else narrowed(call.keep, (0, 1, 2)))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
-        return None, added(keep, call.dtype, bias)
+        return None, added_to(call, keep, call.dtype, bias)
     if keep is None:
         return None, bias
     return token_mask(keep, (call.q.shape[0], 1, 1, call.k.shape[2])), bias

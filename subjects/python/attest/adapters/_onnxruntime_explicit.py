@@ -13,7 +13,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import added, keep_of, narrowed
+from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, check, heads_inside, session
 from ._onnx_node import Graph, Step
 from ._onnxruntime_script import LEVELS
@@ -161,7 +161,7 @@ class Made:
         keep = keep_of(call, None if call.keep is None else narrowed(call.keep, cut))
         bias = None if call.bias is None else narrowed(call.bias, cut)
         if keep is not None and form != "where":
-            bias, keep = added(keep, call.dtype, bias), None
+            bias, keep = added_to(call, keep, call.dtype, bias), None
         if bias is not None:
             if form == "full":
                 bias = np.broadcast_to(bias, (*call.q.shape[:3], call.k.shape[2]))

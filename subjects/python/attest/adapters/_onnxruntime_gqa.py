@@ -29,7 +29,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn
-from ._masks import BOTTOM_RIGHT, TOP_LEFT, added, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, TOP_LEFT, added_to, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
     session,
@@ -301,7 +301,7 @@ class Tokens:
                         for n in (queries, self.added))
         if not free:
             return asked, added, None
-        if self.past == 0:  # of a first prompt the first element alone is read
+        if self.past == 0 or queries == self.total:  # of a first prompt the first element alone is read
             return asked + 2, added + 2, (asked + 2).astype(np.int64)
         other = lambda numbers: (3 * numbers + 1) % (self.total + 4)
         return other(asked), other(added), other(asked).astype(np.int64)
@@ -358,7 +358,7 @@ def bias_of(call, tokens):
         return None
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if call.keep is not None:
-        bias = added(narrowed(call.keep, (0, 1)), call.dtype, bias)
+        bias = added_to(call, narrowed(call.keep, (0, 1)), call.dtype, bias)
     if tokens.ahead:
         bias = tokens.queries(np.broadcast_to(bias, (len(call.q), *bias.shape[1:])))
     return bias[..., :tokens.total]

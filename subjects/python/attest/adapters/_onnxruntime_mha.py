@@ -18,7 +18,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn
-from ._masks import added, lengths_as_keep, narrowed
+from ._masks import added_to, lengths_as_keep, narrowed
 from ._onnx_call import (
     BEHIND, DEFAULT_THREADS, MOVED, SESSIONS, UNMOVED, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute,
     session, split, token_mask,
@@ -163,7 +163,7 @@ def masks(call, least):
     keep = None if call.keep is None else narrowed(call.keep, (0, 1, 2))
     bias = None if call.bias is None else narrowed(call.bias, (0, 1))
     if keep is not None and keep.shape[1] > 1:
-        bias = added(keep, call.dtype, bias)
+        bias = added_to(call, keep, call.dtype, bias)
         keep = None
     if bias is not None:
         bias = np.broadcast_to(bias, (*bias.shape[:2], lq, lk))

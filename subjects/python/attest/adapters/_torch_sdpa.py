@@ -10,9 +10,10 @@ sentences relied on. How they are read:
   depending on what backend kernel is chosen". numerical_accuracy says so of the math backend too, and names what turns it off,
   under which nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with
   intermediate accumulations (reduction) in single-precision", is no promise;
+- NaN: a query of NaN makes NaN of its scores in that code, and torch.softmax of them;
 - dropout_p is left at its default, 0.
 Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
-anything on batches, on equal bits of a repeated call on the CPU, on NaN.
+anything on batches, on equal bits of a repeated call on the CPU.
 """
 
 from contextlib import suppress
@@ -28,7 +29,8 @@ from ._forms import drawn
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
-_REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE, **ADDED}
+_AS_WRITTEN = {**ADDED, "nan": "propagates"}  # as the equivalent code has it
+_REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE, **_AS_WRITTEN}
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -68,6 +70,7 @@ DOCUMENTS = {
     "window": _MASK,
     "causal": _CAUSAL,
     "mask_added": _EQUIVALENT,
+    "nan": _EQUIVALENT,
     "scale": SCALE,
     "gqa": [_GQA, _REPEATED, (_DOCSTRING, "Grouped Query Attention (GQA) is an experimental feature.")],
     "batch_invariant": (
@@ -101,7 +104,7 @@ class Sdpa(Subject):
     backend = None
     dtypes = tuple(TYPES)
     supports = {}
-    contract = NO_PROMISE | ADDED
+    contract = NO_PROMISE | _AS_WRITTEN
 
     def describe(self):
         return describe(self, self.supports, self.contract, self.dtypes)
@@ -166,7 +169,7 @@ class Math(Sdpa):
     forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # of 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
-                "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}, **ADDED}
+                "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}, **_AS_WRITTEN}
 
     def answer(self, call, place):
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(self.said(call)["reduction"] == "reduced")
