@@ -167,6 +167,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
       options.cases = check_cases;
   }
   folder = campaign_folder(settings, fuzz, model.filename().string(), options.seed);
+  options.folder = folder;
   if (const auto corpus = settings.text("corpus"))
     options.corpus = *corpus;
   else if (!folder.empty())

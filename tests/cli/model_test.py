@@ -4,7 +4,9 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
@@ -175,6 +177,39 @@ class Model(Cli):
         self.assertEqual(len(finding["after"]), 2)
         self.assertIn("after", done.stdout)
         self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+
+    def test_a_campaign_that_is_killed_goes_on(self):
+        words = ("fuzz", "cross-encoder.onnx", "--on", "leaky.py", "--seed", 3, "--jobs", 1, "--constrain", "size.length=1..6", "--cases", 24)
+        whole, _ = self.summary(*words, "-o", "whole", status=1)
+        for seconds in (1.5, 2.5, 3.5):
+            process = subprocess.Popen([self.program, *map(str, words), "-o", "killed"], cwd=self.cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(seconds)
+            process.kill()
+            process.wait()
+        killed, done = self.summary(*words, "-o", "killed", status=1)
+        self.assertIn("earlier runs of this campaign", done.stdout)
+        for summary in (whole, killed):
+            for changing in ("seconds", "resumed"):
+                del summary[changing]
+            for finding in summary["findings"]:
+                for changing in ("seconds_to_first", "reproducer", "rerun"):
+                    del finding[changing]
+        self.assertEqual(killed, whole)
+        self.assertEqual(whole["findings"][0]["when"]["predicate"], "size.batch>1 && values.ids!=same")
+        self.refused(*words, "-o", "killed", "--policy", "run=bf16", says=["its policy is \"literal\", here it is \"run=bf16\""])
+
+    def test_a_file_without_a_kernel_is_no_failure(self):
+        """OperatorKernels.md of onnxruntime: its CPU computes Erf in float32 and float16 alone."""
+        from onnx import TensorProto, helper, save
+        for kind, status in ((TensorProto.DOUBLE, 3), (TensorProto.FLOAT, 0)):
+            info = lambda name: helper.make_tensor_value_info(name, kind, ["n"])
+            graph = helper.make_graph([helper.make_node("Erf", ["x"], ["y"])], "g", [info("x")], [info("y")])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / "erf.onnx")
+            summary, _ = self.summary("check", "erf.onnx", "--cases", 3, status=status)
+            self.assertEqual(summary["findings"], [])
+            reasons = summary["verdicts"]["spread"]["skip"]
+            self.assertEqual(sum(reasons.values()), 12 if status else 0)
+            self.assertTrue(all("Could not find an implementation for Erf" in one for one in reasons), reasons)
 
     def test_attest_toml_says_what_inputs_may_be(self):
         (self.cwd / "attest.toml").write_text('[graph]\nsize.batch = "2..3"\nsize.length = 4\nvalues.mask = "prefix"\n')
