@@ -313,7 +313,7 @@ class Campaign {
       ++summary_.slow;
       return nullptr;
     }
-    store(subject, finding, number);
+    store(subject, finding);
     if (folder_) folder_->finding(finding);
     summary_.findings.push_back(std::move(finding));
     if (observer_.finding) observer_.finding(summary_.findings.back());
@@ -450,34 +450,9 @@ class Campaign {
   }
   void forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }
 
-  void store(const Subject& subject, Finding& finding, std::uint64_t number) {
+  void store(const Subject& subject, Finding& finding) {
     if (options_.corpus.empty() || finding.flaky) return;
-    Entry entry;
-    entry.model = std::filesystem::absolute(options_.model);
-    entry.model_digest = hex64(model_.key);
-    entry.runtime = subject.name;
-    entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
-    entry.version = finding.version;
-    entry.build = finding.build;
-    entry.policy = options_.precision.name;
-    entry.law = finding.law;
-    entry.problem = to_text(finding.smallest.problem);
-    for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
-    entry.key = finding.key;
-    entry.reason = finding.result.reason;
-    entry.z = finding.result.z;
-    if (finding.place) {
-      entry.tensor = finding.place->tensor;
-      entry.node = finding.place->node;
-      entry.op = finding.place->op;
-      if (finding.place->segment) entry.segment = finding.place->segment->nodes;
-    }
-    entry.original = to_text(finding.original);
-    entry.seed = options_.seed;
-    entry.case_number = number;
-    entry.shrink_calls = finding.smallest.calls;
-    entry.minimal = finding.smallest.minimal;
-    finding.reproducer = write_entry(entry, finding.place, options_.corpus);
+    finding.reproducer = write_entry(entry_of(finding, subject, model_, options_), finding.place, options_.corpus);
   }
 
   const Part& model_;
@@ -496,6 +471,35 @@ class Campaign {
 };
 
 }  // namespace
+
+Entry entry_of(const Finding& finding, const Subject& subject, const Part& model, const CampaignOptions& options) {
+  Entry entry;
+  entry.model = std::filesystem::absolute(options.model);
+  entry.model_digest = hex64(model.key);
+  entry.runtime = subject.name;
+  entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
+  entry.version = finding.version;
+  entry.build = finding.build;
+  entry.policy = options.precision.name;
+  entry.law = finding.law;
+  entry.problem = to_text(finding.smallest.problem);
+  for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
+  entry.key = finding.key;
+  entry.reason = finding.result.reason;
+  entry.z = finding.result.z;
+  if (finding.place) {
+    entry.tensor = finding.place->tensor;
+    entry.node = finding.place->node;
+    entry.op = finding.place->op;
+    if (finding.place->segment) entry.segment = finding.place->segment->nodes;
+  }
+  entry.original = to_text(finding.original);
+  entry.seed = options.seed;
+  entry.case_number = finding.first_case;
+  entry.shrink_calls = finding.smallest.calls;
+  entry.minimal = finding.smallest.minimal;
+  return entry;
+}
 
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
                      const Observer& observer) {

@@ -50,6 +50,9 @@ struct Observer {
   std::function<void(const Summary&, std::optional<double> seconds_left)> progress;
 };
 
+// A finding as a file has it; one that is flaky has none.
+Entry entry_of(const Finding& finding, const Subject& subject, const Part& model, const CampaignOptions& options);
+
 // Draws problems of a model and puts each to every build of every subject. Problems whose axes the graph does not take together are skipped. Throws Error(usage) where the model's inputs cannot be
 // drawn, and as Folder (folder.hpp), Error(no_subject) where a subject cannot be started any more.
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
