@@ -58,7 +58,8 @@ class Model(Cli):
         for name in ("encoder", "attention-f16", "attention-both"):
             summary, done = self.summary("check", f"{name}.onnx", "--cases", 12, "--laws", "all", status=0)
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
-            self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "repeat", "history",
+            self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "batch-padded",
+                                                        "masked-positions", "repeat", "history",
                                                         "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
@@ -92,6 +93,30 @@ class Model(Cli):
         self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "extended"], ["basic", "disabled"]))
         self.assertEqual((finding["place"]["tensor"], finding["place"]["segment"]), ("scaled", ["scores (MatMul)", "scaled (Mul)"]))
         self.assertGreater(finding["failures"], 10)
+
+    def test_an_epsilon_that_a_fusion_forgets_is_found(self):
+        """docs/findings.md#ort-graph-1: with weights as inputs LayerNormalization is fused with an epsilon of 1e-5, whatever is handed over."""
+        import numpy as np
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper, save
+        if onnxruntime.__version__ != "1.31.1":
+            self.skipTest("of onnxruntime 1.31.1")
+        nodes = [helper.make_node(op, inputs.split(), [name], name=name, **attributes) for op, inputs, name, attributes in (
+            ("ReduceMean", "x axis", "mean", {"keepdims": 1}), ("Sub", "x mean", "d", {}), ("Pow", "d two", "square", {}),
+            ("ReduceMean", "square axis", "variance", {"keepdims": 1}), ("Add", "variance epsilon", "v", {}), ("Sqrt", "v", "root", {}), ("Div", "d root", "z", {}),
+            ("Mul", "z gamma", "scaled", {}), ("Add", "scaled beta", "y", {}))]
+        info = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 8])
+        constants = {"axis": np.array([-1]), "two": np.float32(2), "gamma": np.full(8, 2, np.float32), "beta": np.ones(8, np.float32)}
+        for epsilon, status in ((0.1, 1), (1e-5, 0)):
+            graph = helper.make_graph(nodes, "g", [info("x")], [info("y")], [numpy_helper.from_array(np.asarray(value), name)
+                                                                            for name, value in (constants | {"epsilon": np.float32(epsilon)}).items()])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / "norm_of_ones_own.onnx")
+            summary, _ = self.summary("check", "norm_of_ones_own.onnx", "--cases", 8, "--property", "constants-as-inputs", "--constrain", "values.x=normal,uniform",
+                                      "--continue-after-failure", status=status)
+            for finding in summary["findings"]:
+                self.assertEqual(finding["key"], "constants-as-inputs/fail/finite")
+                self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "basic", "extended"], ["disabled"]))
+            self.assertEqual(bool(summary["findings"]), status == 1)
 
     def test_a_runtime_of_ones_own(self):
         shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)
