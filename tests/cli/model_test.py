@@ -206,8 +206,13 @@ class Model(Cli):
     def test_a_campaign_that_is_killed_goes_on(self):
         words = ("fuzz", "cross-encoder.onnx", "--on", "leaky.py", "--seed", 3, "--jobs", 1, "--constrain", "size.length=1..6", "--cases", 24)
         whole, _ = self.summary(*words, "-o", "whole", status=1)
-        for seconds in (1.5, 2.5, 3.5):
+        progress = self.cwd / "killed" / "progress.jsonl"
+        commits = lambda: progress.read_bytes().count(b"\n") if progress.is_file() else 0
+        for seconds in (0, 0.3, 0.7):  # after a commit of its own
+            before = commits()
             process = subprocess.Popen([self.program, *map(str, words), "-o", "killed"], cwd=self.cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while commits() == before and process.poll() is None:
+                time.sleep(0.05)
             time.sleep(seconds)
             process.kill()
             process.wait()
