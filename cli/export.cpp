@@ -1,20 +1,23 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include <sys/utsname.h>
-
+#include "cli/model.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
+#include "cli/system_name.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "engine/check.hpp"
 #include "report/export.hpp"
+#include "report/package.hpp"
 #include "subjects/script.hpp"
 
 namespace attest::cli {
@@ -67,13 +70,6 @@ std::vector<Quote> documents_of(const Settings& settings, const engine::Entry& e
   }
 }
 
-// "Linux x86_64".
-std::string system_name() {
-  utsname names{};
-  if (uname(&names) != 0) return "an unknown system";
-  return fmt::format("{} {}", names.sysname, names.machine);
-}
-
 void write_text(const std::string& text, const std::optional<std::string>& path) {
   if (!path) {
     std::cout << text;
@@ -85,9 +81,12 @@ void write_text(const std::string& text, const std::optional<std::string>& path)
 }
 
 int export_entry(const Settings& settings, const std::string& path) {
+  constexpr std::string_view formats[] = {"python", "npz", "issue", "onnx", "polygraphy", "trtexec", "cpp"};
   const auto format = settings.text("to");
-  if (!format || (*format != "python" && *format != "npz" && *format != "issue"))
-    throw usage_error(fmt::format("--to {}: this version exports python, npz and issue", format.value_or("(nothing)")));
+  if (!format || std::ranges::find(formats, *format) == std::end(formats))
+    throw usage_error(
+        fmt::format("--to {}: this version exports {}", format.value_or("(nothing)"), fmt::join(formats, ", ")));
+  if (is_model_entry(path)) return export_model_entry(settings, path, *format);
   const engine::Entry entry = engine::read_entry(path);
   if (entry.subject_b)
     throw usage_error(
@@ -96,6 +95,16 @@ int export_entry(const Settings& settings, const std::string& path) {
                     path));
   auto call = entry.problem.op().exchange(entry.problem);
   const auto output = settings.text("output");
+  if (*format == "cpp") {
+    write_text(report::cpp_program(entry, *call), output);
+    return 0;
+  }
+  if (*format == "onnx" || *format == "polygraphy" || *format == "trtexec") {
+    if (!output) throw usage_error(fmt::format("--to {} needs -o DIR: it is several files", *format));
+    std::cout << report::write_packages(*format, report::packaged(entry.problem.op().graphs(*call, entry.contract)),
+                                        *output);
+    return 0;
+  }
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
     const bool answered = run_subject(settings, entry, call);
@@ -126,9 +135,11 @@ void add_export(CLI::App& app, Run& run) {
   auto file = std::make_shared<std::string>();
   auto settings = std::make_shared<Settings>();
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
-  std::vector<Option> options{{"to", "python|npz|issue", "what to write"},
-                              {"output", "FILE", "where to (python and issue: stdout)", "o"},
-                              {"subject", "SUBJECT", "run this subject instead of the one the file names"}};
+  std::vector<Option> options{
+      {"to", "FORMAT", "what to write: python, npz, issue, onnx, polygraphy, trtexec or cpp"},
+      {"output", "FILE", "where to (python, issue and cpp: stdout); a folder for onnx, polygraphy and trtexec", "o"},
+      {"subject", "SUBJECT", "run this subject instead of the one the file names"},
+      {"on", "RUNTIME", "of an entry of a model whose runtime is a script that you have not run before: the script"}};
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);
   verb->callback([=, &run] {

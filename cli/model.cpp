@@ -15,10 +15,15 @@
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/subject_option.hpp"
+#include "cli/system_name.hpp"
 #include "core/error.hpp"
 #include "core/glob.hpp"
 #include "engine/file.hpp"
+#include "models/exhibit.hpp"
+#include "models/tensors.hpp"
+#include "report/export_model.hpp"
 #include "report/models.hpp"
+#include "report/package.hpp"
 #include "report/text.hpp"
 #include "subjects/resolve.hpp"
 #include "subjects/started.hpp"
@@ -167,6 +172,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
       options.cases = check_cases;
   }
   folder = campaign_folder(settings, fuzz, model.filename().string(), options.seed);
+  options.folder = folder;
   if (const auto corpus = settings.text("corpus"))
     options.corpus = *corpus;
   else if (!folder.empty())
@@ -235,9 +241,12 @@ bool is_model_entry(const fs::path& file) {
   return models::is_entry(engine::read_file(file, largest));
 }
 
-models::Replayed replay_model_entry(const Settings& settings, const fs::path& file) {
+namespace {
+
+// What an entry's model and runtime are: those it names if this user has started them before, or what --subject and --on say.
+models::Resolvers resolvers_of(const Settings& settings) {
   const auto refusal = [](const std::string& sentence) { return Error(Exit::no_subject, sentence); };
-  const auto trusted = [&](const fs::path& path, std::string_view what, std::string_view option) {
+  const auto trusted = [refusal](const fs::path& path, std::string_view what, std::string_view option) {
     std::error_code error;
     if (!fs::is_regular_file(path, error))
       throw refusal(fmt::format("the {} of the entry is {}, and there is no such file: name where it is now, {} PATH",
@@ -250,11 +259,11 @@ models::Replayed replay_model_entry(const Settings& settings, const fs::path& fi
     return path;
   };
   models::Resolvers resolvers;
-  resolvers.model_bytes = [&](const models::Entry& entry) {
+  resolvers.model_bytes = [&settings, trusted](const models::Entry& entry) {
     const auto given = settings.text("subject");
     return model_bytes(given ? fs::path(*given) : trusted(entry.model, "model", "--subject"));
   };
-  resolvers.runtime = [&](const models::Entry& entry) {
+  resolvers.runtime = [&settings, trusted](const models::Entry& entry) {
     const auto given = settings.text("on");
     const bool external = entry.runtime.starts_with("external:");
     const std::string name = given      ? runtime_word(*given).runtime
@@ -263,7 +272,94 @@ models::Replayed replay_model_entry(const Settings& settings, const fs::path& fi
     const Trust trust = given || external ? Trust::command_line : Trust::file;
     return models::open_runtime(runtime_command(name, trust, resolve_options(settings)));
   };
-  return models::replay_entry(file, resolvers, settings.flag("expect-pass"));
+  return resolvers;
+}
+
+// Text for a terminal, or into -o FILE.
+void write_text(const Settings& settings, const std::string& text) {
+  if (const auto output = settings.text("output"))
+    engine::write_file(*output, text);
+  else
+    std::cout << text;
+}
+
+// The runtime of an entry; none where it cannot be asked here, which an export does not fail for.
+std::unique_ptr<models::Runtime> asked_runtime(const models::Resolvers& resolvers, const models::Entry& entry) {
+  try {
+    return resolvers.runtime(entry);
+  } catch (const Error& error) {
+    std::cerr << "attest: " << error.what() << "; the export goes without what the runtime gives\n";
+    return nullptr;
+  }
+}
+
+report::Packaged packaged(const models::Exhibit& exhibit) {
+  report::Packaged one{exhibit.name, exhibit.model, exhibit.feeds, {}};
+  for (const graph::Spread& spread : exhibit.expected) one.expected.push_back(spread.reference);
+  return one;
+}
+
+}  // namespace
+
+models::Replayed replay_model_entry(const Settings& settings, const fs::path& file) {
+  return models::replay_entry(file, resolvers_of(settings), settings.flag("expect-pass"));
+}
+
+int shrink_model_entry(const Settings& settings, const fs::path& file) {
+  const auto calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
+  // CORPUS/MODEL/FILE.json: the corpus is two folders up.
+  const fs::path corpus = settings.text("corpus").value_or(fs::absolute(file).parent_path().parent_path().string());
+  const std::string before = models::read_entry(file).problem;
+  const models::ShrunkEntry shrunk = models::shrink_entry(file, resolvers_of(settings), calls, corpus);
+  if (!shrunk.fails) {
+    std::cout << report::printable(shrunk.sentence) << "\n";
+    return static_cast<int>(Exit::held);
+  }
+  std::cout << fmt::format("{}\n  from     {}\n  problem  {}\n  witness  {}\n",
+                           shrunk.entry.minimal ? "no change makes it simpler" : "the budget ended",
+                           report::printable(before), report::printable(shrunk.entry.problem),
+                           report::printable(shrunk.entry.reason));
+  if (!shrunk.written.empty()) std::cout << "  written  " << report::printable(shrunk.written.string()) << "\n";
+  return static_cast<int>(Exit::found);
+}
+
+int export_model_entry(const Settings& settings, const fs::path& file, const std::string& format) {
+  const models::Entry entry = models::read_entry(file);
+  const models::Resolvers resolvers = resolvers_of(settings);
+  const auto output = settings.text("output");
+  const bool text = format == "python" || format == "issue";
+  if (format == "cpp")
+    throw usage_error("--to cpp: it is for kernels, and this entry is of a model, which a suite in C++ does not call");
+  if (!text && !output) throw usage_error(fmt::format("--to {} needs -o {}", format, format == "npz" ? "FILE" : "DIR"));
+  const std::unique_ptr<models::Runtime> runtime = text || format == "npz" ? asked_runtime(resolvers, entry) : nullptr;
+  const auto segment = models::segment_of(file, entry, runtime.get());
+  const auto whole = [&] { return models::whole_of(entry, models::model_of(entry, resolvers), runtime.get()); };
+  if (text) {
+    const models::Exhibit exhibit = segment ? *segment : whole();
+    const fs::path beside = output ? fs::absolute(*output).parent_path() : fs::current_path();
+    fs::path graph_file = segment ? fs::path(file) : entry.model;
+    if (segment) graph_file.replace_extension(".onnx");
+    const report::ExportedModel exported{entry, exhibit, fs::absolute(graph_file).lexically_proximate(beside)};
+    write_text(settings,
+               format == "python" ? report::python_script(exported) : report::issue_text(exported, system_name()));
+    return 0;
+  }
+  const models::Exhibit exhibit = whole();
+  if (format == "npz") {
+    models::NpzFile tensors;
+    for (const auto& [name, array] : exhibit.feeds) tensors.add(name, array);
+    for (std::size_t i = 0; i < exhibit.expected.size(); ++i) {
+      const std::string& name = exhibit.model.outputs[i].name;
+      tensors.add("expected." + name, exhibit.expected[i].reference);
+      if (exhibit.got) tensors.add("got." + name, (*exhibit.got)[i]);
+    }
+    engine::write_file(*output, tensors.bytes());
+    return 0;
+  }
+  std::vector<report::Packaged> graphs{packaged(exhibit)};
+  if (segment) graphs.push_back(packaged(*segment));
+  std::cout << report::write_packages(format, graphs, *output);
+  return 0;
 }
 
 }  // namespace attest::cli

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/calibration_option.hpp"
+#include "cli/model.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
@@ -30,6 +31,7 @@ void print(const engine::Entry& entry, std::int64_t before) {
 }
 
 int shrink_entry(const Settings& settings, const std::string& path) {
+  if (is_model_entry(path)) return shrink_model_entry(settings, path);
   const engine::Entry old = engine::read_entry(path);
   const auto given = settings.text("subject");
   auto factory = open_subject_of_entry(settings, old);
@@ -84,11 +86,13 @@ void add_shrink(CLI::App& app, Run& run) {
   auto file = std::make_shared<std::string>();
   auto settings = std::make_shared<Settings>();
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
-  std::vector<Option> options{{"shrink-budget", "CALLS", "subject calls to spend (10000)"},
-                              {"subject", "SUBJECT", "run this subject instead of the one the file names"},
-                              {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
-                              {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"},
-                              calibration_option()};
+  std::vector<Option> options{
+      {"shrink-budget", "CALLS", "subject calls to spend (10000)"},
+      {"subject", "SUBJECT", "run this subject instead of the one the file names"},
+      {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
+      {"on", "RUNTIME", "of an entry of a model whose runtime is a script that you have not run before: the script"},
+      {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"},
+      calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

@@ -1,14 +1,8 @@
 #include "engine/campaign_folder.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +11,7 @@
 #include "core/json_text.hpp"
 #include "engine/evidence.hpp"
 #include "engine/file.hpp"
+#include "engine/json_lines.hpp"
 
 namespace attest::engine {
 namespace {
@@ -26,7 +21,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int folder_format = 1;
-constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 
 // Paths may hold bytes that are no text; they are replaced.
 std::string text_of(const ordered_json& object, int indent = -1) { return json_text(object, indent); }
@@ -61,31 +55,6 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
   object["avoid"] = options.avoid;
   return object;
-}
-
-// Calls `read` for each whole line; cuts off a last line that a kill left unfinished.
-void for_each_line(const fs::path& file, const std::function<void(const json&)>& read) {
-  if (!fs::exists(file)) return;
-  const std::string text = read_file(file, largest_log);
-  std::size_t number = 0, begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    ++number;
-    try {
-      read(parse_json(std::string_view(text).substr(begin, end - begin)));
-    } catch (const json::exception&) {
-      throw usage_error(fmt::format("{}:{}: the line is damaged: start a new campaign folder", file.string(), number));
-    }
-    begin = end + 1;
-  }
-  std::error_code error;
-  if (begin != text.size()) fs::resize_file(file, begin, error);
-  if (error) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), error.message()));
-}
-
-int open_or_throw(const fs::path& file, int flags) {
-  const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), std::strerror(errno)));
-  return descriptor;
 }
 
 }  // namespace
@@ -125,50 +94,22 @@ CampaignOptions campaign_in(const fs::path& folder) {
 
 CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b,
                                Summary& summary, Triage& triage, Avoidance& avoidance)
-    : folder_(options.folder) {
-  require_writable(folder_);
-  lock_ = open_or_throw(folder_ / "lock", O_RDWR | O_CREAT);
-  try {
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-      throw usage_error(folder_.string() + " is in use by another campaign: wait for it, or name another folder");
-    check_identity(options, info, info_b);
-    restore(summary, triage, avoidance);
-    restore_findings(summary, triage);
-    progress_ = open_or_throw(folder_ / "progress.jsonl", O_WRONLY | O_CREAT | O_APPEND);
-    findings_ = open_or_throw(folder_ / "findings.jsonl", O_WRONLY | O_CREAT | O_APPEND);
-    cases_ = open_or_throw(folder_ / "cases.jsonl", O_WRONLY | O_CREAT | O_APPEND);
-  } catch (...) {
-    for (const int file : {findings_, progress_, lock_})
-      if (file >= 0) ::close(file);
-    throw;
-  }
-}
-
-CampaignFolder::~CampaignFolder() {
-  for (const int file : {cases_, findings_, progress_, lock_}) ::close(file);
+    : folder_(options.folder), lock_(folder_) {
+  check_identity(options, info, info_b);
+  restore(summary, triage, avoidance);
+  restore_findings(summary, triage);
+  progress_.emplace(folder_ / "progress.jsonl");
+  findings_.emplace(folder_ / "findings.jsonl");
+  cases_.emplace(folder_ / "cases.jsonl");
 }
 
 void CampaignFolder::check_identity(const CampaignOptions& options, const SubjectInfo& info,
                                     const SubjectInfo* info_b) {
   const fs::path file = folder_ / "campaign.json";
-  const ordered_json ours =
-      parse_ordered_json(text_of(identity(options, info, info_b)));  // as it comes back from a file
-  if (!fs::exists(file)) return write_file(file, text_of(ours, 2) + "\n");
-  ordered_json theirs;
-  try {
-    theirs = parse_ordered_json(read_file(file, 1 << 20));
-  } catch (const json::exception&) {
-    throw usage_error(file.string() + " is damaged: start a new campaign folder");
-  }
-  if (theirs.contains("subject_b") && info_b == nullptr)
+  if (info_b == nullptr && fs::exists(file) && parse_json_or_discard(read_file(file, 1 << 20)).contains("subject_b"))
     throw usage_error(fmt::format(
         "{} holds a campaign of two subjects: name another folder, or go on with `attest compare`", folder_.string()));
-  for (const auto& [key, value] : ours.items())
-    if (!theirs.contains(key) || theirs[key] != value)
-      throw usage_error(fmt::format(
-          "{} holds another campaign: its {} is {}, here it is {}: name another folder, or the "
-          "same options",
-          folder_.string(), key, theirs.contains(key) ? json_text(theirs[key]) : "absent", json_text(value)));
+  keep_identity(folder_, identity(options, info, info_b));
 }
 
 void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoidance) {
@@ -253,26 +194,11 @@ std::vector<CaseRow> CampaignFolder::rows(std::uint64_t next_case) const {
   return in_order;
 }
 
-void CampaignFolder::append(int file, const std::string& line) {
-  const off_t end = ::lseek(file, 0, SEEK_END);
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const std::string why = std::strerror(errno);
-      [[maybe_unused]] const int undone = ::ftruncate(file, end);  // half a line would damage the one that follows
-      throw usage_error(fmt::format("{} cannot be written: {}: is the disk full?", folder_.string(), why));
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 void CampaignFolder::commit(const Summary& summary, const Triage& triage, const Avoidance& avoidance,
                             std::span<const CaseRow> rows) {
   std::string lines;
   for (const CaseRow& row : rows) lines += text_of(to_json(row)) + "\n";
-  append(cases_, lines);
+  cases_->append(lines);
   ordered_json line;
   line["summary"] = state_to_json(summary);
   line["signatures"] = ordered_json::object();
@@ -280,7 +206,7 @@ void CampaignFolder::commit(const Summary& summary, const Triage& triage, const 
   line["chosen"] = triage.chosen;
   line["rules"] = ordered_json::array();
   for (const AvoidRule& rule : avoidance.rules) line["rules"].push_back(to_json(rule));
-  append(progress_, text_of(line) + "\n");
+  progress_->append(text_of(line) + "\n");
 }
 
 void CampaignFolder::raw_failure(const RawFailure& failure, const ShrinkTask& task) {
@@ -290,17 +216,17 @@ void CampaignFolder::raw_failure(const RawFailure& failure, const ShrinkTask& ta
       {"signature", task.signature},     {"seconds", task.seconds},     {"cases", task.cases}};
   if (!verdict.reason.empty()) line["reason"] = verdict.reason;
   if (verdict.evidence) line["witness"] = to_json(*verdict.evidence);
-  append(findings_, text_of(line) + "\n");
+  findings_->append(text_of(line) + "\n");
 }
 
 void CampaignFolder::shrunk(const ShrinkTask& task, const std::string& bucket) {
   const ordered_json line{{"shrunk", task.number}, {"signature", task.signature}, {"bucket", bucket}};
-  append(findings_, text_of(line) + "\n");
+  findings_->append(text_of(line) + "\n");
 }
 
 void CampaignFolder::better(std::uint64_t case_number, const ShrinkStep& step) {
   const ordered_json line{{"better", to_text(step.best)}, {"case", case_number}, {"calls", step.calls}};
-  append(findings_, text_of(line) + "\n");
+  findings_->append(text_of(line) + "\n");
 }
 
 void CampaignFolder::finding(const Finding& f) {
@@ -312,7 +238,7 @@ void CampaignFolder::finding(const Finding& f) {
                           {"shows", f.shows},
                           {"reproducer", f.reproducer},
                           {"entry", to_file_text(portable_entry(f.entry, folder_))}};
-  append(findings_, text_of(line) + "\n");
+  findings_->append(text_of(line) + "\n");
 }
 
 }  // namespace attest::engine

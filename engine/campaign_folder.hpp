@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "engine/avoid.hpp"
 #include "engine/campaign.hpp"
 #include "engine/case_table.hpp"
+#include "engine/json_lines.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/summary.hpp"
 #include "engine/triage.hpp"
@@ -37,9 +39,6 @@ class CampaignFolder {
   // `info_b`: of the second of two subjects; null of one.
   CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b, Summary& summary,
                  Triage& triage, Avoidance& avoidance);
-  ~CampaignFolder();
-  CampaignFolder(const CampaignFolder&) = delete;
-  CampaignFolder& operator=(const CampaignFolder&) = delete;
 
   // `rows`: what the table of cases got since the last commit.
   void commit(const Summary& summary, const Triage& triage, const Avoidance& avoidance, std::span<const CaseRow> rows);
@@ -56,10 +55,10 @@ class CampaignFolder {
   void check_identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b);
   void restore(Summary& summary, Triage& triage, Avoidance& avoidance);
   void restore_findings(Summary& summary, Triage& triage);
-  void append(int file, const std::string& line);
 
   std::filesystem::path folder_;
-  int lock_ = -1, progress_ = -1, findings_ = -1, cases_ = -1;
+  FolderLock lock_;
+  std::optional<JsonLines> progress_, findings_, cases_;
   std::vector<PendingFailure> pending_;
 };
 

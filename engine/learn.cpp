@@ -72,8 +72,8 @@ class Learner {
  public:
   Learner(Rows failing, Rows passing, Rows anchors, const LearnOptions& options)
       : failing_(failing), passing_(passing), anchors_(anchors), options_(options) {
-    for (std::size_t trait = 0; trait < traits().size(); ++trait)
-      if (options.of_layout || traits()[trait].name != "other_layout") add_atoms(trait);
+    for (std::size_t trait = 0; trait < options_.table.size(); ++trait)
+      if (options.of_layout || options_.table[trait].name != "other_layout") add_atoms(trait);
     covers_.reserve(atoms_.size());
     for (const Atom& atom : atoms_) covers_.push_back(cover_of(atom));
     atom_bits_ = std::log2(static_cast<double>(atoms_.size()) + 2);
@@ -151,7 +151,7 @@ class Learner {
   }
   // A neighbour differs in a field; relations of several hold of a minimal problem by chance.
   [[nodiscard]] bool is_of_field(std::size_t atom) const {
-    const Trait& trait = traits()[atoms_[atom].trait];
+    const Trait& trait = options_.table[atoms_[atom].trait];
     return trait.op == nullptr || trait.op->find_field(trait.name) != nullptr;
   }
   [[nodiscard]] bool is_suggested(std::size_t atom) const {
@@ -160,9 +160,9 @@ class Learner {
   // Of every failure; no remainder, no alignment and no one number, which a minimal problem has by chance.
   [[nodiscard]] bool says_of_all(std::size_t atom) const {
     const Atom& one = atoms_[atom];
-    const Trait::Kind kind = traits()[one.trait].kind;
-    return kind != Trait::Kind::remainder && !traits()[one.trait].name.ends_with("_align") &&
-           !(kind == Trait::Kind::number && one.op == Compare::eq && one.value != 0) &&
+    const Trait& trait = options_.table[one.trait];
+    return trait.kind != Trait::Kind::remainder && !trait.name.ends_with("_align") &&
+           !(trait.kind == Trait::Kind::number && one.op == Compare::eq && one.value != 0) &&
            covers_[atom].failing.count_and(covers_[atom].failing) == failing_.size();
   }
 
@@ -262,7 +262,7 @@ class Learner {
     if (std::ranges::all_of(anchors_, [&](const Row* row) { return atom.holds(*row); })) atoms_.push_back(atom);
   }
   void add_atoms(std::size_t trait) {
-    const Trait& known = traits()[trait];
+    const Trait& known = options_.table[trait];
     std::vector<double> values = values_of(failing_, trait);
     for (const double value : values_of(anchors_, trait)) values.push_back(value);
     std::ranges::sort(values);
@@ -294,7 +294,7 @@ class Learner {
     if (real || (!values.empty() && values.front() < 0))
       for (const Compare op : {Compare::lt, Compare::le, Compare::gt, Compare::ge}) add(trait, op, 0);
     if (std::ranges::find(values, 0.0) != values.end()) add(trait, Compare::eq, 0);
-    for (const Compare op : {Compare::gt, Compare::lt, Compare::ne}) add(trait, op, traits()[trait].plain);
+    for (const Compare op : {Compare::gt, Compare::lt, Compare::ne}) add(trait, op, options_.table[trait].plain);
     for (const double value : thinned(values, thresholds)) {
       add(trait, Compare::ge, value);
       add(trait, Compare::le, value);
@@ -305,7 +305,7 @@ class Learner {
 
   // The same on all rows with the fewest digits.
   [[nodiscard]] Atom rounded(Atom atom) const {
-    if (traits()[atom.trait].kind != Trait::Kind::number || (atom.op != Compare::ge && atom.op != Compare::le))
+    if (options_.table[atom.trait].kind != Trait::Kind::number || (atom.op != Compare::ge && atom.op != Compare::le))
       return atom;
     const double value = atom.value, far = std::numeric_limits<double>::infinity();
     if (value == std::floor(value) && std::fabs(value) < 1e6) return atom;

@@ -30,6 +30,7 @@ struct LearnOptions {
   // coincidence pay.
   double least_share = 0.08, free_bits = 64;
   bool of_layout = false;  // the failures are of the law `layout`: `other_layout` means something
+  std::span<const Trait> table = traits();  // what rows have values of; how a trait gets them, the learner does not ask
 };
 
 // The conjunction that best separates failing from passing problems: that with the shortest description of which problems

@@ -19,8 +19,8 @@ std::string label_of(const Trait& trait, double value) {
   return known ? std::string(trait.labels[static_cast<std::size_t>(value)]) : "none";
 }
 
-std::string to_text(const Atom& atom) {
-  const Trait& trait = traits()[atom.trait];
+std::string to_text(const Atom& atom, std::span<const Trait> table) {
+  const Trait& trait = table[atom.trait];
   if (trait.kind == Trait::Kind::flag) {
     if ((atom.value != 0) == (atom.op == Compare::eq)) return trait.name;
     const bool relation = trait.name.find_first_of("<>=!") != std::string::npos;
@@ -98,9 +98,11 @@ bool Predicate::holds(const Problem& problem, const Supports& supports) const {
   });
 }
 
-std::string to_text(const Predicate& predicate) {
+std::string to_text(const Predicate& predicate) { return to_text(predicate, traits()); }
+
+std::string to_text(const Predicate& predicate, std::span<const Trait> table) {
   std::string text;
-  for (const Atom& atom : predicate.atoms) text += (text.empty() ? "" : " && ") + to_text(atom);
+  for (const Atom& atom : predicate.atoms) text += (text.empty() ? "" : " && ") + to_text(atom, table);
   return text.empty() ? std::string(everything) : text;
 }
 

@@ -33,6 +33,8 @@ struct Predicate {
 
 // "scale<=0 && keep!=none"; "any problem" without atoms.
 std::string to_text(const Predicate& predicate);
+// The same of atoms over another table than traits().
+std::string to_text(const Predicate& predicate, std::span<const Trait> table);
 // Reads it back; nullopt if it is none, or names a trait that this version does not know.
 std::optional<Predicate> predicate_from_text(std::string_view text,
                                              const attest::ops::Op& op = *ops::all_ops().front());

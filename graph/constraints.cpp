@@ -1,6 +1,7 @@
 #include "graph/constraints.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -109,6 +110,26 @@ void constrain(Constraints& constraints, std::string_view key, std::string_view 
     if (!use) throw refuse("roles are floats, addend, flags, lengths and ids:COUNT");
     constraints.roles.insert_or_assign(name, *use);
   }
+}
+
+std::string to_text(const Constraints& constraints) {
+  std::vector<std::string> words;
+  for (const auto& [axis, ranges] : constraints.sizes) {
+    std::vector<std::string> lengths;
+    for (const auto& [least, most] : ranges)
+      lengths.push_back(least == most ? fmt::format("{}", least) : fmt::format("{}..{}", least, most));
+    words.push_back(fmt::format("size.{}={}", axis, fmt::join(lengths, ",")));
+  }
+  for (const auto& [input, regimes] : constraints.values) {
+    std::vector<std::string_view> names;
+    for (const Regime regime : regimes) names.push_back(name(regime));
+    words.push_back(fmt::format("values.{}={}", input, fmt::join(names, ",")));
+  }
+  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths"};
+  for (const auto& [input, use] : constraints.roles)
+    words.push_back(fmt::format("role.{}={}{}", input, roles[static_cast<int>(use.role)],
+                                use.role == Role::ids ? fmt::format(":{}", use.count) : ""));
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace attest::graph

@@ -30,5 +30,7 @@ struct Constraints {
 // addend, flags, lengths and ids:COUNT (numbers below COUNT). A later one of the same key takes the place of an earlier one. Throws
 // Error(usage), one sentence that names the key.
 void constrain(Constraints& constraints, std::string_view key, std::string_view value);
+// "size.batch=1..8,16 values.mask=prefix role.ids=ids:30": the same constraints, the same text.
+std::string to_text(const Constraints& constraints);
 
 }  // namespace attest::graph

@@ -125,7 +125,7 @@ void hyperbolic_tangent(Step& step) {
 }
 void sigmoid(Step& step) {
   elementary(
-      step, [](double x) { return 1 / (1 + std::exp(-x)); }, 4);
+      step, [](double x) { return 1 / (1 + std::exp(-x)); }, 4, 1);  // as 1/2 + tanh(x/2)/2
 }
 
 void negate(Step& step) {

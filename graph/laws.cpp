@@ -138,8 +138,27 @@ Results reordered(BatchChange change, const Model& model, const Feeds& feeds, co
   return results;
 }
 
+// With samples of zeros behind it, whose own results say nothing.
+Results padded(const Model& model, const Feeds& feeds, const std::string& batch, Index count, const Runtime& ask) {
+  Feeds more = feeds;
+  for (const Input& input : model.inputs) {
+    if (input.shape.empty() || !is_batch(input, 0, batch)) continue;
+    Array& given = more.at(input.name);
+    std::vector<Index> shape = given.shape;
+    shape[0] = padding_samples;
+    append(given, zeros(given.type, shape));
+  }
+  std::vector<std::vector<Array>> results(1);
+  for (const Array& one : ask(more)) {
+    if (one.shape.empty() || one.shape[0] != count + padding_samples) return std::nullopt;
+    results[0].push_back(rows(one, 0, count));
+  }
+  return results;
+}
+
 Results changed(BatchChange change, const Model& model, const Feeds& feeds, const std::string& batch, Index count,
                 const Runtime& ask) {
+  if (change == BatchChange::padded) return padded(model, feeds, batch, count, ask);
   if (change != BatchChange::alone) return reordered(change, model, feeds, batch, count, ask);
   auto together = all_alone(model, feeds, batch, count, ask);
   if (!together) return std::nullopt;
@@ -224,7 +243,7 @@ std::optional<std::vector<Array>> joined(const std::vector<std::vector<Array>>& 
 }
 
 std::string_view name(BatchChange change) noexcept {
-  constexpr std::string_view names[] = {"alone", "permuted", "duplicated"};
+  constexpr std::string_view names[] = {"alone", "permuted", "duplicated", "padded"};
   return names[static_cast<int>(change)];
 }
 
@@ -236,7 +255,8 @@ BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensembl
   Index count = 1;
   for (const Input& input : model.inputs)
     if (!input.shape.empty() && is_batch(input, 0, *batch)) count = feeds.at(input.name).shape[0];
-  if (count < 2 && change != BatchChange::duplicated) return {"the batch is one sample", {}};
+  if (count < 2 && (change == BatchChange::alone || change == BatchChange::permuted))
+    return {"the batch is one sample", {}};
 
   // The reference's own difference is that of float64, far below a deviation, unless samples do depend on each other.
   constexpr double none = 1e-3;

@@ -45,11 +45,13 @@ enum class BatchChange : std::uint8_t {
   alone,       // each sample by itself
   permuted,    // the first sample comes last
   duplicated,  // the whole batch twice
+  padded,      // samples of zeros behind it, as a server fills up a batch
 };
+inline constexpr Index padding_samples = 3;
 std::string_view name(BatchChange change) noexcept;
 
 // A sample's results do not depend on the others: asks the runtime a problem whose `whole` results are known with its batch changed. Not for
-// graphs without a batch axis, batches of one sample (but to duplicate it), and graphs whose samples do depend on each other, by the
+// graphs without a batch axis, batches of one sample (but to duplicate or pad it), and graphs whose samples do depend on each other, by the
 // reference.
 BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensemble, const Feeds& feeds,
                    const std::vector<Array>& whole, const Runtime& runtime);

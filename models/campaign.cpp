@@ -8,6 +8,7 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/digest.hpp"
@@ -16,6 +17,7 @@
 #include "core/rng.hpp"
 #include "graph/cut.hpp"
 #include "models/effort.hpp"
+#include "models/folder.hpp"
 
 namespace attest::models {
 namespace {
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_findings = 16;
 constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
 constexpr double grace = 2;                  // seconds past the end of time that shrinking and localising may take
+constexpr double commit_every = 1;           // seconds
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -36,7 +39,8 @@ class Campaign {
         options_(options),
         observer_(observer),
         family_(*model.program, options.constraints),
-        effort_(effort_for(family_, options.largest)) {
+        effort_(effort_for(family_, options.largest)),
+        table_(family_) {
     summary_.model = options.model;
     summary_.policy = options.precision.name;
     summary_.seed = options.seed;
@@ -46,9 +50,10 @@ class Campaign {
   }
 
   Summary run() {
+    if (!options_.folder.empty()) go_on();
     std::deque<std::future<Drawn>> ahead;  // evaluated while the runtime is asked those before
-    std::uint64_t next = 0;
-    for (std::uint64_t number = 0; !over(number); ++number) {
+    std::uint64_t next = summary_.cases;
+    for (std::uint64_t number = next; !over(number); ++number) {
       while (ahead.size() < static_cast<std::size_t>(options_.jobs) && (!options_.cases || next < *options_.cases)) {
         const auto policy = options_.jobs > 1 ? std::launch::async : std::launch::deferred;
         ahead.push_back(std::async(policy, [this, next] { return drawn(next); }));
@@ -61,6 +66,7 @@ class Campaign {
         ++summary_.skipped[one.refused];
       else
         put(*one.made, one.problem, number, false);
+      commit(false);
       if (!options_.continue_after_failure && !summary_.findings.empty()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
@@ -94,9 +100,69 @@ class Campaign {
   }
 
   Summary finished() {
-    summary_.seconds = seconds_since(start_);
+    commit(true);
+    for (std::size_t i = 0; i < summary_.findings.size(); ++i) {
+      Finding& finding = summary_.findings[i];
+      finding.failures =
+          std::max<std::uint64_t>(finding.failures, 1);  // one that a killed run saw, and this one did not
+      learn(i);
+    }
+    summary_.seconds = before_ + seconds_since(start_);
     summary_.interrupted = interrupted();
     return std::move(summary_);
+  }
+
+  // What makes two campaigns the same: equal streams of problems, held against equal laws.
+  [[nodiscard]] nlohmann::ordered_json identity() const {
+    nlohmann::ordered_json object{{"format", 1},
+                                  {"kind", "model"},
+                                  {"model", hex64(model_.key)},
+                                  {"subjects", summary_.subjects},
+                                  {"policy", summary_.policy},
+                                  {"seed", summary_.seed}};
+    object["laws"] = options_.further ? nlohmann::ordered_json(*options_.further) : nlohmann::ordered_json("all");
+    object["property"] = options_.law_glob;
+    object["constrain"] = to_text(options_.constraints);
+    return object;
+  }
+
+  void go_on() {
+    folder_.emplace(options_.folder, identity(), summary_);
+    summary_.resumed = summary_.cases;
+    before_ = summary_.seconds;
+    for (const Folder::CaseLine& line : folder_->cases()) {
+      if (line.runs.empty() || table_.full()) continue;
+      const std::size_t problem = table_.add(problem_of(line.number));
+      std::size_t run = 0;
+      for (std::size_t subject = 0; subject < subjects_.size(); ++subject)
+        for (const std::string& level : subjects_[subject].levels)
+          if (run < line.runs.size()) {
+            const auto& [held, finding] = line.runs[run++];
+            table_.add({problem, subject, level, held, finding});
+          }
+    }
+  }
+
+  void commit(bool at_once) {
+    if (!folder_ || (!at_once && seconds_since(committed_) < commit_every)) return;
+    summary_.seconds = before_ + seconds_since(start_);
+    folder_->commit(summary_);
+    committed_ = Clock::now();
+  }
+
+  // Under which condition a finding shows. What is known of a failure that shows now and then, or after others alone, is of no single problem.
+  void learn(std::size_t at) {
+    Finding& finding = summary_.findings[at];
+    if (finding.flaky || !finding.after.empty()) return;
+    const auto subject = std::ranges::find(subjects_, finding.runtime, &Subject::name);
+    if (subject == subjects_.end()) return;
+    const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
+    const std::vector<graph::Problem> neighbours =
+        finding.smallest.minimal ? family_.simpler(finding.smallest.problem) : std::vector<graph::Problem>();
+    finding.condition = table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
+                                      static_cast<std::size_t>(&law_named(finding.law) - all_laws().data()), levels,
+                                      finding.smallest.problem, neighbours});
+    if (finding.condition->text.empty()) finding.condition.reset();
   }
 
   // `spread`, and further ones in turn.
@@ -125,11 +191,13 @@ class Campaign {
     std::unique_ptr<Case> made;
     std::string refused;
   };
-  Drawn drawn(std::uint64_t number) const {
+  [[nodiscard]] graph::Problem problem_of(std::uint64_t number) const {
     constexpr std::uint64_t large_every = 4;
+    return family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
+  }
+  Drawn drawn(std::uint64_t number) const {
     Drawn one;
-    one.problem =
-        family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
+    one.problem = problem_of(number);
     one.made.reset(new Case(case_of(one.problem)));
     one.refused = refused(*one.made);
     return one;
@@ -154,18 +222,30 @@ class Campaign {
 
   void put(Case& one, const graph::Problem& problem, std::uint64_t number, bool all_laws_asked) {
     std::uint64_t bits = extend(mix(problem.seed), 0x6c617773);
-    for (Subject& subject : subjects_)
+    const auto in_table = table_.full() ? std::nullopt : std::optional(table_.add(problem));
+    Folder::CaseLine line{number, {}};
+    const auto done = [this] { return !options_.continue_after_failure && !summary_.findings.empty(); };
+    for (std::size_t index = 0; index < subjects_.size() && !done(); ++index) {
+      Subject& subject = subjects_[index];
       for (const std::string& level : subject.levels) {
         bits = mix(bits);
         ++summary_.runs;
         const auto laws = laws_for(bits, all_laws_asked);
         const Asking asking{one, *subject.runtime, {level}, Freshness::kept};
         const auto results = ask(laws, asking);
-        for (std::size_t i = 0; i < laws.size(); ++i) count(*laws[i], results[i]);
-        look_at(subject, asking, problem, number, laws, results);
+        std::uint32_t held = 0;
+        for (std::size_t i = 0; i < laws.size(); ++i) {
+          count(*laws[i], results[i]);
+          if (results[i].kind == VerdictKind::pass) held |= std::uint32_t{1} << (laws[i] - all_laws().data());
+        }
+        const int finding = look_at(subject, asking, problem, number, laws, results);
+        if (in_table) table_.add({*in_table, index, level, held, finding});
+        line.runs.emplace_back(held, finding);
         remember(subject, level, problem);
-        if (!options_.continue_after_failure && !summary_.findings.empty()) return;
+        if (done()) break;
       }
+    }
+    if (folder_) folder_->add(line);
   }
 
   void count(const Law& law, const LawResult& result) {
@@ -181,8 +261,9 @@ class Campaign {
     summary_.undetermined += result.undetermined;
   }
 
-  void look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
-               const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
+  // The position of the finding that a failure belongs to, or -1.
+  int look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
+              const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
     Finding* first = nullptr;  // of this problem and build: what further laws say is of the same defect
     for (std::size_t i = 0; i < laws.size(); ++i) {
       if (!is_finding(results[i].kind)) continue;
@@ -192,6 +273,7 @@ class Campaign {
       }
       first = place_failure(subject, asking, problem, number, *laws[i], results[i]);
     }
+    return first == nullptr ? -1 : static_cast<int>(first - summary_.findings.data());
   }
 
   // The finding that a failure belongs to, which may be a new one. nullptr past the most that are told apart.
@@ -208,7 +290,7 @@ class Campaign {
       ++summary_.untold;
       return nullptr;
     }
-    const double seconds = seconds_since(start_);
+    const double seconds = before_ + seconds_since(start_);
     if (observer_.failure)
       observer_.failure(std::string(law.name), result, subject.name + " " + to_text(asking.build), number, seconds,
                         problem);
@@ -231,7 +313,8 @@ class Campaign {
       ++summary_.slow;
       return nullptr;
     }
-    store(subject, finding, number);
+    store(subject, finding);
+    if (folder_) folder_->finding(finding);
     summary_.findings.push_back(std::move(finding));
     if (observer_.finding) observer_.finding(summary_.findings.back());
     return &summary_.findings.back();
@@ -367,34 +450,9 @@ class Campaign {
   }
   void forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }
 
-  void store(const Subject& subject, Finding& finding, std::uint64_t number) {
+  void store(const Subject& subject, Finding& finding) {
     if (options_.corpus.empty() || finding.flaky) return;
-    Entry entry;
-    entry.model = std::filesystem::absolute(options_.model);
-    entry.model_digest = hex64(model_.key);
-    entry.runtime = subject.name;
-    entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
-    entry.version = finding.version;
-    entry.build = finding.build;
-    entry.policy = options_.precision.name;
-    entry.law = finding.law;
-    entry.problem = to_text(finding.smallest.problem);
-    for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
-    entry.key = finding.key;
-    entry.reason = finding.result.reason;
-    entry.z = finding.result.z;
-    if (finding.place) {
-      entry.tensor = finding.place->tensor;
-      entry.node = finding.place->node;
-      entry.op = finding.place->op;
-      if (finding.place->segment) entry.segment = finding.place->segment->nodes;
-    }
-    entry.original = to_text(finding.original);
-    entry.seed = options_.seed;
-    entry.case_number = number;
-    entry.shrink_calls = finding.smallest.calls;
-    entry.minimal = finding.smallest.minimal;
-    finding.reproducer = write_entry(entry, finding.place, options_.corpus);
+    finding.reproducer = write_entry(entry_of(finding, subject, model_, options_), finding.place, options_.corpus);
   }
 
   const Part& model_;
@@ -404,21 +462,43 @@ class Campaign {
   graph::Family family_;
   Effort effort_;
   Summary summary_;
-  Clock::time_point start_ = Clock::now();
+  RunTable table_;
+  std::optional<Folder> folder_;
+  double before_ = 0;  // seconds of earlier runs
+  Clock::time_point start_ = Clock::now(), committed_ = start_;
   std::map<int, std::unique_ptr<Part>> prefixes_;                                         // by value
   std::map<std::pair<std::string, std::string>, std::deque<graph::Problem>> remembered_;  // by subject and level
 };
 
 }  // namespace
 
-Exit Summary::exit() const noexcept {
-  if (!findings.empty()) return Exit::found;
-  const bool nothing = std::ranges::all_of(laws, [](const auto& law) {
-    return std::ranges::all_of(law.second.kinds, [](const auto& kind) {
-      return kind.first == VerdictKind::skip || kind.first == VerdictKind::vacuous;
-    });
-  });
-  return nothing ? Exit::internal : Exit::held;
+Entry entry_of(const Finding& finding, const Subject& subject, const Part& model, const CampaignOptions& options) {
+  Entry entry;
+  entry.model = std::filesystem::absolute(options.model);
+  entry.model_digest = hex64(model.key);
+  entry.runtime = subject.name;
+  entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
+  entry.version = finding.version;
+  entry.build = finding.build;
+  entry.policy = options.precision.name;
+  entry.law = finding.law;
+  entry.problem = to_text(finding.smallest.problem);
+  for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
+  entry.key = finding.key;
+  entry.reason = finding.result.reason;
+  entry.z = finding.result.z;
+  if (finding.place) {
+    entry.tensor = finding.place->tensor;
+    entry.node = finding.place->node;
+    entry.op = finding.place->op;
+    if (finding.place->segment) entry.segment = finding.place->segment->nodes;
+  }
+  entry.original = to_text(finding.original);
+  entry.seed = options.seed;
+  entry.case_number = finding.first_case;
+  entry.shrink_calls = finding.smallest.calls;
+  entry.minimal = finding.smallest.minimal;
+  return entry;
 }
 
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "core/error.hpp"
 #include "graph/cut.hpp"
 #include "graph/laws.hpp"
 #include "graph/raw.hpp"
+#include "graph/roles.hpp"
 
 namespace attest::models {
 namespace {
@@ -210,13 +213,102 @@ LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& wh
 template <BatchChange change>
 LawResult batch(const Asking& asking, const std::vector<Array>& whole) {
   if (asking.build.fixed) return skipped("it is built for one batch size");
-  const std::size_t room = asking.problem.room() * (change == BatchChange::duplicated ? 2 : 1);
+  constexpr std::size_t times = change == BatchChange::duplicated ? 2
+                                : change == BatchChange::padded   ? 1 + graph::padding_samples
+                                                                  : 1;
+  const std::size_t room = asking.problem.room() * times;
   auto law = batch_law(change, *asking.problem.part().program, asking.problem.ensemble(), asking.problem.feeds(), whole,
                        [&](const graph::Feeds& feeds) { return results(asking, asking.build, feeds, room); });
   if (!law.not_applicable.empty()) return skipped(law.not_applicable);
-  constexpr std::string_view beside[] = {"the sample alone", "in another order", "in a batch of twice the samples"};
+  constexpr std::string_view beside[] = {"the sample alone", "in another order", "in a batch of twice the samples",
+                                         "in a batch with padding behind it"};
   if (auto& witness = law.difference.witness) std::swap(witness->got, witness->expected);  // the whole first
   return agreement(asking, law.difference, whole, beside[static_cast<int>(change)]);
+}
+
+// Whether each axis of `flags` is, in order, one of the first of `input`.
+bool has_axes_of(const graph::Input& input, const graph::Input& flags) {
+  if (flags.shape.empty() || flags.shape.size() > input.shape.size()) return false;
+  for (std::size_t k = 0; k < flags.shape.size(); ++k) {
+    const graph::Dimension &a = input.shape[k], &b = flags.shape[k];
+    if (a.length != b.length || a.symbol != b.symbol || (!a.length && a.symbol.empty())) return false;
+  }
+  return true;
+}
+
+// `given` with other contents where `flags` is 0; nullopt where it is so nowhere.
+std::optional<Array> masked_otherwise(const Array& given, const Array& flags, const graph::Use& use) {
+  Array other = given;
+  bool any = false;
+  const auto inner = static_cast<std::size_t>(given.size() / std::max<Index>(flags.size(), 1));
+  const std::size_t flagged = flags.integers.empty() ? flags.floats.size() : flags.integers.size();
+  for (std::size_t i = 0; i < flagged; ++i) {
+    if (flags.integers.empty() ? flags.floats[i] != 0 : flags.integers[i] != 0) continue;
+    for (std::size_t k = i * inner; k < (i + 1) * inner; ++k) {
+      if (!other.floats.empty()) other.floats[k] = 3 - std::clamp(other.floats[k], -1e3, 1e3);
+      if (!other.integers.empty()) other.integers[k] = (other.integers[k] + 1) % std::max<Index>(use.count, 1);
+      any = true;
+    }
+  }
+  if (!any) return std::nullopt;
+  if (!other.floats.empty())
+    for (double& x : other.floats) x = round_to(graph::format_of(other.type), x);
+  return other;
+}
+
+// What ids and numbers are where a mask leaves them out does not matter, where the reference says so.
+LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole) {
+  const graph::Program& program = *asking.problem.part().program;
+  const auto& inputs = program.model().inputs;
+  std::vector<graph::Use> uses;
+  try {
+    uses = graph::uses_of_inputs(program);
+  } catch (const Error&) {
+    return skipped("the graph does not show what its inputs stand for");
+  }
+  graph::Feeds feeds = asking.problem.feeds();
+  bool changes = false, has_mask = false;
+  for (std::size_t m = 0; m < inputs.size(); ++m) {
+    if (uses[m].role != graph::Role::flags) continue;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool content = uses[i].role == graph::Role::ids || uses[i].role == graph::Role::floats;
+      if (!content || !has_axes_of(inputs[i], inputs[m])) continue;
+      has_mask = true;
+      const auto other = masked_otherwise(feeds.at(inputs[i].name), feeds.at(inputs[m].name), uses[i]);
+      if (other) feeds.insert_or_assign(inputs[i].name, *other);
+      changes = changes || other.has_value();
+    }
+  }
+  if (!has_mask) return skipped("no input has the axes of its mask");
+  if (!changes) return skipped("nothing is masked");
+
+  const auto exact = graph::exact();
+  const graph::Arithmetic* const lane = exact.get();
+  const auto before = program.run(asking.problem.feeds(), std::span(&lane, 1), {});
+  const auto after = program.run(feeds, std::span(&lane, 1), {});
+  const auto& spreads = asking.problem.ensemble().spreads(graph::few_members);
+  std::vector<Array> other = results(asking, asking.build, feeds, asking.problem.room());
+  if (other.size() != whole.size())
+    return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole, "");
+  // What does depend on them, of masked tokens' own outputs, is left out.
+  constexpr double none = 1e-3;
+  bool any = false;
+  for (std::size_t o = 0; o < whole.size(); ++o) {
+    if (other[o].shape != whole[o].shape || other[o].type != whole[o].type || !has_its_elements(other[o])) continue;
+    for (std::size_t k = 0; k < whole[o].floats.size(); ++k) {
+      const bool same = std::fabs(before[o].floats[k] - after[o].floats[k]) <= none * spreads[o].deviation[k];
+      any = any || same;
+      if (!same) other[o].floats[k] = whole[o].floats[k];
+    }
+    for (std::size_t k = 0; k < whole[o].integers.size(); ++k) {
+      const bool same = before[o].integers[k] == after[o].integers[k];
+      any = any || same;
+      if (!same) other[o].integers[k] = whole[o].integers[k];
+    }
+  }
+  if (!any) return skipped("every result depends on what is masked");
+  return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole,
+                   "with other contents where it is masked");
 }
 
 constexpr Law laws[] = {
@@ -224,6 +316,8 @@ constexpr Law laws[] = {
     {"batch-alone", "a sample gives the same by itself", false, batch<BatchChange::alone>},
     {"batch-permuted", "samples in another order give the same", false, batch<BatchChange::permuted>},
     {"batch-duplicated", "a batch given twice gives the same twice", false, batch<BatchChange::duplicated>},
+    {"batch-padded", "samples of zeros behind a batch change nothing", false, batch<BatchChange::padded>},
+    {"masked-positions", "what stands where a mask leaves it out changes nothing", false, masked_positions},
     {"repeat", "the same run gives the same again", false, repeat},
     {"history", "a model that has answered other shapes gives what one compiled anew does", false, history},
     {"threads", "another number of threads gives the same", false, threads},

@@ -52,6 +52,52 @@ void judge(const Entry& entry, bool expect_pass, Replayed& replayed) {
 
 }  // namespace
 
+Part model_of(const Entry& entry, const Resolvers& resolvers) {
+  std::string bytes = resolvers.model_bytes(entry);
+  if (hex64(digest_of(bytes)) != entry.model_digest)
+    throw Error(Exit::no_subject, entry.model.filename().string() +
+                                      " is not the file that the entry was made with: its contents have changed");
+  return part_of_file(std::move(bytes), entry.model.filename().string());
+}
+
+ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
+                         const std::filesystem::path& corpus) {
+  const Entry old = read_entry(file);
+  if (!old.after.empty())
+    throw usage_error(fmt::format(
+        "{} fails after other problems alone, of which it has the fewest: nothing is shrunk there", file.string()));
+  if (old.build.fixed)
+    throw usage_error(
+        fmt::format("{} is of a build for one problem's lengths: nothing is shrunk there", file.string()));
+  const Part model = model_of(old, resolvers);
+  CampaignOptions options;
+  options.model = old.model;
+  options.precision = graph::precision_from_text(old.policy);
+  options.law_glob = old.law;
+  options.shrink_calls = calls;
+  std::vector<Subject> subjects(1);
+  subjects[0] = {resolvers.runtime(old), old.runtime, old.runtime_file, {old.build.level}};
+  const Summary summary = run_problem(model, subjects, graph::problem_from_text(old.problem), options, {});
+  ShrunkEntry shrunk{false, "", old, std::nullopt, {}};
+  const auto same = std::ranges::find(summary.findings, old.key, &Finding::key);
+  if (same == summary.findings.end()) {
+    shrunk.sentence = summary.findings.empty()
+                          ? fmt::format("{} holds on this problem now: nothing to shrink", old.law)
+                          : fmt::format("it fails otherwise than expected, as {}", summary.findings.front().key);
+    return shrunk;
+  }
+  shrunk.fails = true;
+  shrunk.entry = entry_of(*same, subjects[0], model, options);
+  shrunk.entry.original = old.original;
+  shrunk.entry.seed = old.seed;
+  shrunk.entry.case_number = old.case_number;
+  shrunk.entry.shrink_calls = old.shrink_calls + same->smallest.calls;
+  shrunk.place = same->place;
+  if (shrunk.entry.problem != old.problem || (shrunk.entry.minimal && !old.minimal))
+    shrunk.written = write_entry(shrunk.entry, shrunk.place, corpus);
+  return shrunk;
+}
+
 Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolvers, bool expect_pass) {
   Replayed replayed;
   replayed.file = file;
@@ -64,11 +110,7 @@ Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolv
     return replayed;
   }
   try {
-    std::string bytes = resolvers.model_bytes(entry);
-    if (hex64(digest_of(bytes)) != entry.model_digest)
-      throw Error(Exit::no_subject, entry.model.filename().string() +
-                                        " is not the file that the entry was made with: its contents have changed");
-    const Part model = part_of_file(std::move(bytes), entry.model.filename().string());
+    const Part model = model_of(entry, resolvers);
     const auto runtime = resolvers.runtime(entry);
     replayed.result = result_of(entry, model, *runtime);
     judge(entry, expect_pass, replayed);

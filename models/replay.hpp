@@ -27,4 +27,20 @@ struct Resolvers {
 // Asks what an entry says of a fresh process. `expect_pass`: it must pass, whatever it says.
 Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolvers, bool expect_pass);
 
+// What shrinking an entry once more came to.
+struct ShrunkEntry {
+  bool fails = false;  // still, on a fresh process; else `sentence` says what it does
+  std::string sentence;
+  Entry entry;  // of the smallest problem; seed, case and original problem are the old one's
+  std::optional<Place> place;
+  std::filesystem::path written;  // empty where nothing became simpler
+};
+// Shrinks what an entry says by at most `calls` further problems, and writes it beside the old one, into `corpus`, if it became simpler. Throws Error(usage) for entries that
+// only a process shows that was asked other problems before, and as read_entry and resolvers.
+ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
+                         const std::filesystem::path& corpus);
+
+// The model of an entry. Throws Error(no_subject) where its contents have changed, and as `resolvers`.
+Part model_of(const Entry& entry, const Resolvers& resolvers);
+
 }  // namespace attest::models

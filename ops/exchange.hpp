@@ -15,6 +15,7 @@
 #include "core/subject.hpp"
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
+#include "graph/program.hpp"
 #include "ops/problem.hpp"
 #include "oracle/calibration.hpp"
 #include "oracle/oracle.hpp"
@@ -128,6 +129,13 @@ struct PythonReference {
   std::vector<NamedTensor> given{};
   // Of another output, by its name: leaves it in a variable of that name. Empty where there is none.
   std::function<std::string(std::string_view output)> further{};
+};
+
+// A call as a graph of ONNX operators with its inputs.
+struct NamedGraph {
+  std::string name;
+  graph::Model model;
+  graph::Feeds feeds;
 };
 
 }  // namespace attest::ops

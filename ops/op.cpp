@@ -105,6 +105,9 @@ const std::vector<SavedWord>& Op::saved_words() const {
 }
 std::string Op::options_in_words(const Exchange&) const { return {}; }
 PythonReference Op::python(const Exchange&, const Contract&) const { throw lacks(*this, "an export to Python"); }
+std::vector<NamedGraph> Op::graphs(const Exchange&, const Contract&) const {
+  throw lacks(*this, "an export as a graph");
+}
 std::vector<Quote> Op::quotes_on(std::span<const Quote>, const Problem&, std::span<const std::string_view>) const {
   return {};
 }

@@ -270,6 +270,8 @@ class Op {
   // What a call says besides its tensors' shapes: "scale 0.5, causal".
   [[nodiscard]] virtual std::string options_in_words(const Exchange& exchange) const;
   [[nodiscard]] virtual PythonReference python(const Exchange& exchange, const Contract& contract) const;
+  // What the call is in ONNX: spelt out in the ways that models do, and as one node where that says the same. Throws Error(usage) for a call that no such graph says.
+  [[nodiscard]] virtual std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract) const;
   // The sentences of a subject's documents that bear on a problem and on `promises`, keys of the contract.
   [[nodiscard]] virtual std::vector<Quote> quotes_on(std::span<const Quote> documents, const Problem& problem,
                                                      std::span<const std::string_view> promises) const;

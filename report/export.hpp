@@ -41,4 +41,9 @@ std::string issue_text(const Exported& exported, std::span<const Quote> document
 // manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be written.
 void write_npz(const Exported& exported, const std::filesystem::path& file);
 
+// A program in C++20 for the suite of whoever keeps the kernel: the tensors, packed row by row, and what a kernel that keeps the contract may return for each
+// element; who has the kernel writes the body of run(). It ends with 1 where an element is outside. Needs no attest. Throws Error(usage) where there
+// are more numbers than a source file should hold.
+std::string cpp_program(const engine::Entry& entry, ops::Exchange& call);
+
 }  // namespace attest::report

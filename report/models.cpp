@@ -88,6 +88,14 @@ std::string segment_text(const Finding& finding) {
   return text;
 }
 
+// "size.length>=5: spread fails 12 of 12, elsewhere 0 of 80".
+std::string condition_text(const Finding& finding) {
+  if (!finding.condition) return {};
+  const auto& [failing, asked, failing_elsewhere, elsewhere] = finding.condition->counts;
+  return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", finding.condition->text, finding.law,
+                     grouped(failing), grouped(asked), grouped(failing_elsewhere), grouped(elsewhere));
+}
+
 std::string rerun(const Summary& summary, const Finding& finding) {
   if (finding.flaky) return {};
   if (!finding.reproducer.empty()) return "attest replay " + shell_quoted(finding.reproducer.string());
@@ -116,6 +124,7 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
                                     grouped(static_cast<std::uint64_t>(finding.smallest.calls))));
   text += row("where", place_text(finding));
   text += row("segment", segment_text(finding));
+  text += row("when", condition_text(finding));
   text += row("also fails", fmt::format("{}", fmt::join(finding.also, ", ")));
   return text + row("rerun", rerun(summary, finding));
 }
@@ -184,6 +193,8 @@ std::string summary_text(const Summary& summary) {
   text +=
       fmt::format("  {} problems, {} runs in {}, seed {}, {}{}\n", grouped(summary.cases), grouped(summary.runs),
                   duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "");
+  if (summary.resumed > 0)
+    text += fmt::format("  {} of these problems by earlier runs of this campaign\n", grouped(summary.resumed));
   text += fmt::format(
       "  {} output elements were held against an ensemble of correct evaluations (no proof: docs/graphs.md)",
       grouped(static_cast<std::uint64_t>(summary.judged)));
@@ -250,6 +261,12 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
              {"explains", finding.place->explains}};
     if (finding.place->segment) place["segment"] = finding.place->segment->nodes;
   }
+  if (finding.condition)
+    object["when"] = {{"predicate", finding.condition->text},
+                      {"failing", finding.condition->counts.failing},
+                      {"asked", finding.condition->counts.asked},
+                      {"failing_elsewhere", finding.condition->counts.failing_elsewhere},
+                      {"elsewhere", finding.condition->counts.elsewhere}};
   for (const graph::Problem& before : finding.after) object["after"].push_back(to_text(before));
   object["reproducer"] = finding.reproducer.string();
   object["rerun"] = rerun(summary, finding);
@@ -266,6 +283,7 @@ ordered_json summary_json(const Summary& summary) {
                       {"policy", summary.policy},
                       {"seed", summary.seed},
                       {"cases", summary.cases},
+                      {"resumed", summary.resumed},
                       {"runs", summary.runs},
                       {"seconds", summary.seconds},
                       {"elements", summary.judged},

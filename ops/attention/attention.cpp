@@ -258,6 +258,9 @@ class Attention final : public Op {
   [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
     return of_attention::python(exchange, contract.as<Contract>());
   }
+  [[nodiscard]] std::vector<NamedGraph> graphs(const Exchange& exchange, const ops::Contract& contract) const override {
+    return of_attention::graphs(exchange, contract.as<Contract>());
+  }
   [[nodiscard]] std::vector<Quote> quotes_on(std::span<const Quote> documents, const ops::Problem& p,
                                              std::span<const std::string_view> promises) const override {
     return attest::quotes_on(documents, own(p), promises);

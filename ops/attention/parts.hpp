@@ -76,6 +76,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 std::unique_ptr<Exchange> exchange(const Problem& problem);
 std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
+// ---- graphs.cpp
+std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract);
 // ---- reading.cpp, and variants.cpp for the other calls that it knows
 std::unique_ptr<Reading> reading(const attest_attention& call);
 // As Op::isolated_stage() says.

@@ -4,7 +4,9 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
@@ -56,7 +58,8 @@ class Model(Cli):
         for name in ("encoder", "attention-f16", "attention-both"):
             summary, done = self.summary("check", f"{name}.onnx", "--cases", 12, "--laws", "all", status=0)
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
-            self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "repeat", "history",
+            self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "batch-padded",
+                                                        "masked-positions", "repeat", "history",
                                                         "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
@@ -90,6 +93,30 @@ class Model(Cli):
         self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "extended"], ["basic", "disabled"]))
         self.assertEqual((finding["place"]["tensor"], finding["place"]["segment"]), ("scaled", ["scores (MatMul)", "scaled (Mul)"]))
         self.assertGreater(finding["failures"], 10)
+
+    def test_an_epsilon_that_a_fusion_forgets_is_found(self):
+        """docs/findings.md#ort-graph-1: with weights as inputs LayerNormalization is fused with an epsilon of 1e-5, whatever is handed over."""
+        import numpy as np
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper, save
+        if onnxruntime.__version__ != "1.31.1":
+            self.skipTest("of onnxruntime 1.31.1")
+        nodes = [helper.make_node(op, inputs.split(), [name], name=name, **attributes) for op, inputs, name, attributes in (
+            ("ReduceMean", "x axis", "mean", {"keepdims": 1}), ("Sub", "x mean", "d", {}), ("Pow", "d two", "square", {}),
+            ("ReduceMean", "square axis", "variance", {"keepdims": 1}), ("Add", "variance epsilon", "v", {}), ("Sqrt", "v", "root", {}), ("Div", "d root", "z", {}),
+            ("Mul", "z gamma", "scaled", {}), ("Add", "scaled beta", "y", {}))]
+        info = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 8])
+        constants = {"axis": np.array([-1]), "two": np.float32(2), "gamma": np.full(8, 2, np.float32), "beta": np.ones(8, np.float32)}
+        for epsilon, status in ((0.1, 1), (1e-5, 0)):
+            graph = helper.make_graph(nodes, "g", [info("x")], [info("y")], [numpy_helper.from_array(np.asarray(value), name)
+                                                                            for name, value in (constants | {"epsilon": np.float32(epsilon)}).items()])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / "norm_of_ones_own.onnx")
+            summary, _ = self.summary("check", "norm_of_ones_own.onnx", "--cases", 8, "--property", "constants-as-inputs", "--constrain", "values.x=normal,uniform",
+                                      "--continue-after-failure", status=status)
+            for finding in summary["findings"]:
+                self.assertEqual(finding["key"], "constants-as-inputs/fail/finite")
+                self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "basic", "extended"], ["disabled"]))
+            self.assertEqual(bool(summary["findings"]), status == 1)
 
     def test_a_runtime_of_ones_own(self):
         shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)
@@ -175,6 +202,45 @@ class Model(Cli):
         self.assertEqual(len(finding["after"]), 2)
         self.assertIn("after", done.stdout)
         self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+
+    def test_a_campaign_that_is_killed_goes_on(self):
+        words = ("fuzz", "cross-encoder.onnx", "--on", "leaky.py", "--seed", 3, "--jobs", 1, "--constrain", "size.length=1..6", "--cases", 24)
+        whole, _ = self.summary(*words, "-o", "whole", status=1)
+        progress = self.cwd / "killed" / "progress.jsonl"
+        commits = lambda: progress.read_bytes().count(b"\n") if progress.is_file() else 0
+        for seconds in (0, 0.3, 0.7):  # after a commit of its own
+            before = commits()
+            process = subprocess.Popen([self.program, *map(str, words), "-o", "killed"], cwd=self.cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while commits() == before and process.poll() is None:
+                time.sleep(0.05)
+            time.sleep(seconds)
+            process.kill()
+            process.wait()
+        killed, done = self.summary(*words, "-o", "killed", status=1)
+        self.assertIn("earlier runs of this campaign", done.stdout)
+        for summary in (whole, killed):
+            for changing in ("seconds", "resumed"):
+                del summary[changing]
+            for finding in summary["findings"]:
+                for changing in ("seconds_to_first", "reproducer", "rerun"):
+                    del finding[changing]
+        self.assertEqual(killed, whole)
+        [leak] = [finding for finding in whole["findings"] if finding["law"] == "spread"]
+        self.assertEqual(leak["when"]["predicate"], "size.batch>1 && values.ids!=same")
+        self.refused(*words, "-o", "killed", "--policy", "run=bf16", says=["its policy is \"literal\", here it is \"run=bf16\""])
+
+    def test_a_file_without_a_kernel_is_no_failure(self):
+        """OperatorKernels.md of onnxruntime: its CPU computes Erf in float32 and float16 alone."""
+        from onnx import TensorProto, helper, save
+        for kind, status in ((TensorProto.DOUBLE, 3), (TensorProto.FLOAT, 0)):
+            info = lambda name: helper.make_tensor_value_info(name, kind, ["n"])
+            graph = helper.make_graph([helper.make_node("Erf", ["x"], ["y"])], "g", [info("x")], [info("y")])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / "erf.onnx")
+            summary, _ = self.summary("check", "erf.onnx", "--cases", 3, status=status)
+            self.assertEqual(summary["findings"], [])
+            reasons = summary["verdicts"]["spread"]["skip"]
+            self.assertEqual(sum(reasons.values()), 12 if status else 0)
+            self.assertTrue(all("Could not find an implementation for Erf" in one for one in reasons), reasons)
 
     def test_attest_toml_says_what_inputs_may_be(self):
         (self.cwd / "attest.toml").write_text('[graph]\nsize.batch = "2..3"\nsize.length = 4\nvalues.mask = "prefix"\n')

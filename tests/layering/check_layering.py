@@ -20,7 +20,7 @@ ROOMS = {
     "kernels":    ["core"],
     "generators": ["core"],
     "properties": ["core", "oracle", "generators"],
-    "ops":        ["core", "oracle", "generators", "properties"],
+    "ops":        ["core", "oracle", "graph", "generators", "properties"],
     "subjects":   ["core"],
     "adapters":   ["public"],  # subjects/adapters: plug-ins, built apart
     "engine":     ["core", "oracle", "generators", "properties", "ops", "subjects"],

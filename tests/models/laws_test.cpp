@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/error.hpp"
+#include "graph/read.hpp"
 #include "models/localise.hpp"
 #include "tests/graph/draw.hpp"
+#include "tests/graph/onnx_file.hpp"
 #include "tests/models/planted.hpp"
 
 namespace attest::models {
@@ -22,6 +26,7 @@ class Asked : public ::testing::Test {
     Case one(part, family.feeds(problem), {}, problem.seed);
     return ask(law_named(law), {one, runtime, {level}});
   }
+  static constexpr const char* partly_masked = "size.batch=3 size.length=5 values.ids=any values.mask=prefix seed=7";
   static void expect(const LawResult& result, VerdictKind kind, const std::string& text) {
     EXPECT_EQ(name(result.kind), name(kind)) << result.reason;
     EXPECT_NE(result.reason.find(text), std::string::npos) << result.reason;
@@ -31,7 +36,8 @@ class Asked : public ::testing::Test {
 TEST_F(Asked, HoldOfASoundRuntime) {
   Planted runtime;
   for (const Law& law : all_laws()) {
-    const LawResult result = on(runtime, std::string(law.name), "faulty");
+    const LawResult result = law.name == "masked-positions" ? on(runtime, "masked-positions", "faulty", partly_masked)
+                                                            : on(runtime, std::string(law.name), "faulty");
     EXPECT_EQ(result.kind, VerdictKind::pass) << law.name << ": " << result.reason;
     EXPECT_LE(result.z, 8) << law.name;
   }
@@ -49,6 +55,40 @@ TEST_F(Asked, FindABatchLeak) {
   EXPECT_EQ(on(runtime, "spread", "sound").kind, VerdictKind::pass);
   expect(on(runtime, "batch-alone", "faulty", "size.batch=1 size.length=5 values.ids=any values.mask=all seed=7"),
          VerdictKind::skip, "one sample");
+}
+
+TEST_F(Asked, FindWhatPaddingTouches) {
+  Planted runtime;
+  runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
+    if (feeds.at("ids").shape.at(0) > 3) answer.outputs.at(0).floats.at(2) += 1;  // the last real sample
+  };
+  expect(on(runtime, "batch-padded"), VerdictKind::fail, "logit[2,0] = ");
+  expect(on(runtime, "batch-padded"), VerdictKind::fail, ", in a batch with padding behind it ");
+  EXPECT_EQ(on(runtime, "spread").kind, VerdictKind::pass);
+  EXPECT_EQ(on(runtime, "batch-alone").kind, VerdictKind::pass);
+  runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
+    if (feeds.at("ids").shape.at(0) > 3) answer.outputs.at(0).floats.back() = std::nan("");  // of padding
+  };
+  EXPECT_EQ(on(runtime, "batch-padded").kind, VerdictKind::pass);
+  EXPECT_EQ(
+      on(runtime, "batch-padded", "faulty", "size.batch=1 size.length=5 values.ids=any values.mask=all seed=7").kind,
+      VerdictKind::pass);
+}
+
+TEST_F(Asked, FindWhatReadsMaskedTokens) {
+  Planted runtime;
+  // The last token of the first sample, which is masked, is added to its logit.
+  runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
+    answer.outputs.at(0).floats.at(0) += 0.01 * static_cast<double>(feeds.at("ids").integers.at(4));
+  };
+  expect(on(runtime, "masked-positions", "faulty", partly_masked), VerdictKind::fail,
+         ", with other contents where it is masked ");
+  expect(on(runtime, "masked-positions"), VerdictKind::skip, "nothing is masked");
+  // What the outputs of masked tokens themselves are is nobody's business.
+  runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
+    answer.outputs.at(1).floats.at(4 * 16) += 0.01 * static_cast<double>(feeds.at("ids").integers.at(4));
+  };
+  EXPECT_EQ(on(runtime, "masked-positions", "faulty", partly_masked).kind, VerdictKind::pass);
 }
 
 TEST_F(Asked, SeeWhatAWitnessIs) {
@@ -120,6 +160,29 @@ TEST_F(Asked, TellOfRunsThatGiveNothing) {
   };
   expect(on(runtime, "spread"), VerdictKind::fail, "float32 [4, 1] in place of float32 [3, 1]");
   EXPECT_EQ(on(runtime, "repeat").kind, VerdictKind::skip);
+}
+
+// Many a Sigmoid is 1/2 + tanh(x/2)/2, which is good to an ulp of 1/2 and no better.
+TEST(Spread, TakesASigmoidForHalfATanh) {
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"n"}}};
+  f("Sigmoid", {"x"}, {}, "y");
+  f.outputs = {"y"};
+  const Part part = part_of_model(graph::read_model(f.bytes(), "m"));
+  const graph::Feeds feeds{{"x", graph::floats(graph::Type::f32, {3}, {-7, 0.5, 9})}};
+  Planted runtime;
+  float added = 0;
+  runtime.after = [&](const Part&, const Build&, const graph::Feeds& given, Freshness, Answer& answer) {
+    for (std::size_t i = 0; i < 3; ++i)
+      answer.outputs[0].floats[i] = 0.5F + 0.5F * std::tanh(0.5F * static_cast<float>(given.at("x").floats[i])) + added;
+  };
+  const auto asked = [&] {
+    Case one(part, feeds, {}, 1);
+    return ask(law_named("spread"), {one, runtime, {"faulty"}});
+  };
+  EXPECT_EQ(asked().kind, VerdictKind::pass) << asked().reason;
+  added = 0x1p-19F;
+  EXPECT_EQ(asked().kind, VerdictKind::fail);
 }
 
 TEST(Laws, AreNamed) {

@@ -23,9 +23,12 @@ def load(model, *, build, threads):
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # errors are raised; a second copy on stderr helps nobody
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    providers = [provider, CPU] if provider else [CPU]
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=[provider, CPU] if provider else [CPU])
+        session = onnxruntime.InferenceSession(model, options, providers=providers)
     except Exception as error:  # onnxruntime's exception types share no public base class
+        if has_no_kernel(error) and level_has_no_kernel(model, providers):
+            raise attest.Unsupported(reason(error)) from error
         raise attest.Refused(reason(error)) from error
     types = {one.name: one.type for one in (*session.get_inputs(), *session.get_outputs())}
 
@@ -38,6 +41,23 @@ def load(model, *, build, threads):
         except Exception as error:
             raise attest.Refused(reason(error)) from error
     return run
+
+
+def has_no_kernel(error):
+    return "NOT_IMPLEMENTED" in str(error)
+
+
+def level_has_no_kernel(model, providers):
+    """Whether the file as it stands names a kernel that there is none of: which types each has, its page OperatorKernels.md says. What an optimisation
+    alone makes of a graph, its owner has not asked for."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(model, options, providers=providers)
+    except Exception as error:
+        return has_no_kernel(error)
+    return False
 
 
 def reason(error):

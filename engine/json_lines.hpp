@@ -1,0 +1,47 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+// Files of JSON lines that a process may die over at any instant, and the folders that hold them.
+namespace attest::engine {
+
+// Calls `read` for each whole line; cuts off a last line that a kill left unfinished. Nothing for a file that is not there. Throws Error(usage) naming the
+// line for one that is no JSON.
+void for_each_line(const std::filesystem::path& file, const std::function<void(const nlohmann::json&)>& read);
+
+// A file that lines are appended to, whole or not at all.
+class JsonLines {
+ public:
+  // Throws Error(usage) if it cannot be written.
+  explicit JsonLines(std::filesystem::path file);
+  ~JsonLines();
+  JsonLines(const JsonLines&) = delete;
+  JsonLines& operator=(const JsonLines&) = delete;
+  // Lines with their ends. Throws Error(usage) if they cannot be written, a full disk for one; nothing of them stands there then.
+  void append(const std::string& lines);
+
+ private:
+  std::filesystem::path file_;
+  int descriptor_;
+};
+
+// A folder that one campaign alone has, as long as this lives.
+class FolderLock {
+ public:
+  // Makes the folder. Throws Error(usage) if it cannot be written, or is another's.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// Writes `ours` into campaign.json of the folder, or holds what is there against it. Throws Error(usage) naming the first of its keys that differs.
+void keep_identity(const std::filesystem::path& folder, const nlohmann::ordered_json& ours);
+
+}  // namespace attest::engine

@@ -1,0 +1,62 @@
+#include "models/folder.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/json_text.hpp"
+
+namespace attest::models {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+}  // namespace
+
+Folder::Folder(const std::filesystem::path& folder, const ordered_json& identity, Summary& summary)
+    : folder_(folder),
+      lock_(folder),
+      progress_((engine::keep_identity(folder, identity), folder / "progress.jsonl")),
+      findings_(folder / "findings.jsonl"),
+      cases_(folder / "cases.jsonl") {
+  json last;
+  engine::for_each_line(folder / "findings.jsonl",
+                        [&](const json& line) { summary.findings.push_back(finding_from_json(line)); });
+  engine::for_each_line(folder / "progress.jsonl", [&](const json& line) { last = line; });
+  try {
+    if (!last.is_null()) state_from_json(last, summary);
+  } catch (const json::exception&) {
+    throw usage_error((folder / "progress.jsonl").string() + ": its last line is damaged: start a new campaign folder");
+  }
+  committed_ = summary.cases;
+}
+
+void Folder::add(const CaseLine& line) {
+  ordered_json object = ordered_json::array({line.number});
+  for (const auto& [held, finding] : line.runs) object.push_back({held, finding});
+  pending_ += json_text(object) + "\n";
+}
+
+void Folder::finding(const Finding& finding) { findings_.append(json_text(to_json(finding)) + "\n"); }
+
+void Folder::commit(const Summary& summary) {
+  cases_.append(pending_);
+  pending_.clear();
+  progress_.append(json_text(state_to_json(summary)) + "\n");
+  committed_ = summary.cases;
+}
+
+std::vector<Folder::CaseLine> Folder::cases() const {
+  std::map<std::uint64_t, CaseLine> found;  // one that was asked again after a kill has a second line
+  engine::for_each_line(folder_ / "cases.jsonl", [&](const json& line) {
+    CaseLine one{line.at(0).get<std::uint64_t>(), {}};
+    for (std::size_t i = 1; i < line.size(); ++i)
+      one.runs.emplace_back(line.at(i).at(0).get<std::uint32_t>(), line.at(i).at(1).get<int>());
+    if (one.number < committed_) found[one.number] = std::move(one);
+  });
+  std::vector<CaseLine> in_order;
+  for (auto& [number, line] : found) in_order.push_back(std::move(line));
+  return in_order;
+}
+
+}  // namespace attest::models

@@ -1,0 +1,76 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/error.hpp"
+#include "models/condition.hpp"
+#include "models/entry.hpp"
+#include "models/shrink.hpp"
+
+namespace attest::models {
+
+// What a law came to in a campaign.
+struct LawCounts {
+  std::map<VerdictKind, std::uint64_t> kinds;
+  std::map<std::string, std::uint64_t> skipped, vacuous;  // by reason
+  double largest = 0;                                     // distance in deviations, of what held
+  double largest_t = 0;                                   // likewise
+};
+
+// Failures of one runtime that one defect explains, as far as it could be told.
+struct Finding {
+  std::string law, key, runtime, version;
+  std::string on;                 // what --on takes for the runtime
+  std::set<std::string> levels;   // at which it was seen
+  std::set<std::string> passing;  // at which the smallest problem passes
+  std::uint64_t failures = 0, first_case = 0;
+  double seconds_to_first = 0;
+  graph::Problem original;
+  Shrunk smallest;
+  Build build;
+  LawResult result;  // of the smallest problem
+  std::optional<Place> place;
+  std::vector<graph::Problem> after;   // what a process must be asked before
+  bool flaky = false;                  // shown once, and neither by a fresh process nor by what went before
+  std::set<std::string> also;          // laws
+  std::filesystem::path reproducer;    // empty: nowhere
+  std::optional<Condition> condition;  // under which it shows, where that was learned
+};
+
+struct Summary {
+  std::filesystem::path model;
+  std::vector<std::string> subjects;  // "onnxruntime 1.31.1 (disabled, basic)"
+  std::string policy;
+  std::uint64_t seed = 0, cases = 0, runs = 0;  // runs: problems times builds
+  std::uint64_t resumed = 0;                    // cases of it that an earlier run had done
+  double seconds = 0;
+  bool interrupted = false;
+  std::int64_t judged = 0, undetermined = 0;
+  std::map<std::string, LawCounts> laws;
+  std::vector<Finding> findings;
+  std::uint64_t untold = 0;  // failures past the most findings that are told apart
+  std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
+  std::map<std::string, std::uint64_t>
+      skipped;  // problems that the graph itself does not take, by reason, numbers as N
+
+  // 1 with a finding; 3 where nothing was judged.
+  [[nodiscard]] Exit exit() const noexcept;
+};
+
+// A finding as a campaign's folder keeps it: all but how often it failed and the tensors of its segment, which lie beside its reproducer.
+nlohmann::ordered_json to_json(const Finding& finding);
+// Throws nlohmann's exceptions and Error(usage) for what to_json does not give.
+Finding finding_from_json(const nlohmann::json& object);
+// What a campaign has counted so far; findings by their order: how often, at which levels, by which laws.
+nlohmann::ordered_json state_to_json(const Summary& summary);
+// `summary` has the findings already. Throws likewise.
+void state_from_json(const nlohmann::json& state, Summary& summary);
+
+}  // namespace attest::models

@@ -1,0 +1,316 @@
+#include "report/export_model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/error.hpp"
+#include "engine/failure.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using graph::Array;
+using graph::Type;
+
+constexpr std::size_t most_literal = 4096;   // numbers of inputs and of what is expected
+constexpr std::size_t most_constants = 512;  // numbers of weights
+
+// Inside a Python comment or a sentence: one line.
+std::string one_line(std::string_view text) {
+  std::string safe;
+  for (const char c : text) safe += (c >= ' ' && c != 0x7f) ? c : ' ';
+  return safe;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string literal = "'";
+  for (const char c : text)
+    if (c == '\\' || c == '\'')
+      literal += std::string("\\") + c;
+    else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
+      literal += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      literal += c;
+  return literal + "'";
+}
+
+std::string names(const std::vector<int>& values, const graph::Model& model) {
+  std::vector<std::string> all;
+  for (const int value : values)
+    all.push_back(in_quotes(value < 0 ? std::string() : model.values[static_cast<std::size_t>(value)]));
+  return fmt::format("[{}]", fmt::join(all, ", "));
+}
+
+std::string literal(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be an integer, which has no such sign
+  return fmt::format("{}", value);
+}
+
+std::string numbers(const Array& array) {
+  std::vector<std::string> all;
+  for (const double value : array.floats) all.push_back(literal(value));
+  for (const std::int64_t value : array.integers)
+    all.push_back(array.type == Type::boolean ? (value != 0 ? "True" : "False") : fmt::format("{}", value));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+std::string_view numpy_type(Type type) {
+  constexpr std::string_view types[] = {"np.float16", "bfloat16", "np.float32", "np.float64",
+                                        "np.int32",   "np.int64", "np.bool_"};
+  return types[static_cast<int>(type)];
+}
+
+std::string array(const Array& array) {
+  std::string code = fmt::format("np.array([{}], {})", numbers(array), numpy_type(array.type));
+  return array.rank() == 1 ? code : fmt::format("{}.reshape({})", code, fmt::join(array.shape, ", "));
+}
+
+std::string reshaped(const Array& one) {
+  return one.rank() == 0 ? fmt::format("np.array([{}], {}).reshape(())", numbers(one), numpy_type(one.type))
+                         : array(one);
+}
+
+struct AttributeText {
+  std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+  std::string operator()(double value) const {
+    const std::string text = literal(value);
+    return text.find_first_of(".einf") == std::string::npos ? text + ".0"
+                                                            : text;  // onnx tells floats from integers by it
+  }
+  std::string operator()(const std::string& value) const { return in_quotes(value); }
+  std::string operator()(const std::vector<std::int64_t>& list) const {
+    return fmt::format("[{}]", fmt::join(list, ", "));
+  }
+  std::string operator()(const std::vector<double>& list) const { return of(list); }
+  std::string operator()(const std::vector<std::string>& list) const { return of(list); }
+  std::string operator()(const Array& value) const {
+    return fmt::format("numpy_helper.from_array({})", reshaped(value));
+  }
+  std::string operator()(const graph::Unread&) const { return "None"; }
+
+ private:
+  template <class T>
+  std::string of(const std::vector<T>& list) const {
+    std::vector<std::string> all;
+    for (const T& one : list) all.push_back((*this)(one));
+    return fmt::format("[{}]", fmt::join(all, ", "));
+  }
+};
+
+std::string node_code(const graph::Node& node, const graph::Model& model) {
+  std::string code =
+      fmt::format("h.make_node({}, {}, {}", in_quotes(node.op), names(node.inputs, model), names(node.outputs, model));
+  if (!node.name.empty()) code += ", name=" + in_quotes(node.name);
+  if (!node.domain.empty()) code += ", domain=" + in_quotes(node.domain);
+  for (const auto& [key, value] : node.attributes)
+    code += fmt::format(", {}={}", key, std::visit(AttributeText{}, value));
+  return code + ")";
+}
+
+std::string onnx_type(Type type) {
+  constexpr std::string_view types[] = {"FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"};
+  return fmt::format("TensorProto.{}", types[static_cast<int>(type)]);
+}
+
+std::size_t constants_of(const graph::Model& model) {
+  std::size_t all = 0;
+  for (const auto& [value, constant] : model.constants) all += static_cast<std::size_t>(constant.size());
+  return all;
+}
+
+bool needs_bfloat16(const models::Exhibit& exhibit) {
+  return std::ranges::any_of(exhibit.feeds, [](const auto& feed) { return feed.second.type == Type::bf16; }) ||
+         std::ranges::any_of(exhibit.model.constants, [](const auto& one) { return one.second.type == Type::bf16; });
+}
+
+// Leaves the bytes of the file in `model`.
+std::string graph_code(const ExportedModel& exported) {
+  const graph::Model& model = exported.exhibit.model;
+  if (constants_of(model) > most_constants)
+    return fmt::format("model = (Path(__file__).parent / {}).read_bytes()\n",
+                       in_quotes(exported.file.generic_string()));
+  std::vector<std::string> nodes, inputs, outputs, constants;
+  for (const graph::Node& node : model.nodes) nodes.push_back(node_code(node, model));
+  for (const graph::Input& input : model.inputs) {
+    std::vector<std::string> axes;
+    for (const graph::Dimension& axis : input.shape)
+      axes.push_back(axis.length           ? fmt::format("{}", *axis.length)
+                     : axis.symbol.empty() ? "None"
+                                           : in_quotes(axis.symbol));
+    inputs.push_back(fmt::format("h.make_tensor_value_info({}, {}, [{}])", in_quotes(input.name), onnx_type(input.type),
+                                 fmt::join(axes, ", ")));
+  }
+  for (const graph::Output& output : model.outputs)
+    outputs.push_back(
+        fmt::format("h.make_tensor_value_info({}, {}, None)", in_quotes(output.name), onnx_type(*output.type)));
+  for (const auto& [value, constant] : model.constants)
+    constants.push_back(fmt::format("numpy_helper.from_array({}, {})", reshaped(constant),
+                                    in_quotes(model.values[static_cast<std::size_t>(value)])));
+  return fmt::format(
+      "nodes = [{}]\ninputs = [{}]\noutputs = [{}]\nconstants = [{}]\n"
+      "graph = h.make_graph(nodes, 'g', inputs, outputs, constants)\n"
+      "model = h.make_model(graph, opset_imports=[h.make_opsetid('', {})], ir_version=10).SerializeToString()\n",
+      fmt::join(nodes, ",\n         "), fmt::join(inputs, ",\n          "), fmt::join(outputs, ",\n           "),
+      fmt::join(constants, ",\n             "), model.opset);
+}
+
+bool names_infinities(const std::string& code) {
+  return code.find("nan") != std::string::npos || code.find("inf") != std::string::npos;
+}
+
+std::string_view ort_level(std::string_view level) {
+  return level == "disabled"   ? "ORT_DISABLE_ALL"
+         : level == "basic"    ? "ORT_ENABLE_BASIC"
+         : level == "extended" ? "ORT_ENABLE_EXTENDED"
+                               : "ORT_ENABLE_ALL";
+}
+
+// Leaves in `got` what the runtime gives; empty of one that this program does not ship.
+std::string run_code(const ExportedModel& exported) {
+  const models::Entry& entry = exported.entry;
+  if (entry.runtime == "onnxruntime") {
+    const std::size_t plus = entry.build.level.find('+');
+    const std::string provider = plus == std::string::npos ? std::string() : entry.build.level.substr(plus + 1);
+    return fmt::format(
+        "import onnxruntime\n"
+        "options = onnxruntime.SessionOptions()\n"
+        "options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{}\n"
+        "options.intra_op_num_threads, options.log_severity_level = {}, 4  # errors are raised\n"
+        "try:\n"
+        "    session = onnxruntime.InferenceSession(model, options, providers=[{}'CPUExecutionProvider'])\n"
+        "    got = session.run(list(expected), feeds)\n"
+        "except Exception as error:\n"
+        "    raise SystemExit(f'refused: {{str(error).strip()}}')\n",
+        ort_level(entry.build.level.substr(0, plus)), entry.build.threads,
+        provider.empty() ? "" : in_quotes(provider) + ", ");
+  }
+  if (entry.runtime == "openvino")
+    return fmt::format(
+        "import openvino\n"
+        "from openvino.properties import hint, inference_num_threads\n"
+        "core = openvino.Core()\n"
+        "try:\n"
+        "    compiled = core.compile_model(core.read_model(model=model, weights=b''), 'CPU', {{\n"
+        "        hint.execution_mode: hint.ExecutionMode.{}, inference_num_threads: {}}})\n"
+        "    results = compiled.create_infer_request().infer(feeds)\n"
+        "except Exception as error:\n"
+        "    raise SystemExit(f'refused: {{str(error).strip()}}')\n"
+        "places = {{name: port for port in compiled.outputs for name in port.get_names()}}\n"
+        "got = [results[places[name]] for name in expected]\n",
+        entry.build.level == "accuracy" ? "ACCURACY" : "PERFORMANCE", std::max(entry.build.threads, 1));
+  return {};
+}
+
+std::string sentence_of(std::string_view law) {
+  return law == "spread"
+             ? ""
+             : "# this law judges further runs that it derives from the problem; what follows is the problem itself\n";
+}
+
+// "size.batch=2 ..." apart, whether the graph is a part and which.
+std::string what_it_is(const ExportedModel& exported) {
+  if (exported.exhibit.name != "segment") return "the whole model";
+  return fmt::format("{} of {}, fed with right tensors", fmt::join(exported.entry.segment, ", "),
+                     exported.entry.model.filename().string());
+}
+
+}  // namespace
+
+std::string python_script(const ExportedModel& exported) {
+  const models::Entry& entry = exported.entry;
+  const models::Exhibit& exhibit = exported.exhibit;
+  std::size_t literal_numbers = 0;
+  for (const auto& [name, feed] : exhibit.feeds) literal_numbers += static_cast<std::size_t>(feed.size());
+  for (const graph::Spread& one : exhibit.expected)
+    literal_numbers += 2 * static_cast<std::size_t>(one.reference.size());
+  if (literal_numbers > most_literal)
+    throw usage_error(fmt::format(
+        "--to python: inputs and results have {} numbers, more than a script should spell out: take --to onnx",
+        grouped(literal_numbers)));
+  std::string code = one_line(fmt::format("# {} fails {}, version {}, build {}", entry.runtime, entry.law,
+                                          entry.version, to_text(entry.build))) +
+                     "\n";
+  code += "# seen: " + one_line(entry.reason) + "\n" + sentence_of(entry.law);
+  code += "# graph: " + one_line(what_it_is(exported)) + "\n# problem: " + one_line(entry.problem) + "\n";
+  std::string body = graph_code(exported) + "feeds = {";
+  for (const auto& [name, feed] : exhibit.feeds)
+    body += fmt::format("{}{}: {}", body.ends_with('{') ? "" : ",\n         ", in_quotes(name), reshaped(feed));
+  body +=
+      "}\n\n# Correct evaluations of this graph lie around these numbers: (where, how far one deviation is). No proof; "
+      "none of thousands that were\n"
+      "# tried was ten deviations away.\nexpected = {";
+  for (std::size_t i = 0; i < exhibit.expected.size(); ++i) {
+    const graph::Spread& spread = exhibit.expected[i];
+    Array where = spread.reference, far = spread.reference;
+    if (!where.floats.empty()) where.type = far.type = Type::f64;
+    far.type = Type::f64;
+    far.integers.clear();
+    far.floats = spread.deviation;
+    body += fmt::format("{}{}: ({}, {})", i == 0 ? "" : ",\n            ", in_quotes(exhibit.model.outputs[i].name),
+                        reshaped(where), reshaped(far));
+  }
+  body += "}\n\n";
+  bool named_numbers = names_infinities(body);
+  const std::string run = run_code(exported);
+  if (!run.empty()) {
+    body += run;
+  } else if (exhibit.got) {
+    std::vector<std::string> given;
+    for (const Array& one : *exhibit.got) given.push_back(reshaped(one));
+    named_numbers = named_numbers || std::ranges::any_of(given, names_infinities);
+    body += fmt::format("# as {} gave it\ngot = [{}]\n", one_line(entry.runtime), fmt::join(given, ",\n       "));
+  } else {
+    body += fmt::format("raise SystemExit({})\n", in_quotes(entry.runtime + " gave nothing"));
+  }
+  body +=
+      "\nfor (name, (where, deviation)), one in zip(expected.items(), got):\n"
+      "    with np.errstate(all='ignore'):\n"
+      "        away = np.abs(np.asarray(one).astype(np.float64) - where) / np.where(deviation > 0, deviation, 1e-300)\n"
+      "    at = np.unravel_index(np.argmax(np.where(np.isnan(away), np.inf, away)), away.shape)\n"
+      "    print(f'{name}[{\", \".join(map(str, at))}] got {one[at]}, expected {where[at]}: {away[at]:.3g} "
+      "deviations')\n";
+  std::string head = "import numpy as np\n";
+  if (constants_of(exhibit.model) > most_constants)
+    head = "from pathlib import Path\n\n" + head;
+  else
+    head += "from onnx import TensorProto, helper as h, numpy_helper\n";
+  if (needs_bfloat16(exhibit)) head += "from ml_dtypes import bfloat16\n";
+  if (named_numbers) head += "from numpy import inf, nan\n";
+  return code + head + "\n" + body;
+}
+
+std::string issue_text(const ExportedModel& exported, std::string_view system) {
+  const models::Entry& entry = exported.entry;
+  const bool part = exported.exhibit.name == "segment";
+  std::string text =
+      fmt::format("# {}, {}: {}\n\n## What happens\n\n", one_line(entry.runtime), one_line(to_text(entry.build)),
+                  entry.key.find("/fail/") != std::string::npos ? "wrong result" : one_line(entry.key));
+  text += fmt::format("{}.\n\n", one_line(entry.reason));
+  if (!entry.tensor.empty())
+    text += fmt::format(
+        "The first tensor that is wrong as the only output of the graph up to it is `{}`, which {} gives.\n\n",
+        one_line(entry.tensor), one_line(entry.op));
+  text += "## What is expected\n\n";
+  text += fmt::format(
+      "The law `{}`. Correct evaluations of this graph, that round at every node and add up in any order, lie within a "
+      "few deviations of the numbers below; "
+      "none of thousands that were tried was ten deviations away (no proof).\n\n",
+      one_line(entry.law));
+  text += fmt::format("## To reproduce\n\nThe graph is {}.\n\n```python\n{}```\n\n", one_line(what_it_is(exported)),
+                      python_script(exported));
+  text += fmt::format("## What was tried\n\n- {}\n- Quote here what the documents promise.\n",
+                      entry.minimal ? "No shorter axis and no simpler input fails in this way."
+                                    : "The problem may not be the smallest.");
+  if (part) text += "- The nodes before are right: what they give is what feeds this graph.\n";
+  return text + fmt::format("\n## Environment\n\n- {} {}\n- {}\n- found by attest {}\n", one_line(entry.runtime),
+                            one_line(entry.version), system, engine::attest_version());
+}
+
+}  // namespace attest::report
