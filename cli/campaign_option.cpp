@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -19,7 +20,11 @@
 #include "engine/bucket.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
+#include "generators/coverage.hpp"
+#include "report/ci.hpp"
+#include "report/coverage.hpp"
 #include "report/observers.hpp"
+#include "report/record.hpp"
 #include "report/text.hpp"
 #include "subjects/builtin.hpp"
 
@@ -124,6 +129,8 @@ std::vector<Option> campaign_options() {
       {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
       {"json", "FILE", "one JSON object at the end; - is stdout"},
       {"events", "FILE", "JSON lines while it happens; - is stdout"},
+      {"junit", "FILE", "JUnit's XML at the end: a test case for each law"},
+      {"sarif", "FILE", "SARIF 2.1.0 at the end: a result for each finding"},
   };
 }
 
@@ -198,11 +205,19 @@ void read_problem(const Settings& settings, engine::CampaignOptions& options) {
 Outputs::Outputs(const Settings& settings) {
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
   if (const auto path = settings.text("events")) events = std::make_unique<OutputFile>(*path, "--events");
-  if (json && events && json->is_stdout() && events->is_stdout())
-    throw usage_error("--json - and --events - cannot share stdout: give one of them a file");
+  if (const auto path = settings.text("junit")) junit = std::make_unique<OutputFile>(*path, "--junit");
+  if (const auto path = settings.text("sarif")) sarif = std::make_unique<OutputFile>(*path, "--sarif");
+  std::vector<std::string_view> taken;
+  for (const auto& file : {&json, &events, &junit, &sarif})
+    if (*file && (*file)->is_stdout()) taken.push_back((*file)->option());
+  if (taken.size() > 1)
+    throw usage_error(fmt::format("{} - cannot share stdout: give all but one a file", fmt::join(taken, " - and ")));
 }
 
-bool Outputs::stdout_taken() const noexcept { return (json && json->is_stdout()) || (events && events->is_stdout()); }
+bool Outputs::stdout_taken() const noexcept {
+  return std::ranges::any_of(std::array{json.get(), events.get(), junit.get(), sarif.get()},
+                             [](const OutputFile* file) { return file != nullptr && file->is_stdout(); });
+}
 
 std::unique_ptr<engine::Observer> Outputs::observer() const {
   std::vector<std::unique_ptr<engine::Observer>> observers;
@@ -211,8 +226,27 @@ std::unique_ptr<engine::Observer> Outputs::observer() const {
   return report::tee(std::move(observers));
 }
 
+void keep_record(const engine::Summary& summary, const SubjectInfo& info, const engine::CampaignOptions& options) {
+  if (options.folder.empty()) return;
+  constexpr std::uint64_t most_looked_at = 100'000;  // a third of a second
+  nlohmann::ordered_json record = report::summary_json(summary);
+  const ops::Op& op = engine::op_of(options, info);
+  const std::uint64_t problems = std::min(summary.next_case, most_looked_at);
+  if (problems > 0) {
+    const auto domain = engine::domain_for(info, op, options.policy, options.assume);
+    record["coverage"] = report::coverage_json(op.coverage(*domain, options.seed, problems));
+    record["coverage"]["problems"] = problems;
+  }
+  report::write_record(options.folder, record);
+}
+
 int finish(const engine::Summary& summary, const Outputs& outputs) {
   if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  if (outputs.junit || outputs.sarif) {
+    const nlohmann::json object = report::summary_json(summary);
+    if (outputs.junit) write_text(*outputs.junit, report::junit_xml(object));
+    if (outputs.sarif) write_json(*outputs.sarif, report::sarif_json(object));
+  }
   if (outputs.events && !outputs.events->holds_all())
     throw usage_error("--events: the file could not be written whole; check the space on its disk");
   if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
