@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/policy_option.hpp"
+#include "cli/shard_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
 #include "engine/known.hpp"
@@ -32,21 +33,6 @@ namespace attest::cli {
 namespace {
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-
-engine::Shard read_shard(const Settings& settings) {
-  const auto text = settings.text("shard");
-  if (!text) return {};
-  const auto slash = text->find('/');
-  const auto whole = [](const std::string& digits) -> std::uint64_t {
-    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
-    return std::stoull(digits);
-  };
-  if (slash != std::string::npos) {
-    const engine::Shard shard{whole(text->substr(0, slash)), whole(text->substr(slash + 1))};
-    if (shard.index >= 1 && shard.index <= shard.count) return shard;
-  }
-  throw usage_error(fmt::format("{} {}: it must be I/N with I in 1..N", settings.origin("shard"), *text));
-}
 
 engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed) {
   engine::ShrinkBudget budget;
@@ -119,7 +105,7 @@ std::vector<Option> campaign_options() {
       {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
       {"repeat", "R",
        "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
-      {"shard", "I/N", "every N-th problem, starting with the I-th"},
+      {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
       {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
       {"no-avoid", "", "go on drawing what is understood to fail"},
@@ -173,7 +159,9 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
   }
   options.avoid = !settings.flag("no-avoid");
   options.jobs = read_jobs(settings);
-  options.shard = read_shard(settings);
+  options.shard = read_shard(settings.text("shard"), settings.origin("shard"));
+  if (options.shard.count > 1 && open_ended && !settings.text("seed"))
+    throw usage_error("a shard needs --seed: all of them draw parts of one stream");
   options.shrink = read_budget(settings, open_ended);
   options.continue_after_failure = open_ended || settings.flag("continue-after-failure");
   options.folder = campaign_folder(settings, open_ended, folder_name, options.seed);
