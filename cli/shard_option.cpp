@@ -45,7 +45,7 @@ std::optional<Place> of_slurm() {
 }
 
 std::optional<Place> of_scheduler() {
-  if (const auto slurm = of_slurm()) return slurm;
+  if (auto slurm = of_slurm()) return slurm;
   if (const auto index = number_in("JOB_COMPLETION_INDEX"))
     return Place{fmt::format("JOB_COMPLETION_INDEX={}", *index), *index, {}};
   for (const auto& [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}})

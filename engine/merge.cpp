@@ -90,7 +90,7 @@ Entry moved(Kept kept) {
 // As write_entry() has it; captured activations lie beside an entry.
 fs::path write_moved(const Kept& kept, const fs::path& corpus) {
   const Entry entry = moved(kept);
-  const fs::path file = corpus / entry_path(entry);
+  fs::path file = corpus / entry_path(entry);
   write_file(file, to_file_text(portable_entry(entry, file.parent_path())));
   if (const std::string captured = entry.problem.op().captured_file(entry.problem); !captured.empty()) {
     const fs::path name = fs::path(captured).filename();
@@ -136,6 +136,7 @@ std::vector<Kept> entries_of(const std::vector<fs::path>& folders, Merged& told)
     }
   }
   std::vector<Kept> all;
+  all.reserve(by_name.size());
   for (auto& [name, kept] : by_name) all.push_back(std::move(kept));
   return all;
 }
@@ -383,12 +384,14 @@ std::vector<FoundLine> smallest(std::vector<Part>& parts, bool minimise) {
       old.line["seconds_to_first"] = seconds;
     }
   std::vector<FoundLine> all;
+  all.reserve(best.size());
   for (auto& [bucket, found] : best) all.push_back(std::move(found));
   const auto key = [](const FoundLine& found) {
     return std::pair(found.line.at("case").get<std::uint64_t>(), found.kept.entry.bucket);
   };
   if (minimise) {
     std::vector<Kept> kept;
+    kept.reserve(all.size());
     for (const FoundLine& found : all) kept.push_back(found.kept);
     std::set<std::string> stay;
     for (const Kept& one : minimised(std::move(kept))) stay.insert(one.entry.bucket);
@@ -416,6 +419,7 @@ Merged merge_campaigns(const std::vector<fs::path>& folders, const MergeOptions&
   Merged told;
   told.folders = folders.size();
   std::vector<Part> parts;
+  parts.reserve(folders.size());
   for (const fs::path& folder : folders) parts.push_back(read_part(folder));
   std::ranges::stable_sort(parts, {}, [](const Part& part) { return part.shard.index; });
   require_one_stream(parts);
