@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -15,11 +16,16 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/policy_option.hpp"
+#include "cli/shard_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
+#include "generators/coverage.hpp"
+#include "report/ci.hpp"
+#include "report/coverage.hpp"
 #include "report/observers.hpp"
+#include "report/record.hpp"
 #include "report/text.hpp"
 #include "subjects/builtin.hpp"
 
@@ -27,21 +33,6 @@ namespace attest::cli {
 namespace {
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-
-engine::Shard read_shard(const Settings& settings) {
-  const auto text = settings.text("shard");
-  if (!text) return {};
-  const auto slash = text->find('/');
-  const auto whole = [](const std::string& digits) -> std::uint64_t {
-    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
-    return std::stoull(digits);
-  };
-  if (slash != std::string::npos) {
-    const engine::Shard shard{whole(text->substr(0, slash)), whole(text->substr(slash + 1))};
-    if (shard.index >= 1 && shard.index <= shard.count) return shard;
-  }
-  throw usage_error(fmt::format("{} {}: it must be I/N with I in 1..N", settings.origin("shard"), *text));
-}
 
 engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed) {
   engine::ShrinkBudget budget;
@@ -114,7 +105,7 @@ std::vector<Option> campaign_options() {
       {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
       {"repeat", "R",
        "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
-      {"shard", "I/N", "every N-th problem, starting with the I-th"},
+      {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
       {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
       {"no-avoid", "", "go on drawing what is understood to fail"},
@@ -124,6 +115,8 @@ std::vector<Option> campaign_options() {
       {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
       {"json", "FILE", "one JSON object at the end; - is stdout"},
       {"events", "FILE", "JSON lines while it happens; - is stdout"},
+      {"junit", "FILE", "JUnit's XML at the end: a test case for each law"},
+      {"sarif", "FILE", "SARIF 2.1.0 at the end: a result for each finding"},
   };
 }
 
@@ -166,7 +159,9 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
   }
   options.avoid = !settings.flag("no-avoid");
   options.jobs = read_jobs(settings);
-  options.shard = read_shard(settings);
+  options.shard = read_shard(settings.text("shard"), settings.origin("shard"));
+  if (options.shard.count > 1 && open_ended && !settings.text("seed"))
+    throw usage_error("a shard needs --seed: all of them draw parts of one stream");
   options.shrink = read_budget(settings, open_ended);
   options.continue_after_failure = open_ended || settings.flag("continue-after-failure");
   options.folder = campaign_folder(settings, open_ended, folder_name, options.seed);
@@ -198,11 +193,19 @@ void read_problem(const Settings& settings, engine::CampaignOptions& options) {
 Outputs::Outputs(const Settings& settings) {
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
   if (const auto path = settings.text("events")) events = std::make_unique<OutputFile>(*path, "--events");
-  if (json && events && json->is_stdout() && events->is_stdout())
-    throw usage_error("--json - and --events - cannot share stdout: give one of them a file");
+  if (const auto path = settings.text("junit")) junit = std::make_unique<OutputFile>(*path, "--junit");
+  if (const auto path = settings.text("sarif")) sarif = std::make_unique<OutputFile>(*path, "--sarif");
+  std::vector<std::string_view> taken;
+  for (const auto& file : {&json, &events, &junit, &sarif})
+    if (*file && (*file)->is_stdout()) taken.push_back((*file)->option());
+  if (taken.size() > 1)
+    throw usage_error(fmt::format("{} - cannot share stdout: give all but one a file", fmt::join(taken, " - and ")));
 }
 
-bool Outputs::stdout_taken() const noexcept { return (json && json->is_stdout()) || (events && events->is_stdout()); }
+bool Outputs::stdout_taken() const noexcept {
+  return std::ranges::any_of(std::array{json.get(), events.get(), junit.get(), sarif.get()},
+                             [](const OutputFile* file) { return file != nullptr && file->is_stdout(); });
+}
 
 std::unique_ptr<engine::Observer> Outputs::observer() const {
   std::vector<std::unique_ptr<engine::Observer>> observers;
@@ -211,8 +214,27 @@ std::unique_ptr<engine::Observer> Outputs::observer() const {
   return report::tee(std::move(observers));
 }
 
+void keep_record(const engine::Summary& summary, const SubjectInfo& info, const engine::CampaignOptions& options) {
+  if (options.folder.empty()) return;
+  constexpr std::uint64_t most_looked_at = 100'000;  // a third of a second
+  nlohmann::ordered_json record = report::summary_json(summary);
+  const ops::Op& op = engine::op_of(options, info);
+  const std::uint64_t problems = std::min(summary.next_case, most_looked_at);
+  if (problems > 0) {
+    const auto domain = engine::domain_for(info, op, options.policy, options.assume);
+    record["coverage"] = report::coverage_json(op.coverage(*domain, options.seed, problems));
+    record["coverage"]["problems"] = problems;
+  }
+  report::write_record(options.folder, record);
+}
+
 int finish(const engine::Summary& summary, const Outputs& outputs) {
   if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  if (outputs.junit || outputs.sarif) {
+    const nlohmann::json object = report::summary_json(summary);
+    if (outputs.junit) write_text(*outputs.junit, report::junit_xml(object));
+    if (outputs.sarif) write_json(*outputs.sarif, report::sarif_json(object));
+  }
   if (outputs.events && !outputs.events->holds_all())
     throw usage_error("--events: the file could not be written whole; check the space on its disk");
   if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());

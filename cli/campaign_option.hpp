@@ -47,14 +47,17 @@ void read_operation(const Settings& settings, const SubjectInfo& info, engine::C
 // As read_campaign(), of a single problem. Throws Error(usage) for an option of random problems.
 void read_problem(const Settings& settings, engine::CampaignOptions& options);
 
-// What --json and --events ask for, opened before the work starts.
+// What --json, --events, --junit and --sarif ask for, opened before the work starts.
 struct Outputs {
-  std::unique_ptr<OutputFile> json, events;
+  std::unique_ptr<OutputFile> json, events, junit, sarif;
 
   explicit Outputs(const Settings& settings);
   [[nodiscard]] bool stdout_taken() const noexcept;
   [[nodiscard]] std::unique_ptr<engine::Observer> observer() const;
 };
+
+// What `attest report` reads: the summary of a campaign and what it drew, into its folder, if it has one.
+void keep_record(const engine::Summary& summary, const SubjectInfo& info, const engine::CampaignOptions& options);
 
 // Writes the reports of a campaign that ended, and says its exit status.
 int finish(const engine::Summary& summary, const Outputs& outputs);

@@ -66,7 +66,9 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
   read_repeat(settings, both.a->info(), &both.b->info(), options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
-  return finish(engine::run_campaign(*both.a, both.b.get(), options, *observer), outputs);
+  const engine::Summary summary = engine::run_campaign(*both.a, both.b.get(), options, *observer);
+  keep_record(summary, both.a->info(), options);
+  return finish(summary, outputs);
 }
 
 }  // namespace

@@ -88,7 +88,9 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   read_repeat(settings, subject->info(), nullptr, options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
-  return finish(engine::run_campaign(*subject, peer.get(), options, *observer), outputs);
+  const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);
+  keep_record(summary, subject->info(), options);
+  return finish(summary, outputs);
 }
 
 }  // namespace

@@ -98,6 +98,8 @@ int run(int argc, char** argv) {
   attest::cli::add_replay(app, verb);
   attest::cli::add_shrink(app, verb);
   attest::cli::add_triage(app, verb);
+  attest::cli::add_report(app, verb);
+  attest::cli::add_merge(app, verb);
   attest::cli::add_certify(app, verb);
   attest::cli::add_explain(app, verb);
   attest::cli::add_export(app, verb);

@@ -14,6 +14,7 @@
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "engine/replay.hpp"
+#include "report/ci.hpp"
 #include "report/models.hpp"
 #include "report/text.hpp"
 
@@ -34,7 +35,38 @@ struct OfModels {
   std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, damaged = 0, not_run = 0;
 };
 
-OfModels replay_models(const Settings& settings, const std::vector<std::filesystem::path>& paths, bool quiet) {
+using report::ReplayedCase;
+
+// For CI. An entry that nothing could run is an error unless that is allowed.
+ReplayedCase case_of(const engine::ReplayResult& result, bool allow_missing) {
+  using enum engine::Replayed;
+  using Outcome = ReplayedCase::Outcome;
+  ReplayedCase one{result.file.string(), {}, {}, result.bucket, result.sentence, Outcome::passed};
+  if (result.entry) {
+    one.subject = result.entry->subject;
+    one.property = result.entry->property;
+  }
+  const bool ran = result.outcome != unsupported && result.outcome != not_run;
+  if (result.outcome == unsupported || (result.outcome == not_run && allow_missing))
+    one.outcome = Outcome::skipped;
+  else if (result.outcome == damaged || !ran)
+    one.outcome = Outcome::error;
+  else if (result.outcome != as_expected)
+    one.outcome = Outcome::failed;
+  return one;
+}
+
+ReplayedCase case_of(const std::filesystem::path& file, const models::Replayed& result, bool allow_missing) {
+  using Outcome = ReplayedCase::Outcome;
+  ReplayedCase one{file.string(), "model", {}, {}, result.sentence, Outcome::failed};
+  if (result.outcome == models::Outcome::as_expected) one.outcome = Outcome::passed;
+  if (result.outcome == models::Outcome::damaged) one.outcome = Outcome::error;
+  if (result.outcome == models::Outcome::not_run) one.outcome = allow_missing ? Outcome::skipped : Outcome::error;
+  return one;
+}
+
+OfModels replay_models(const Settings& settings, const std::vector<std::filesystem::path>& paths, bool quiet,
+                       std::vector<ReplayedCase>& cases) {
   OfModels found;
   for (const std::filesystem::path& file : engine::corpus_files(paths)) {
     if (!is_model_entry(file)) {
@@ -43,6 +75,7 @@ OfModels replay_models(const Settings& settings, const std::vector<std::filesyst
     }
     const models::Replayed result = replay_model_entry(settings, file);
     ++found.entries;
+    cases.push_back(case_of(file, result, settings.flag("allow-missing")));
     std::ostream& out = quiet ? std::cerr : std::cout;
     if (!quiet || result.outcome != models::Outcome::as_expected)
       out << fmt::format("{:<12} {}\n", report::name(result.outcome), report::printable(file.string()));
@@ -59,44 +92,54 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const bool allow_missing = settings.flag("allow-missing");
   std::unique_ptr<OutputFile> json;
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
-  const bool quiet = json && json->is_stdout();
+  std::unique_ptr<OutputFile> junit, sarif;
+  if (const auto path = settings.text("junit")) junit = std::make_unique<OutputFile>(*path, "--junit");
+  if (const auto path = settings.text("sarif")) sarif = std::make_unique<OutputFile>(*path, "--sarif");
+  const auto on_stdout = [](const auto& file) { return file && file->is_stdout(); };
+  if (on_stdout(json) + on_stdout(junit) + on_stdout(sarif) > 1)
+    throw usage_error("--json, --junit and --sarif cannot share stdout: give all but one a file");
+  const bool quiet = on_stdout(json) || on_stdout(junit) || on_stdout(sarif);
+  std::vector<ReplayedCase> cases;
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
   const auto calibration = read_calibration(settings);
   const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
   const auto resolve_b = [&](const engine::Entry& entry) { return open_second_of_entry(settings, entry); };
-  const OfModels of_models = replay_models(settings, paths, quiet);
-  engine::ReplayReport report = engine::replay(
+  const OfModels of_models = replay_models(settings, paths, quiet, cases);
+  engine::ReplayReport counts = engine::replay(
       of_models.others, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
+        cases.push_back(case_of(result, allow_missing));
         if (!quiet)
           tell(result, std::cout);
         else if (result.outcome != engine::Replayed::as_expected)
           tell(result, std::cerr);
       },
       settings.flag("expect-pass"), calibration.get(), resolve_b);
-  report.entries += of_models.entries;
-  report.as_expected += of_models.as_expected;
-  report.unexpected += of_models.unexpected;
-  report.mended += of_models.mended;
-  report.damaged += of_models.damaged;
-  report.not_run += of_models.not_run;
-  const Exit exit = report.exit(allow_missing);
+  counts.entries += of_models.entries;
+  counts.as_expected += of_models.as_expected;
+  counts.unexpected += of_models.unexpected;
+  counts.mended += of_models.mended;
+  counts.damaged += of_models.damaged;
+  counts.not_run += of_models.not_run;
+  const Exit exit = counts.exit(allow_missing);
   if (!quiet)
     std::cout << fmt::format(
         "{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} unsupported, {} not run\n",
-        report.entries, report.as_expected, report.unexpected, report.mended, report.damaged, report.unsupported,
-        report.not_run);
+        counts.entries, counts.as_expected, counts.unexpected, counts.mended, counts.damaged, counts.unsupported,
+        counts.not_run);
   if (json)
-    write_json(*json, {{"entries", report.entries},
-                       {"as_expected", report.as_expected},
-                       {"unexpected", report.unexpected},
-                       {"mended", report.mended},
-                       {"damaged", report.damaged},
-                       {"unsupported", report.unsupported},
-                       {"not_run", report.not_run},
+    write_json(*json, {{"entries", counts.entries},
+                       {"as_expected", counts.as_expected},
+                       {"unexpected", counts.unexpected},
+                       {"mended", counts.mended},
+                       {"damaged", counts.damaged},
+                       {"unsupported", counts.unsupported},
+                       {"not_run", counts.not_run},
                        {"exit", static_cast<int>(exit)}});
-  if (report.entries == 0) throw usage_error("nothing was replayed: no .json file is there");
+  if (junit) write_text(*junit, report::junit_xml(cases));
+  if (sarif) write_json(*sarif, report::sarif_json(cases));
+  if (counts.entries == 0) throw usage_error("nothing was replayed: no .json file is there");
   return static_cast<int>(exit);
 }
 
@@ -117,6 +160,8 @@ void add_replay(CLI::App& app, Run& run) {
        "entries that nothing could run, the subject not being there or not taking one of them, do not fail the run"},
       {"bisect", "", "125 where nothing could be tested"},
       {"json", "FILE", "counts as one JSON object; - is stdout"},
+      {"junit", "FILE", "JUnit's XML: a test case for each entry"},
+      {"sarif", "FILE", "SARIF 2.1.0: a result for each entry that did not give what it expects"},
       calibration_option()};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());

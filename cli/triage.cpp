@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/calibration_option.hpp"
+#include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
@@ -62,7 +63,9 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   options.interrupt = end_on_interrupt();
   const auto observer =
       report::terminal_observer({std::cout, std::cerr, progress_is_live(), json != nullptr && json->is_stdout()});
-  return tell(engine::run_campaign(*subject, peer.get(), options, *observer), json);
+  const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);
+  keep_record(summary, subject->info(), options);
+  return tell(summary, json);
 }
 
 // Without the problems of a campaign nothing but the reproducers tells what is one defect.

@@ -26,6 +26,8 @@ void add_grade(CLI::App& app, Run& run);
 void add_calibrate(CLI::App& app, Run& run);
 void add_stats(CLI::App& app, Run& run);
 void add_list(CLI::App& app, Run& run);
+void add_merge(CLI::App& app, Run& run);
+void add_report(CLI::App& app, Run& run);
 void add_triage(CLI::App& app, Run& run);
 
 }  // namespace attest::cli

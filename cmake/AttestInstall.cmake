@@ -19,3 +19,17 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/attest-config-version.cm
 install(FILES "${PROJECT_BINARY_DIR}/attest-config.cmake" "${PROJECT_BINARY_DIR}/attest-config-version.cmake"
               cmake/AttestTesting.cmake cmake/AttestDiscoverTests.cmake
         DESTINATION "${package_folder}" COMPONENT attest-development)
+
+# `cpack -G DEB` in the build folder: one package of all that is installed, which depends on the libraries it was linked against.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME attest)
+set(CPACK_PACKAGE_CONTACT "attest <attest@example.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3-numpy")  # subjects in Python
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake")            # attest_add_property_tests()
+include(CPack)

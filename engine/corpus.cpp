@@ -399,6 +399,15 @@ std::string to_file_text(const Entry& entry) {
   return text + std::string(digest_before) + digest + std::string(digest_after);
 }
 
+std::string with_renewed_digest(std::string_view text) {
+  const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
+  std::string renewed(text);
+  if (text.size() < tail) return renewed;
+  const std::size_t at = text.size() - tail;
+  if (!text.substr(at).starts_with(digest_before) || !text.ends_with(digest_after)) return renewed;
+  return renewed.replace(at + digest_before.size(), digest_digits, hex64(digest_of(text.substr(0, at))));
+}
+
 Entry entry_from_file_text(std::string_view text, const std::string& name) { return Reader(text, name).read(); }
 
 Entry read_entry(const fs::path& file) { return entry_from_file_text(read_file(file, largest_file), file.string()); }

@@ -100,6 +100,9 @@ std::string to_file_text(const Entry& entry);
 // of a later format version, hostile in size or depth, contradictory, or that names a path as its subject.
 Entry entry_from_file_text(std::string_view text, const std::string& name);
 
+// The text with the digest that its contents have, where it ends with one; else as it is.
+std::string with_renewed_digest(std::string_view text);
+
 Entry read_entry(const std::filesystem::path& file);
 // Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Captured activations become
 // literal edits where they are few, else their file is copied beside the entry. Throws Error(usage) if it cannot be written.

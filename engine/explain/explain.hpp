@@ -1,6 +1,8 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +35,14 @@ struct WrongPlace {
   std::string words;  // "all 12 elements where batch >= 1 and column = 8, the last; no other"
   std::string
       relation;  // of their numbers, if they have one: "NaN", "each is what was to be expected of row - 1"; or empty
+  // For a picture: the extents over which elements were looked at, the first of the wrong ones, and how many elements have an error of
+  // at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` .. `most_error`, which hold what lies beyond).
+  std::array<Index, 4> extents{};
+  std::vector<std::array<Index, 4>> wrong_at{};
+  std::map<int, Index> errors{};
+  Index exact = 0, no_number = 0;  // without an error; where either is no finite number, or nothing is permitted
+  static constexpr int least_error = -20, most_error = 60;
+  static constexpr std::size_t most_wrong_at = 2048;
 };
 
 // A promise, or a reading of the call, under which every number is permitted.

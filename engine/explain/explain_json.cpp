@@ -20,6 +20,12 @@ ordered_json hypothesis_to_json(const Hypothesis& h) {
   return object;
 }
 
+ordered_json errors_to_json(const WrongPlace& place) {
+  ordered_json octaves = ordered_json::array();
+  for (const auto& [octave, count] : place.errors) octaves.push_back({octave, count});
+  return {{"octaves", std::move(octaves)}, {"exact", place.exact}, {"no_number", place.no_number}};
+}
+
 }  // namespace
 
 ordered_json to_json(const Explanation& e) {
@@ -37,7 +43,10 @@ ordered_json to_json(const Explanation& e) {
                                {"wrong", place.wrong},
                                {"judged", place.judged},
                                {"words", place.words},
-                               {"relation", place.relation}});
+                               {"relation", place.relation},
+                               {"extents", place.extents},
+                               {"wrong_at", place.wrong_at},
+                               {"errors", errors_to_json(place)}});
   object["in_memory"] = e.lies;
   object["hypotheses_run"] = e.hypotheses_run;
   object["alike"] = e.alike();

@@ -184,6 +184,22 @@ std::string relation(std::span<const Element* const> elements, std::span<const s
   return {};
 }
 
+// What a picture shows of one element.
+void depict(const Element& e, WrongPlace& place) {
+  for (std::size_t axis = 0; axis < place.extents.size(); ++axis)
+    place.extents[axis] = std::max(place.extents[axis], e.index[axis] + 1);
+  if (e.outcome == Outcome::undetermined) return;
+  if (wrong(e) && place.wrong_at.size() < WrongPlace::most_wrong_at) place.wrong_at.push_back(e.index);
+  const double error = std::fabs(e.got - e.exact), room = std::max(e.hi - e.exact, e.exact - e.lo);
+  if (e.number && error == 0)
+    ++place.exact;
+  else if (!e.number || !std::isfinite(error) || !std::isfinite(room) || !(room > 0))
+    ++place.no_number;
+  else
+    ++place.errors[std::clamp(static_cast<int>(std::floor(std::log2(error / room))), WrongPlace::least_error,
+                              WrongPlace::most_error)];
+}
+
 }  // namespace
 
 std::vector<WrongPlace> wrong_places(const Heard& call) {
@@ -193,13 +209,18 @@ std::vector<WrongPlace> wrong_places(const Heard& call) {
     if (wrong(e) && std::ranges::find(tensors, e.tensor) == tensors.end()) tensors.push_back(e.tensor);
   for (const std::string_view tensor : tensors) {
     std::vector<const Element*> elements;
+    WrongPlace place_of;
     Index count = 0;
-    for (const Element& e : call.elements)
-      if (e.tensor == tensor && e.outcome != Outcome::undetermined) {
-        elements.push_back(&e);
-        count += wrong(e);
-      }
-    WrongPlace place_of{std::string(tensor), count, static_cast<Index>(elements.size()), {}, {}};
+    for (const Element& e : call.elements) {
+      if (e.tensor != tensor) continue;
+      depict(e, place_of);
+      if (e.outcome == Outcome::undetermined) continue;
+      elements.push_back(&e);
+      count += wrong(e);
+    }
+    place_of.tensor = tensor;
+    place_of.wrong = count;
+    place_of.judged = static_cast<Index>(elements.size());
     place_of.words = place(elements, call.reading->coordinates(), count);
     place_of.relation = relation(elements, call.reading->coordinates());
     found.push_back(std::move(place_of));

@@ -1,6 +1,26 @@
-"""The Python side of attest: declare a kernel under test with @attest.subject, a runtime of models with @attest.runtime."""
-from .function import subject
-from .protocol import Refused, Unsupported
-from .models import runtime
+"""The Python side of attest: declare a kernel under test with @attest.subject, a runtime of models with @attest.runtime, and hold one
+against its contract in a test with attest.check().
 
-__all__ = ["runtime", "subject", "Refused", "Unsupported"]
+What is named here is imported when it is asked for: pytest, which finds a plug-in in this package, starts no slower for it.
+"""
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .checking import Failure, NotTested, check
+    from .function import subject
+    from .models import runtime
+    from .protocol import Refused, Unsupported
+
+__all__ = ["check", "runtime", "subject", "Failure", "NotTested", "Refused", "Unsupported"]
+
+_HOMES = {"check": "checking", "Failure": "checking", "NotTested": "checking", "subject": "function", "runtime": "models",
+          "Refused": "protocol", "Unsupported": "protocol"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value

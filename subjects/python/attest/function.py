@@ -1,15 +1,30 @@
 """@attest.subject: a Python function as a subject."""
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence, TypeVar, overload
+
 from .function_attention import AttentionFunction
 from .function_layer_norm import LayerNormFunction
 from .function_mha import MhaFunction
 
-REGISTRY = []  # what the decorator has seen, in order
+F = TypeVar("F", bound=Callable[..., Any])
+
+REGISTRY: list[Any] = []  # what the decorator has seen, in order
 
 KINDS = {kind.op: kind for kind in (AttentionFunction, LayerNormFunction, MhaFunction)}
 
 
-def subject(function=None, *, op="attention", name=None, version="", dtypes=("float32",), contract=None, supports=None,
-            documents=None, device=None, fork=True, plan_ms=None, warm_up_ms=None):
+@overload
+def subject(function: F) -> F: ...
+@overload
+def subject(function: None = None, *, op: str = "attention", name: str | None = None, version: str = "",
+            dtypes: Sequence[Any] = ("float32",), contract: Mapping[str, Any] | None = None,
+            supports: Mapping[str, Any] | None = None, documents: Mapping[str, Any] | None = None, device: str | None = None,
+            fork: bool = True, plan_ms: float | None = None, warm_up_ms: float | None = None) -> Callable[[F], F]: ...
+def subject(function: Any = None, *, op: str = "attention", name: str | None = None, version: str = "",
+            dtypes: Sequence[Any] = ("float32",), contract: Mapping[str, Any] | None = None,
+            supports: Mapping[str, Any] | None = None, documents: Mapping[str, Any] | None = None, device: str | None = None,
+            fork: bool = True, plan_ms: float | None = None, warm_up_ms: float | None = None) -> Any:
     """Declares a kernel under test: `@attest.subject(dtypes=["float16"], contract={"policy": "f16"})`.
 
     The function takes q, k, v and any of the keyword parameters of docs/worker.md ("A kernel in Python"), and returns
@@ -25,7 +40,7 @@ def subject(function=None, *, op="attention", name=None, version="", dtypes=("fl
     if op not in KINDS:
         raise ValueError(f"there is no operation {op!r}: op is one of {', '.join(KINDS)}")
 
-    def register(f):
+    def register(f: F) -> F:
         REGISTRY.append(KINDS[op](f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {},
                                   device, fork, {"plan_ms": plan_ms, "warm_up_ms": warm_up_ms}))
         return f

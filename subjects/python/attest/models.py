@@ -1,14 +1,24 @@
 """@attest.runtime: whatever compiles and runs a model file, as a subject of `attest fuzz model.onnx --on ...`."""
+from __future__ import annotations
+
 import time
+from typing import Any, Callable, Sequence, TypeVar, overload
 
 import numpy as np
 
 from .protocol import MODEL_NUMPY
 
-REGISTRY = []  # what the decorator has seen, in order
+F = TypeVar("F", bound=Callable[..., Any])
+
+REGISTRY: list[Any] = []  # what the decorator has seen, in order
 
 
-def runtime(function=None, *, name=None, version="", builds=("default",)):
+@overload
+def runtime(function: F) -> F: ...
+@overload
+def runtime(function: None = None, *, name: str | None = None, version: str = "",
+            builds: Sequence[str] = ("default",)) -> Callable[[F], F]: ...
+def runtime(function: Any = None, *, name: str | None = None, version: str = "", builds: Sequence[str] = ("default",)) -> Any:
     """Declares a runtime of models: `@attest.runtime(builds=("O0", "O2"))`.
 
     The function takes the bytes of an ONNX file and the keywords `build`, one of `builds`, and `threads` (0: as you like), compiles
@@ -19,7 +29,7 @@ def runtime(function=None, *, name=None, version="", builds=("default",)):
     if not builds:
         raise ValueError("a runtime has one build at least")
 
-    def register(f):
+    def register(f: F) -> F:
         REGISTRY.append(Runtime(f, name or f.__name__, version, builds))
         return f
     return register if function is None else register(function)

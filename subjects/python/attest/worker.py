@@ -6,6 +6,7 @@ Speaks the protocol of docs/worker.md over the stdin and stdout it was started w
 import faulthandler
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import signal
@@ -26,26 +27,34 @@ MOST_NAMED = 12
 
 
 class LoadError(Exception):
-    """One sentence about a target that cannot be served. `logged`: stderr says more."""
+    """One sentence about a target that cannot be served. `logged`: stderr says more. `unsupported`: the script says itself that it
+    cannot be asked here."""
 
-    def __init__(self, sentence, logged=False):
+    def __init__(self, sentence, logged=False, unsupported=False):
         super().__init__(sentence)
-        self.logged = logged
+        self.logged, self.unsupported = logged, unsupported
 
 
-def load(target):
-    """The subjects of a target, by name, in order."""
+def load(target, asked=""):
+    """The subjects of a target, by name, in order. `asked`: the one that will be asked for, if that is known."""
     if target.startswith("runtime:"):
         return load_runtime(target.removeprefix("runtime:"))
     path, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
-    found = load_script(path) if path.endswith(".py") else load_adapter(path, name)
+    found = load_script(path, name or asked) if path.endswith(".py") else load_adapter(path, name)
     if name and name not in found:
         raise LoadError(f"{path} has no subject {name!r}; it has {', '.join(found)}")
     return {name: found[name]} if name else found
 
 
-def load_script(path):
-    import_script(path)
+def load_script(path, name=""):
+    """The subjects that a script declares; `name` may be a function of it that is none, of float32 and without a promise."""
+    module = import_script(path)
+    plain = getattr(module, name, None) if name else None
+    if inspect.isfunction(plain) and name not in [subject.name for subject in function.REGISTRY]:
+        try:
+            function.subject(name=name)(plain)
+        except TypeError as error:
+            raise LoadError(f"{path} has no subject {name!r}, and a function that is none: {ascii_line(str(error))}") from None
     found = {}
     for subject in function.REGISTRY:
         if subject.name in found:
@@ -77,18 +86,27 @@ def load_runtime(name):
 
 
 def import_script(path):
-    """Runs a script as a module. Its subjects and runtimes register themselves."""
+    """Runs a script as a module, which it returns. Its subjects and runtimes register themselves. A file of a package is imported
+    as a module of it, by the name that pytest gives it."""
     file = Path(path).resolve()
     if not file.is_file():
         raise LoadError(f"{path} is no file")
-    sys.path.insert(0, str(file.parent))  # as if it were run: it may import its neighbours
-    module_name = file.stem if file.stem not in sys.modules else f"attest_script_{file.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    root, module_name = file.parent, file.stem
+    while (root / "__init__.py").is_file() and root != root.parent:
+        module_name, root = f"{root.name}.{module_name}", root.parent
+    sys.path.insert(0, str(root))  # as if it were run: it may import its neighbours
     function.REGISTRY.clear()
     try:
+        if root != file.parent and module_name.split(".")[0] not in sys.modules:
+            return importlib.import_module(module_name)
+        module_name = file.stem if file.stem not in sys.modules else f"attest_script_{file.stem}"
+        spec = importlib.util.spec_from_file_location(module_name, file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
         spec.loader.exec_module(module)
+        return module
+    except Unsupported as error:  # what the script needs is not there
+        raise LoadError(f"{path} cannot be asked here: {ascii_line(str(error))}", unsupported=True) from None
     except BaseException as error:  # the script may do anything, sys.exit() included
         traceback.print_exc()
         raise LoadError(f"{path} cannot be imported: {one_line(error)}", logged=True) from None
@@ -277,7 +295,7 @@ class Server:
         self.arena = Arena(request["arena"])
         self.watchdog.watch(request["timeout_ms"] / 1000)  # a script may spin at import
         try:
-            self.subjects = self.subjects or load(self.target)
+            self.subjects = self.subjects or load(self.target, request.get("subject", ""))
             self.in_order = list(self.subjects.values())
             described = {"message": "describe", "subjects": [
                 {"name": name, "version": subject.version, "describe": subject.describe()}

@@ -1,0 +1,111 @@
+#include "report/record.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/json_text.hpp"
+#include "engine/corpus.hpp"
+#include "engine/file.hpp"
+#include "engine/summary.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::uintmax_t largest_record = std::uintmax_t{1} << 28, largest_log = std::uintmax_t{1} << 32;
+
+json object_in(const fs::path& file) {
+  try {
+    json object = parse_json(engine::read_file(file, largest_record));
+    if (!object.is_object()) throw usage_error(file.string() + ": the file is damaged: it holds no object");
+    return object;
+  } catch (const json::exception&) {
+    throw usage_error(file.string() + ": the file is damaged");
+  }
+}
+
+std::string damaged(const fs::path& folder, std::string_view key) {
+  return fmt::format("{}: the file is damaged: {} is not what it should be", (folder / "summary.json").string(), key);
+}
+
+// The counts of the last whole line.
+json last_counts(const fs::path& file) {
+  if (!fs::exists(file)) return json::object();
+  const std::string text = engine::read_file(file, largest_log);
+  std::size_t end = text.rfind('\n');
+  if (end == std::string::npos) return json::object();
+  const std::size_t before = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  try {
+    return parse_json(std::string_view(text).substr(begin, end - begin)).at("summary");
+  } catch (const json::exception&) {
+    throw usage_error(file.string() + ": its last line is damaged");
+  }
+}
+
+// Reproducers alone: what they come down to, only the end of a campaign says.
+json unfinished(const fs::path& folder, const json& campaign, const json& counts) {
+  engine::Summary summary;
+  summary.verb = "fuzz";
+  summary.subject = campaign.at("subject").get<std::string>();
+  summary.subject_version = campaign.at("version").get<std::string>();
+  summary.policy = campaign.at("policy").get<std::string>();
+  summary.seed = campaign.at("seed").get<std::uint64_t>();
+  summary.repeat = campaign.at("r").get<std::uint64_t>();
+  summary.assume = campaign.at("assume").get<std::string>();
+  if (const auto shard = campaign.at("shard").get<std::string>(); shard != "1/1") summary.shard = shard;
+  if (campaign.contains("op"))
+    if (const engine::Op* op = ops::find_op(campaign.at("op").get<std::string>())) summary.op = op;
+  if (counts.contains("cases")) engine::state_from_json(counts, summary);
+  if (fs::is_directory(folder / "corpus"))
+    for (const fs::path& file : engine::corpus_files({folder / "corpus"})) {
+      engine::Finding finding;
+      finding.entry = engine::read_entry(file);
+      finding.case_number = finding.entry.case_number.value_or(0);
+      finding.reproducer = file.string();
+      summary.findings.push_back(std::move(finding));
+    }
+  json record = summary_json(summary);
+  record["unfinished"] = fmt::format(
+      "The campaign has not come to its end: these are its counts so far and its reproducers. `attest triage {}` tells "
+      "defects apart and goes on with what waits.",
+      shell_quoted(folder.string()));
+  return record;
+}
+
+}  // namespace
+
+void write_record(const fs::path& folder, const ordered_json& record) {
+  engine::write_file(folder / "summary.json", json_text(record, 1) + "\n");
+}
+
+json read_record(const fs::path& folder) {
+  if (!fs::exists(folder / "campaign.json"))
+    throw usage_error(folder.string() + " holds no campaign: report takes the folder of one (fuzz -o DIR)");
+  const json campaign = object_in(folder / "campaign.json");
+  try {
+    const json counts = last_counts(folder / "progress.jsonl");
+    if (fs::exists(folder / "summary.json")) {
+      json record = object_in(folder / "summary.json");
+      for (const char* key : {"verdicts", "skipped", "vacuous"})
+        if (!record.at(key).is_object()) throw usage_error(damaged(folder, key));
+      for (const char* key : {"findings", "defects"})
+        if (!record.at(key).is_array()) throw usage_error(damaged(folder, key));
+      if (!counts.contains("cases") || record.at("cases") == counts.at("cases")) return record;
+    }
+    return unfinished(folder, campaign, counts);
+  } catch (const json::exception& error) {
+    throw usage_error(
+        fmt::format("{} is damaged, or holds no campaign of problems: {}", folder.string(), error.what()));
+  }
+}
+
+}  // namespace attest::report

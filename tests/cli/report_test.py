@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""attest report, --junit and --sarif: what is in them, of campaigns that hold, fail, were killed, are hostile or damaged.
+
+Usage: report_test.py ATTEST [unittest option...]
+"""
+import collections
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+ATTEST = None
+HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror='alert(1)'>\u202egnp.&amp;\"'\x00\x07\ufffe]]>"
+VOID = {"meta", "img", "br", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; fails where tags do not nest."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.text = [], collections.Counter(), [], ""
+        self.cells, self.in_cell = [], False
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.attributes += [(tag, *pair) for pair in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.attributes += [(tag, *pair) for pair in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> inside {self.open}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells[-1] += data
+        if not self.open or self.open[-1] != "style":
+            self.text += data
+
+    def of(self, name):
+        return [value for _, key, value in self.attributes if key == name]
+
+
+def attest(*words, status=0):
+    done = subprocess.run([ATTEST, *map(str, words)], text=True, capture_output=True, timeout=300)
+    assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.holder.name)
+        cls.wrong, cls.right = cls.folder / "wrong", cls.folder / "right"
+        attest("fuzz", "fault:causal-corner", "--seed", 1, "--cases", 400, "-o", cls.wrong, "--junit", cls.folder / "wrong.xml",
+               "--sarif", cls.folder / "wrong.sarif", "--json", cls.folder / "wrong.json", status=1)
+        attest("fuzz", "builtin:fused", "--seed", 1, "--cases", 100, "-o", cls.right, "--junit", cls.folder / "right.xml",
+               "--sarif", cls.folder / "right.sarif")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def copy(self, name):
+        shutil.copytree(self.wrong, self.folder / name)
+        return self.folder / name
+
+    def page(self, folder):
+        done = attest("report", folder, "-o", "-")
+        self.assertEqual(done.stderr, "")
+        return Page(done.stdout)
+
+    def test_the_page_stands_alone(self):
+        attest("report", self.wrong)
+        text = (self.wrong / "report.html").read_text()
+        page = Page(text)
+        self.assertEqual(page.tags["script"] + page.tags["link"] + page.tags["img"] + page.tags["iframe"], 0)
+        self.assertTrue(all(link.startswith("#") for link in page.of("href")), page.of("href"))
+        self.assertNotRegex(text.replace('<svg class', ''), r"https?://|url\(|@import")
+        ids = page.of("id")
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertTrue({link[1:] for link in page.of("href")} <= set(ids))
+        self.assertEqual(page.tags["h1"], 1)
+        for section in ("defects", "laws", "drawn", "given-up"):
+            self.assertIn(section, ids)
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.assertIn("focus-visible", text)
+        self.assertIn("width=device-width", text)
+
+    def test_it_says_what_the_campaign_found(self):
+        record = json.loads((self.wrong / "summary.json").read_text())
+        told = json.loads((self.folder / "wrong.json").read_text())
+        self.assertEqual({k: v for k, v in record.items() if k != "coverage"}, told)
+        page = self.page(self.wrong)
+        self.assertEqual(page.of("class").count("card defect"), len(record["defects"]))
+        for defect in record["defects"]:
+            self.assertIn(defect["explained"]["predicate"], page.text)
+            self.assertIn(defect["problem"], page.text)
+            self.assertIn(defect["rerun"], page.text)
+        for law, counts in record["verdicts"].items():
+            at = page.cells.index(law)
+            self.assertEqual(page.cells[at + 1].replace(",", ""), str(counts["pass"] + counts["warn"]))
+            self.assertEqual(page.cells[at + 2].replace(",", ""), str(sum(counts[k] for k in ("fail", "error", "crash", "timeout", "poisoned", "flaky"))))
+        self.assertIn("What was given up", page.text)
+
+    def test_pictures_show_the_elements_that_explain_counts(self):
+        record = json.loads((self.wrong / "summary.json").read_text())
+        places = [place for defect in record["defects"] for place in defect.get("explanation", {}).get("where", [])]
+        self.assertTrue(places)
+        for place in places:
+            self.assertEqual(len(place["wrong_at"]), place["wrong"])
+            errors = place["errors"]
+            beyond = sum(count for octave, count in errors["octaves"] if octave >= 0)
+            self.assertEqual(sum(count for _, count in errors["octaves"]) + errors["exact"] + errors["no_number"], place["judged"])
+            self.assertGreaterEqual(beyond + errors["no_number"], place["wrong"])
+            for at in place["wrong_at"]:
+                self.assertTrue(all(0 <= i < n for i, n in zip(at, place["extents"])))
+        page = self.page(self.wrong)
+        self.assertEqual(page.of("class").count("geometry"), len(places))
+        self.assertEqual(page.of("class").count("errors"), len(places))
+
+    def test_the_heat_map_counts_every_problem(self):
+        coverage = json.loads((self.wrong / "summary.json").read_text())["coverage"]
+        self.assertEqual(coverage["problems"], 400)
+        dtype = next(field for field in coverage["fields"] if field["name"] == "dtype")
+        self.assertEqual(sum(value["count"] for value in dtype["values"]), 400)
+        page = self.page(self.wrong)
+        self.assertEqual(page.of("class").count("heat"), len(coverage["tables"]))
+
+    def test_what_holds(self):
+        page = self.page(self.right)
+        self.assertIn("every property held", page.text)
+        self.assertIn("None was found.", page.text)
+
+    def test_a_killed_campaign_tells_what_it_has(self):
+        folder = self.copy("killed")
+        (folder / "summary.json").unlink()
+        page = self.page(folder)
+        self.assertIn("has not come to its end", page.text)
+        self.assertEqual(page.of("class").count("card finding"), len(list((folder / "corpus").rglob("*.json"))))
+        # A summary of an earlier run does not pass for one of this.
+        stale = json.loads((self.wrong / "summary.json").read_text()) | {"cases": 3}
+        (folder / "summary.json").write_text(json.dumps(stale))
+        self.assertIn("has not come to its end", self.page(folder).text)
+
+    def test_hostile_text_stays_text(self):
+        folder = self.copy("hostile")
+        file = folder / "summary.json"
+
+        def poisoned(value, key=""):
+            if isinstance(value, dict):
+                return {(k if k in KEYS else HOSTILE + k): poisoned(v, k) for k, v in value.items()}
+            if isinstance(value, list):
+                return [poisoned(v, key) for v in value]
+            return HOSTILE + value if isinstance(value, str) and value else value
+        record = json.loads(file.read_text())
+        KEYS = set()
+
+        def keys(value, path=()):
+            if isinstance(value, dict):
+                for k, v in value.items():
+                    if path[-1:] not in (("verdicts",), ("skip",), ("vacuous",), ("skipped",)):
+                        KEYS.add(k)
+                    keys(v, (*path, k))
+            elif isinstance(value, list):
+                for v in value:
+                    keys(v, path)
+        keys(record)
+        KEYS |= {"pass", "warn", "fail", "error", "crash", "timeout", "poisoned", "flaky", "skip", "vacuous"}
+        clean = self.page(self.wrong)
+        file.write_text(json.dumps(poisoned(record)))
+        page = self.page(folder)
+        self.assertEqual(page.tags, clean.tags)
+        self.assertEqual({key for _, key, _ in page.attributes}, {key for _, key, _ in clean.attributes})
+        self.assertIn("<script>alert(1)</script>", page.text)
+        self.assertNotIn("\u202e", page.text)
+        self.assertNotIn("\x00", page.text)
+        junit, sarif = folder / "j.xml", folder / "s.json"
+        attest("report", folder, "--junit", junit, "--sarif", sarif)
+        self.assertFalse((folder / "report.html").exists())
+        ElementTree.parse(junit)
+        uri = json.loads(sarif.read_text())["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        self.assertRegex(uri, r"^[A-Za-z0-9._~/%:-]+$")
+
+    def test_damaged_files_are_named(self):
+        folder = self.copy("damaged")
+        whole = (folder / "summary.json").read_text()
+        record = json.loads(whole)
+        for text in (whole[: len(whole) // 2], "[]", "{}", json.dumps(record | {"findings": 7}), json.dumps(record | {"verdicts": []}),
+                     json.dumps(record | {"defects": [{"buckets": []}]}), json.dumps(record | {"defects": [{"buckets": [{}]}]})):
+            (folder / "summary.json").write_text(text)
+            done = attest("report", folder, "-o", "-", status=2)
+            self.assertRegex(done.stderr, "damaged|no report of attest|holds no")
+        for where in (self.folder / "nowhere", self.folder):
+            attest("report", where, status=2)
+
+    def test_junit(self):
+        suite = ElementTree.parse(self.folder / "wrong.xml").getroot()
+        record = json.loads((self.folder / "wrong.json").read_text())
+        cases = {case.get("name"): case for case in suite.iter("testcase")}
+        self.assertTrue(set(record["verdicts"]) <= set(cases))
+        failing = {name for name, case in cases.items() if case.find("failure") is not None}
+        self.assertEqual(failing, {law for law, counts in record["verdicts"].items() if counts["fail"] + counts["error"] + counts["crash"] > 0})
+        self.assertEqual(suite.get("failures"), str(len(failing)))
+        self.assertEqual(suite.get("tests"), str(len(cases)))
+        told = "".join(failure.text for case in cases.values() for failure in case.findall("failure"))
+        for finding in record["findings"]:
+            self.assertIn(finding["rerun"], told)
+        for name, case in cases.items():
+            counts = record["verdicts"][name]
+            self.assertEqual(case.find("skipped") is not None, name not in failing and counts["pass"] + counts["warn"] == 0, name)
+        right = ElementTree.parse(self.folder / "right.xml").getroot()
+        self.assertEqual((right.get("failures"), right.get("errors")), ("0", "0"))
+        again = self.folder / "again.xml"
+        attest("report", self.wrong, "--junit", again)
+        self.assertEqual(again.read_text(), (self.folder / "wrong.xml").read_text())
+
+    def test_what_is_known_is_no_failure(self):
+        done = self.folder / "known.xml"
+        attest("fuzz", "fault:causal-corner", "--seed", 1, "--cases", 400, "-o", self.folder / "known", "--known", self.wrong / "corpus", "--junit", done,
+               "--sarif", self.folder / "known.sarif")
+        self.assertEqual(ElementTree.parse(done).getroot().get("failures"), "0")
+        results = json.loads((self.folder / "known.sarif").read_text())["runs"][0]["results"]
+        self.assertTrue(results)
+        self.assertEqual({result["level"] for result in results}, {"note"})
+
+    def test_sarif(self):
+        log = json.loads((self.folder / "wrong.sarif").read_text())
+        record = json.loads((self.folder / "wrong.json").read_text())
+        self.assertEqual(log["version"], "2.1.0")
+        run, = log["runs"]
+        self.assertEqual([result["partialFingerprints"]["attestBucket/v1"] for result in run["results"]],
+                         [finding["bucket"] for finding in record["findings"]])
+        self.assertEqual({rule["id"] for rule in run["tool"]["driver"]["rules"]}, {result["ruleId"] for result in run["results"]})
+        self.assertTrue(all(rule["shortDescription"]["text"] != rule["id"] for rule in run["tool"]["driver"]["rules"]))
+        self.assertEqual(json.loads((self.folder / "right.sarif").read_text())["runs"][0]["results"], [])
+
+    def test_check_and_a_campaign_that_tested_nothing(self):
+        file = self.folder / "check.xml"
+        done = attest("check", "fault:causal-corner", "--cases", 200, "--junit", "-", status=1)
+        self.assertTrue(ElementTree.fromstring(done.stdout).get("failures") > "0")
+        attest("check", "builtin:fused", "--property", "window-mask", "--assume", "causal==0 && window_left<0 && window_right<0", "--cases", 20, "--junit", file, status=3)
+        self.assertEqual(ElementTree.parse(file).getroot().get("errors"), "1")
+        attest("check", "builtin:fused", "--cases", 5, "--junit", "-", "--json", "-", status=2)
+        attest("check", "builtin:fused", "--cases", 5, "--junit", self.folder / "no" / "such.xml", status=2)
+
+    def test_replay(self):
+        entries = sorted((self.wrong / "corpus").rglob("*.json"))
+        corpus = self.folder / "corpus"
+        corpus.mkdir()
+        for number, entry in enumerate(entries):
+            shutil.copy(entry, corpus / f"{number}.json")
+        (corpus / "damaged.json").write_text("{")
+        junit, sarif = self.folder / "replay.xml", self.folder / "replay.sarif"
+        attest("replay", corpus, "--junit", junit, "--sarif", sarif, status=2)
+        suite = ElementTree.parse(junit).getroot()
+        self.assertEqual((suite.get("tests"), suite.get("failures"), suite.get("errors")), (str(len(entries) + 1), "0", "1"))
+        attest("replay", corpus, "--subject", "builtin:fused", "--junit", junit, "--sarif", sarif, status=1)
+        self.assertEqual(ElementTree.parse(junit).getroot().get("failures"), str(len(entries)))
+        self.assertEqual(len(json.loads(sarif.read_text())["runs"][0]["results"]), len(entries) + 1)
+
+
+class Browser(unittest.TestCase):
+    """In Chromium, at a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
+
+    CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    PROBE = """<script>document.title = JSON.stringify({wide: document.documentElement.scrollWidth, page: innerWidth,
+      ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
+      hidden: [...document.querySelectorAll('section, article, svg, h1')].filter(e => !e.getBoundingClientRect().width).length,
+      focus: [...document.querySelectorAll('a, summary, [tabindex]')].filter(e => e.tagName == 'SUMMARY' || !e.closest('details:not([open])')).filter(e => { e.focus(); return document.activeElement !== e; }).length})</script>"""
+
+    def look(self, page, width, dark):
+        with tempfile.TemporaryDirectory() as folder:
+            # The page forbids scripts; what measures it is put in without that line.
+            text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", self.PROBE + "</body>")
+            frame = f'<!DOCTYPE html><body style="margin:0"><iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>'
+            Path(folder, "page.html").write_text(text)
+            Path(folder, "frame.html").write_text(frame + """<script>onload = () => document.title = document.querySelector('iframe').contentDocument.title</script>""")
+            done = subprocess.run([self.CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder}/profile",
+                                   f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", "--window-size=1400,1000",
+                                   "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=120)
+            return json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1].replace("&quot;", '"'))
+
+    def test_it_fits_and_follows_the_readers_colours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            attest("fuzz", "fault:causal-corner", "--seed", 1, "--cases", 300, "-o", Path(folder, "campaign"), status=1)
+            page = attest("report", Path(folder, "campaign"), "-o", "-").stdout
+        seen = {(width, dark): self.look(page, width, dark) for width in (1280, 390) for dark in (False, True)}
+        for (width, dark), what in seen.items():
+            self.assertEqual(what["page"], width)
+            self.assertLessEqual(what["wide"], width, f"at {width}: {what}")
+            self.assertEqual((what["hidden"], what["focus"]), (0, 0), what)
+
+            def light(colour):
+                return sum(map(int, re.findall(r"\d+", colour)[:3]))
+            self.assertEqual(light(what["ink"]) > light(what["paper"]), dark, what)
+
+
+if __name__ == "__main__":
+    ATTEST = sys.argv.pop(1)
+    if "Browser" in sys.argv and Browser.CHROMIUM is None:
+        print("skipped: no Chromium here")
+        sys.exit(125)
+    unittest.main(defaultTest=None if len(sys.argv) > 1 else "Report")

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""attest.check() in anybody's test: what it returns, raises and says, of functions in files, in packages and of text.
+
+Usage: test_check.py ATTEST [unittest option...]
+"""
+import os
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+from need_package import need
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "subjects/python"))
+
+KERNEL = """
+import numpy as np
+
+def attention(q, k, v, scale):
+    s = (q @ k.swapaxes(-1, -2)) * np.float32(scale)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p @ v / p.sum(-1, keepdims=True)
+"""
+SUBJECTS = """
+import attest
+from {where} import attention
+
+@attest.subject(dtypes=["float32"], contract={{"policy": "f32"}})
+def right(q, k, v, *, scale):
+    return attention(q, k, v, scale)
+
+@attest.subject(name="renamed", dtypes=["float32"], contract={{"policy": "f32"}})
+def wrong(q, k, v, *, scale):
+    return attention(q, k, v, 1)
+
+def plain(q, k, v, *, scale):
+    return attention(q, k, v, scale)
+
+def plain_wrong(q, k, v, *, scale):
+    return attention(q, k, v, 1)
+
+@attest.subject
+def dies(q, k, v, *, scale):
+    import os
+    os.abort()
+
+def helper(q, extra):
+    return q
+
+def make():
+    @attest.subject
+    def inner(q, k, v, *, scale):
+        return attention(q, k, v, scale)
+    return inner
+"""
+
+
+class Check(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.holder.name)
+        (cls.folder / "home_kernel.py").write_text(KERNEL)
+        (cls.folder / "home_subjects.py").write_text(SUBJECTS.format(where="home_kernel"))
+        package = cls.folder / "home_package" / "inner"
+        package.mkdir(parents=True)
+        for each in (package.parent, package):
+            (each / "__init__.py").write_text("")
+        (package.parent / "kernel.py").write_text(KERNEL)
+        (package / "subjects.py").write_text(SUBJECTS.format(where="..kernel"))
+        sys.path.insert(0, str(cls.folder))
+        import home_package.inner.subjects as packaged
+        import home_subjects as loose
+        cls.loose, cls.packaged = loose, packaged
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def test_what_holds_gives_its_report(self):
+        for module in (self.loose, self.packaged):  # the latter imports relative to its package
+            report = attest.check(module.right, cases=60)
+            self.assertEqual((report["exit"], report["cases"], report["seed"]), (0, 60, 1))
+            self.assertTrue(report["policy_declared"])
+            self.assertGreater(report["elements"], 0)
+
+    def test_what_fails_raises_what_the_terminal_shows(self):
+        for module in (self.loose, self.packaged):
+            with self.assertRaises(AssertionError) as caught:
+                attest.check(module.wrong, cases=60, property="policy-bound")
+            self.assertIsInstance(caught.exception, attest.Failure)
+            text = str(caught.exception)
+            for words in ("where", "witness", "rerun      attest check", ":renamed --property policy-bound --problem"):
+                self.assertIn(words, text)
+            self.assertEqual(caught.exception.report["exit"], 1)
+            self.assertIn(caught.exception.report["findings"][0]["problem"], text)
+
+    def test_the_same_seed_draws_the_same(self):
+        def problem(seed):
+            with self.assertRaises(attest.Failure) as caught:
+                attest.check(self.loose.wrong, cases=60, seed=seed)
+            return caught.exception.report["findings"][0]["original"]
+        self.assertEqual(problem(5), problem(5))
+        self.assertNotEqual(problem(5), problem(6))
+
+    def test_a_function_that_declares_nothing(self):
+        report = attest.check(self.loose.plain, cases=40)
+        self.assertFalse(report["policy_declared"])
+        with self.assertRaises(attest.Failure):
+            attest.check(self.packaged.plain_wrong, cases=40)
+        with self.assertRaisesRegex(attest.NotTested, "must take q, k, v first") as caught:
+            attest.check(self.loose.helper, cases=5)
+        self.assertEqual(caught.exception.status, 4)
+
+    def test_a_death_is_a_failure_and_not_the_end_of_the_test(self):
+        with self.assertRaisesRegex(attest.Failure, "SIGABRT"):
+            attest.check(self.loose.dies, cases=5)
+
+    def test_what_no_other_process_could_import_is_told(self):
+        for f in (self.loose.make(), lambda q, k, v: v, len):
+            with self.assertRaisesRegex(ValueError, "top level"):
+                attest.check(f)
+
+    def test_text_and_paths(self):
+        self.assertEqual(attest.check("builtin:fused", cases=30, op="attention", policy="f16", laws=0)["policy"], "f16")
+        self.assertEqual(attest.check(self.folder / "home_subjects.py:right", cases=5)["cases"], 5)
+
+    def test_no_verdict_is_no_failure(self):
+        for words, status, says in (({"property": "no-such-law"}, 2, "no-such-law"), ({"seed": -1}, 2, "seed"),
+                                    ({"property": "window-mask"}, 3, "no property applied to any")):
+            with self.assertRaisesRegex(attest.NotTested, says) as caught:
+                attest.check(self.loose.right, cases=5, **words)
+            self.assertEqual(caught.exception.status, status)
+        with self.assertRaises(attest.NotTested) as caught:
+            attest.check("./no-such-kernel.so")
+        self.assertEqual(caught.exception.status, 4)
+
+    def test_reproducers_are_kept_where_it_is_asked(self):
+        corpus = self.folder / "corpus"
+        with self.assertRaises(attest.Failure):
+            attest.check(self.loose.wrong, cases=30, corpus=corpus)
+        self.assertTrue(list(corpus.rglob("*.json")))
+
+    def test_further_words(self):
+        with self.assertRaises(attest.Failure) as caught:
+            attest.check(self.loose.wrong, cases=60, arguments=["--assume", "lk==3"])
+        self.assertIn("lk=3", caught.exception.report["findings"][0]["original"])
+
+    def test_without_the_program_it_says_so(self):
+        named, path = os.environ.pop("ATTEST_PROGRAM"), os.environ["PATH"]
+        os.environ["PATH"] = str(self.folder)
+        try:
+            with self.assertRaisesRegex(FileNotFoundError, "ATTEST_PROGRAM"):
+                attest.check("builtin:fused")
+        finally:
+            os.environ["ATTEST_PROGRAM"], os.environ["PATH"] = named, path
+
+
+if __name__ == "__main__":
+    need("numpy", "install it")
+    os.environ["ATTEST_PROGRAM"] = sys.argv.pop(1)
+    import attest
+    unittest.main()
