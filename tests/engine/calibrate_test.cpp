@@ -50,7 +50,8 @@ TEST(Calibrate, DependsOnItsOptionsAlone) {
     EXPECT_LT(cell.lambda, 4) << name;
     EXPECT_FALSE(cell.results > 0 && cell.worst.empty()) << name;
   }
-  EXPECT_GE(results, 250);  // of 420: rows whose scores are far apart, or too few elements, have no T
+  EXPECT_GE(results,
+            180);  // of 420: rows whose scores are far apart or that see few keys, or too few elements, have no T
   EXPECT_LE(results, 420);
 }
 
@@ -114,7 +115,7 @@ TEST(StatisticalTiers, LeaveConformingKernelsAlone) {
 }
 
 TEST(StatisticalTiers, FindWhatTheProvenBoundPermits) {
-  const Found results = hunt("fault:softmax-f16", f16, "aggregate-error", 3000);
+  const Found results = hunt("fault:softmax-f16", f16, "aggregate-error", 6000);  // one in fifty is asked
   EXPECT_GE(results.failures.at("aggregate-error"), 3U);
   const Found elements = hunt("fault:pv-acc-f16", f16, "statistical-bound", 3000);
   EXPECT_GE(elements.failures.at("statistical-bound"), 3U);

@@ -2,6 +2,7 @@
 #include "engine/compare.hpp"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -181,8 +182,10 @@ TEST(Compare, BitsAreToldApart) {
   }
   EXPECT_EQ(bits.verdicts.at(std::string(compare_bound_name)).of(VerdictKind::fail), 0u);
 
+  // A problem on which the fault stays within both bounds is a finding of its own.
   const Summary both = run("builtin:fused", "fault:scale-twice", asked);
-  EXPECT_EQ(both.findings.front().entry.property, compare_bound_name);
+  EXPECT_TRUE(std::ranges::any_of(both.findings,
+                                  [](const Finding& finding) { return finding.entry.property == compare_bound_name; }));
 }
 
 // What rows without keys give, and what is promised of them.

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 SOURCE = CMAKE = None
-BUILDS = ("core", "core;oracle", "core;certify", "core;graph", "core;oracle;generators;properties", "core;oracle;generators;properties;ops",
+BUILDS = ("core", "core;oracle", "core;certify", "core;graph", "core;oracle;generators;properties", "core;oracle;graph;generators;properties;ops",
           "core;oracle;kernels;generators",  # that of compilers_test.py
           "core;oracle;certify;graph;kernels;generators;properties;ops;subjects;engine;models;report")
 
