@@ -54,8 +54,9 @@ Numbers::Numbers(const Contract& contract, Format param_format, Index count_of, 
   const double us = statistics.u;
   const bool exact = round_to(statistics.format, epsilon) == epsilon &&
                      (!flush || epsilon == 0 || epsilon >= smallest_normal(statistics.format));
-  epsilon_lo = exact ? epsilon : std::max(0.0, epsilon * (1 - us) - statistics.eta);
-  epsilon_hi = exact ? epsilon : epsilon * (1 + us) + statistics.eta;
+  // Outwards: where the variance is far less, an ulp of epsilon is half an ulp of the result.
+  epsilon_lo = exact ? epsilon : std::max(0.0, std::nextafter(epsilon * (1 - us) - statistics.eta, 0.0));
+  epsilon_hi = exact ? epsilon : std::nextafter(epsilon * (1 + us) + statistics.eta, infinity);
   if (epsilon >= statistics.overflow) epsilon_hi = infinity;
   const auto& how = contract.arithmetic;
   const double function = how.rsqrt_rel ? *how.rsqrt_rel + us * (1 + *how.rsqrt_rel) : 2 * how.rsqrt_ulp * us;
