@@ -275,6 +275,8 @@ class RunScript(unittest.TestCase):
         self.assertNotIn("torch", self.pip_calls())
         self.assertEqual(self.python_of("replay", str(entry)), private)
         self.assertIn("requirements-torch.txt", self.pip_calls())
+        self.assertEqual(self.python_of("explain", str(entry)), private)
+        self.assertEqual(self.python_of("triage", str(entry.parent)), private)
 
     def pip_calls(self):
         return (self.house / "pip-calls").read_text()
