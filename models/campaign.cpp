@@ -31,6 +31,9 @@ constexpr double commit_every = 1;           // seconds
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Among all_laws().
+std::size_t position_of(const Law& law) { return static_cast<std::size_t>(&law - all_laws().data()); }
+
 class Campaign {
  public:
   Campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options, const Observer& observer)
@@ -67,7 +70,7 @@ class Campaign {
       else
         put(*one.made, one.problem, number, false);
       commit(false);
-      if (!options_.continue_after_failure && !summary_.findings.empty()) break;
+      if (ends_with_a_finding()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
     return finished();
@@ -89,10 +92,16 @@ class Campaign {
     if (!options_.seconds) return std::nullopt;
     return std::max(0.0, *options_.seconds - seconds_since(start_));
   }
+  // Earlier runs of this campaign included.
+  [[nodiscard]] double seconds_in_all() const { return before_ + seconds_since(start_); }
   [[nodiscard]] bool interrupted() const { return options_.interrupt != nullptr && options_.interrupt->load(); }
   [[nodiscard]] bool over(std::uint64_t number) const {
     return interrupted() || (options_.cases && number >= *options_.cases) ||
            (options_.seconds && seconds_since(start_) >= *options_.seconds);
+  }
+  // Whether the first finding, which is there, was all that was asked for.
+  [[nodiscard]] bool ends_with_a_finding() const {
+    return !options_.continue_after_failure && !summary_.findings.empty();
   }
   // Whether what is looked for beside the stream must end.
   [[nodiscard]] bool late() const {
@@ -107,7 +116,7 @@ class Campaign {
           std::max<std::uint64_t>(finding.failures, 1);  // one that a killed run saw, and this one did not
       learn(i);
     }
-    summary_.seconds = before_ + seconds_since(start_);
+    summary_.seconds = seconds_in_all();
     summary_.interrupted = interrupted();
     return std::move(summary_);
   }
@@ -145,7 +154,7 @@ class Campaign {
 
   void commit(bool at_once) {
     if (!folder_ || (!at_once && seconds_since(committed_) < commit_every)) return;
-    summary_.seconds = before_ + seconds_since(start_);
+    summary_.seconds = seconds_in_all();
     folder_->commit(summary_);
     committed_ = Clock::now();
   }
@@ -159,9 +168,9 @@ class Campaign {
     const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
     const std::vector<graph::Problem> neighbours =
         finding.smallest.minimal ? family_.simpler(finding.smallest.problem) : std::vector<graph::Problem>();
-    finding.condition = table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
-                                      static_cast<std::size_t>(&law_named(finding.law) - all_laws().data()), levels,
-                                      finding.smallest.problem, neighbours});
+    finding.condition =
+        table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
+                      position_of(law_named(finding.law)), levels, finding.smallest.problem, neighbours});
     if (finding.condition->text.empty()) finding.condition.reset();
   }
 
@@ -224,8 +233,7 @@ class Campaign {
     std::uint64_t bits = extend(mix(problem.seed), 0x6c617773);
     const auto in_table = table_.full() ? std::nullopt : std::optional(table_.add(problem));
     Folder::CaseLine line{number, {}};
-    const auto done = [this] { return !options_.continue_after_failure && !summary_.findings.empty(); };
-    for (std::size_t index = 0; index < subjects_.size() && !done(); ++index) {
+    for (std::size_t index = 0; index < subjects_.size() && !ends_with_a_finding(); ++index) {
       Subject& subject = subjects_[index];
       for (const std::string& level : subject.levels) {
         bits = mix(bits);
@@ -236,13 +244,13 @@ class Campaign {
         std::uint32_t held = 0;
         for (std::size_t i = 0; i < laws.size(); ++i) {
           count(*laws[i], results[i]);
-          if (results[i].kind == VerdictKind::pass) held |= std::uint32_t{1} << (laws[i] - all_laws().data());
+          if (results[i].kind == VerdictKind::pass) held |= std::uint32_t{1} << position_of(*laws[i]);
         }
         const int finding = look_at(subject, asking, problem, number, laws, results);
         if (in_table) table_.add({*in_table, index, level, held, finding});
         line.runs.emplace_back(held, finding);
         remember(subject, level, problem);
-        if (done()) break;
+        if (ends_with_a_finding()) break;
       }
     }
     if (folder_) folder_->add(line);
@@ -290,7 +298,7 @@ class Campaign {
       ++summary_.untold;
       return nullptr;
     }
-    const double seconds = before_ + seconds_since(start_);
+    const double seconds = seconds_in_all();
     if (observer_.failure)
       observer_.failure(std::string(law.name), result, subject.name + " " + to_text(asking.build), number, seconds,
                         problem);
