@@ -33,6 +33,7 @@ std::string in_quotes(std::string_view text) {
 
 std::string names(const std::vector<int>& values, const graph::Model& model) {
   std::vector<std::string> all;
+  all.reserve(values.size());
   for (const int value : values)
     all.push_back(in_quotes(value < 0 ? std::string() : model.values[static_cast<std::size_t>(value)]));
   return fmt::format("[{}]", fmt::join(all, ", "));
@@ -79,6 +80,7 @@ struct AttributeText {
   template <class T>
   std::string of(const std::vector<T>& list) const {
     std::vector<std::string> all;
+    all.reserve(list.size());
     for (const T& one : list) all.push_back((*this)(one));
     return fmt::format("[{}]", fmt::join(all, ", "));
   }
