@@ -137,9 +137,8 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
   options.law_glob = *glob;
 }
 
-// `folder`: of the campaign, if it has one.
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
-                                   bool one_problem, fs::path& folder) {
+                                   bool one_problem) {
   // What a single campaign of the engine knows and this one does not.
   refuse_keys(settings,
               {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first",
@@ -171,12 +170,11 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
     else
       options.cases = check_cases;
   }
-  folder = campaign_folder(settings, fuzz, model.filename().string(), options.seed);
-  options.folder = folder;
+  options.folder = campaign_folder(settings, fuzz, model.filename().string(), options.seed);
   if (const auto corpus = settings.text("corpus"))
     options.corpus = *corpus;
-  else if (!folder.empty())
-    options.corpus = folder / "corpus";
+  else if (!options.folder.empty())
+    options.corpus = options.folder / "corpus";
   return options;
 }
 
@@ -212,8 +210,7 @@ void refuse_model_options(const Settings& settings) {
 int run_model(const Settings& settings, const std::string& verb, const std::string& model) {
   const auto problem = verb == "check" ? settings.text("problem") : std::nullopt;
   const Outputs outputs(settings);
-  fs::path folder;
-  models::CampaignOptions options = options_of(settings, verb, model, problem.has_value(), folder);
+  models::CampaignOptions options = options_of(settings, verb, model, problem.has_value());
   const models::Part part = models::part_of_file(model_bytes(model), model);
   const graph::Family family(*part.program, options.constraints);
   std::optional<graph::Problem> given;
@@ -222,7 +219,8 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
     family.check(*given);
   }
   note_started(model);
-  std::vector<models::Subject> subjects = subjects_of(settings, folder.empty() ? folder : folder / "logs");
+  std::vector<models::Subject> subjects =
+      subjects_of(settings, options.folder.empty() ? fs::path() : options.folder / "logs");
   options.interrupt = end_on_interrupt();
   const bool quiet = outputs.stdout_taken();
   if (!quiet) std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << std::flush;

@@ -113,10 +113,7 @@ void CampaignFolder::check_identity(const CampaignOptions& options, const Subjec
 }
 
 void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoidance) {
-  json last;
-  for_each_line(folder_ / "progress.jsonl", [&](const json& line) { last = line; });
-  if (last.is_null()) return;
-  try {
+  for_last_line(folder_ / "progress.jsonl", [&](const json& last) {
     state_from_json(last.at("summary"), summary);
     for (const auto& [signature, failures] : last.at("signatures").items())
       triage.states[signature].failures = failures.get<std::uint64_t>();
@@ -128,10 +125,7 @@ void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoida
               rules, [&](const AvoidRule& rule) { return rule.key == given.key && rule.predicate == given.predicate; }))
         rules.push_back(std::move(given));
     avoidance.rules = std::move(rules);
-  } catch (const json::exception&) {
-    throw usage_error((folder_ / "progress.jsonl").string() +
-                      ": its last line is damaged: start a new campaign folder");
-  }
+  });
 }
 
 // The latest reproducer of each bucket, and what was shrunk. What came after the last commit counts no failure yet: its case

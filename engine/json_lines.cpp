@@ -49,6 +49,16 @@ void for_each_line(const fs::path& file, const std::function<void(const json&)>&
   if (error) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), error.message()));
 }
 
+void for_last_line(const fs::path& file, const std::function<void(const json&)>& read) {
+  json last;
+  for_each_line(file, [&](const json& line) { last = line; });
+  try {
+    if (!last.is_null()) read(last);
+  } catch (const json::exception&) {
+    throw usage_error(file.string() + ": its last line is damaged: start a new campaign folder");
+  }
+}
+
 JsonLines::JsonLines(fs::path file)
     : file_(std::move(file)), descriptor_(open_or_throw(file_, O_WRONLY | O_CREAT | O_APPEND)) {}
 JsonLines::~JsonLines() { ::close(descriptor_); }

@@ -12,6 +12,9 @@ namespace attest::engine {
 // line for one that is no JSON.
 void for_each_line(const std::filesystem::path& file, const std::function<void(const nlohmann::json&)>& read);
 
+// Calls `read` for the last of these lines, if there is one. Throws likewise, and Error(usage) where `read` throws nlohmann's exceptions.
+void for_last_line(const std::filesystem::path& file, const std::function<void(const nlohmann::json&)>& read);
+
 // A file that lines are appended to, whole or not at all.
 class JsonLines {
  public:

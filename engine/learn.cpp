@@ -350,6 +350,15 @@ std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
   return some;
 }
 
+std::vector<const Row*> with_neighbours(const std::vector<const Row*>& passing, std::span<const Row> options,
+                                        std::span<const Row> values) {
+  constexpr std::size_t weight = 3;  // of one of `options`
+  std::vector<const Row*> rows = thinned_out(passing);
+  for (const Row& row : options) rows.insert(rows.end(), weight, &row);
+  for (const Row& row : values) rows.push_back(&row);
+  return rows;
+}
+
 double description_bits(std::span<const Predicate* const> predicates, Rows failing, Rows passing, double atom_bits) {
   struct Cell {
     std::uint64_t failing = 0, asked = 0;

@@ -50,6 +50,11 @@ Learned learn_from_neighbours(std::span<const Row* const> failing, std::span<con
 // At most 4,096 of them, spread evenly: enough to learn from. What was learned is then counted on all.
 std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows);
 
+// `passing`, thinned out, and the neighbours of a minimal problem that pass. Of these, those that differ in more than their numbers (`options`) weigh
+// as several: one tells what a minimal problem needs, and others pass for many reasons. Points into all three.
+std::vector<const Row*> with_neighbours(const std::vector<const Row*>& passing, std::span<const Row> options,
+                                        std::span<const Row> values);
+
 // Bits that tell which rows fail, given what one or two predicates say of each: their own length, and for every combination of
 // answers how many rows fail and which. An empty predicate says nothing, at no cost.
 double description_bits(std::span<const Predicate* const> predicates, std::span<const Row* const> failing,

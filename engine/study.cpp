@@ -9,8 +9,6 @@
 namespace attest::engine {
 namespace {
 
-constexpr std::size_t weight_of_neighbour =
-    3;                                    // one tells what a minimal problem needs, and others pass for many reasons
 constexpr double sufficient_share = 0.9;  // of the problems under a predicate that fail
 constexpr double alike_share = 0.8;       // of the failures under either of two predicates, that lie under both
 // A predicate may explain failures of no bucket for another finding if so many of the problems under it fail, and so many times
@@ -132,9 +130,7 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   const bool own = studied.key == failure_key_of(entry) && (!studied.of_calls || find_law(entry.property)->base_call());
   const Neighbours& beside = own ? passing_neighbours(studied.finding) : none_known;
   const std::vector<const Row*> passing = this->passing(studied);
-  std::vector<const Row*> some = thinned_out(passing);
-  for (const Row& row : beside.options) some.insert(some.end(), weight_of_neighbour, &row);
-  for (const Row& row : beside.values) some.push_back(&row);
+  const std::vector<const Row*> some = with_neighbours(passing, beside.options, beside.values);
   std::vector<const Row*> anchors{&studied.row};
   if (other) anchors.push_back(&other->row);
   const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};

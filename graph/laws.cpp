@@ -86,12 +86,6 @@ void append(Array& x, const Array& more) {
   x.shape[0] += more.shape[0];
 }
 
-std::vector<Array> reference_of(const Program& program, const Feeds& feeds) {
-  const auto reference = exact();
-  const Arithmetic* const lanes[] = {reference.get()};
-  return program.run(feeds, lanes, {});
-}
-
 // Those of `taken`, as one batch.
 Feeds samples(const Model& model, const Feeds& feeds, const std::string& batch, const std::vector<Index>& taken) {
   Feeds together;
@@ -258,11 +252,10 @@ BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensembl
   if (count < 2 && (change == BatchChange::alone || change == BatchChange::permuted))
     return {"the batch is one sample", {}};
 
-  // The reference's own difference is that of float64, far below a deviation, unless samples do depend on each other.
-  constexpr double none = 1e-3;
+  // The reference's own difference is none, unless samples do depend on each other.
   const auto by_reference =
-      changed(change, model, feeds, *batch, count, [&program](const Feeds& one) { return reference_of(program, one); });
-  if (!by_reference || !(largest_difference(ensemble, reference_of(program, feeds), *by_reference).deviations <= none))
+      changed(change, model, feeds, *batch, count, [&program](const Feeds& one) { return program.run(one); });
+  if (!by_reference || !(largest_difference(ensemble, program.run(feeds), *by_reference).deviations <= no_deviation))
     return {"samples of this graph depend on each other", {}};
   const auto by_runtime = changed(change, model, feeds, *batch, count, runtime);
   if (!by_runtime) return {"", {false, apart, std::nullopt, "the results of a changed batch have another shape"}};

@@ -13,6 +13,8 @@ namespace attest::graph {
 // Results of one problem that should agree, of two levels, builds or batches, differ by so many of the ensemble's deviations at
 // most; conforming runtimes by about half (docs/graphs.md section 6).
 inline constexpr double agreeing_deviations = 8;
+// By so many at most where the reference gives the same twice: what float64 makes of another order is far below a deviation.
+inline constexpr double no_deviation = 1e-3;
 
 // How far two results of one problem are apart.
 struct Difference {

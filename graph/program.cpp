@@ -148,12 +148,18 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
   return run(feeds, lanes, precision, nullptr);
 }
 
+std::vector<Array> Program::run(const Feeds& feeds) const { return run_exactly(feeds, nullptr); }
+
 double Program::work(const Feeds& feeds) const {
+  double work = 0;
+  run_exactly(feeds, &work);
+  return work;
+}
+
+std::vector<Array> Program::run_exactly(const Feeds& feeds, double* work) const {
   const auto arithmetic = exact();
   const Arithmetic* const lane[] = {arithmetic.get()};
-  double work = 0;
-  run(feeds, lane, {}, &work);
-  return work;
+  return run(feeds, lane, {}, work);
 }
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,

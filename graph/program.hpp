@@ -34,12 +34,15 @@ class Program {
   // together, and where a tensor would have more than `most` elements.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                        const Precision& precision) const;
+  // The reference alone: one lane, float64.
+  [[nodiscard]] std::vector<Array> run(const Feeds& feeds) const;
   // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as run().
   [[nodiscard]] double work(const Feeds& feeds) const;
 
  private:
   std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes, const Precision& precision,
                          double* work) const;
+  std::vector<Array> run_exactly(const Feeds& feeds, double* work) const;
 
   Model model_;
   Index most_;

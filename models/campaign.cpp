@@ -15,7 +15,7 @@
 #include "core/error.hpp"
 #include "core/glob.hpp"
 #include "core/rng.hpp"
-#include "graph/cut.hpp"
+#include "models/diagnosis.hpp"
 #include "models/effort.hpp"
 #include "models/folder.hpp"
 
@@ -25,11 +25,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_findings = 16;
-constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
 constexpr double grace = 2;                  // seconds past the end of time that shrinking and localising may take
 constexpr double commit_every = 1;           // seconds
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Among all_laws().
+std::size_t position_of(const Law& law) { return static_cast<std::size_t>(&law - all_laws().data()); }
 
 class Campaign {
  public:
@@ -40,6 +42,7 @@ class Campaign {
         observer_(observer),
         family_(*model.program, options.constraints),
         effort_(effort_for(family_, options.largest)),
+        diagnosis_(model, family_, options, [this] { return late(); }),
         table_(family_) {
     summary_.model = options.model;
     summary_.policy = options.precision.name;
@@ -67,14 +70,14 @@ class Campaign {
       else
         put(*one.made, one.problem, number, false);
       commit(false);
-      if (!options_.continue_after_failure && !summary_.findings.empty()) break;
+      if (ends_with_a_finding()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
     return finished();
   }
 
   Summary run_one(const graph::Problem& problem) {
-    Case one = case_of(problem);
+    Case one = diagnosis_.case_of(problem);
     ++summary_.cases;
     one.room();
     put(one, problem, 0, true);
@@ -82,17 +85,20 @@ class Campaign {
   }
 
  private:
-  [[nodiscard]] Case case_of(const graph::Problem& problem) const {
-    return {model_, family_.feeds(problem), options_.precision, problem.seed};
-  }
   [[nodiscard]] std::optional<double> seconds_left() const {
     if (!options_.seconds) return std::nullopt;
     return std::max(0.0, *options_.seconds - seconds_since(start_));
   }
+  // Earlier runs of this campaign included.
+  [[nodiscard]] double seconds_in_all() const { return before_ + seconds_since(start_); }
   [[nodiscard]] bool interrupted() const { return options_.interrupt != nullptr && options_.interrupt->load(); }
   [[nodiscard]] bool over(std::uint64_t number) const {
     return interrupted() || (options_.cases && number >= *options_.cases) ||
            (options_.seconds && seconds_since(start_) >= *options_.seconds);
+  }
+  // Whether the first finding, which is there, was all that was asked for.
+  [[nodiscard]] bool ends_with_a_finding() const {
+    return !options_.continue_after_failure && !summary_.findings.empty();
   }
   // Whether what is looked for beside the stream must end.
   [[nodiscard]] bool late() const {
@@ -107,7 +113,7 @@ class Campaign {
           std::max<std::uint64_t>(finding.failures, 1);  // one that a killed run saw, and this one did not
       learn(i);
     }
-    summary_.seconds = before_ + seconds_since(start_);
+    summary_.seconds = seconds_in_all();
     summary_.interrupted = interrupted();
     return std::move(summary_);
   }
@@ -145,7 +151,7 @@ class Campaign {
 
   void commit(bool at_once) {
     if (!folder_ || (!at_once && seconds_since(committed_) < commit_every)) return;
-    summary_.seconds = before_ + seconds_since(start_);
+    summary_.seconds = seconds_in_all();
     folder_->commit(summary_);
     committed_ = Clock::now();
   }
@@ -159,9 +165,9 @@ class Campaign {
     const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
     const std::vector<graph::Problem> neighbours =
         finding.smallest.minimal ? family_.simpler(finding.smallest.problem) : std::vector<graph::Problem>();
-    finding.condition = table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
-                                      static_cast<std::size_t>(&law_named(finding.law) - all_laws().data()), levels,
-                                      finding.smallest.problem, neighbours});
+    finding.condition =
+        table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
+                      position_of(law_named(finding.law)), levels, finding.smallest.problem, neighbours});
     if (finding.condition->text.empty()) finding.condition.reset();
   }
 
@@ -198,7 +204,7 @@ class Campaign {
   Drawn drawn(std::uint64_t number) const {
     Drawn one;
     one.problem = problem_of(number);
-    one.made.reset(new Case(case_of(one.problem)));
+    one.made.reset(new Case(diagnosis_.case_of(one.problem)));
     one.refused = refused(*one.made);
     return one;
   }
@@ -224,8 +230,7 @@ class Campaign {
     std::uint64_t bits = extend(mix(problem.seed), 0x6c617773);
     const auto in_table = table_.full() ? std::nullopt : std::optional(table_.add(problem));
     Folder::CaseLine line{number, {}};
-    const auto done = [this] { return !options_.continue_after_failure && !summary_.findings.empty(); };
-    for (std::size_t index = 0; index < subjects_.size() && !done(); ++index) {
+    for (std::size_t index = 0; index < subjects_.size() && !ends_with_a_finding(); ++index) {
       Subject& subject = subjects_[index];
       for (const std::string& level : subject.levels) {
         bits = mix(bits);
@@ -236,13 +241,13 @@ class Campaign {
         std::uint32_t held = 0;
         for (std::size_t i = 0; i < laws.size(); ++i) {
           count(*laws[i], results[i]);
-          if (results[i].kind == VerdictKind::pass) held |= std::uint32_t{1} << (laws[i] - all_laws().data());
+          if (results[i].kind == VerdictKind::pass) held |= std::uint32_t{1} << position_of(*laws[i]);
         }
         const int finding = look_at(subject, asking, problem, number, laws, results);
         if (in_table) table_.add({*in_table, index, level, held, finding});
         line.runs.emplace_back(held, finding);
-        remember(subject, level, problem);
-        if (done()) break;
+        diagnosis_.remember(subject, level, problem);
+        if (ends_with_a_finding()) break;
       }
     }
     if (folder_) folder_->add(line);
@@ -281,7 +286,7 @@ class Campaign {
                          const Law& law, const LawResult& result) {
     const std::string key = failure_key(law.name, result);
     for (Finding& known : summary_.findings)
-      if (known.runtime == subject.name && known.key == key && explains(known, asking, problem)) {
+      if (known.runtime == subject.name && known.key == key && diagnosis_.explains(known, asking, problem)) {
         ++known.failures;
         known.levels.insert(asking.build.level);
         return &known;
@@ -290,7 +295,7 @@ class Campaign {
       ++summary_.untold;
       return nullptr;
     }
-    const double seconds = before_ + seconds_since(start_);
+    const double seconds = seconds_in_all();
     if (observer_.failure)
       observer_.failure(std::string(law.name), result, subject.name + " " + to_text(asking.build), number, seconds,
                         problem);
@@ -309,7 +314,7 @@ class Campaign {
     finding.smallest = {problem};
     finding.build = asking.build;
     finding.result = result;
-    if (!understand(subject, law, finding)) {
+    if (!diagnosis_.understand(subject, law, finding)) {
       ++summary_.slow;
       return nullptr;
     }
@@ -319,136 +324,6 @@ class Campaign {
     if (observer_.finding) observer_.finding(summary_.findings.back());
     return &summary_.findings.back();
   }
-
-  // Whether what a finding's place gives is wrong on this problem, too, and nothing that it is made of is. Of a finding without a place
-  // nothing more is known than its key.
-  bool explains(const Finding& known, const Asking& asking, const graph::Problem& problem) {
-    if (!known.place) return true;
-    const graph::Model& model = model_.program->model();
-    const auto found = std::ranges::find(model.values, known.place->tensor);
-    if (found == model.values.end()) return true;
-    const int value = static_cast<int>(found - model.values.begin());
-    const graph::Node* const giver = graph::giver_of(model, value);
-    const Law& law = law_named(known.law);
-    const auto wrong = [&](int one) {
-      const Part& part = prefix_to(one);
-      Case cut(part, feeds_of(part.program->model(), asking.problem.feeds()), options_.precision, problem.seed);
-      return is_finding(ask(law, {cut, asking.runtime, asking.build, Freshness::kept}).kind);
-    };
-    if (!wrong(value)) return false;
-    return giver == nullptr || std::ranges::none_of(giver->inputs, [&](int one) {
-             return one >= 0 && graph::giver_of(model, one) != nullptr && wrong(one);
-           });
-  }
-
-  const Part& prefix_to(int value) {
-    auto& part = prefixes_[value];
-    if (!part) part = std::make_unique<Part>(part_of_model(graph::prefix(model_.program->model(), value)));
-    return *part;
-  }
-
-  // What a law comes to on a problem, by the build of a finding.
-  LawResult asked(Subject& subject, const Law& law, const Build& build, const graph::Problem& problem, Freshness on) {
-    Case one = case_of(problem);
-    return ask(law, {one, *subject.runtime, build, on});
-  }
-
-  // Confirmed, shrunk, localised. False for a time limit that a fresh process keeps: the machine was busy.
-  bool understand(Subject& subject, const Law& law, Finding& finding) {
-    const auto same = [&](const LawResult& result) { return failure_key(law.name, result) == finding.key; };
-    if (!same(asked(subject, law, finding.build, finding.original, Freshness::new_process))) {
-      if (finding.result.kind == VerdictKind::timeout) return false;
-      find_history(subject, law, finding);
-      return true;
-    }
-    forget(subject, finding.build.level);
-    find_place(subject, law, finding, finding.original);
-    finding.smallest = shrink(family_, finding.original, options_.shrink_calls, [&](const graph::Problem& candidate) {
-      if (late()) return false;
-      Case one = case_of(candidate);
-      const Asking asking{one, *subject.runtime, finding.build, Freshness::kept};
-      // Another defect that fails alike is another one: the place stays.
-      return same(ask(law, asking)) && explains(finding, asking, candidate);
-    });
-    if (late()) finding.smallest.minimal = false;
-    // What only a process shows that was asked others before is no reproducer.
-    LawResult fresh = asked(subject, law, finding.build, finding.smallest.problem, Freshness::new_process);
-    if (!same(fresh)) {
-      finding.smallest = {finding.original, finding.smallest.calls, false};
-      fresh = asked(subject, law, finding.build, finding.original, Freshness::new_process);
-    }
-    finding.result = fresh;
-    find_place(subject, law, finding, finding.smallest.problem);
-    Case smallest = case_of(finding.smallest.problem);
-    const Asking asking{smallest, *subject.runtime, finding.build, Freshness::kept};
-    look_around(subject, law, asking, finding);
-    return true;
-  }
-
-  void find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
-    Case one = case_of(problem);
-    auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept}, options_.precision,
-                          problem.seed, {.give_up = [this] { return late(); }});
-    if (place) finding.place = std::move(place);
-  }
-
-  // Which other laws, and which levels, see the smallest problem.
-  void look_around(Subject& subject, const Law& law, const Asking& asking, Finding& finding) {
-    for (const Law& other : all_laws())
-      if (other.name != law.name && !late() && is_finding(ask(other, asking).kind))
-        finding.also.insert(std::string(other.name));
-    for (const std::string& level : subject.levels) {
-      if (level == finding.build.level || late()) continue;
-      Build build = finding.build;
-      build.level = level;
-      const LawResult result = ask(law, {asking.problem, asking.runtime, build, Freshness::kept});
-      if (is_finding(result.kind)) finding.levels.insert(level);
-      if (result.kind == VerdictKind::pass) finding.passing.insert(level);
-    }
-  }
-
-  // A failure that a fresh process does not show: perhaps one does that was asked what went before.
-  void find_history(Subject& subject, const Law& law, Finding& finding) {
-    const auto shows = [&](const std::vector<graph::Problem>& before) {
-      bool first = true;
-      for (const graph::Problem& problem : before) {
-        asked(subject, law_named("spread"), finding.build, problem, first ? Freshness::new_process : Freshness::kept);
-        first = false;
-      }
-      const LawResult result =
-          asked(subject, law, finding.build, finding.original, first ? Freshness::new_process : Freshness::kept);
-      return failure_key(law.name, result) == finding.key;
-    };
-    const auto& asked_before = remembered_[{subject.name, finding.build.level}];
-    std::vector<graph::Problem> before(asked_before.begin(), asked_before.end());
-    finding.flaky = before.empty() || !shows(before);
-    for (std::size_t step = (before.size() + 1) / 2; !finding.flaky && step > 0 && !late();
-         step = step == 1 ? 0 : (step + 1) / 2)
-      for (std::size_t at = 0; at < before.size() && !late();) {
-        std::vector<graph::Problem> fewer = before;
-        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at),
-                    fewer.begin() + static_cast<std::ptrdiff_t>(std::min(at + step, fewer.size())));
-        if (shows(fewer))
-          before = std::move(fewer);
-        else
-          at += step;
-      }
-    forget(subject, finding.build.level);
-    if (finding.flaky) {
-      finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
-      finding.result.reason +=
-          "; neither a fresh process shows it again, nor one that was asked the problems before it";
-    } else {
-      finding.after = std::move(before);
-    }
-  }
-
-  void remember(const Subject& subject, const std::string& level, const graph::Problem& problem) {
-    auto& last = remembered_[{subject.name, level}];
-    last.push_back(problem);
-    if (last.size() > most_remembered) last.pop_front();
-  }
-  void forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }
 
   void store(const Subject& subject, Finding& finding) {
     if (options_.corpus.empty() || finding.flaky) return;
@@ -461,13 +336,12 @@ class Campaign {
   const Observer& observer_;
   graph::Family family_;
   Effort effort_;
+  Diagnosis diagnosis_;
   Summary summary_;
   RunTable table_;
   std::optional<Folder> folder_;
   double before_ = 0;  // seconds of earlier runs
   Clock::time_point start_ = Clock::now(), committed_ = start_;
-  std::map<int, std::unique_ptr<Part>> prefixes_;                                         // by value
-  std::map<std::pair<std::string, std::string>, std::deque<graph::Problem>> remembered_;  // by subject and level
 };
 
 }  // namespace

@@ -14,7 +14,6 @@ using Kind = engine::Trait::Kind;
 
 constexpr std::size_t most_related = 6;  // axes of which any two are compared
 constexpr Index divisors[] = {2, 4, 8, 16};
-constexpr std::size_t weight_of_neighbour = 3;  // as the engine weighs them
 
 }  // namespace
 
@@ -52,7 +51,9 @@ Row Fields::row(const graph::Problem& problem) const {
   for (std::size_t a = 0; a < related; ++a)
     for (std::size_t b = a + 1; b < related; ++b) {
       const Index first = size(axes_[a]), second = size(axes_[b]);
-      for (const bool holds : {first<second, first> second, first != second}) row.push_back(holds ? 1 : 0);
+      row.push_back(first < second ? 1 : 0);
+      row.push_back(first > second ? 1 : 0);
+      row.push_back(first != second ? 1 : 0);
     }
   for (const std::string& axis : axes_)
     for (const Index divisor : divisors) row.push_back(static_cast<double>(size(axis) % divisor));
@@ -80,11 +81,9 @@ Condition RunTable::learn(const Asked& asked) const {
   const engine::LearnOptions learning{.table = fields_.traits()};
   engine::Learned learned;
   if (failing.size() >= engine::enough_failures) {
-    std::vector<const Row*> beside = engine::thinned_out(passing);
-    for (const Row& row : options) beside.insert(beside.end(), weight_of_neighbour, &row);
-    for (const Row& row : values) beside.push_back(&row);
     const Row* const anchor = &smallest;
-    learned = engine::learn(engine::thinned_out(failing), beside, std::span(&anchor, 1), learning);
+    learned = engine::learn(engine::thinned_out(failing), engine::with_neighbours(passing, options, values),
+                            std::span(&anchor, 1), learning);
   } else if (!options.empty() || !values.empty()) {
     learned = engine::learn_from_neighbours(failing, engine::thinned_out(passing), smallest,
                                             options.empty() ? values : options, values, learning);

@@ -19,15 +19,9 @@ Folder::Folder(const std::filesystem::path& folder, const ordered_json& identity
       progress_((engine::keep_identity(folder, identity), folder / "progress.jsonl")),
       findings_(folder / "findings.jsonl"),
       cases_(folder / "cases.jsonl") {
-  json last;
   engine::for_each_line(folder / "findings.jsonl",
                         [&](const json& line) { summary.findings.push_back(finding_from_json(line)); });
-  engine::for_each_line(folder / "progress.jsonl", [&](const json& line) { last = line; });
-  try {
-    if (!last.is_null()) state_from_json(last, summary);
-  } catch (const json::exception&) {
-    throw usage_error((folder / "progress.jsonl").string() + ": its last line is damaged: start a new campaign folder");
-  }
+  engine::for_last_line(folder / "progress.jsonl", [&](const json& line) { state_from_json(line, summary); });
   committed_ = summary.cases;
 }
 

@@ -282,21 +282,19 @@ LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole
   if (!has_mask) return skipped("no input has the axes of its mask");
   if (!changes) return skipped("nothing is masked");
 
-  const auto exact = graph::exact();
-  const graph::Arithmetic* const lane = exact.get();
-  const auto before = program.run(asking.problem.feeds(), std::span(&lane, 1), {});
-  const auto after = program.run(feeds, std::span(&lane, 1), {});
+  const auto before = program.run(asking.problem.feeds());
+  const auto after = program.run(feeds);
   const auto& spreads = asking.problem.ensemble().spreads(graph::few_members);
   std::vector<Array> other = results(asking, asking.build, feeds, asking.problem.room());
   if (other.size() != whole.size())
     return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole, "");
   // What does depend on them, of masked tokens' own outputs, is left out.
-  constexpr double none = 1e-3;
   bool any = false;
   for (std::size_t o = 0; o < whole.size(); ++o) {
     if (other[o].shape != whole[o].shape || other[o].type != whole[o].type || !has_its_elements(other[o])) continue;
     for (std::size_t k = 0; k < whole[o].floats.size(); ++k) {
-      const bool same = std::fabs(before[o].floats[k] - after[o].floats[k]) <= none * spreads[o].deviation[k];
+      const bool same =
+          std::fabs(before[o].floats[k] - after[o].floats[k]) <= graph::no_deviation * spreads[o].deviation[k];
       any = any || same;
       if (!same) other[o].floats[k] = whole[o].floats[k];
     }

@@ -34,10 +34,13 @@ graph::Array array_of(const NamedArray& array) {
   return result;
 }
 
-void NpzFile::add(std::string_view name, const graph::Array& array) {
+std::string npy_bytes(const graph::Array& array) {
   constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1"};
-  writer_.add(fmt::format("{}.npy", name),
-              npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array));
+  return npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array);
+}
+
+void NpzFile::add(std::string_view name, const graph::Array& array) {
+  writer_.add(fmt::format("{}.npy", name), npy_bytes(array));
 }
 
 }  // namespace attest::models

@@ -13,6 +13,9 @@ NamedArray named(std::string name, const graph::Array& array);
 // One lane. Without elements where `array` has no bytes. Throws Error(usage) for a type that graphs have not.
 graph::Array array_of(const NamedArray& array);
 
+// As an .npy; bf16 as uint16.
+std::string npy_bytes(const graph::Array& array);
+
 // Tensors by name as an .npz that is not compressed; bf16 as uint16.
 class NpzFile {
  public:

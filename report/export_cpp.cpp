@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -21,9 +22,9 @@ namespace {
 constexpr Index most_numbers = 65'536;
 
 std::string in_comment(std::string_view text) {
-  std::string safe;
-  for (const char c : text) safe += (c >= ' ' && c != 0x7f && c != '\\') ? c : ' ';
-  return safe;
+  std::string line = ascii_line(text);
+  std::ranges::replace(line, '\\', ' ');  // at its end it would make the next line a comment, too
+  return line;
 }
 
 std::string_view cpp_type(DType type) {
@@ -89,8 +90,8 @@ struct bfloat { std::uint16_t bits; };
 
 std::string cpp_program(const engine::Entry& entry, ops::Exchange& call) {
   Index numbers = 0;
-  for (const auto* list : {"in", "out"})
-    for (const auto& [name, tensor] : list[0] == 'i' ? call.inputs() : call.outputs()) numbers += tensor->size();
+  for (const auto& tensors : {call.inputs(), call.outputs()})
+    for (const ops::NamedTensor& named : tensors) numbers += named.tensor->size();
   if (numbers > most_numbers)
     throw usage_error(
         fmt::format("--to cpp: its tensors have {} numbers, more than a source file should hold: take --to npz",

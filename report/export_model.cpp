@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "core/error.hpp"
@@ -20,13 +19,6 @@ using graph::Type;
 constexpr std::size_t most_literal = 4096;   // numbers of inputs and of what is expected
 constexpr std::size_t most_constants = 512;  // numbers of weights
 
-// Inside a Python comment or a sentence: one line.
-std::string one_line(std::string_view text) {
-  std::string safe;
-  for (const char c : text) safe += (c >= ' ' && c != 0x7f) ? c : ' ';
-  return safe;
-}
-
 std::string in_quotes(std::string_view text) {
   std::string literal = "'";
   for (const char c : text)
@@ -41,21 +33,15 @@ std::string in_quotes(std::string_view text) {
 
 std::string names(const std::vector<int>& values, const graph::Model& model) {
   std::vector<std::string> all;
+  all.reserve(values.size());
   for (const int value : values)
     all.push_back(in_quotes(value < 0 ? std::string() : model.values[static_cast<std::size_t>(value)]));
   return fmt::format("[{}]", fmt::join(all, ", "));
 }
 
-std::string literal(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be an integer, which has no such sign
-  return fmt::format("{}", value);
-}
-
 std::string numbers(const Array& array) {
   std::vector<std::string> all;
-  for (const double value : array.floats) all.push_back(literal(value));
+  for (const double value : array.floats) all.push_back(python_number(value));
   for (const std::int64_t value : array.integers)
     all.push_back(array.type == Type::boolean ? (value != 0 ? "True" : "False") : fmt::format("{}", value));
   return fmt::format("{}", fmt::join(all, ", "));
@@ -69,18 +55,15 @@ std::string_view numpy_type(Type type) {
 
 std::string array(const Array& array) {
   std::string code = fmt::format("np.array([{}], {})", numbers(array), numpy_type(array.type));
-  return array.rank() == 1 ? code : fmt::format("{}.reshape({})", code, fmt::join(array.shape, ", "));
-}
-
-std::string reshaped(const Array& one) {
-  return one.rank() == 0 ? fmt::format("np.array([{}], {}).reshape(())", numbers(one), numpy_type(one.type))
-                         : array(one);
+  if (array.rank() == 1) return code;
+  return fmt::format("{}.reshape({})", code,
+                     array.rank() == 0 ? "()" : fmt::format("{}", fmt::join(array.shape, ", ")));
 }
 
 struct AttributeText {
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const {
-    const std::string text = literal(value);
+    const std::string text = python_number(value);
     return text.find_first_of(".einf") == std::string::npos ? text + ".0"
                                                             : text;  // onnx tells floats from integers by it
   }
@@ -90,15 +73,14 @@ struct AttributeText {
   }
   std::string operator()(const std::vector<double>& list) const { return of(list); }
   std::string operator()(const std::vector<std::string>& list) const { return of(list); }
-  std::string operator()(const Array& value) const {
-    return fmt::format("numpy_helper.from_array({})", reshaped(value));
-  }
+  std::string operator()(const Array& value) const { return fmt::format("numpy_helper.from_array({})", array(value)); }
   std::string operator()(const graph::Unread&) const { return "None"; }
 
  private:
   template <class T>
   std::string of(const std::vector<T>& list) const {
     std::vector<std::string> all;
+    all.reserve(list.size());
     for (const T& one : list) all.push_back((*this)(one));
     return fmt::format("[{}]", fmt::join(all, ", "));
   }
@@ -151,7 +133,7 @@ std::string graph_code(const ExportedModel& exported) {
     outputs.push_back(
         fmt::format("h.make_tensor_value_info({}, {}, None)", in_quotes(output.name), onnx_type(*output.type)));
   for (const auto& [value, constant] : model.constants)
-    constants.push_back(fmt::format("numpy_helper.from_array({}, {})", reshaped(constant),
+    constants.push_back(fmt::format("numpy_helper.from_array({}, {})", array(constant),
                                     in_quotes(model.values[static_cast<std::size_t>(value)])));
   return fmt::format(
       "nodes = [{}]\ninputs = [{}]\noutputs = [{}]\nconstants = [{}]\n"
@@ -234,14 +216,14 @@ std::string python_script(const ExportedModel& exported) {
     throw usage_error(fmt::format(
         "--to python: inputs and results have {} numbers, more than a script should spell out: take --to onnx",
         grouped(literal_numbers)));
-  std::string code = one_line(fmt::format("# {} fails {}, version {}, build {}", entry.runtime, entry.law,
-                                          entry.version, to_text(entry.build))) +
+  std::string code = ascii_line(fmt::format("# {} fails {}, version {}, build {}", entry.runtime, entry.law,
+                                            entry.version, to_text(entry.build))) +
                      "\n";
-  code += "# seen: " + one_line(entry.reason) + "\n" + sentence_of(entry.law);
-  code += "# graph: " + one_line(what_it_is(exported)) + "\n# problem: " + one_line(entry.problem) + "\n";
+  code += "# seen: " + ascii_line(entry.reason) + "\n" + sentence_of(entry.law);
+  code += "# graph: " + ascii_line(what_it_is(exported)) + "\n# problem: " + ascii_line(entry.problem) + "\n";
   std::string body = graph_code(exported) + "feeds = {";
   for (const auto& [name, feed] : exhibit.feeds)
-    body += fmt::format("{}{}: {}", body.ends_with('{') ? "" : ",\n         ", in_quotes(name), reshaped(feed));
+    body += fmt::format("{}{}: {}", body.ends_with('{') ? "" : ",\n         ", in_quotes(name), array(feed));
   body +=
       "}\n\n# Correct evaluations of this graph lie around these numbers: (where, how far one deviation is). No proof; "
       "none of thousands that were\n"
@@ -254,7 +236,7 @@ std::string python_script(const ExportedModel& exported) {
     far.integers.clear();
     far.floats = spread.deviation;
     body += fmt::format("{}{}: ({}, {})", i == 0 ? "" : ",\n            ", in_quotes(exhibit.model.outputs[i].name),
-                        reshaped(where), reshaped(far));
+                        array(where), array(far));
   }
   body += "}\n\n";
   bool named_numbers = names_infinities(body);
@@ -263,9 +245,9 @@ std::string python_script(const ExportedModel& exported) {
     body += run;
   } else if (exhibit.got) {
     std::vector<std::string> given;
-    for (const Array& one : *exhibit.got) given.push_back(reshaped(one));
+    for (const Array& one : *exhibit.got) given.push_back(array(one));
     named_numbers = named_numbers || std::ranges::any_of(given, names_infinities);
-    body += fmt::format("# as {} gave it\ngot = [{}]\n", one_line(entry.runtime), fmt::join(given, ",\n       "));
+    body += fmt::format("# as {} gave it\ngot = [{}]\n", ascii_line(entry.runtime), fmt::join(given, ",\n       "));
   } else {
     body += fmt::format("raise SystemExit({})\n", in_quotes(entry.runtime + " gave nothing"));
   }
@@ -290,27 +272,27 @@ std::string issue_text(const ExportedModel& exported, std::string_view system) {
   const models::Entry& entry = exported.entry;
   const bool part = exported.exhibit.name == "segment";
   std::string text =
-      fmt::format("# {}, {}: {}\n\n## What happens\n\n", one_line(entry.runtime), one_line(to_text(entry.build)),
-                  entry.key.find("/fail/") != std::string::npos ? "wrong result" : one_line(entry.key));
-  text += fmt::format("{}.\n\n", one_line(entry.reason));
+      fmt::format("# {}, {}: {}\n\n## What happens\n\n", ascii_line(entry.runtime), ascii_line(to_text(entry.build)),
+                  entry.key.find("/fail/") != std::string::npos ? "wrong result" : ascii_line(entry.key));
+  text += fmt::format("{}.\n\n", ascii_line(entry.reason));
   if (!entry.tensor.empty())
     text += fmt::format(
         "The first tensor that is wrong as the only output of the graph up to it is `{}`, which {} gives.\n\n",
-        one_line(entry.tensor), one_line(entry.op));
+        ascii_line(entry.tensor), ascii_line(entry.op));
   text += "## What is expected\n\n";
   text += fmt::format(
       "The law `{}`. Correct evaluations of this graph, that round at every node and add up in any order, lie within a "
       "few deviations of the numbers below; "
       "none of thousands that were tried was ten deviations away (no proof).\n\n",
-      one_line(entry.law));
-  text += fmt::format("## To reproduce\n\nThe graph is {}.\n\n```python\n{}```\n\n", one_line(what_it_is(exported)),
+      ascii_line(entry.law));
+  text += fmt::format("## To reproduce\n\nThe graph is {}.\n\n```python\n{}```\n\n", ascii_line(what_it_is(exported)),
                       python_script(exported));
   text += fmt::format("## What was tried\n\n- {}\n- Quote here what the documents promise.\n",
                       entry.minimal ? "No shorter axis and no simpler input fails in this way."
                                     : "The problem may not be the smallest.");
   if (part) text += "- The nodes before are right: what they give is what feeds this graph.\n";
-  return text + fmt::format("\n## Environment\n\n- {} {}\n- {}\n- found by attest {}\n", one_line(entry.runtime),
-                            one_line(entry.version), system, engine::attest_version());
+  return text + fmt::format("\n## Environment\n\n- {} {}\n- {}\n- found by attest {}\n", ascii_line(entry.runtime),
+                            ascii_line(entry.version), system, engine::attest_version());
 }
 
 }  // namespace attest::report

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <string>
 
@@ -13,19 +12,9 @@
 namespace attest::report {
 namespace {
 
-// Inside a Python comment: one line, printable, whatever a corpus file says.
-std::string comment(std::string_view text) {
-  std::string safe;
-  for (const char c : text) safe += (c >= ' ' && c != 0x7f) ? c : ' ';
-  return safe;
-}
-
 std::string literal(double value, DType type) {
   if (type == DType::boolean) return value != 0 ? "True" : "False";
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be an integer, which has no such sign
-  return fmt::format("{}", value);
+  return python_number(value);
 }
 
 std::string_view numpy_type(DType type) {
@@ -84,7 +73,7 @@ std::string print_range(const engine::Entry& entry) {
   const Evidence& seen = *entry.evidence;
   if (seen.lo == seen.hi) return {};
   return fmt::format("print('a kernel that keeps the policy {} returns something in [{}, {}]')\n",
-                     comment(to_text(policy_of(entry.contract))), number(seen.lo), number(seen.hi));
+                     ascii_line(to_text(policy_of(entry.contract))), number(seen.lo), number(seen.hi));
 }
 
 // The indices of the witness, as many as its tensor has axes.
@@ -128,14 +117,14 @@ std::string earlier_calls(const Exported& exported) {
   std::string code = fmt::format("\n# It fails on an instance that was asked {} before, in this order.\n",
                                  after.size() == 1 ? "this call" : fmt::format("these {} calls", after.size()));
   if (exported.earlier.empty()) {
-    for (const engine::EarlierCall& call : after) code += fmt::format("#   {}\n", comment(to_text(call.problem)));
+    for (const engine::EarlierCall& call : after) code += fmt::format("#   {}\n", ascii_line(to_text(call.problem)));
     return code + "# This script cannot make them, since nothing in Python calls the subject: `attest replay` does.\n";
   }
   for (const Exported::Earlier& earlier : exported.earlier) {
-    code += fmt::format("# {}\n", comment(to_text(earlier.call.problem)));
+    code += fmt::format("# {}\n", ascii_line(to_text(earlier.call.problem)));
     if (!earlier.call.laws.empty())
       code += fmt::format("# the further calls that {} made of it are left out: `attest replay` makes them\n",
-                          comment(fmt::format("{}", fmt::join(earlier.call.laws, ", "))));
+                          ascii_line(fmt::format("{}", fmt::join(earlier.call.laws, ", "))));
     code += tensors(*earlier.exchange) + earlier.code;
   }
   return code + "# and now the call itself\n";
@@ -145,8 +134,8 @@ std::string earlier_calls(const Exported& exported) {
 
 std::string python_script(const Exported& exported) {
   const engine::Entry& entry = exported.entry;
-  std::string code = fmt::format("# {} fails {}", comment(entry.subject), comment(entry.property));
-  if (!entry.subject_version.empty()) code += fmt::format(", version {}", comment(entry.subject_version));
+  std::string code = fmt::format("# {} fails {}", ascii_line(entry.subject), ascii_line(entry.property));
+  if (!entry.subject_version.empty()) code += fmt::format(", version {}", ascii_line(entry.subject_version));
   code += "\n";
   if (const auto* law = ops::find_law(entry.property, entry.problem.op()))
     code += fmt::format("# law: {}\n", law->statement);
@@ -154,15 +143,15 @@ std::string python_script(const Exported& exported) {
                                                         "fused-equals-explicit", "stage-bound",  "shared-mean"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
-  if (entry.evidence) code += fmt::format("# seen: {}\n", comment(evidence_line(*entry.evidence)));
+  if (entry.evidence) code += fmt::format("# seen: {}\n", ascii_line(evidence_line(*entry.evidence)));
   if (entry.seen == VerdictKind::poisoned)
     code += fmt::format(
         "# this call is not what fails, and the script makes it alone: it poisons the instance, so that {}\n",
-        comment(entry.reason));
+        ascii_line(entry.reason));
   if (entry.shown)
     code += fmt::format("# it failed in {} of {} runs: one run of this script may not show it\n", entry.shown->seen,
                         entry.shown->runs);
-  code += fmt::format("# problem: {}\n", comment(to_text(entry.problem)));
+  code += fmt::format("# problem: {}\n", ascii_line(to_text(entry.problem)));
   code += "import numpy as np\n";
   const bool recorded = exported.subject_code.empty() && exported.answered;
   const ops::PythonReference reference = entry.problem.op().python(exported.call, entry.contract);

@@ -8,9 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
-#include "core/npz_writer.hpp"
 #include "engine/file.hpp"
-#include "graph/arithmetic.hpp"
 #include "graph/raw.hpp"
 #include "graph/write.hpp"
 #include "models/tensors.hpp"
@@ -45,12 +43,10 @@ std::string base64(std::string_view bytes) {
 
 // How polygraphy.json has a NumPy array: an .npy as text.
 ordered_json polygraphy_array(const Array& array, const std::string& name) {
-  constexpr std::string_view descrs[] = {"<f2", "", "<f4", "<f8", "<i4", "<i8", "|b1"};
   if (array.type == Type::bf16)
     throw usage_error(
         fmt::format("--to polygraphy: '{}' is bfloat16, which NumPy and so Polygraphy's files do not have", name));
-  return {{"array", base64(npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array))},
-          {"polygraphy_class", "ndarray"}};
+  return {{"array", base64(models::npy_bytes(array))}, {"polygraphy_class", "ndarray"}};
 }
 
 // As trtexec --help has names: wrapped in single quotes where they hold what parts a spec.
@@ -58,23 +54,7 @@ std::string trtexec_name(const std::string& name) {
   return name.find_first_of(":,") == std::string::npos ? name : "'" + name + "'";
 }
 
-}  // namespace
-
-std::vector<Packaged> packaged(std::vector<ops::NamedGraph> graphs) {
-  std::vector<Packaged> all;
-  std::vector<Array> expected;
-  for (ops::NamedGraph& one : graphs) {
-    if (all.empty()) {
-      const graph::Program program(one.model);
-      const auto exact = graph::exact();
-      const graph::Arithmetic* const lane = exact.get();
-      expected = program.run(one.feeds, std::span(&lane, 1), {});
-    }
-    all.push_back({std::move(one.name), std::move(one.model), std::move(one.feeds), expected});
-  }
-  return all;
-}
-
+// NAME.onnx, and NAME.npz with its inputs and `expected.OUTPUT` beside them.
 std::string write_onnx(std::span<const Packaged> graphs, const fs::path& folder) {
   std::string lines;
   for (const Packaged& one : graphs) {
@@ -89,6 +69,7 @@ std::string write_onnx(std::span<const Packaged> graphs, const fs::path& folder)
   return lines;
 }
 
+// NAME.onnx, NAME-inputs.json as `polygraphy run --load-inputs` reads it and NAME-expected.json for --load-outputs.
 std::string write_polygraphy(std::span<const Packaged> graphs, const fs::path& folder) {
   std::string lines;
   for (const Packaged& one : graphs) {
@@ -117,6 +98,7 @@ std::string write_polygraphy(std::span<const Packaged> graphs, const fs::path& f
   return lines;
 }
 
+// NAME.onnx and a file for each input with its bare elements, as `trtexec --loadInputs` reads it.
 std::string write_trtexec(std::span<const Packaged> graphs, const fs::path& folder) {
   std::string lines;
   for (const Packaged& one : graphs) {
@@ -140,6 +122,18 @@ std::string write_trtexec(std::span<const Packaged> graphs, const fs::path& fold
   }
   engine::write_file(folder / "trtexec.sh", lines);
   return lines;
+}
+
+}  // namespace
+
+std::vector<Packaged> packaged(std::vector<ops::NamedGraph> graphs) {
+  std::vector<Packaged> all;
+  std::vector<Array> expected;
+  for (ops::NamedGraph& one : graphs) {
+    if (all.empty()) expected = graph::Program(one.model).run(one.feeds);
+    all.push_back({std::move(one.name), std::move(one.model), std::move(one.feeds), expected});
+  }
+  return all;
 }
 
 std::string write_packages(std::string_view format, std::span<const Packaged> graphs, const fs::path& folder) {

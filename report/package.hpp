@@ -22,16 +22,9 @@ struct Packaged {
 // knows better.
 std::vector<Packaged> packaged(std::vector<ops::NamedGraph> graphs);
 
-// Writes each as FOLDER/NAME.onnx, and its inputs, with `expected.OUTPUT` beside them, as NAME.npz. Returns what to do with it, lines of shell. All of
-// these throw Error(usage) for what cannot be written.
-std::string write_onnx(std::span<const Packaged> graphs, const std::filesystem::path& folder);
-// NAME.onnx, NAME-inputs.json as `polygraphy run --load-inputs` reads it and NAME-expected.json for --load-outputs. Throws Error(usage) for bfloat16, which
-// NumPy has not.
-std::string write_polygraphy(std::span<const Packaged> graphs, const std::filesystem::path& folder);
-// NAME.onnx and a file for each input with its bare elements, as `trtexec --loadInputs` reads it. Throws Error(usage) for float64, which TensorRT has not.
-std::string write_trtexec(std::span<const Packaged> graphs, const std::filesystem::path& folder);
-
-// One of these by its name: "onnx", "polygraphy" or "trtexec".
+// Writes each into FOLDER as "onnx" (NAME.onnx, and its inputs, with `expected.OUTPUT` beside them, as NAME.npz), "polygraphy" (NAME.onnx, NAME-inputs.json and
+// NAME-expected.json, which Polygraphy loads) or "trtexec" (NAME.onnx and a file for each input with its bare elements). Returns what to do with it, lines
+// of shell. Throws Error(usage) for what cannot be written: bfloat16, which NumPy and so Polygraphy has not, float64, which TensorRT has not.
 std::string write_packages(std::string_view format, std::span<const Packaged> graphs,
                            const std::filesystem::path& folder);
 

@@ -47,6 +47,18 @@ std::string without_controls(std::string_view text, bool lines) {
 std::string printable(std::string_view text) { return without_controls(text, false); }
 std::string printable_lines(std::string_view text) { return without_controls(text, true); }
 
+std::string ascii_line(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](char c) { return c < ' ' || c > '~'; }, ' ');
+  return line;
+}
+
+std::string python_number(double value) {
+  return value == 0 && std::signbit(value) ? "-0.0"
+                                           : number(value);  // "-0" would be an integer, which has no such sign
+}
+
 std::string shell_quoted(std::string_view word) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);

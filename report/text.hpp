@@ -22,6 +22,10 @@ std::string number(double value);
 std::string printable(std::string_view text);
 // The same of several lines.
 std::string printable_lines(std::string_view text);
+// One line of printable ASCII, for a comment of a script: whatever else a file holds becomes spaces.
+std::string ascii_line(std::string_view text);
+// As Python reads it back where nan and inf are names. Unlike number(), -0 keeps its sign there.
+std::string python_number(double value);
 // Quoted for a POSIX shell where needed.
 std::string shell_quoted(std::string_view word);
 

@@ -152,6 +152,12 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
           std::move(saved.notes)};
 }
 
+const Tensor* input_of(const Exchange& exchange, std::string_view name) {
+  for (const NamedTensor& each : exchange.inputs())
+    if (each.name == name) return each.tensor;
+  return nullptr;
+}
+
 std::string options_in_words(const Exchange& exchange) {
   const Problem& p = exchange.problem().as<Problem>();
   std::string text = fmt::format("scale {}{}", p.effective_scale(), p.scale ? "" : " (1/sqrt(d))");

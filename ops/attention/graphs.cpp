@@ -85,9 +85,9 @@ struct Mask {
   bool empty_rows = false;
 };
 
-Mask mask_of(const Problem& p, const std::function<const Tensor*(std::string_view)>& input) {
+Mask mask_of(const Problem& p, const Exchange& call) {
   Mask mask{graph::zeros(Type::boolean, {p.b, p.hq, p.lq, p.lk}), false, false};
-  const Tensor *const keep = input("keep"), *const lengths = input("kv_lengths");
+  const Tensor *const keep = input_of(call, "keep"), *const lengths = input_of(call, "kv_lengths");
   std::size_t at = 0;
   for (Index b = 0; b < p.b; ++b) {
     const Index length = lengths != nullptr ? static_cast<Index>(lengths->at(b)) : p.lk;
@@ -108,12 +108,14 @@ Mask mask_of(const Problem& p, const std::function<const Tensor*(std::string_vie
 }
 
 struct Parts {
+  const Exchange& call;
   const Problem& p;
   const Contract& contract;
   Type type;
   double scale;
   Mask mask;
-  const std::function<const Tensor*(std::string_view)>& input;
+
+  [[nodiscard]] const Tensor* input(std::string_view name) const { return input_of(call, name); }
 };
 
 enum class ScaleAt : std::uint8_t { queries, scores, both };
@@ -191,14 +193,9 @@ NamedGraph one_node(const Parts& of) {
 
 std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract) {
   const Problem& p = exchange.problem().as<Problem>();
-  const std::function<const Tensor*(std::string_view)> input = [&](std::string_view name) -> const Tensor* {
-    for (const NamedTensor& each : exchange.inputs())
-      if (each.name == name) return each.tensor;
-    return nullptr;
-  };
-  const Parts parts{p,    contract, type_of(dtype_of(p.dtype)), exchange.numbers().front().second, mask_of(p, input),
-                    input};
-  if (parts.mask.empty_rows && contract.empty_row == EmptyRow::mean_v && input("kv_lengths") != nullptr)
+  const Parts parts{
+      exchange, p, contract, type_of(dtype_of(p.dtype)), exchange.numbers().front().second, mask_of(p, exchange)};
+  if (parts.mask.empty_rows && contract.empty_row == EmptyRow::mean_v && parts.input("kv_lengths") != nullptr)
     throw usage_error(
         "some rows have no key, and are to be the mean of fewer values than there are: no explicit graph of a few "
         "nodes says so");
@@ -206,7 +203,7 @@ std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contrac
   for (const ScaleAt placement : {ScaleAt::queries, ScaleAt::scores, ScaleAt::both})
     all.push_back(spelt_out(parts, placement));
   // The node caps before it adds, and says of rows without keys that they are 0 (of opset 23 as it was corrected in ONNX 1.23).
-  const bool same_order = contract.softcap_before_bias || !(p.softcap > 0) || input("bias") == nullptr;
+  const bool same_order = contract.softcap_before_bias || !(p.softcap > 0) || parts.input("bias") == nullptr;
   const bool same_rows = !parts.mask.empty_rows || contract.empty_row == EmptyRow::zero;
   if (same_order && same_rows) all.push_back(one_node(parts));
   return all;

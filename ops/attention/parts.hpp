@@ -75,6 +75,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 // ---- exchange.cpp, python.cpp
 std::unique_ptr<Exchange> exchange(const Problem& problem);
 std::string options_in_words(const Exchange& exchange);
+// An input by its name; nullptr where the call has none such.
+const Tensor* input_of(const Exchange& exchange, std::string_view name);
 PythonReference python(const Exchange& exchange, const Contract& contract);
 // ---- graphs.cpp
 std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract);

@@ -25,18 +25,13 @@ bool finite(const Tensor& tensor) {
 
 // Explicit attention in float64, only the lines this problem needs.
 std::string reference(const Problem& p, const Contract& contract, const Exchange& exchange) {
-  const auto input = [&](std::string_view name) -> const Tensor* {
-    for (const NamedTensor& each : exchange.inputs())
-      if (each.name == name) return each.tensor;
-    return nullptr;
-  };
+  const auto has = [&](std::string_view name) { return input_of(exchange, name) != nullptr; };
   return "\n# what attention means, in float64\n"
          "group = q.shape[1] // k.shape[1]\n"
          "K, V = (np.repeat(t.astype(np.float64), group, axis=1) for t in (k, v))\n"
          "s = scale * (q.astype(np.float64) @ K.transpose(0, 1, 3, 2))\n" +
          numpy_lines(p, contract,
-                     {input("bias") != nullptr, input("keep") != nullptr, input("kv_lengths") != nullptr,
-                      finite(*input("v")), "expected"});
+                     {has("bias"), has("keep"), has("kv_lengths"), finite(*input_of(exchange, "v")), "expected"});
 }
 
 }  // namespace

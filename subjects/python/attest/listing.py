@@ -18,14 +18,19 @@ def listed(path):
             for subject in REGISTRY if is_of(subject, path)]
 
 
+def code_of(subject):
+    """None where it is no plain function."""
+    return getattr(inspect.unwrap(subject.function), "__code__", None)
+
+
 def is_of(subject, path):
     """Not of another script that this one imports."""
-    code = getattr(inspect.unwrap(subject.function), "__code__", None)
+    code = code_of(subject)
     return code is None or os.path.realpath(code.co_filename) == os.path.realpath(path)
 
 
 def line(subject):
-    code = getattr(inspect.unwrap(subject.function), "__code__", None)
+    code = code_of(subject)
     return code.co_firstlineno if code else 1
 
 
