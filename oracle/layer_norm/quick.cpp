@@ -268,8 +268,7 @@ bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
   row.av = b.av;
   row.lo = row.variance - (b.below + side * of_variance);
   row.hi = row.variance + (b.above + side * of_variance);
-  row.least = (b.joint ? (1 - row.cv) * row.variance - row.av : row.lo) + m_.epsilon_lo - flushed;
-  row.largest_root = row.least > 0 ? 1 / std::sqrt(row.least) : std::numeric_limits<Wide>::infinity();
+  row.bound_root(m_);
   return row.dm >= 0 && row.cv >= 0 && row.least > 0 && spread > 0 && row.lo <= row.variance && row.hi >= row.variance;
 }
 
