@@ -232,7 +232,7 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
     const L scaled = row.largest * row.scale;
     const L much = rule.one_pass_like ? max(scaled, scaled * scaled * 4) : scaled;
     auto known = (row.whole > L(0x1p-100)) & (row.whole < L(1e290)) & (row.largest < L(rule.largest)) &
-                 (much * rule.steps < L(0x1p-6));
+                 (much * rule.steps < L(little));
     auto held = row.largest < L(0x1p400);
     if (rule.precise) held = held & ((row.largest > L(0x1p-900)) | (row.largest == L(0)));
     known = known & held;
