@@ -333,17 +333,11 @@ void run_fused(const Call& call) {
   const Index block = FusedBlock<Steps, Real>::rows_of(call), heads = call.b * call.hq;
   const Index blocks = (call.lq + block - 1) / block;
   const int threads = thread_count(call, heads * blocks);
-  if constexpr (plain_softmax<Steps> && std::is_same_v<Real, float>) {
-    if (are_short_heads(call)) {
-      const Index some = heads_at_once(call);
-      return for_each_task((heads + some - 1) / some, threads, [&](Index task) {
-        const Index at = task * some, end = std::min(heads, at + some);
-        if (attend_short_heads(call, at * call.lq, (end - at) * call.lq, false)) return;
-        for (Index head = at; head < end; ++head)
-          FusedBlock<Steps, Real>(call, head / call.hq, head % call.hq, call.lq, false).run(0, call.lq);
+  if constexpr (plain_softmax<Steps> && std::is_same_v<Real, float>)
+    if (are_short_heads(call))
+      return attend_all_short_heads(call, threads, false, [&](Index b, Index h) {
+        FusedBlock<Steps, Real>(call, b, h, call.lq, false).run(0, call.lq);
       });
-    }
-  }
   const Index parts = plain_softmax<Steps> ? parts_of_heads(heads, blocks, threads) : blocks;
   for_each_task(heads * parts, threads, [&](Index task) {
     const FlushSubnormals flushing(Steps::flush);
