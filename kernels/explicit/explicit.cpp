@@ -103,7 +103,7 @@ struct Explicit {
     else
       powers_above(format, Base::e, s, lse, length, w);
     round_all(call[Stage::weights], w, length);
-    if (narrower(call[Stage::operand], call[Stage::weights])) round_all(call[Stage::operand], w, length);
+    round_operands(call, Stage::weights, w, length);
     return lse;
   }
 

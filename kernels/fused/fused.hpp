@@ -16,6 +16,7 @@
 #include "kernels/scratch.hpp"
 #include "kernels/short_heads.hpp"
 #include "kernels/short_rows.hpp"
+#include "kernels/tiles.hpp"
 
 namespace attest::kernels {
 
@@ -186,7 +187,7 @@ class FusedBlock {
     Real* const weights = row_of(weights_, first);
     const Index count = (last - first) * w_step_;
     round_all(Steps::weights_format(call_), weights, count);
-    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, count);
+    round_operands(call_, Stage::weights, weights, count);
   }
 
   KeyRange range_of(Index r) const { return {open_[at(r)].lo, open_[at(r)].hi}; }
@@ -232,7 +233,7 @@ class FusedBlock {
     Steps::powers(call_, Steps::base, scores, shift, width, weights);
     if constexpr (!Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
     round_all(Steps::weights_format(call_), weights, width);
-    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, width);
+    round_operands(call_, Stage::weights, weights, width);
     if constexpr (Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
     if (!in_blocks_) Steps::weigh_values(call_, piece, weights, keys_open_, count, values_, output);
     return true;
