@@ -10,11 +10,12 @@
 #include "kernels/rows.hpp"
 #include "kernels/scores.hpp"
 #include "kernels/scratch.hpp"
+#include "kernels/short_rows.hpp"
+#include "kernels/tiles.hpp"
 
 namespace attest::kernels {
 namespace {
 
-constexpr Index head_keys_max = 12, rows_of_its_own = 4;  // from rows_of_its_own on a head has lanes enough of its own
 constexpr Index head_rows_min = 16, numbers_max = 128;
 constexpr float closed_score = -std::numeric_limits<float>::infinity();
 
@@ -66,7 +67,7 @@ void load_scattered(const Call& call, const View& view, const ScatteredRows::Eac
     read_scattered(at.data(), bytes_of(view, offset + c * view.strides[3]), view.type, rows, out + c * step);
   if (step != rows)
     for (Index c = 0; c < columns; ++c) std::fill(out + c * step + rows, out + (c + 1) * step, 0.0f);
-  if (narrower(call[Stage::operand], call[Stage::storage])) round_all(call[Stage::operand], out, columns * step);
+  round_operands(call, Stage::storage, out, columns * step);
 }
 
 // Keys past the end of a sample count as zeros, whatever lies there.
@@ -101,9 +102,8 @@ void finish_scattered(const Call& call, const ScatteredRows& rows, Index j, floa
 }  // namespace
 
 bool are_short_heads(const Call& call) noexcept {
-  for (const Stage stage : {Stage::qk, Stage::scale, Stage::score, Stage::softmax, Stage::pv})
-    if (call[stage] != Format::f32) return false;
-  return call.lk <= head_keys_max && call.lq < rows_of_its_own && call.b * call.hq * call.lq >= head_rows_min &&
+  // A head of short_rows_min has lanes enough of its own.
+  return has_short_rows(call) && call.lq < short_rows_min && call.b * call.hq * call.lq >= head_rows_min &&
          call.d + call.lk * (call.d + call.dv) <= numbers_max;
 }
 
@@ -138,7 +138,7 @@ bool attend_short_heads(const Call& call, Index first, Index count, bool divide)
   const bool all_open = loops.soften_columns(weights, step, keys, count, divide, shift, sum);
   if (!all_open && !loops.finite(values, keys * call.dv * step)) return false;
   round_all(call[Stage::weights], weights, keys * step);
-  if (narrower(call[Stage::operand], call[Stage::weights])) round_all(call[Stage::operand], weights, keys * step);
+  round_operands(call, Stage::weights, weights, keys * step);
 
   std::fill(output, output + call.dv * step, 0.0f);
   for (Index j = 0; j < keys; ++j)

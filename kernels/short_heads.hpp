@@ -1,5 +1,8 @@
 #pragma once
+#include <algorithm>
+
 #include "kernels/call.hpp"
+#include "kernels/parallel.hpp"
 
 namespace attest::kernels {
 
@@ -11,11 +14,20 @@ bool are_short_heads(const Call& call) noexcept;
 
 // How many rows are taken at once, heads one behind the other and samples outermost; at most.
 inline constexpr Index short_heads_at_once = 64;
-// Heads with no more rows than that.
-inline Index heads_at_once(const Call& call) noexcept { return short_heads_at_once / call.lq; }
 
 // Attends for rows [first, first + count) in that order and writes them. `divide`: as of attend_short_rows(). False, and nothing
 // written: a closed key's value is infinite or NaN. Uses the thread's Scratch<float>. Throws std::bad_alloc.
 bool attend_short_heads(const Call& call, Index first, Index count, bool divide);
+
+// For all heads of a call of this kind; attend(b, h) for each of those that are left to the other ways.
+template <class Attend>
+void attend_all_short_heads(const Call& call, int threads, bool divide, const Attend& attend) {
+  const Index heads = call.b * call.hq, some = short_heads_at_once / call.lq;
+  for_each_task((heads + some - 1) / some, threads, [&](Index task) {
+    const Index at = task * some, end = std::min(heads, at + some);
+    if (attend_short_heads(call, at * call.lq, (end - at) * call.lq, divide)) return;
+    for (Index head = at; head < end; ++head) attend(head / call.hq, head % call.hq);
+  });
+}
 
 }  // namespace attest::kernels

@@ -14,7 +14,7 @@
 namespace attest::kernels {
 namespace {
 
-constexpr Index keys_max = 12, rows_min = 4;
+constexpr Index keys_max = 12;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 // From scaled products to masked scores: those of key j of rows [i0, i0 + rows).
@@ -35,11 +35,13 @@ void finish_scores(const Call& call, Index b, Index h, Index i0, Index rows, Ind
 
 }  // namespace
 
-bool are_short_rows(const Call& call, Index rows) noexcept {
+bool has_short_rows(const Call& call) noexcept {
   for (const Stage stage : {Stage::qk, Stage::scale, Stage::score, Stage::softmax, Stage::pv})
     if (call[stage] != Format::f32) return false;
-  return call.lk <= keys_max && rows >= rows_min;
+  return call.lk <= keys_max;
 }
+
+bool are_short_rows(const Call& call, Index rows) noexcept { return rows >= short_rows_min && has_short_rows(call); }
 
 bool attend_short_rows(const Call& call, Index b, Index h, Index i0, Index rows, bool divide) {
   const Index length = call.length(b), kv_head = h / call.group();
@@ -65,7 +67,7 @@ bool attend_short_rows(const Call& call, Index b, Index h, Index i0, Index rows,
   const bool all_open = loops.soften_columns(weights, step, length, rows, divide, shift, sum);
   if (!all_open && !loops.finite(values, call.dv * key_step)) return false;
   round_all(call[Stage::weights], weights, length * step);
-  if (narrower(call[Stage::operand], call[Stage::weights])) round_all(call[Stage::operand], weights, length * step);
+  round_operands(call, Stage::weights, weights, length * step);
 
   std::fill(turned, turned + call.dv * step, 0.0f);
   loops.weigh(values, key_step, call.dv, length, weights, step, rows, turned, step);

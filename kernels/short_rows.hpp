@@ -5,8 +5,10 @@ namespace attest::kernels {
 
 // Rows of few keys, a row a lane: what a row costs beside its products is shared by as many rows as registers have lanes. The
 // bits are those of the other ways.
-// Whether a block of `rows` query rows is of this kind: f32 from the scores to the sum of values, several rows of at most 12
-// keys.
+// Whether rows of a call are of this kind: f32 from the scores to the sum of values, and at most 12 keys.
+bool has_short_rows(const Call& call) noexcept;
+// Whether a block of `rows` query rows is: several of them.
+inline constexpr Index short_rows_min = 4;
 bool are_short_rows(const Call& call, Index rows) noexcept;
 
 // Attends for rows [i0, i0 + rows) of head h of sample b, and writes them. `divide`: weights are divided by their sum, the

@@ -2,18 +2,9 @@
 
 #include <type_traits>
 
-#include "kernels/arithmetic.hpp"
 #include "kernels/rows.hpp"
 
 namespace attest::kernels {
-namespace {
-
-template <class Real>
-void round_operand(const Call& call, Real* x, Index n) noexcept {
-  if (narrower(call[Stage::operand], call[Stage::storage])) round_all(call[Stage::operand], x, n);
-}
-
-}  // namespace
 
 template <class Real>
 void load_rows(const Call& call, const View& view, Index b, Index h, Index i0, Index rows, Index columns, Index width,
@@ -21,7 +12,7 @@ void load_rows(const Call& call, const View& view, Index b, Index h, Index i0, I
   const Index step = padded(columns);
   if (width != rows || step != columns) std::fill(out, out + width * step, Real{0});
   read_rows(view, b, h, i0, rows, columns, step, out);
-  round_operand(call, out, width * step);
+  round_operands(call, Stage::storage, out, width * step);
 }
 
 template <class Real>
@@ -30,7 +21,7 @@ void load_columns(const Call& call, const View& view, Index b, Index h, Index i0
   const Index step = padded(width);
   if (step != rows) std::fill(out, out + columns * step, Real{0});
   read_columns(view, b, h, i0, rows, columns, step, out);
-  round_operand(call, out, columns * step);
+  round_operands(call, Stage::storage, out, columns * step);
 }
 
 template <class Real>

@@ -1,8 +1,15 @@
 #pragma once
+#include "kernels/arithmetic.hpp"
 #include "kernels/call.hpp"
 
 // Queries, keys and values on their way into a product: contiguous, rounded to the operand format, padded with zeros.
 namespace attest::kernels {
+
+// n numbers of a stage's format, as operands of a product.
+template <class Real>
+void round_operands(const Call& call, Stage from, Real* x, Index n) noexcept {
+  if (narrower(call[Stage::operand], call[from])) round_all(call[Stage::operand], x, n);
+}
 
 // out[r * padded(columns) + c]: rows [i0, i0 + rows) of head h of q, k or v, and zeros up to `width` rows.
 template <class Real>

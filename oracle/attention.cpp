@@ -140,6 +140,19 @@ struct AttentionOracle::Full {
     if (!at) return std::numeric_limits<double>::quiet_NaN();
     return spread.least_lambda(row, column, rigorous.y, *at, round, got);
   }
+  // The square of error / s, by the whole of s; no_square of an element that T leaves out.
+  double square(const Tensor& out, const RowIndex& r, Index c) {
+    const Format type = format_of(out.dtype());
+    const double got = out.at(r.b, r.h, r.i, c);
+    if (!std::isfinite(got) || left_out(r)) return no_square;
+    Enclosure rigorous;
+    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
+    if (!at) return no_square;
+    const double error = std::max(0.0, std::fabs(got - rigorous.y) - at->bias);
+    const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
+    const double unit = std::hypot(at->s, half_ulp / std::sqrt(3.0));
+    return (error / unit) * (error / unit);
+  }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
     const Row& the_row = at(r);
@@ -312,26 +325,12 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
-// The square of error / s, by the whole of s.
-double AttentionOracle::slow_square(Full& at, const Tensor& out, const RowIndex& r, Index c) {
-  const Format type = format_of(out.dtype());
-  const double got = out.at(r.b, r.h, r.i, c);
-  if (!std::isfinite(got) || at.left_out(r)) return no_square;
-  Enclosure rigorous;
-  const std::optional<Spread> spread = at.spread_at(r, c, rigorous, got);
-  if (!spread) return no_square;
-  const double error = std::max(0.0, std::fabs(got - rigorous.y) - spread->bias);
-  const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
-  const double unit = std::hypot(spread->s, half_ulp / std::sqrt(3.0));
-  return (error / unit) * (error / unit);
-}
-
 double AttentionOracle::slow_t(const Tensor& out, Index most) {
   const Sample sample(problem_, call_.dv, most);
   std::vector<double> squares(static_cast<std::size_t>(sample.count));
   for (Index n = 0; n < sample.count; ++n)
     squares[static_cast<std::size_t>(n)] =
-        slow_square(full(), out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
+        full().square(out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
   return rms(squares);
 }
 
@@ -366,9 +365,11 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     if (t <= limit || next == last) return t;
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
     std::sort(next, end);  // row by row
-    for (; next != end; ++next)
-      squares[static_cast<std::size_t>(*next)] = slow_square(
-          full_of(sample.row(*next)), out, row_index(problem_, sample.rows[sample.row(*next)]), sample.column(*next));
+    for (; next != end; ++next) {
+      const std::size_t row = sample.row(*next);
+      squares[static_cast<std::size_t>(*next)] =
+          full_of(row).square(out, row_index(problem_, sample.rows[row]), sample.column(*next));
+    }
   }
 }
 

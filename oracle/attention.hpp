@@ -55,7 +55,6 @@ class AttentionOracle final : public Oracle {
   // What the full formulas know: made where the quick levels leave something open.
   struct Full;
   Full& full();
-  double slow_square(Full& at, const Tensor& out, const RowIndex& r, Index c);
 
   const Problem& problem_;
   Call call_;

@@ -120,8 +120,7 @@ void Loops<L>::round_sums(const RoundRule& rule, const double* a, const double* 
     L x = load<L>(a + c);
     if (b != nullptr) x += load<L>(b + c);
     x += fill<L>(shift);
-    const L power = bits_as<L>(bits_as<typename L::Bits>(max(abs(x), least)) & 0x7ff0000000000000);
-    const L shifter = power * rule.shifter;
+    const L shifter = power_of(max(abs(x), least)) * rule.shifter;
     store(to + c, (x + shifter) - shifter);
   }
 }

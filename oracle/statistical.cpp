@@ -127,18 +127,24 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   relative_rounding_ = m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final +
                        m.u_partial + (normalises_first_ ? m.c_div * m.u_softmax : 0);
   applies = undivided_.roundings + undivided_.one_sided <= largest_undivided;
-  weight_noise_ = 2 * (m.c_exp + (std::sqrt(roundings) + 2) * m.u_softmax);
   sort_into_bins(m, row);
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
   const Prefixes weights = prefixes({row.p.data(), n});
   weight_unit_ = normalises_first_ ? 1 : row.mass;
+  const double weight_noise = 2 * (m.c_exp + (std::sqrt(roundings) + 2) * m.u_softmax);  // of exp and of the sum
+  of_weights_.clear();
+  of_quotients_.clear();
+  if (m.weights_round) find_midpoints(row, {m.u_weights, m.eta_weights, weight_unit_}, weight_noise, of_weights_);
+  if (normalises_first_ && m.division_noise() > 1)
+    find_midpoints(row, {m.u_softmax, m.eta_softmax, 1}, weight_noise, of_quotients_);
   // The largest weight is 1 but for a rounded shift, where underflows then count for more.
   const double shift_error = 2 * m.u_softmax * row.z_top;
   shortfall_ = shift_error < 0.01 ? 1 : std::exp(bounded(shift_error));
   smallest_weight_ = 2 * m.eta_weights * shortfall_;
   some_underflow_ = false;
-  for (std::size_t t = 0; t < n && !some_underflow_; ++t) some_underflow_ = may_underflow(m, row, t);
+  for (std::size_t t = 0; m.exp_of_nothing && t < n && !some_underflow_; ++t)
+    some_underflow_ = may_underflow(m, row, t);
   weight_squares_ = weights.squares;
   weight_prefixes_ = weights.prefix_squares;
   // Sums of ones are exact while they are integers of the format. Weights are ones where every score is the maximum itself,
@@ -178,65 +184,62 @@ void RowSpread::sort_into_bins(const Numbers& m, const Row& row) {
 }
 
 // The variance of errors of size term(t), independent but in a bin, where they may be anything between independent and alike;
-// times of_bin(first, last), what a bin's variance is more.
-template <class Term, class OfBin>
-double RowSpread::binned(Term&& term, OfBin&& of_bin) const {
+// times of_bins, if given: what a bin's variance is more.
+template <class Term>
+double RowSpread::binned(Term&& term, std::span<const double> of_bins) const {
   double variance = 0;
   Index at = 0;
-  for (const Index end : bin_ends_) {
-    const Index first = at;
+  for (std::size_t bin = 0; bin < bin_ends_.size(); ++bin) {
     double total = 0, squares = 0;
-    for (; at < end; ++at) {
+    for (; at < bin_ends_[bin]; ++at) {
       const double x = term(static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]));
       total += x;
       squares += x * x;
     }
-    variance += std::max(squares, total * total) * of_bin(first, end);
+    variance += std::max(squares, total * total) * (of_bins.empty() ? 1 : of_bins[bin]);
   }
   return variance;
 }
 
-template <class Term>
-double RowSpread::binned(Term&& term) const {
-  return binned(std::forward<Term>(term), [](Index, Index) { return 1.0; });
-}
-
-// How much more the variance of roundings is in a bin whose weights lie about a midpoint of two neighbours: each is off by half an
-// ulp, to either side, three times the variance of errors that may be anything. Weights near 1/255 are such in bf16.
-double RowSpread::at_midpoint(const Row& row, const Grid& grid, Index first, Index end) const {
+// How much more the variance of roundings is in each bin: in one whose weights lie about a midpoint of two neighbours each is off
+// by half an ulp, to either side, three times the variance of errors that may be anything. Weights near 1/255 are such in bf16.
+void RowSpread::find_midpoints(const Row& row, const Grid& grid, double weight_noise,
+                               std::vector<double>& of_bins) const {
   const auto key = [&](Index at) { return static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]); };
-  if (end - first < 2) return 1;
-  const double low = row.p[key(first)] * grid.size, high = row.p[key(end - 1)] * grid.size, centre = (low + high) / 2;
-  if (!(low > 0)) return 1;
-  const double ulp = 2 * std::max(grid.unit * std::exp2(std::ilogb(centre)), grid.tiny);
-  // Errors of scores, of exp and of the sum move them.
-  double noise = 0;
-  for (Index at = first; at < end; ++at) noise = std::max(noise, tau[key(at)] + tau1[key(at)]);
-  const double reach = (high - low) / 2 + high * (4 * noise + weight_noise_);
-  const double off = std::fabs(centre - (std::floor(centre / ulp) + 0.5) * ulp);
-  return reach < 0.25 * ulp && off <= reach ? 3 : 1;
+  of_bins.assign(bin_ends_.size(), 1);
+  Index first = 0;
+  for (std::size_t bin = 0; bin < bin_ends_.size(); first = bin_ends_[bin++]) {
+    const Index end = bin_ends_[bin];
+    if (end - first < 2) continue;
+    const double low = row.p[key(first)] * grid.size, high = row.p[key(end - 1)] * grid.size, centre = (low + high) / 2;
+    if (!(low > 0)) continue;
+    const double ulp = 2 * std::max(grid.unit * std::exp2(std::ilogb(centre)), grid.tiny);
+    // Errors of scores, of exp and of the sum move them.
+    double noise = 0;
+    for (Index at = first; at < end; ++at) noise = std::max(noise, tau[key(at)] + tau1[key(at)]);
+    const double reach = (high - low) / 2 + high * (4 * noise + weight_noise);
+    const double off = std::fabs(centre - (std::floor(centre / ulp) + 0.5) * ulp);
+    if (reach < 0.25 * ulp && off <= reach) of_bins[bin] = 3;
+  }
 }
 
 // What every key's own score and weight contribute.
 double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const {
   double variance = binned([&](std::size_t t) { return e.moved[t] * tau[t]; });
-  if (m.weights_round) {
-    const auto rounding = [&](std::size_t t) {
-      const double weight = row.p[t] * weight_unit_;
-      if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
-      const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
-      return e.carried[t] * std::min(r, 1.0);
-    };
-    const Grid grid{m.u_weights, m.eta_weights, weight_unit_};
-    variance += binned(rounding, [&](Index first, Index end) { return at_midpoint(row, grid, first, end); });
-  }
-  // Quotients round one by one, those of equal weights alike.
-  if (normalises_first_) {
-    const Grid grid{m.u_softmax, m.eta_softmax, 1};
+  if (m.weights_round)
     variance += binned(
-        [&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); },
-        [&](Index first, Index end) { return m.division_noise() > 1 ? at_midpoint(row, grid, first, end) : 1; });
-  }
+        [&](std::size_t t) {
+          const double weight = row.p[t] * weight_unit_;
+          if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
+          const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
+          return e.carried[t] * std::min(r, 1.0);
+        },
+        of_weights_);
+  // Quotients round one by one, those of equal weights alike.
+  if (normalises_first_)
+    variance +=
+        binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); },
+               of_quotients_);
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = row.rescaled * shortfall_;
@@ -331,7 +334,7 @@ bool RowSpread::may_underflow(const Numbers& m, const Row& row, std::size_t t) c
 double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const {
   double bias = m.one_sided_exp * one_sided(e.moved, order_, row.z) + undivided_.one_sided * e.carried_total;
   // Or a number of nothing.
-  if (m.exp_of_nothing && some_underflow_) {
+  if (some_underflow_) {
     std::vector<double> moved(e.v.size(), 0);
     for (std::size_t t = 0; t < moved.size(); ++t)
       if (may_underflow(m, row, t)) moved[t] = row.rescaled * shortfall_ / row.mass * (e.v[t] - e.y);

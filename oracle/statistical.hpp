@@ -90,15 +90,13 @@ class RowSpread {
   };
   [[nodiscard]] Undivided undivided_error(const Numbers& m, const Row& row) const;
   [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
-  template <class Term, class OfBin>
-  double binned(Term&& term, OfBin&& of_bin) const;
   template <class Term>
-  double binned(Term&& term) const;
+  double binned(Term&& term, std::span<const double> of_bins = {}) const;
   struct Grid {
     double unit, tiny;  // unit roundoff of a format, and half its smallest subnormal
     double size;        // of what is rounded, in units of the row's p
   };
-  [[nodiscard]] double at_midpoint(const Row& row, const Grid& grid, Index first, Index end) const;
+  void find_midpoints(const Row& row, const Grid& grid, double weight_noise, std::vector<double>& of_bins) const;
   void sort_into_bins(const Numbers& m, const Row& row);
   void widen(const Row& row, double lambda);
 
@@ -109,14 +107,14 @@ class RowSpread {
   Undivided undivided_;
   double relative_rounding_ = 0;  // of a mean, wherever in the box it lies: at most
   double smallest_weight_ = 0;    // below it a weight may be lost
-  double weight_noise_ = 0;       // of exp and of the sum of weights, relatively
-  bool some_underflow_ = false;   // may_underflow() of some key
+  bool some_underflow_ = false;   // may_underflow() of some key, where exp may make a number of nothing
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
   std::vector<double> query_, keys_;  // keys_ row by row, padded(d) apart
   std::vector<double> raw_, bias_,
       capped_;  // of each key: the score before softcap and bias, the bias, what tanh is asked of
   std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order
+  std::vector<double> of_weights_, of_quotients_;  // of each bin: see find_midpoints(); empty where nothing is off so
   std::vector<Index> by_capped_;         // keys by capped_
   std::vector<double> width_;
   Row::Box box_;

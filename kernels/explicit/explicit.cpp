@@ -103,7 +103,7 @@ struct Explicit {
     else
       powers_above(format, Base::e, s, lse, length, w);
     round_all(call[Stage::weights], w, length);
-    if (narrower(call[Stage::operand], call[Stage::weights])) round_all(call[Stage::operand], w, length);
+    round_operands(call, Stage::weights, w, length);
     return lse;
   }
 
@@ -139,15 +139,10 @@ template <class Real>
 void run(const Call& call, Weights how) {
   const Index rows = rows_at_once(call), blocks = (call.lq + rows - 1) / rows, heads = call.b * call.hq;
   const int threads = thread_count(call, heads * blocks);
-  if (std::is_same_v<Real, float> && how == Weights::divided && are_short_heads(call)) {
-    const Index some = heads_at_once(call);
-    return for_each_task((heads + some - 1) / some, threads, [&](Index task) {
-      const Index at = task * some, end = std::min(heads, at + some);
-      if (attend_short_heads(call, at * call.lq, (end - at) * call.lq, true)) return;
-      for (Index head = at; head < end; ++head)
-        Explicit<Real>{call, how, head / call.hq, head % call.hq, call.lq, false}.run(0, call.lq);
+  if (std::is_same_v<Real, float> && how == Weights::divided && are_short_heads(call))
+    return attend_all_short_heads(call, threads, true, [&](Index b, Index h) {
+      Explicit<Real>{call, how, b, h, call.lq, false}.run(0, call.lq);
     });
-  }
   const Index parts = parts_of_heads(heads, blocks, threads);
   for_each_task(heads * parts, threads, [&](Index task) {
     const Index b = task / parts / call.hq, h = task / parts % call.hq, part = task % parts;

@@ -16,6 +16,7 @@
 #include "kernels/scratch.hpp"
 #include "kernels/short_heads.hpp"
 #include "kernels/short_rows.hpp"
+#include "kernels/tiles.hpp"
 
 namespace attest::kernels {
 
@@ -186,7 +187,7 @@ class FusedBlock {
     Real* const weights = row_of(weights_, first);
     const Index count = (last - first) * w_step_;
     round_all(Steps::weights_format(call_), weights, count);
-    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, count);
+    round_operands(call_, Stage::weights, weights, count);
   }
 
   KeyRange range_of(Index r) const { return {open_[at(r)].lo, open_[at(r)].hi}; }
@@ -232,7 +233,7 @@ class FusedBlock {
     Steps::powers(call_, Steps::base, scores, shift, width, weights);
     if constexpr (!Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
     round_all(Steps::weights_format(call_), weights, width);
-    if (narrower(call_[Stage::operand], call_[Stage::weights])) round_all(call_[Stage::operand], weights, width);
+    round_operands(call_, Stage::weights, weights, width);
     if constexpr (Steps::sum_of_rounded) Steps::add_to_total(call_, weights, width, total);
     if (!in_blocks_) Steps::weigh_values(call_, piece, weights, keys_open_, count, values_, output);
     return true;
@@ -333,17 +334,11 @@ void run_fused(const Call& call) {
   const Index block = FusedBlock<Steps, Real>::rows_of(call), heads = call.b * call.hq;
   const Index blocks = (call.lq + block - 1) / block;
   const int threads = thread_count(call, heads * blocks);
-  if constexpr (plain_softmax<Steps> && std::is_same_v<Real, float>) {
-    if (are_short_heads(call)) {
-      const Index some = heads_at_once(call);
-      return for_each_task((heads + some - 1) / some, threads, [&](Index task) {
-        const Index at = task * some, end = std::min(heads, at + some);
-        if (attend_short_heads(call, at * call.lq, (end - at) * call.lq, false)) return;
-        for (Index head = at; head < end; ++head)
-          FusedBlock<Steps, Real>(call, head / call.hq, head % call.hq, call.lq, false).run(0, call.lq);
+  if constexpr (plain_softmax<Steps> && std::is_same_v<Real, float>)
+    if (are_short_heads(call))
+      return attend_all_short_heads(call, threads, false, [&](Index b, Index h) {
+        FusedBlock<Steps, Real>(call, b, h, call.lq, false).run(0, call.lq);
       });
-    }
-  }
   const Index parts = plain_softmax<Steps> ? parts_of_heads(heads, blocks, threads) : blocks;
   for_each_task(heads * parts, threads, [&](Index task) {
     const FlushSubnormals flushing(Steps::flush);

@@ -3,6 +3,16 @@
 
 namespace attest::oracle::layer_norm {
 
+// a b, and what it rounds off: Dekker's, by halves of 26 bits, whose products are exact.
+template <class L>
+ATTEST_LANE_FN L exact_product(const L& a, const L& b, L& rest) {
+  const L wide_a = a * 0x1.0000002p27, high_a = wide_a - (wide_a - a), low_a = a - high_a;
+  const L wide_b = b * 0x1.0000002p27, high_b = wide_b - (wide_b - b), low_b = b - high_b;
+  const L p = a * b;
+  rest = ((high_a * high_b - p) + (high_a * low_b + low_a * high_b)) + low_a * low_b;
+  return p;
+}
+
 // A sum that keeps what its additions round off.
 template <class L>
 struct TwoSums {
@@ -19,10 +29,8 @@ struct TwoSums {
     // x - mean, and what it rounds off.
     L d = apart, left = ((x - (apart + part)) + (part - mean)) - mean_rest;
     ((d = zero_unless(inside, d), left = zero_unless(inside, left)), ...);
-    // Dekker's product: halves of 26 bits, whose products are exact.
-    const L wide = d * 0x1.0000002p27, high = wide - (wide - d), low = d - high, square = d * d;
-    const L lost = ((high * high - square) + 2 * (high * low)) + low * low;
-    add(square);
+    L lost;
+    add(exact_product(d, d, lost));
     rest += lost + left * (2 * d + left);
   }
   // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.

@@ -9,11 +9,6 @@
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {
-namespace {
-
-constexpr double little = 0x1p-6;  // what every error must stay below, so that no interval is wide or open
-
-}  // namespace
 
 QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round)
     : m_(numbers), epsilon_(epsilon), round_(round), precise_(round.tensor == Format::f64) {
@@ -116,12 +111,15 @@ void QuickRow::take_nothing_of_t() {
   std::ranges::fill(rule_.proportional, 0);
 }
 
+// At least what errors come to, of the largest |x| over the root.
+double QuickRow::narrow_steps() const { return (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u; }
+
 // Whether no error is large enough for an interval to be wide or open, by far.
 bool QuickRow::is_narrow() const {
   if (!narrow_ || !(whole_ > 0x1p-100)) return false;
   if (!(r_.largest * 8 * m_.n < root_of_overflow_) || !(r_.largest + 1 < largest_of_narrow_)) return false;
   const double largest = r_.largest / std::sqrt(whole_);
-  const double steps = (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u;
+  const double steps = narrow_steps();
   return steps * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest) < little && steps < little;
 }
 
@@ -268,8 +266,7 @@ bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
   row.av = b.av;
   row.lo = row.variance - (b.below + side * of_variance);
   row.hi = row.variance + (b.above + side * of_variance);
-  row.least = (b.joint ? (1 - row.cv) * row.variance - row.av : row.lo) + m_.epsilon_lo - flushed;
-  row.largest_root = row.least > 0 ? 1 / std::sqrt(row.least) : std::numeric_limits<Wide>::infinity();
+  row.bound_root(m_);
   return row.dm >= 0 && row.cv >= 0 && row.least > 0 && spread > 0 && row.lo <= row.variance && row.hi >= row.variance;
 }
 

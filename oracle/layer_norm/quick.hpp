@@ -79,6 +79,7 @@ class QuickRow {
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
   [[nodiscard]] Bounds welford(Bounds b, bool most, double v) const;
   [[nodiscard]] Bounds one_pass(Bounds b, bool most, double v, double dz) const;
+  [[nodiscard]] double narrow_steps() const;
   [[nodiscard]] bool is_narrow() const;
   [[nodiscard]] Known bounded_by_most() const;
   void make_rule();

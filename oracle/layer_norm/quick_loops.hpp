@@ -7,6 +7,9 @@
 
 namespace attest::oracle::layer_norm {
 
+// What every error must stay below, so that no interval is wide or open.
+inline constexpr double little = 0x1p-6;
+
 // Arrays hold whole lanes; what lies behind the n numbers that count is finite.
 struct RowSums {
   double magnitudes, largest;  // of |x|

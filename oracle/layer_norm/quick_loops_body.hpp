@@ -90,13 +90,21 @@ ATTEST_LANE_FN L underflow_of(double each, const L& d, const L& scale, const L& 
   return zero_unless((g != L(0)) & (d != L(0)), zero_unless(tiny, abs(g) * each) + each);
 }
 
+// No more than half the gap on either side of `out`: of a power of two that below it, so that no side has to be looked at. An
+// infinity has no gap, and is left.
+template <class L>
+ATTEST_LANE_FN L lesser_half_gap(const L& out, double half, double least_half) {
+  const auto below = bits_as<typename L::Bits>(max(abs(out), L(0x1p-1000))) + typename L::Bits(-1);
+  return max(power_of(bits_as<L>(below)) * half, L(least_half));
+}
+
 // round_to() in lanes.
 template <class L>
 ATTEST_LANE_FN L rounded_to(Format format, const L& x) {
   using Bits = typename L::Bits;
   if (format == Format::f64) return x;
   if (format == Format::f32) return widen(narrow(x));
-  const L magnitude = abs(x), power = bits_as<L>(bits_as<Bits>(magnitude) & 0x7ff0000000000000);
+  const L magnitude = abs(x), power = power_of(magnitude);
   // One and a half times as much as leaves no bits below the last one of the format.
   const double beyond = 0x1.8p0 * bit_of(53 - precision(format));
   const L shifter = max(power, L(smallest_normal(format))) * beyond;
@@ -140,11 +148,9 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
     const L d = load<L>(x + i) - rule.mean, p = d * rule.scale * g, y = p + b, off = abs(out - y);
     L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
     if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
-    // Of a power of two half the gap below it, so that no side has to be looked at. An infinity has no gap, and is left.
-    const L below = bits_as<L>((bits_as<Bits>(max(abs(out), L(0x1p-1000))) - 1) & 0x7ff0000000000000);
     // Where out is in f64 its reference may be infinite, and what is permitted, too.
     const L finite = L(largest_finite(Format::f64));
-    const auto surely = off <= min(finite, of_t + (max(below * half, L(least_half)) - rule.largest_beta_error));
+    const auto surely = off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - rule.largest_beta_error));
     auto bits = static_cast<std::uint8_t>(bits_of(surely) | (n - i < lane_count ? 0xff << (n - i) : 0));
     if (bits != 0xff) {
       const auto rounds = (bits_as<Bits>(g) & 0xfffffffffffff) != Bits(0);

@@ -8,10 +8,10 @@
 namespace attest::oracle::layer_norm {
 
 std::optional<ShortRule> QuickRow::short_rule() const {
-  const double steps = (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u;  // as is_narrow() has them
+  const double steps = narrow_steps();
   const bool bounds =
                  (m_.rms || m_.variance == Variance::two_pass) && !m_.statistics_lose && !m_.normalise_loses_statistics,
-             narrow = narrow_ && steps < 0x1p-6;
+             narrow = narrow_ && steps < little;
   if (!speaks_ || m_.flush || m_.n > ShortRule::longest || (m_.n == 1 && !m_.rms) || !(narrow || bounds) ||
       !(cv_ < 0.5) || !(relative_ < 0.25) || !(epsilon_ < 1e30))
     return std::nullopt;

@@ -19,7 +19,7 @@ struct Deltas {
 
 // The statistics of a row whose mean is off by one of `deltas`: a variance of two passes is then off by its square, and cv and av.
 RowBounds with_mean(const Numbers& m, const Statistics& row, const Deltas& deltas) {
-  const Wide flushed = m.flush ? m.statistics.eta : 0, centre = (deltas.lo + deltas.hi) / 2;
+  const Wide centre = (deltas.lo + deltas.hi) / 2;
   const Wide far = std::max(deltas.lo * deltas.lo, deltas.hi * deltas.hi);
   const Wide near = deltas.lo <= 0 && deltas.hi >= 0 ? 0 : std::min(deltas.lo * deltas.lo, deltas.hi * deltas.hi);
   RowBounds bounds = row;
@@ -29,8 +29,7 @@ RowBounds with_mean(const Numbers& m, const Statistics& row, const Deltas& delta
   bounds.lo = (row.variance + near) * (1 - row.cv) * (1 - 0x1p-60L) - row.av;
   bounds.hi = (row.variance + far) * (1 + row.cv) * (1 + 0x1p-60L) + row.av;
   bounds.variance = std::max<Wide>(0, (bounds.lo + bounds.hi) / 2);
-  bounds.least = bounds.lo + m.epsilon_lo - flushed;
-  bounds.largest_root = bounds.least > 0 ? 1 / std::sqrt(bounds.least) : std::numeric_limits<Wide>::infinity();
+  bounds.bound_root(m);
   return bounds;
 }
 

@@ -9,11 +9,6 @@ namespace attest::oracle::layer_norm {
 
 inline constexpr double short_up = 1 + 1e-6, short_bit = 0x1p-53;
 
-template <class L>
-ATTEST_LANE_FN L power_of(const L& x) {
-  return bits_as<L>(bits_as<typename L::Bits>(x) & 0x7ff0000000000000);
-}
-
 // The value of the lowest bit of |x|; infinity of 0.
 template <class L>
 ATTEST_LANE_FN L lowest_bit(const L& size) {
@@ -47,16 +42,6 @@ ATTEST_LANE_FN L quotient(const L& x, const L& rest, double n, L& left) {
           low = q - high;
   left = (((x - high * n) - low * n) + rest) * (1 / n);
   return q;
-}
-
-// a b, and what it rounds off, by halves of 26 bits.
-template <class L>
-ATTEST_LANE_FN L exact_product(const L& a, const L& b, L& rest) {
-  const L wide_a = a * 0x1.0000002p27, high_a = wide_a - (wide_a - a), low_a = a - high_a;
-  const L wide_b = b * 0x1.0000002p27, high_b = wide_b - (wide_b - b), low_b = b - high_b;
-  const L p = a * b;
-  rest = ((high_a * high_b - p) + (high_a * low_b + low_a * high_b)) + low_a * low_b;
-  return p;
 }
 
 // In two doubles, where out is in f64.
@@ -222,7 +207,6 @@ ATTEST_LANE_FN ShortRadius<L> radius_of(const ShortRule& rule, const ShortRefere
 template <class L>
 void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const double* got, Index rows,
                                std::uint8_t* accepted, std::uint8_t* narrow) {
-  using Bits = typename L::Bits;
   const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
   const L finite = L(largest_finite(Format::f64)), largest_out = L(rule.largest_out);
   L here[ShortRule::longest];
@@ -232,7 +216,7 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
     const L scaled = row.largest * row.scale;
     const L much = rule.one_pass_like ? max(scaled, scaled * scaled * 4) : scaled;
     auto known = (row.whole > L(0x1p-100)) & (row.whole < L(1e290)) & (row.largest < L(rule.largest)) &
-                 (much * rule.steps < L(0x1p-6));
+                 (much * rule.steps < L(little));
     auto held = row.largest < L(0x1p400);
     if (rule.precise) held = held & ((row.largest > L(0x1p-900)) | (row.largest == L(0)));
     known = known & held;
@@ -249,9 +233,8 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
       const L of_t = max(radius.constant[0] * size + abs(p) * radius.proportional[0],
                          radius.constant[1] * size + abs(p) * radius.proportional[1]);
       // As accept(): first by half the gap below, then by all.
-      const L below = bits_as<L>((bits_as<Bits>(max(abs(out), L(0x1p-1000))) + Bits(-1)) & 0x7ff0000000000000);
       unsigned inside =
-          bits_of((off <= min(finite, of_t + (max(below * half, L(least_half)) - rule.largest_beta_error))) &
+          bits_of((off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - rule.largest_beta_error))) &
                   (abs(out) <= largest_out));
       if ((left & ~inside) != 0) {
         const bool rounds = (__builtin_bit_cast(std::uint64_t, g) & 0xfffffffffffff) != 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "oracle/decode.hpp"
 #include "oracle/layer_norm/lent.hpp"
@@ -11,7 +12,7 @@ namespace attest::oracle::layer_norm {
 namespace {
 
 // Rows of a matrix one behind the other, zeros behind them.
-void read_rows(const Tensor& tensor, Index first, Index rows, std::vector<double>& to) {
+void read_rows(const Tensor& tensor, Index first, Index rows, std::span<double> to) {
   const attest_tensor view = tensor.view();
   const Index columns = view.shape[1], count = rows * columns;
   if ((view.strides[1] == 1 || columns == 1) && view.strides[0] == columns) {
@@ -55,16 +56,17 @@ void LayerNormOracle::look_at_short_rows(ShortRows& block, QuickRow& quick, Inde
   const Index n = problem_.hidden, room = ShortRows::most / n / lane_count * lane_count;
   block.first = row;
   block.rows = std::min(room, problem_.rows - row);
-  const Index count = block.rows * n;
-  read_rows(inputs_.x, row, block.rows, block.x);
+  const Index count = block.rows * n, whole = padded(block.rows) * n;  // in whole lanes of rows
+  const auto used = [&](std::vector<double>& of) { return std::span(of).first(static_cast<std::size_t>(whole)); };
+  read_rows(inputs_.x, row, block.rows, used(block.x));
   if (inputs_.residual.present()) {
-    read_rows(inputs_.residual, row, block.rows, block.residual);
+    read_rows(inputs_.residual, row, block.rows, used(block.residual));
     add_rows({contract_.policy[Stage::sum], contract_.policy[Stage::storage]}, block.x.data(), block.residual.data(),
-             ShortRows::most, block.x.data(), block.stored.data());
+             whole, block.x.data(), block.stored.data());
     if (contract_.arithmetic.sum_of == attest::layer_norm::SumOf::rounded)
-      std::ranges::copy(block.stored, block.x.begin());
+      std::ranges::copy(used(block.stored), block.x.begin());
   }
-  read_rows(out, row, block.rows, block.got);
+  read_rows(out, row, block.rows, used(block.got));
   for (auto* bits : {&block.held, &block.narrow, &block.open}) std::ranges::fill(*bits, std::uint8_t{0});
   if (block.rule) {
     accept_short(*block.rule, block.x.data(), block.got.data(), block.rows, block.held.data(), block.narrow.data());
@@ -76,7 +78,7 @@ void LayerNormOracle::look_at_short_rows(ShortRows& block, QuickRow& quick, Inde
     enter(row + (largest - x.begin()));
     const QuickRow::Known known = quick.enter(source_);
     if (!known.determined) return;
-    quick.accept_singles(block.got, count, block.held.data());
+    quick.accept_singles(used(block.got), count, block.held.data());
     if (known.narrow) std::ranges::fill(block.narrow, std::uint8_t{0xff});
     // The variance is 0, and so is the root's argument.
     for (Index i = 0; numbers_.epsilon_lo <= 0 && i < count; ++i)
@@ -84,7 +86,7 @@ void LayerNormOracle::look_at_short_rows(ShortRows& block, QuickRow& quick, Inde
         block.open[at / 8] |= static_cast<std::uint8_t>(1U << at % 8);
   }
   if (!sum_out.present()) return;
-  read_rows(sum_out, row, block.rows, block.got);
+  read_rows(sum_out, row, block.rows, used(block.got));
   for (Index i = 0; i < count; ++i)
     if (block.got[static_cast<std::size_t>(i)] != block.stored[static_cast<std::size_t>(i)]) {
       const auto r = static_cast<std::size_t>(i / n), bit = std::size_t{1} << r % 8;

@@ -130,10 +130,8 @@ Statistics::Statistics(const Numbers& m, const SourceRow& source)
     else
       bound_one_pass(m);
   }
-  const Wide flushed = m.flush ? m.statistics.eta : 0;
   if (!(hi + m.epsilon_hi < m.statistics.overflow)) lost_variance = true;
-  least = (joint ? (1 - cv) * variance - av : lo) + m.epsilon_lo - flushed;
-  largest_root = least > 0 ? 1 / std::sqrt(least) : std::numeric_limits<Wide>::infinity();
+  bound_root(m);
 }
 
 // Section 1: about the element nearest to the mean, so that a row close to a constant loses nothing.

@@ -1,4 +1,6 @@
 #pragma once
+#include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -33,6 +35,12 @@ struct RowBounds {
 
   bool lost_mean = false, lost_variance = false;  // they may overflow
   bool undetermined = false;                      // nothing is known
+
+  // least and largest_root, of what else is known.
+  void bound_root(const Numbers& m) {
+    least = (joint ? (1 - cv) * variance - av : lo) + m.epsilon_lo - (m.flush ? m.statistics.eta : 0);
+    largest_root = least > 0 ? 1 / std::sqrt(least) : std::numeric_limits<Wide>::infinity();
+  }
 };
 
 // The whole of sections 1 to 3.

@@ -168,38 +168,29 @@ TEST(TiersOfNarrowSums, KnowOfEqualRoundings) {
   }
 }
 
+// How many elements of what kernels give on a problem in f16 T is asked of.
+Index asked_of(const std::string& problem_text) {
+  const Contract contract = contract_for(policy_from_text("f16"));
+  const Problem problem = problem_from_text(problem_text);
+  const Result result(problem, contract, contract, {});
+  oracle::Statistics statistics;
+  EXPECT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
+  return statistics.elements;
+}
+
 // Each row sees the lowest bias alone: 2^x rounds all their weights alike, by up to u_P, and T would be the error of one.
 TEST(TiersOfOneMaximum, LeaveOutRowsThatShareTheirLargestWeight) {
-  const Policy policy = policy_from_text("f16");
-  const Contract contract = contract_for(policy);
-  const auto elements = [&](const char* bias) {
-    const Problem problem =
-        problem_from_text(std::string("b=16 lq=4 lk=4 d=16 dv=16 dtype=f16 keep=sparse keep_axes=14 "
-                                      "bias_axes=2 values=normal:0.015625 seed=189481252 bias=") +
-                          bias);
-    const Result result(problem, contract, contract, {});
-    oracle::Statistics statistics;
-    EXPECT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
-    return statistics.elements;
-  };
-  EXPECT_EQ(elements("empty_lowest"), 0);
-  EXPECT_GT(elements("normal"), 0);
+  const std::string problem =
+      "b=16 lq=4 lk=4 d=16 dv=16 dtype=f16 keep=sparse keep_axes=14 bias_axes=2 values=normal:0.015625 seed=189481252 ";
+  EXPECT_EQ(asked_of(problem + "bias=empty_lowest"), 0);
+  EXPECT_GT(asked_of(problem + "bias=normal"), 0);
 }
 
 // Two rows, of which each sees little but one key: the error of one score is that of 64 columns, and T was 1.58.
 TEST(TiersOfFewWeights, LeaveOutResultsOfRowsThatSeeFewKeys) {
-  const Policy policy = policy_from_text("f16");
-  const Contract contract = contract_for(policy);
-  const auto elements = [&](const char* values) {
-    const Problem problem = problem_from_text(
-        std::string("hq=2 hkv=1 lq=1 lk=33 d=64 dv=64 dtype=f16 scale=0x1.cp-2 seed=161293743 values=") + values);
-    const Result result(problem, contract, contract, {});
-    oracle::Statistics statistics;
-    EXPECT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
-    return statistics.elements;
-  };
-  EXPECT_EQ(elements("normal:3.25"), 0);
-  EXPECT_EQ(elements("normal:0.03125"), 128);
+  const std::string problem = "hq=2 hkv=1 lq=1 lk=33 d=64 dv=64 dtype=f16 scale=0x1.cp-2 seed=161293743 ";
+  EXPECT_EQ(asked_of(problem + "values=normal:3.25"), 0);
+  EXPECT_EQ(asked_of(problem + "values=normal:0.03125"), 128);
 }
 
 // A poor tanh lets a key of 1e17 weigh next to nothing, as it should, or everything: then the result has roundings of that size.
