@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
@@ -29,23 +30,38 @@ int open_or_throw(const fs::path& file, int flags) {
   return descriptor;
 }
 
-}  // namespace
-
-void for_each_line(const fs::path& file, const std::function<void(const json&)>& read) {
-  if (!fs::exists(file)) return;
+// Says where a last line without an end begins, if there is one.
+std::optional<std::size_t> each_line(const fs::path& file,
+                                     const std::function<void(const json&, std::string_view)>& read,
+                                     std::string_view advice) {
+  if (!fs::exists(file)) return std::nullopt;
   const std::string text = read_file(file, largest_log);
   std::size_t number = 0, begin = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     ++number;
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
     try {
-      read(parse_json(std::string_view(text).substr(begin, end - begin)));
+      read(parse_json(line), line);
     } catch (const json::exception&) {
-      throw usage_error(fmt::format("{}:{}: the line is damaged: start a new campaign folder", file.string(), number));
+      throw usage_error(fmt::format("{}:{}: the line is damaged{}", file.string(), number, advice));
     }
     begin = end + 1;
   }
+  if (begin == text.size()) return std::nullopt;
+  return begin;
+}
+
+}  // namespace
+
+void read_lines(const fs::path& file, const std::function<void(const json&, std::string_view)>& read) {
+  each_line(file, read, "");
+}
+
+void for_each_line(const fs::path& file, const std::function<void(const json&)>& read) {
+  const auto whole = each_line(
+      file, [&](const json& line, std::string_view) { read(line); }, ": start a new campaign folder");
   std::error_code error;
-  if (begin != text.size()) fs::resize_file(file, begin, error);
+  if (whole) fs::resize_file(file, *whole, error);
   if (error) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), error.message()));
 }
 
@@ -87,6 +103,20 @@ FolderLock::FolderLock(const fs::path& folder) : descriptor_(-1) {
   throw usage_error(folder.string() + " is in use by another campaign: wait for it, or name another folder");
 }
 FolderLock::~FolderLock() { ::close(descriptor_); }
+
+FolderHold::FolderHold(const fs::path& folder) : descriptor_(::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_SH | LOCK_NB) == 0) return;
+  ::close(descriptor_);
+  throw usage_error(folder.string() + " is in use by a campaign: wait for it");
+}
+FolderHold::~FolderHold() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+FolderHold::FolderHold(FolderHold&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+FolderHold& FolderHold::operator=(FolderHold&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
 
 void keep_identity(const fs::path& folder, const ordered_json& given) {
   const fs::path file = folder / "campaign.json";

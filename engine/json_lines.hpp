@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -11,6 +12,9 @@ namespace attest::engine {
 // Calls `read` for each whole line; cuts off a last line that a kill left unfinished. Nothing for a file that is not there. Throws Error(usage) naming the
 // line for one that is no JSON.
 void for_each_line(const std::filesystem::path& file, const std::function<void(const nlohmann::json&)>& read);
+// The same with the text of each line, of a file that is another's: it is left as it is.
+void read_lines(const std::filesystem::path& file,
+                const std::function<void(const nlohmann::json&, std::string_view)>& read);
 
 // Calls `read` for the last of these lines, if there is one. Throws likewise, and Error(usage) where `read` throws nlohmann's exceptions.
 void for_last_line(const std::filesystem::path& file, const std::function<void(const nlohmann::json&)>& read);
@@ -39,6 +43,19 @@ class FolderLock {
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// Keeps campaigns out of a folder while others read it, as long as this lives.
+class FolderHold {
+ public:
+  // Throws Error(usage) if a campaign has it. Of a folder that no campaign ever had there is nothing to hold.
+  explicit FolderHold(const std::filesystem::path& folder);
+  ~FolderHold();
+  FolderHold(FolderHold&& other) noexcept;
+  FolderHold& operator=(FolderHold&& other) noexcept;
 
  private:
   int descriptor_;

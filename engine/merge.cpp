@@ -1,13 +1,10 @@
 #include "engine/merge.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,6 +18,7 @@
 #include "engine/corpus.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/json_lines.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
@@ -143,43 +141,6 @@ std::vector<Kept> entries_of(const std::vector<fs::path>& folders, Merged& told)
 
 // ---- campaigns ------------------------------------------------------------------------------------------------------------
 
-void for_each_line(const fs::path& file, const std::function<void(const json&, std::string_view)>& read) {
-  if (!fs::exists(file)) return;
-  const std::string text = read_file(file, largest_log);
-  std::size_t number = 0, begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    ++number;
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    try {
-      read(parse_json(line), line);
-    } catch (const json::exception&) {
-      throw usage_error(fmt::format("{}:{}: the line is damaged", file.string(), number));
-    }
-    begin = end + 1;
-  }
-}
-
-// Holds a campaign's folder, so that nobody goes on with it meanwhile.
-class Held {
- public:
-  explicit Held(const fs::path& folder) : lock_(::open((folder / "lock").c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (lock_ < 0 || ::flock(lock_, LOCK_SH | LOCK_NB) == 0) return;
-    ::close(lock_);
-    throw usage_error(folder.string() + " is in use by a campaign: wait for it");
-  }
-  ~Held() {
-    if (lock_ >= 0) ::close(lock_);
-  }
-  Held(Held&& other) noexcept : lock_(std::exchange(other.lock_, -1)) {}
-  Held& operator=(Held&& other) noexcept {
-    std::swap(lock_, other.lock_);
-    return *this;
-  }
-
- private:
-  int lock_;
-};
-
 struct FoundLine {
   Kept kept;
   ordered_json line;
@@ -189,7 +150,7 @@ struct FoundLine {
 struct Part {
   explicit Part(const fs::path& folder_) : folder(folder_), held(folder_) {}
   fs::path folder;
-  Held held;
+  FolderHold held;
   ordered_json identity;  // but for the shard
   Shard shard;
   std::uint64_t repeat = 1;
@@ -225,7 +186,7 @@ void read_identity(Part& part) {
 
 void read_findings(Part& part) {
   const fs::path file = part.folder / "findings.jsonl";
-  for_each_line(file, [&](const json& line, std::string_view text) {
+  read_lines(file, [&](const json& line, std::string_view text) {
     if (line.contains("raw"))
       if (const auto number = line.at("case").get<std::uint64_t>(); number < part.summary.next_case)
         part.raw[number] = text;
@@ -243,14 +204,14 @@ void read_findings(Part& part) {
 Part read_part(const fs::path& folder) {
   Part part(folder);
   read_identity(part);
-  for_each_line(folder / "progress.jsonl", [&](const json& line, std::string_view) {
+  read_lines(folder / "progress.jsonl", [&](const json& line, std::string_view) {
     Summary counts;
     counts.op = part.summary.op;
     state_from_json(line.at("summary"), counts);
     part.summary = std::move(counts);
     part.signatures = line.at("signatures").get<std::map<std::string, std::uint64_t>>();
   });
-  for_each_line(folder / "cases.jsonl", [&](const json& line, std::string_view text) {
+  read_lines(folder / "cases.jsonl", [&](const json& line, std::string_view text) {
     if (const auto number = line.at(0).get<std::uint64_t>(); number < part.summary.next_case) part.rows[number] = text;
   });
   read_findings(part);
