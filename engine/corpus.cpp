@@ -26,6 +26,15 @@ constexpr int deepest = 16;
 constexpr std::size_t digest_digits = 16;
 constexpr std::string_view digest_before = "  \"digest\": \"", digest_after = "\"\n}\n";
 
+// Where the digest that ends the text of an entry begins, its key and all; nullopt where it ends otherwise.
+std::optional<std::size_t> place_of_digest(std::string_view text) {
+  const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
+  if (text.size() < tail || !text.substr(text.size() - tail).starts_with(digest_before) ||
+      !text.ends_with(digest_after))
+    return std::nullopt;
+  return text.size() - tail;
+}
+
 constexpr Index most_literals = 4096;
 
 // Copies captured activations that are too many to be literal. Throws Error(usage) if another file has their name there.
@@ -111,14 +120,11 @@ class Reader {
 
   // The last member is the digest of every byte before it.
   void check_digest() const {
-    const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
-    const std::size_t at = text_.size() < tail ? 0 : text_.size() - tail;
-    const std::string_view end = text_.substr(at);
-    if (!end.starts_with(digest_before) || !end.ends_with(digest_after))
-      refuse(line_at(text_.size()), "the file is damaged: it does not end with its digest");
-    const std::string expected = hex64(digest_of(text_.substr(0, at)));
-    if (end.substr(digest_before.size(), digest_digits) != expected)
-      refuse(line_at(at), "the file is damaged or was edited: its digest is not that of its contents");
+    const auto at = place_of_digest(text_);
+    if (!at) refuse(line_at(text_.size()), "the file is damaged: it does not end with its digest");
+    const std::string expected = hex64(digest_of(text_.substr(0, *at)));
+    if (text_.substr(*at + digest_before.size(), digest_digits) != expected)
+      refuse(line_at(*at), "the file is damaged or was edited: its digest is not that of its contents");
   }
 
   [[nodiscard]] std::size_t line_of(std::string_view key) const {
@@ -400,12 +406,10 @@ std::string to_file_text(const Entry& entry) {
 }
 
 std::string with_renewed_digest(std::string_view text) {
-  const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
   std::string renewed(text);
-  if (text.size() < tail) return renewed;
-  const std::size_t at = text.size() - tail;
-  if (!text.substr(at).starts_with(digest_before) || !text.ends_with(digest_after)) return renewed;
-  return renewed.replace(at + digest_before.size(), digest_digits, hex64(digest_of(text.substr(0, at))));
+  if (const auto at = place_of_digest(text))
+    renewed.replace(*at + digest_before.size(), digest_digits, hex64(digest_of(text.substr(0, *at))));
+  return renewed;
 }
 
 Entry entry_from_file_text(std::string_view text, const std::string& name) { return Reader(text, name).read(); }
