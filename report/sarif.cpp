@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "engine/failure.hpp"
 #include "ops/op.hpp"
 #include "report/ci.hpp"
 
@@ -50,7 +51,8 @@ ordered_json log(const std::set<std::string>& laws, ordered_json results, int st
   ordered_json rules = ordered_json::array();
   for (const std::string& law : laws) rules.push_back({{"id", law}, {"shortDescription", {{"text", doc_of(law)}}}});
   ordered_json run;
-  run["tool"]["driver"] = {{"name", "attest"}, {"semanticVersion", ATTEST_VERSION}, {"rules", std::move(rules)}};
+  run["tool"]["driver"] = {
+      {"name", "attest"}, {"semanticVersion", engine::attest_version()}, {"rules", std::move(rules)}};
   run["invocations"] =
       ordered_json::array({{{"executionSuccessful", status == 0 || status == 1}, {"exitCode", status}}});
   run["results"] = std::move(results);
