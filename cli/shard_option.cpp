@@ -6,15 +6,14 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "core/number_text.hpp"
 
 namespace attest::cli {
 namespace {
 
 // A whole number of at most nine digits.
 std::optional<std::uint64_t> whole(std::string_view digits) {
-  if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string_view::npos)
-    return std::nullopt;
-  return std::stoull(std::string(digits));
+  return digits.size() > 9 ? std::nullopt : parse_whole<std::uint64_t>(digits);
 }
 
 std::optional<std::uint64_t> number_in(const char* variable) {
