@@ -9,7 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -151,7 +150,7 @@ struct Part {
   explicit Part(const fs::path& folder_) : folder(folder_), held(folder_) {}
   fs::path folder;
   FolderHold held;
-  ordered_json identity;  // but for the shard
+  ordered_json identity;
   Shard shard;
   std::uint64_t repeat = 1;
   Summary summary;  // its counts
@@ -176,7 +175,6 @@ void read_identity(Part& part) {
     part.repeat = part.identity.at("r").get<std::uint64_t>();
     if (part.identity.contains("op"))
       if (const Op* op = ops::find_op(part.identity.at("op").get<std::string>())) part.summary.op = op;
-    part.identity.erase("shard");
     if (part.shard.index >= 1 && part.shard.index <= part.shard.count && part.repeat >= 1) return;
   } catch (const json::exception&) {
   } catch (const std::logic_error&) {  // no number
@@ -227,7 +225,7 @@ void require_one_stream(const std::vector<Part>& parts) {
                                     first.folder.string(), other.folder.string(), what, a, b));
     };
     for (const auto& [key, value] : first.identity.items())
-      if (!other.identity.contains(key) || other.identity[key] != value)
+      if (key != "shard" && (!other.identity.contains(key) || other.identity[key] != value))
         differ(key, json_text(value), other.identity.contains(key) ? json_text(other.identity[key]) : "absent");
     if (other.identity.size() != first.identity.size()) differ("what they are told by", "less", "more");
     if (other.shard.count != first.shard.count)
@@ -424,11 +422,9 @@ Merged merge_campaigns(const std::vector<fs::path>& folders, const MergeOptions&
   write_file(place.folder() / "cases.jsonl", cases.lines);
   write_file(place.folder() / "findings.jsonl", findings);
   write_file(place.folder() / "progress.jsonl", json_text(progress) + "\n");
-  ordered_json identity;
-  for (const auto& [key, value] : parts.front().identity.items()) {
-    if (key == "avoid") identity["shard"] = "1/1";  // in the place that it has
-    identity[key] = key == "avoid" ? ordered_json(false) : value;
-  }
+  ordered_json identity = parts.front().identity;
+  identity["shard"] = "1/1";
+  identity["avoid"] = false;
   if (!told.whole) {
     identity["merged"] = ordered_json::array();
     for (const Part& part : parts)
