@@ -12,6 +12,7 @@
 #include "core/json_text.hpp"
 #include "report/html_style.hpp"
 #include "report/markup.hpp"
+#include "report/record.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -25,7 +26,9 @@ std::string said(const json& value) { return value.is_string() ? value.get<std::
 std::string said(const json& object, const char* key) {
   return object.contains(key) ? said(object.at(key)) : std::string();
 }
-Count count_of(const json& object, const char* key) { return object.contains(key) ? object.at(key).get<Count>() : 0; }
+Count count_of(const json& object, std::string_view key) {
+  return object.contains(key) ? object.at(key).get<Count>() : 0;
+}
 
 std::string code(std::string_view text) { return "<code>" + escaped(text) + "</code>"; }
 std::string command(std::string_view text) { return "<code class=\"command\">" + escaped(text) + "</code>"; }
@@ -177,8 +180,7 @@ std::string laws_html(const json& record) {
     Law law{name, {}};
     Count most = 0;
     for (const char* kind : {"pass", "warn"}) law.held += count_of(counts, kind);
-    for (const char* kind : {"fail", "error", "crash", "timeout", "poisoned", "flaky"})
-      law.failed += count_of(counts, kind);
+    for (const std::string_view kind : failure_kinds) law.failed += count_of(counts, kind);
     for (const auto& [sum, key] : {std::pair{&law.skipped, "skip"}, {&law.vacuous, "vacuous"}})
       for (const auto& [reason, count] : counts.at(key).items()) {
         *sum += count.template get<Count>();

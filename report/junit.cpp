@@ -9,6 +9,7 @@
 #include "core/json_text.hpp"
 #include "report/ci.hpp"
 #include "report/markup.hpp"
+#include "report/record.hpp"
 
 namespace attest::report {
 namespace {
@@ -80,8 +81,7 @@ Beside beside(const json& summary) {
 Case by_counts(const std::string& subject, const std::string& law, const json& counts, const Beside& laws) {
   Case one{subject, law, {}, Case::Kind::passed};
   std::uint64_t failed = 0;
-  for (const char* kind : {"fail", "error", "crash", "timeout", "poisoned", "flaky"})
-    failed += counts.at(kind).get<std::uint64_t>();
+  for (const std::string_view kind : failure_kinds) failed += counts.at(kind).get<std::uint64_t>();
   // Without a new finding all that failed is known.
   if (failed > 0 && (laws.of_new.empty() || (laws.of_known.contains(law) && !laws.of_new.contains(law)))) {
     one.body = fmt::format("<system-out>failed on {} problems, of defects that are known</system-out>", failed);

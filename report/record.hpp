@@ -1,9 +1,13 @@
 #pragma once
 #include <filesystem>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace attest::report {
+
+// Under which names of verdicts the counts of a law have its failures: is_finding() of verdict.hpp.
+inline constexpr std::string_view failure_kinds[] = {"fail", "error", "crash", "timeout", "poisoned", "flaky"};
 
 // What a campaign folder says at the end of a run: summary.json, the object of --json with `coverage` as `attest stats --json` has it.
 // Written whole or not at all. Throws Error(usage) if it cannot be written.
