@@ -276,10 +276,10 @@ class Clustering {
     if (group.shown || (!learned.atoms.empty() && std::ranges::none_of(group.members, refutes))) return;
     const std::set<std::string> buckets = buckets_of(group);
     if (study_.own_failures(group.speaker, buckets) >= enough_failures) return;
-    for (const bool own_call : {true, false})  // what a law's own calls need is told where nothing else is
+    for (const bool of_calls : {false, true})  // what a law's own calls need is told where nothing else is
       for (const Studied& member : group.members) {
         Studied tried = member;
-        if (makes_calls(entry(member)) == own_call || !study_.learn_from_neighbours(tried, buckets)) continue;
+        if (makes_calls(entry(member)) != of_calls || !study_.learn_from_neighbours(tried, buckets)) continue;
         group.shown = std::move(tried);
         return;
       }
