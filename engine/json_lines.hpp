@@ -61,7 +61,7 @@ class FolderHold {
   int descriptor_;
 };
 
-// Writes `ours` into campaign.json of the folder, or holds what is there against it. Throws Error(usage) naming the first of its keys that differs.
-void keep_identity(const std::filesystem::path& folder, const nlohmann::ordered_json& ours);
+// Writes `given` into campaign.json of the folder, or holds what is there against it. Throws Error(usage) naming the first of its keys that differs.
+void keep_identity(const std::filesystem::path& folder, const nlohmann::ordered_json& given);
 
 }  // namespace attest::engine
