@@ -20,8 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string told(const engine::Merged& merged, const fs::path& out, bool campaigns) {
-  std::string text = fmt::format("{}: {} of {} reproducers in {} folders\n", report::printable(out.string()),
-                                 report::grouped(merged.written), report::grouped(merged.entries), merged.folders);
+  std::string text = fmt::format("{}: {} of {} reproducers in {} folder{}\n", report::printable(out.string()),
+                                 report::grouped(merged.written), report::grouped(merged.entries), merged.folders,
+                                 merged.folders == 1 ? "" : "s");
   if (merged.renewed > 0) text += fmt::format("  {} had been edited, and have their digest renewed\n", merged.renewed);
   if (!campaigns) return text;
   text += merged.whole ? "  all shards, equally far: `attest fuzz --no-avoid` with the options of any goes on with it\n"

@@ -29,6 +29,18 @@ std::optional<DType> dtype_of(attest_dtype type) noexcept;
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
+// Calls `visit(i0, i1, i2, i3)` for each element of a shape of up to four axes, the last of them fastest; an index past the
+// axes is 0.
+template <class Visit>
+void for_each_index(std::span<const Index> shape, Visit&& visit) {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) n[axis] = shape[axis];
+  for (Index a = 0; a < n[0]; ++a)
+    for (Index b = 0; b < n[1]; ++b)
+      for (Index c = 0; c < n[2]; ++c)
+        for (Index d = 0; d < n[3]; ++d) visit(a, b, c, d);
+}
+
 // Whether the offset of some element, counted in elements, does not fit 32 bits with a sign.
 bool past_32_bits(std::span<const Index> shape, std::span<const Index> strides) noexcept;
 

@@ -25,13 +25,13 @@ struct PendingFailure {
   std::string signature;
 };
 
+// The options of the campaign that a folder holds, all but what may differ from run to run. Throws Error(usage).
+CampaignOptions campaign_in(const std::filesystem::path& folder);
+
 // The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets one line a commit, each with the
 // counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each raw failure before it is shrunk, each
 // better problem while it is, each reproducer, and that a failure was shrunk. All lines are appended whole; killing the
 // process loses what came after the last commit, and no finding.
-// The options of the campaign that a folder holds, all but what may differ from run to run. Throws Error(usage).
-CampaignOptions campaign_in(const std::filesystem::path& folder);
-
 class CampaignFolder {
  public:
   // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`. Throws

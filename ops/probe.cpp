@@ -42,13 +42,9 @@ Answered ask(const Problem& problem, Subject& subject) {
   answered.call = subject.run_one(exchange->call());
   if (answered.call.status != CallStatus::done) return answered;
   const Tensor& out = *exchange->outputs().front().tensor;
-  std::array<Index, 4> n{1, 1, 1, 1};
-  std::ranges::copy(out.shape(), n.begin());
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d)
-          (a == 0 ? answered.first_sample : answered.others).push_back(out.at(a, b, c, d));
+  for_each_index(out.shape(), [&](Index a, Index b, Index c, Index d) {
+    (a == 0 ? answered.first_sample : answered.others).push_back(out.at(a, b, c, d));
+  });
   return answered;
 }
 

@@ -56,13 +56,10 @@ std::string element(double value, DType type) {
 }
 
 std::string values(const Tensor& tensor) {
-  std::array<Index, 4> n{1, 1, 1, 1};
-  for (std::size_t axis = 0; axis < tensor.shape().size(); ++axis) n[axis] = tensor.shape()[axis];
   std::vector<std::string> all;
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d) all.push_back(element(tensor.at(a, b, c, d), tensor.dtype()));
+  for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {
+    all.push_back(element(tensor.at(a, b, c, d), tensor.dtype()));
+  });
   return fmt::format("{}", fmt::join(all, ", "));
 }
 

@@ -26,12 +26,9 @@ std::string npy(const Tensor& tensor) {
   std::string data = npy_head(descr(tensor.dtype()), tensor.shape());
   const attest_tensor view = tensor.view();
   const std::size_t width = size_of(tensor.dtype());
-  std::array<Index, 4> n{1, 1, 1, 1};
-  for (std::size_t axis = 0; axis < tensor.shape().size(); ++axis) n[axis] = tensor.shape()[axis];
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d) data.append(static_cast<const char*>(attest_at(&view, a, b, c, d)), width);
+  for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {
+    data.append(static_cast<const char*>(attest_at(&view, a, b, c, d)), width);
+  });
   return data;
 }
 

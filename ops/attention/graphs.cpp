@@ -26,10 +26,9 @@ Array array_of(const Tensor& tensor, Type type) {
   std::vector<Index> shape(tensor.shape().begin(), tensor.shape().end());
   Array array = graph::zeros(type, shape);
   std::size_t at = 0;
-  for (Index a = 0; a < shape[0]; ++a)
-    for (Index b = 0; b < shape[1]; ++b)
-      for (Index c = 0; c < shape[2]; ++c)
-        for (Index d = 0; d < shape[3]; ++d) array.floats[at++] = round_to(format_of(type), tensor.at(a, b, c, d));
+  for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {
+    array.floats[at++] = round_to(format_of(type), tensor.at(a, b, c, d));
+  });
   return array;
 }
 

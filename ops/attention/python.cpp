@@ -14,13 +14,10 @@ namespace {
 std::string in_python(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 bool finite(const Tensor& tensor) {
-  const auto n = tensor.shape();
-  for (Index a = 0; a < n[0]; ++a)
-    for (Index b = 0; b < n[1]; ++b)
-      for (Index c = 0; c < n[2]; ++c)
-        for (Index d = 0; d < n[3]; ++d)
-          if (!std::isfinite(tensor.at(a, b, c, d))) return false;
-  return true;
+  bool all = true;
+  for_each_index(tensor.shape(),
+                 [&](Index a, Index b, Index c, Index d) { all = all && std::isfinite(tensor.at(a, b, c, d)); });
+  return all;
 }
 
 // Explicit attention in float64, only the lines this problem needs.
