@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.hpp"
@@ -141,6 +142,20 @@ inline double one_sided(std::span<const double> moved, std::span<const Index> or
       most = std::max(most, std::fabs(total - 2 * below));
   }
   return most;
+}
+
+// The same of a function whose errors may differ between equal arguments too, as where lanes compute it and what is left of
+// them computes it otherwise: each such key may then err to the side that moves the mean most.
+inline double one_sided_or_split(std::vector<double> moved, std::span<const Index> order,
+                                 std::span<const double> argument) {
+  const auto at_order = [&](std::size_t at) { return static_cast<std::size_t>(order[at]); };
+  double of_equals = 0;
+  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
+    for (end = first + 1; end < order.size() && argument[at_order(end)] == argument[at_order(first)];) ++end;
+    if (end - first < 2) continue;
+    for (std::size_t at = first; at < end; ++at) of_equals += std::fabs(std::exchange(moved[at_order(at)], 0.0));
+  }
+  return of_equals + one_sided(moved, order, argument);
 }
 
 // Keys of one tile or split share the rounding of its maximum, of its log-sum-exp or of its partial result: the largest

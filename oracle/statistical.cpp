@@ -359,7 +359,7 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
       moved[t] *= absolute ? off * m.softcap
                            : std::max(off * std::min(m.softcap, std::fabs(capped_[t])),
                                       m.tanh_underflow * m.softcap);  // in ulps, also where they are subnormal
-    bias += one_sided(moved, by_capped_, capped_);
+    bias += one_sided_or_split(std::move(moved), by_capped_, capped_);
   }
   return bias;
 }

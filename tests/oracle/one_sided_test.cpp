@@ -265,6 +265,28 @@ TEST(OneSided, TanhIsOffEitherWayOfEqualScores) {
   EXPECT_LE(oracle.slow_t(out), oracle::shipped_calibration().thresholds(contract.policy, problem).t.value());
 }
 
+// So in every row: two keys move a mean by the sum of their errors, whatever their signs, which T would take for large noise.
+TEST(OneSided, TwoKeysOfEqualScoresAreNoNoise) {
+  const Contract contract =
+      contract_from_text(R"({"tanh_ulp":1000,"exp2":false,"lse_merge":"none"})", policy_from_text("f32"));
+  const Problem problem =
+      problem_from_text("b=32 lq=1 lk=2 d=1 dv=4 dtype=f32 scale=1 softcap=0x1p+0 values=constant:1");
+  Inputs inputs = materialise(problem);
+  fill(inputs.q, [](Index, Index) { return 1; });
+  fill(inputs.k, [](Index, Index) { return 0.5625; });  // tanh is a little more than 1/2, where an ulp is most of it
+  const auto value = [](Index j, Index c) { return static_cast<double>(j == 0 ? c : -1 - c); };
+  fill(inputs.v, value);
+  // Scores are off by 1,000 ulp, one up and one down.
+  const double up = 1 / (1 + std::exp(-2000 * 0x1p-24));
+  Tensor out = make_out(problem);
+  fill(out, [&](Index, Index c) { return up * value(0, c) + (1 - up) * value(1, c); });
+  oracle::AttentionOracle oracle(contract, problem, inputs);
+  oracle::Statistics statistics;
+  EXPECT_EQ(oracle.judge(out, {}, &statistics).kind, VerdictKind::pass);
+  EXPECT_GE(statistics.elements, oracle::least_elements);
+  EXPECT_LE(oracle.slow_t(out), 0.5);
+}
+
 // Of the results of such a kernel most lie above the 99 % quantile of their class, which takes the errors of functions for
 // noise. Drift takes a second look.
 TEST(OneSided, TanhIsNoDrift) {
