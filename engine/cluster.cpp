@@ -85,6 +85,7 @@ class Clustering {
     for (Siblings& group : groups_) tell_of_few(group);
     join([this](const Siblings& a, const Siblings& b) { return needs_the_same(a, b) || needs_the_same(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return dies_nearby(a, b) || dies_nearby(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return under_one_condition(a, b); });
     join([this](const Siblings& a, const Siblings& b) { return refused_anyway(a, b) || refused_anyway(b, a); });
     if (known_.probe) join([this](const Siblings& a, const Siblings& b) { return belongs(a, b) || belongs(b, a); });
@@ -174,6 +175,28 @@ class Clustering {
     const Studied& speaker = few.speaker;
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
+  }
+  // Whether `few` are too few deaths to learn anything from, and a part of what the group needs holds of all of them and of what they
+  // were shrunk to: so rare a place that it would not by chance. Memory that is read past its end kills in most of the problems
+  // that reach far, and now and then in others.
+  [[nodiscard]] bool dies_nearby(const Siblings& few, const Siblings& group) const {
+    const Studied& speaker = few.speaker;
+    if (!comparable(few, group) || entry(speaker).seen != VerdictKind::crash || speaker.failing.empty() ||
+        speaker.failing.size() >= enough_failures || group.speaker.failing.size() < enough_failures ||
+        !speaker.learned.predicate.atoms.empty())
+      return false;
+    return std::ranges::any_of(group.speaker.learned.predicate.atoms, [&](const Atom& atom) {
+      const auto inside = [&](const Studied& member) { return entry(member).minimal && atom.holds(member.row); };
+      return std::ranges::all_of(few.members, inside) &&
+             std::ranges::all_of(speaker.failing, [&](const Row* row) { return atom.holds(*row); }) &&
+             std::pow(share_of(atom), static_cast<double>(speaker.failing.size() + 1)) <= most_chance;
+    });
+  }
+  // Of the problems of the campaign.
+  [[nodiscard]] double share_of(const Atom& atom) const {
+    const std::vector<CaseRow>& rows = known_.table.rows();
+    const auto inside = std::ranges::count_if(rows, [&](const CaseRow& row) { return atom.holds(row.traits.row()); });
+    return static_cast<double>(inside) / static_cast<double>(rows.size());
   }
   // Whether both say the same words and need one thing alike, beside what each needs.
   [[nodiscard]] bool under_one_condition(const Siblings& a, const Siblings& b) const {

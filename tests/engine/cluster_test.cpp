@@ -226,7 +226,7 @@ TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
   EXPECT_EQ(defect.counts.failing, defect.counts.asked);
 }
 
-// Reproducers of wrong numbers, each with the neighbours that pass, and the problems of a campaign in which so many of each failed.
+// Reproducers of wrong numbers, or of deaths, each with the neighbours that pass, and the problems of a campaign in which so many of each failed.
 struct Told {
   using Fails = std::function<bool(const Problem&)>;
   explicit Told(std::uint64_t cases) {
@@ -238,8 +238,10 @@ struct Told {
     Entry& entry = finding.entry;
     entry.problem = problem_from_text(text);
     ASSERT_TRUE(fails(entry.problem.as<Problem>())) << text;
-    entry.property = "policy-bound";
-    entry.evidence.emplace().wrong = Wrong::finite;
+    entry.property = key.property;
+    entry.seen = key.kind;
+    if (key.kind == VerdictKind::fail) entry.evidence.emplace().wrong = Wrong::finite;
+    entry.reason = key.kind == VerdictKind::crash ? "killed by SIGSEGV" : "";
     entry.minimal = true;
     entry.bucket = entry.property + ":kernel:" + text;
     for (const Candidate& beside : neighbours(entry.problem, {everything, {Format::f32, Format::f64}, {}}))
@@ -258,7 +260,7 @@ struct Told {
     for (std::size_t n = 0; n < problems.size(); ++n) {
       CaseRow row{n, 0, row_of(problems[n], everything), {}, {}, "signature " + std::to_string(n)};
       if (const auto of = whose.find(n); of != whose.end()) {
-        row.failures.push_back({"policy-bound", VerdictKind::fail, "finite"});
+        row.failures.push_back(key);
         if (!nobodys.contains(n)) buckets[row.signature] = findings[of->second].entry.bucket;
       } else {
         row.held.set(law_named("policy-bound"));
@@ -268,6 +270,7 @@ struct Told {
     return cluster(findings, {table, buckets, {}});
   }
 
+  FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
   const engine::Supports everything = Supports();
   std::vector<Problem> problems;
   std::vector<Finding> findings;
@@ -299,6 +302,25 @@ TEST(Cluster, FewFailuresThatNeedTheSameAreOneDefect) {
   EXPECT_EQ(defects[0].findings.size(), 3u) << found;
   EXPECT_NE(to_text(defects[0].predicate).find("one_mask_row"), std::string::npos) << found;
   EXPECT_EQ(defects[1].findings, (std::vector<std::size_t>{3})) << found;
+}
+
+// What kills nearly always under two rare options, and once under one of them, is one defect; a death under a common option may be
+// of another.
+TEST(Cluster, ARareDeathUnderAPartOfACondition) {
+  const auto often = [](const Problem& p) { return p.softcap > 0 && p.threads == 3; };
+  const std::string small = "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 ";
+  for (const bool nearby : {true, false}) {
+    Told told(3000);
+    told.key = {"guards", VerdictKind::crash, "killed-by-sigsegv"};
+    told.add(small + "softcap=1 threads=3", often, 8, [](const Problem&) { return true; });
+    const auto seldom = [&](const Problem& p) { return !often(p) && (nearby ? p.softcap > 0 : p.lk >= 2); };
+    told.add("b=1 hq=1 hkv=1 lq=1 lk=65 d=2 dv=2 " + std::string(nearby ? "softcap=1" : ""), seldom, 1,
+             [](const Problem& p) { return p.lk >= 65; });
+    const std::vector<Defect> defects = told.defects();
+    std::string found;
+    for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+    EXPECT_EQ(defects.size(), nearby ? 1u : 2u) << found;
+  }
 }
 
 // A few failures all lie where those of another do, but what they were shrunk to does not.
