@@ -39,7 +39,7 @@ Model part(const Model& model, std::span<const Input> fed, int value) {
   for (const Node& node : model.nodes)
     if (std::ranges::any_of(node.outputs, [&](int v) { return wanted(v) && !given[static_cast<std::size_t>(v)]; }))
       cut.nodes.push_back(node);
-  cut.outputs.push_back({model.values[static_cast<std::size_t>(value)], value, std::nullopt});
+  cut.outputs.push_back({model.values[static_cast<std::size_t>(value)], value});
   return cut;
 }
 

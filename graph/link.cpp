@@ -119,7 +119,7 @@ Model linked(StatedGraph graph) {
   for (const StatedValue& stated : graph.outputs) {
     const auto value = names.find(stated.name);
     if (!value) throw Fault{fmt::format("output '{}' is given by nothing", stated.name)};
-    model.outputs.push_back({stated.name, *value, std::nullopt});
+    model.outputs.push_back({stated.name, *value});
   }
   if (model.outputs.empty()) throw Fault{"its graph has no outputs"};
   return model;

@@ -29,7 +29,14 @@ struct Output {
   std::string name;
   int value = 0;
   std::optional<Type> type{};  // where it is known and to be written; a file's own is not read
+  std::size_t rank = 0;        // how many axes, written with it: their lengths are left open
 };
+
+// Says of an output what is known from a result.
+inline void state(Output& output, const Array& result) {
+  output.type = result.type;
+  output.rank = result.shape.size();
+}
 
 // What an attribute holds that attest does not read (a graph, a sparse tensor, a type) has the alternative `Unread`.
 struct Unread {

@@ -81,12 +81,31 @@ class ModelWriter {
     Writer type(out, 2);
     Writer tensor(type, 1);
     tensor.add_int32(1, data_type(input.type));
-    if (input.shape.empty()) {  // a writer of nothing writes nothing
+    write_shape(tensor, input.shape);
+  }
+
+  void write_output(Writer out, const Output& output) const {
+    out.add_string(1, name_of(output.value));
+    if (!output.type) return;
+    Writer type(out, 2);
+    Writer tensor(type, 1);
+    tensor.add_int32(1, data_type(*output.type));
+    write_shape(tensor, std::vector<Dimension>(output.rank));
+  }
+
+  [[nodiscard]] const std::string& name_of(int value) const {
+    static const std::string none;
+    return value < 0 ? none : model_.values[static_cast<std::size_t>(value)];
+  }
+
+ private:
+  static void write_shape(Writer& tensor, const std::vector<Dimension>& dimensions) {
+    if (dimensions.empty()) {  // a writer of nothing writes nothing
       tensor.add_message(2, std::string());
       return;
     }
     Writer shape(tensor, 2);
-    for (const Dimension& dimension : input.shape) {
+    for (const Dimension& dimension : dimensions) {
       if (!dimension.length && dimension.symbol.empty()) {
         shape.add_message(1, std::string());
         continue;
@@ -99,12 +118,6 @@ class ModelWriter {
     }
   }
 
-  [[nodiscard]] const std::string& name_of(int value) const {
-    static const std::string none;
-    return value < 0 ? none : model_.values[static_cast<std::size_t>(value)];
-  }
-
- private:
   const Model& model_;
 };
 
@@ -127,14 +140,7 @@ std::string write_model(const Model& model) {
     graph.add_string(2, "graph");
     for (const auto& [value, array] : model.constants) write_array(Writer(graph, 5), array, writer.name_of(value));
     for (const Input& input : model.inputs) writer.write_input(Writer(graph, 11), input);
-    for (const Output& output : model.outputs) {
-      Writer value(graph, 12);
-      value.add_string(1, writer.name_of(output.value));
-      if (!output.type) continue;
-      Writer type(value, 2);
-      Writer tensor(type, 1);
-      tensor.add_int32(1, data_type(*output.type));
-    }
+    for (const Output& output : model.outputs) writer.write_output(Writer(graph, 12), output);
   }
   Writer own(file, 8);
   own.add_string(1, "");

@@ -19,8 +19,8 @@ Exhibit made(std::string name, const Part& part, graph::Feeds feeds, const Entry
   Case one(part, feeds, precision, seed);
   Exhibit exhibit{std::move(name), part.program->model(), std::move(feeds), one.ensemble().spreads(graph::many_members),
                   std::nullopt};
-  for (std::size_t i = 0; i < exhibit.expected.size(); ++i)
-    exhibit.model.outputs[i].type = exhibit.expected[i].reference.type;  // files state it
+  for (std::size_t i = 0; i < exhibit.expected.size(); ++i)  // files state them
+    graph::state(exhibit.model.outputs[i], exhibit.expected[i].reference);
   if (runtime == nullptr) return exhibit;
   Answer answer = runtime->run(part, entry.build, exhibit.feeds, one.room(), Freshness::new_process);
   if (answer.result.status == CallStatus::done && std::ranges::all_of(answer.outputs, has_its_elements))

@@ -78,16 +78,16 @@ class Search {
   void evaluate_all() {
     Model open = model_;
     open.outputs.clear();
-    for (const int value : order_) open.outputs.push_back({name(value), value, std::nullopt});
+    for (const int value : order_) open.outputs.push_back({name(value), value});
     const auto arithmetic = graph::nearest();
     auto results = results_by(graph::Program(std::move(open)), asking_.problem.feeds(), *arithmetic, precision_);
     for (std::size_t i = 0; i < order_.size(); ++i) right_.emplace(order_[i], std::move(results[i]));
     for (const Input& input : model_.inputs) right_.emplace(input.value, asking_.problem.feeds().at(input.name));
   }
 
-  // With the types of outputs, which files state.
+  // With types and ranks of outputs, which files state.
   Model typed(Model cut) const {
-    for (graph::Output& output : cut.outputs) output.type = right_.at(output.value).type;
+    for (graph::Output& output : cut.outputs) graph::state(output, right_.at(output.value));
     return cut;
   }
 

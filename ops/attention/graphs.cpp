@@ -64,7 +64,7 @@ class Builder {
     return value;
   }
   NamedGraph finished(std::string name, int output, Type type) {
-    model_.outputs.push_back({model_.values[static_cast<std::size_t>(output)], output, type});
+    model_.outputs.push_back({model_.values[static_cast<std::size_t>(output)], output, type, 4});
     return {std::move(name), std::move(model_), std::move(feeds_)};
   }
 

@@ -75,6 +75,7 @@ class Formats(Cli):
                 near = {"f16": 2e-2, "f32": 1e-5, "f64": 1e-12}[dtype]
                 for name in ("explicit-queries", "explicit-scores", "explicit-both", "node"):
                     file = self.cwd / "graphs" / f"{name}.onnx"
+                    onnx.checker.check_model(file, full_check=True)
                     tensors = np.load(file.with_suffix(".npz"))
                     feeds = {one: tensors[one] for one in tensors.files if not one.startswith("expected.")}
                     np.testing.assert_allclose(tensors["expected.out"].astype(np.float64), scope["expected"], atol=near, err_msg=name)
@@ -186,6 +187,7 @@ std::uint16_t encoded(double x) {
         for name in ("model", "segment"):
             tensors = np.load(self.cwd / "graphs" / f"{name}.npz")
             file = self.cwd / "graphs" / f"{name}.onnx"
+            onnx.checker.check_model(file, full_check=True)
             right = session(file)
             names = [one.name for one in right.get_outputs()]
             got = right.run(names, {one.name: tensors[one.name] for one in right.get_inputs()})
