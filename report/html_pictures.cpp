@@ -41,7 +41,7 @@ At moved(const At& index, const At& extents) {
 
 }  // namespace
 
-std::string geometry_svg(const json& place) {
+std::string geometry_svg(const json& place, std::string_view panel) {
   if (!place.contains("extents") || !place.contains("wrong_at")) return {};
   const At raw = place.at("extents").get<At>(), extents = extents_of(place);
   const Index rows = (extents[2] + step_of(extents[2]) - 1) / step_of(extents[2]);
@@ -83,9 +83,9 @@ std::string geometry_svg(const json& place) {
   }
   svg += "</svg>";
   std::string note = fmt::format("A panel is {}, a cell {} {} by {} {}; those that are filled hold a wrong element.",
-                                 raw[2] == 1 && raw[3] == 1 ? "the tensor"
-                                 : raw[3] == 1              ? "one index of the first axis"
-                                                            : "one [batch, head]",
+                                 raw[2] == 1 && raw[3] == 1 ? std::string_view("the tensor")
+                                 : raw[3] == 1              ? std::string_view("one index of the first axis")
+                                                            : panel,
                                  step_of(extents[2]), step_of(extents[2]) == 1 ? "row" : "rows", step_of(extents[3]),
                                  step_of(extents[3]) == 1 ? "column" : "columns");
   if (all > static_cast<Index>(shown.size())) note += fmt::format(" {} of {} panels are shown.", shown.size(), all);
