@@ -94,6 +94,7 @@ ordered_json to_json(const Picture& picture) {
           {"wrong", picture.wrong},
           {"judged", picture.judged},
           {"words", in_words(picture)},
+          {"axes", std::min<std::size_t>(4, picture.shape.size())},
           {"extents", picture.extents},
           {"wrong_at", picture.wrong_at},
           {"errors", {{"octaves", std::move(octaves)}, {"exact", picture.exact}, {"no_number", picture.no_number}}}};

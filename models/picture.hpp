@@ -34,7 +34,7 @@ std::vector<Picture> pictures_of(const graph::Model& model, const std::vector<gr
 // "1 of 2 along axis 0, 64 of 64 along axis 1": at how many indices of each axis an element of `wrong_at` lies. Empty where none is wrong.
 std::string in_words(const Picture& picture);
 
-// As an explanation of a kernel has it (docs/explain.md): tensor, wrong, judged, words, extents, wrong_at, errors; and its shape.
+// As an explanation of a kernel has it (docs/explain.md): tensor, wrong, judged, words, axes, extents, wrong_at, errors; and its shape.
 nlohmann::ordered_json to_json(const Picture& picture);
 // Throws nlohmann's exceptions for what to_json does not give.
 Picture picture_from_json(const nlohmann::json& object);

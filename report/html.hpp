@@ -11,9 +11,9 @@ namespace attest::report {
 // sentence, if the campaign has not ended. It may come from a stranger. Throws Error(usage) where it is no such object.
 std::string html_page(const nlohmann::json& record);
 
-// Pictures of it, as SVG: which elements of a tensor are wrong, and how far from what is permitted. Empty where nothing is known. `panel`:
+// Pictures of it, as SVG: which elements of a tensor are wrong, and how far from what is permitted. Empty where nothing is known. `of_four`:
 // what each picture of a tensor of four axes is of, "one [batch, head]".
-std::string geometry_svg(const nlohmann::json& place, std::string_view panel);
+std::string geometry_svg(const nlohmann::json& place, std::string_view of_four);
 std::string errors_svg(const nlohmann::json& place);
 
 }  // namespace attest::report

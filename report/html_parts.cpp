@@ -99,8 +99,10 @@ std::string reasons_html(const json& reasons) {
 std::string place_html(const json& place, std::string_view panel, std::string_view beside) {
   const std::string tensor = said(place, "tensor"), words = said(place, "words"), relation = said(place, "relation");
   const std::string between = words.empty() || relation.empty() ? "" : "; ";
-  std::string text = fmt::format("<h4>Wrong elements of {}</h4>\n<p>{}{}{}</p>\n{}", escaped(tensor), escaped(words),
-                                 between, escaped(relation), geometry_svg(place, panel));
+  std::string text = fmt::format("<h4>Wrong elements of {}</h4>\n", escaped(tensor));
+  if (!words.empty() || !relation.empty())
+    text += fmt::format("<p>{}{}{}</p>\n", escaped(words), between, escaped(relation));
+  text += geometry_svg(place, panel);
   if (const std::string errors = errors_svg(place); !errors.empty())
     text += fmt::format("<h4>Errors against {}, {}</h4>\n{}", escaped(beside), escaped(tensor),
                         scrolled(fmt::format("errors against {}", beside), errors));

@@ -174,5 +174,29 @@ TEST_F(ModelReport, KeepsTextText) {
   EXPECT_GE(count(page, "&lt;script&gt;alert(1)"), 14u);
 }
 
+// Rows lie below each other and columns side by side, whatever lengths are 1.
+TEST(Geometry, HasRowsDownwards) {
+  const auto drawn = [](int axes, std::vector<int> extents, std::vector<int> wrong) {
+    return geometry_svg(json{{"tensor", "out"},
+                             {"axes", axes},
+                             {"extents", extents},
+                             {"wrong_at", {wrong}},
+                             {"wrong", 1},
+                             {"judged", 2}},
+                        "x");
+  };
+  const std::string down = R"(<rect class="right" x="0" y="14" width="16" height="32"/>)";
+  const auto has = [](const std::string& svg, const std::string& part) { return svg.find(part) != std::string::npos; };
+  EXPECT_TRUE(has(drawn(4, {1, 1, 2, 1}, {0, 0, 1, 0}), down));
+  EXPECT_TRUE(
+      has(drawn(4, {1, 1, 2, 1}, {0, 0, 1, 0}), R"(<rect class="wrong" x="0" y="30" width="16" height="16"/>)"));
+  EXPECT_TRUE(has(drawn(2, {2, 1, 1, 1}, {1, 0, 0, 0}), down));
+  EXPECT_TRUE(has(drawn(3, {1, 2, 1, 1}, {0, 1, 0, 0}), down));
+  EXPECT_TRUE(
+      has(drawn(1, {2, 1, 1, 1}, {1, 0, 0, 0}), R"(<rect class="right" x="0" y="14" width="32" height="16"/>)"));
+  EXPECT_EQ(count(drawn(3, {2, 2, 2, 1}, {1, 1, 1, 0}), R"(class="right")"), 2u)
+      << "a panel for each index of the first axis";
+}
+
 }  // namespace
 }  // namespace attest::report
