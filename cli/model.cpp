@@ -21,9 +21,11 @@
 #include "engine/file.hpp"
 #include "models/exhibit.hpp"
 #include "models/tensors.hpp"
+#include "report/ci.hpp"
 #include "report/export_model.hpp"
 #include "report/models.hpp"
 #include "report/package.hpp"
+#include "report/record.hpp"
 #include "report/text.hpp"
 #include "subjects/resolve.hpp"
 #include "subjects/started.hpp"
@@ -140,10 +142,10 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
                                    bool one_problem) {
   // What a single campaign of the engine knows and this one does not.
-  refuse_keys(settings,
-              {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first",
-               "in-process", "junit", "sarif"},
-              "is not for models (docs/graphs.md)");
+  refuse_keys(
+      settings,
+      {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first", "in-process"},
+      "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},
                 "is for random problems, and --problem is one as it stands: leave one of them out");
@@ -228,7 +230,14 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   const models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)
                                         : models::run_campaign(part, subjects, options, observer);
   if (!quiet) std::cout << "\n" << report::summary_text(summary);
-  if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
+  nlohmann::ordered_json record = report::summary_json(summary);
+  if (outputs.json) write_json(*outputs.json, record);
+  if (outputs.junit) write_text(*outputs.junit, report::junit_xml(nlohmann::json(record)));
+  if (outputs.sarif) write_json(*outputs.sarif, report::sarif_json(nlohmann::json(record)));
+  if (!options.folder.empty()) {
+    if (summary.coverage) record["coverage"] = report::coverage_json(*summary.coverage);
+    report::write_record(options.folder, record);
+  }
   return static_cast<int>(summary.exit());
 }
 

@@ -1,6 +1,6 @@
 # attest_add_room(NAME [SOURCES file...] [TOGETHER file...] [LOOPS file...] [PUBLIC_LIBS target...] [PRIVATE_LIBS target...])
 #
-# A room of the house: the static library attest_NAME, alias attest::NAME. Includes are written
+# A room of the house: the static library attest_NAME, alias attest::NAME (attest::NAME_room where the name is that of a library for users). Includes are written
 # from the repository root ("core/problem.hpp") or from include/ (<attest/plugin.h>). SOURCES are
 # compiled one by one; those of TOGETHER see attest_compile_together(), and so do LOOPS, the inner
 # loops, which are worth more than what -O2 makes of them, in attest_NAME_loops.
@@ -11,7 +11,11 @@ function(attest_add_room name)
   endif()
   add_library(attest_${name} STATIC ${arg_SOURCES})
   attest_compile_together(attest_${name} ${arg_TOGETHER})
-  add_library(attest::${name} ALIAS attest_${name})
+  if(name STREQUAL "generators")
+    add_library(attest::generators_room ALIAS attest_generators)
+  else()
+    add_library(attest::${name} ALIAS attest_${name})
+  endif()
   attest_room_needs(attest_${name} "${arg_PUBLIC_LIBS}" "${arg_PRIVATE_LIBS}")
   if(arg_LOOPS)
     add_library(attest_${name}_loops OBJECT)

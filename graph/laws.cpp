@@ -159,19 +159,22 @@ Results changed(BatchChange change, const Model& model, const Feeds& feeds, cons
   return std::vector<std::vector<Array>>{std::move(*together)};
 }
 
-// The larger of the differences between `whole` and each of `results`.
-Difference largest_difference(Ensemble& ensemble, const std::vector<Array>& whole,
-                              const std::vector<std::vector<Array>>& results) {
+// The larger of the differences between `whole` and each of `results`, and which of them it is.
+std::pair<Difference, std::size_t> largest_difference(Ensemble& ensemble, const std::vector<Array>& whole,
+                                                      const std::vector<std::vector<Array>>& results) {
   Difference worst;
-  for (const auto& one : results) {
-    Difference its = difference(ensemble, whole, one);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Difference its = difference(ensemble, whole, results[i]);
     its.bits = its.bits && worst.bits;
-    if (its.deviations > worst.deviations || !its.mismatch.empty())
+    if (its.deviations > worst.deviations || !its.mismatch.empty()) {
       worst = std::move(its);
-    else
+      at = i;
+    } else {
       worst.bits = its.bits;
+    }
   }
-  return worst;
+  return {worst, at};
 }
 
 }  // namespace
@@ -245,21 +248,23 @@ BatchLaw batch_law(BatchChange change, const Program& program, Ensemble& ensembl
                    const std::vector<Array>& whole, const Runtime& runtime) {
   const Model& model = program.model();
   const auto batch = batch_axis(model);
-  if (!batch) return {"no open axis is the first of the inputs alone", {}};
+  if (!batch) return {"no open axis is the first of the inputs alone", {}, {}};
   Index count = 1;
   for (const Input& input : model.inputs)
     if (!input.shape.empty() && is_batch(input, 0, *batch)) count = feeds.at(input.name).shape[0];
   if (count < 2 && (change == BatchChange::alone || change == BatchChange::permuted))
-    return {"the batch is one sample", {}};
+    return {"the batch is one sample", {}, {}};
 
   // The reference's own difference is none, unless samples do depend on each other.
   const auto by_reference =
       changed(change, model, feeds, *batch, count, [&program](const Feeds& one) { return program.run(one); });
-  if (!by_reference || !(largest_difference(ensemble, program.run(feeds), *by_reference).deviations <= no_deviation))
-    return {"samples of this graph depend on each other", {}};
-  const auto by_runtime = changed(change, model, feeds, *batch, count, runtime);
-  if (!by_runtime) return {"", {false, apart, std::nullopt, "the results of a changed batch have another shape"}};
-  return {"", largest_difference(ensemble, whole, *by_runtime)};
+  if (!by_reference ||
+      !(largest_difference(ensemble, program.run(feeds), *by_reference).first.deviations <= no_deviation))
+    return {"samples of this graph depend on each other", {}, {}};
+  auto by_runtime = changed(change, model, feeds, *batch, count, runtime);
+  if (!by_runtime) return {"", {false, apart, std::nullopt, "the results of a changed batch have another shape"}, {}};
+  auto [worst, at] = largest_difference(ensemble, whole, *by_runtime);
+  return {"", std::move(worst), by_runtime->empty() ? std::vector<Array>() : std::move((*by_runtime)[at])};
 }
 
 }  // namespace attest::graph

@@ -40,7 +40,8 @@ using Runtime = std::function<std::vector<Array>(const Feeds& feeds)>;
 
 struct BatchLaw {
   std::string not_applicable;  // why, or empty
-  Difference difference;       // of the whole batch, from its samples alone
+  Difference difference;       // of the whole batch, from the changed one
+  std::vector<Array> other;    // what it differs from: the results of the changed batch, as the whole one has them
 };
 // What may be done to a batch without its samples' results changing.
 enum class BatchChange : std::uint8_t {

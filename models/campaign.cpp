@@ -16,8 +16,8 @@
 #include "core/glob.hpp"
 #include "core/rng.hpp"
 #include "models/diagnosis.hpp"
-#include "models/effort.hpp"
 #include "models/folder.hpp"
+#include "models/stream.hpp"
 
 namespace attest::models {
 namespace {
@@ -41,7 +41,7 @@ class Campaign {
         options_(options),
         observer_(observer),
         family_(*model.program, options.constraints),
-        effort_(effort_for(family_, options.largest)),
+        stream_(family_, options.seed, options.largest),
         diagnosis_(model, family_, options, [this] { return late(); }),
         table_(family_) {
     summary_.model = options.model;
@@ -115,6 +115,7 @@ class Campaign {
     }
     summary_.seconds = seconds_in_all();
     summary_.interrupted = interrupted();
+    if (!options_.folder.empty()) summary_.coverage = coverage_of(stream_, summary_.cases);
     return std::move(summary_);
   }
 
@@ -138,7 +139,7 @@ class Campaign {
     before_ = summary_.seconds;
     for (const Folder::CaseLine& line : folder_->cases()) {
       if (line.runs.empty() || table_.full()) continue;
-      const std::size_t problem = table_.add(problem_of(line.number));
+      const std::size_t problem = table_.add(stream_.problem(line.number));
       std::size_t run = 0;
       for (std::size_t subject = 0; subject < subjects_.size(); ++subject)
         for (const std::string& level : subjects_[subject].levels)
@@ -197,13 +198,9 @@ class Campaign {
     std::unique_ptr<Case> made;
     std::string refused;
   };
-  [[nodiscard]] graph::Problem problem_of(std::uint64_t number) const {
-    constexpr std::uint64_t large_every = 4;
-    return family_.draw(options_.seed, number, number % large_every == large_every - 1 ? effort_.large : effort_.small);
-  }
   Drawn drawn(std::uint64_t number) const {
     Drawn one;
-    one.problem = problem_of(number);
+    one.problem = stream_.problem(number);
     one.made.reset(new Case(diagnosis_.case_of(one.problem)));
     one.refused = refused(*one.made);
     return one;
@@ -335,7 +332,7 @@ class Campaign {
   const CampaignOptions& options_;
   const Observer& observer_;
   graph::Family family_;
-  Effort effort_;
+  Stream stream_;
   Diagnosis diagnosis_;
   Summary summary_;
   RunTable table_;

@@ -51,7 +51,7 @@ const Part& Diagnosis::prefix_to(int value) {
 LawResult Diagnosis::asked(Subject& subject, const Law& law, const Build& build, const graph::Problem& problem,
                            Freshness on) {
   Case one = case_of(problem);
-  return ask(law, {one, *subject.runtime, build, on});
+  return ask(law, {one, *subject.runtime, build, on, true});
 }
 
 bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding) {
@@ -87,8 +87,8 @@ bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding) {
 
 void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
   Case one = case_of(problem);
-  auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept}, options_.precision, problem.seed,
-                        {.give_up = late_});
+  auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept, true}, options_.precision,
+                        problem.seed, {.give_up = late_});
   if (place) finding.place = std::move(place);
 }
 
@@ -117,7 +117,9 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
     }
     const LawResult result =
         asked(subject, law, finding.build, finding.original, first ? Freshness::new_process : Freshness::kept);
-    return failure_key(law.name, result) == finding.key;
+    const bool same = failure_key(law.name, result) == finding.key;
+    if (same) finding.result.pictures = result.pictures;
+    return same;
   };
   const auto& asked_before = remembered_[{subject.name, finding.build.level}];
   std::vector<graph::Problem> before(asked_before.begin(), asked_before.end());

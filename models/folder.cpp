@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
+#include "engine/file.hpp"
 
 namespace attest::models {
 namespace {
@@ -51,6 +52,21 @@ std::vector<Folder::CaseLine> Folder::cases() const {
   std::vector<CaseLine> in_order;
   for (auto& [number, line] : found) in_order.push_back(std::move(line));
   return in_order;
+}
+
+Summary summary_in(const std::filesystem::path& folder) {
+  constexpr std::uintmax_t largest_identity = 1 << 20;
+  const json campaign = parse_json(engine::read_file(folder / "campaign.json", largest_identity));
+  Summary summary;
+  summary.subjects = campaign.at("subjects").get<std::vector<std::string>>();
+  summary.policy = campaign.at("policy").get<std::string>();
+  summary.seed = campaign.at("seed").get<std::uint64_t>();
+  engine::read_lines(folder / "findings.jsonl",
+                     [&](const json& line, std::string_view) { summary.findings.push_back(finding_from_json(line)); });
+  json last;
+  engine::read_lines(folder / "progress.jsonl", [&](const json& line, std::string_view) { last = line; });
+  if (!last.is_null()) state_from_json(last, summary);
+  return summary;
 }
 
 }  // namespace attest::models

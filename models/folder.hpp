@@ -40,4 +40,8 @@ class Folder {
   engine::JsonLines progress_, findings_, cases_;
 };
 
+// What a folder holds, without a lock and without its conditions: of a campaign that goes on, or was killed. Throws Error(usage) and nlohmann's exceptions
+// for one that is damaged, or none of a model.
+Summary summary_in(const std::filesystem::path& folder);
+
 }  // namespace attest::models

@@ -76,8 +76,8 @@ std::string witness_text(const Asking& asking, const graph::Witness& witness, co
 }
 
 // The verdict on two results that should agree.
-LawResult agreement(const Asking& asking, const Difference& difference, const std::vector<Array>& whole,
-                    std::string_view beside) {
+LawResult agreement(const Asking& asking, const Difference& difference, const std::vector<Array>& other,
+                    const std::vector<Array>& whole, std::string_view beside) {
   LawResult result;
   result.z = difference.deviations;
   if (agrees(difference)) return result;
@@ -87,6 +87,10 @@ LawResult agreement(const Asking& asking, const Difference& difference, const st
     result.failure_class = "shape";
     return result;
   }
+  if (asking.pictures)
+    result.pictures =
+        pictures_of(asking.problem.part().program->model(), asking.problem.ensemble().spreads(graph::many_members),
+                    other, whole, graph::agreeing_deviations);
   result.witness = difference.witness;
   if (result.witness) {
     result.reason = fmt::format("{}: {:.3g} deviations apart, of {} that are permitted",
@@ -130,6 +134,12 @@ LawResult spread(const Asking& asking, const std::vector<Array>& whole) {
         fmt::format("all {} elements together are {:.3g} deviations off in the mean, of {:.3g} that are permitted",
                     judged.judged, judged.t.value_or(0), judged.t_limit);
   }
+  if (asking.pictures) {
+    const auto& spreads = asking.problem.ensemble().spreads(graph::many_members);
+    std::vector<Array> expected;
+    for (const graph::Spread& one : spreads) expected.push_back(one.reference);
+    result.pictures = pictures_of(asking.problem.part().program->model(), spreads, whole, expected, graph::failing_z);
+  }
   return result;
 }
 
@@ -137,7 +147,7 @@ LawResult spread(const Asking& asking, const std::vector<Array>& whole) {
 LawResult other_run(const Asking& asking, const std::vector<Array>& whole, const Build& build, Freshness on,
                     std::string_view beside) {
   const auto other = results(asking, build, asking.problem.feeds(), asking.problem.room(), on);
-  return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole, beside);
+  return agreement(asking, difference(asking.problem.ensemble(), other, whole), other, whole, beside);
 }
 
 LawResult repeat(const Asking& asking, const std::vector<Array>& whole) {
@@ -206,7 +216,7 @@ LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& wh
   if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
     return skipped("not built with weights as inputs: " + answer.result.message);
   if (answer.result.status != CallStatus::done) throw NoResult{answer.result};
-  return agreement(asking, difference(asking.problem.ensemble(), answer.outputs, whole), whole,
+  return agreement(asking, difference(asking.problem.ensemble(), answer.outputs, whole), answer.outputs, whole,
                    "with weights as inputs");
 }
 
@@ -223,7 +233,7 @@ LawResult batch(const Asking& asking, const std::vector<Array>& whole) {
   constexpr std::string_view beside[] = {"the sample alone", "in another order", "in a batch of twice the samples",
                                          "in a batch with padding behind it"};
   if (auto& witness = law.difference.witness) std::swap(witness->got, witness->expected);  // the whole first
-  return agreement(asking, law.difference, whole, beside[static_cast<int>(change)]);
+  return agreement(asking, law.difference, law.other, whole, beside[static_cast<int>(change)]);
 }
 
 // Whether each axis of `flags` is, in order, one of the first of `input`.
@@ -287,7 +297,7 @@ LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole
   const auto& spreads = asking.problem.ensemble().spreads(graph::few_members);
   std::vector<Array> other = results(asking, asking.build, feeds, asking.problem.room());
   if (other.size() != whole.size())
-    return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole, "");
+    return agreement(asking, difference(asking.problem.ensemble(), other, whole), other, whole, "");
   // What does depend on them, of masked tokens' own outputs, is left out.
   bool any = false;
   for (std::size_t o = 0; o < whole.size(); ++o) {
@@ -305,7 +315,7 @@ LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole
     }
   }
   if (!any) return skipped("every result depends on what is masked");
-  return agreement(asking, difference(asking.problem.ensemble(), other, whole), whole,
+  return agreement(asking, difference(asking.problem.ensemble(), other, whole), other, whole,
                    "with other contents where it is masked");
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/verdict.hpp"
 #include "graph/ensemble.hpp"
+#include "models/picture.hpp"
 #include "models/runtime.hpp"
 
 // What must hold of a runtime on a problem of a graph (docs/graphs.md section 6).
@@ -39,6 +40,7 @@ struct LawResult {
   double z = 0;             // the largest distance in deviations that was judged
   std::optional<double> t;  // of `spread`
   Index judged = 0, undetermined = 0;
+  std::vector<Picture> pictures{};  // of a failure, where they were asked for
 };
 // "spread/fail/finite": failures that have it in common are taken for one defect until something tells them apart.
 std::string failure_key(std::string_view law, const LawResult& result);
@@ -49,6 +51,7 @@ struct Asking {
   Runtime& runtime;
   Build build;
   Freshness on = Freshness::kept;  // for the first run
+  bool pictures = false;           // whether a failure is drawn
 };
 
 struct Law {

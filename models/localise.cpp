@@ -93,7 +93,7 @@ class Search {
 
   LawResult result_on(const Part& part, const Feeds& feeds, const Law& law, Answer& answer) {
     Case problem(part, feeds, precision_, seed_);
-    const Asking asking{problem, asking_.runtime, asking_.build, Freshness::kept};
+    const Asking asking{problem, asking_.runtime, asking_.build, Freshness::kept, asking_.pictures};
     LawResult result = ask(law, asking);
     if (fails(result)) answer = asking_.runtime.run(part, asking_.build, feeds, problem.room(), Freshness::kept);
     return result;

@@ -33,6 +33,7 @@ ordered_json to_json(const LawResult& result) {
   if (const auto& w = result.witness)
     object["witness"] = {w->output, w->element, real_to_json(w->got), real_to_json(w->expected),
                          real_to_json(w->deviation)};
+  for (const Picture& picture : result.pictures) object["pictures"].push_back(to_json(picture));
   return object;
 }
 
@@ -46,12 +47,15 @@ LawResult result_from_json(const json& object) {
     result.witness =
         graph::Witness{found->at(0).get<std::string>(), found->at(1).get<Index>(), real_from_json(found->at(2), "got"),
                        real_from_json(found->at(3), "expected"), real_from_json(found->at(4), "deviation")};
+  if (const auto found = object.find("pictures"); found != object.end())
+    for (const json& picture : *found) result.pictures.push_back(picture_from_json(picture));
   return result;
 }
 
 ordered_json to_json(const Place& place) {
   ordered_json object{{"tensor", place.tensor}, {"node", place.node}, {"op", place.op},
                       {"tried", place.tried},   {"of", place.of},     {"explains", place.explains}};
+  for (const Picture& picture : place.result.pictures) object["pictures"].push_back(to_json(picture));
   if (place.segment) object["segment"] = place.segment->nodes;
   return object;
 }
@@ -64,6 +68,8 @@ Place place_from_json(const json& object) {
   place.tried = object.at("tried").get<std::size_t>();
   place.of = object.at("of").get<std::size_t>();
   place.explains = object.at("explains").get<bool>();
+  if (const auto found = object.find("pictures"); found != object.end())
+    for (const json& picture : *found) place.result.pictures.push_back(picture_from_json(picture));
   if (object.contains("segment")) {
     place.segment.emplace();
     place.segment->nodes = object.at("segment").get<std::vector<std::string>>();
@@ -125,9 +131,9 @@ Finding finding_from_json(const json& object) {
 }
 
 ordered_json state_to_json(const Summary& summary) {
-  ordered_json state{{"cases", summary.cases},   {"runs", summary.runs},      {"seconds", summary.seconds},
-                     {"judged", summary.judged}, {"untold", summary.untold},  {"undetermined", summary.undetermined},
-                     {"slow", summary.slow},     {"skipped", summary.skipped}};
+  ordered_json state{{"model", summary.model.string()},      {"cases", summary.cases},   {"runs", summary.runs},
+                     {"seconds", summary.seconds},           {"judged", summary.judged}, {"untold", summary.untold},
+                     {"undetermined", summary.undetermined}, {"slow", summary.slow},     {"skipped", summary.skipped}};
   state["laws"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) {
     ordered_json& one = state["laws"][law];
@@ -145,6 +151,7 @@ ordered_json state_to_json(const Summary& summary) {
 
 void state_from_json(const json& state, Summary& summary) {
   using Reasons = std::map<std::string, std::uint64_t>;
+  if (summary.model.empty()) summary.model = state.value("model", std::string());
   summary.cases = state.at("cases").get<std::uint64_t>();
   summary.runs = state.at("runs").get<std::uint64_t>();
   summary.seconds = state.at("seconds").get<double>();

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "models/condition.hpp"
+#include "models/coverage.hpp"
 #include "models/entry.hpp"
 #include "models/shrink.hpp"
 
@@ -59,6 +60,7 @@ struct Summary {
   std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
   std::map<std::string, std::uint64_t>
       skipped;  // problems that the graph itself does not take, by reason, numbers as N
+  std::optional<Coverage> coverage{};  // of a campaign that has a folder
 
   // 1 with a finding; 3 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;

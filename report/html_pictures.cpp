@@ -24,32 +24,38 @@ constexpr Index most_panels = 12, most_cells = 32;
 // How many elements of an axis one cell stands for.
 Index step_of(Index extent) { return (extent + most_cells - 1) / most_cells; }
 
+// Of how many axes a tensor is; of what an earlier version wrote, by which of them have a length.
+int axes_of(const json& place) {
+  const At extents = place.at("extents").get<At>();
+  if (place.contains("axes")) return std::clamp(place.at("axes").get<int>(), 0, 4);
+  return extents[3] != 1 ? 4 : extents[2] != 1 ? 3 : 2;
+}
+
+// Of a tensor of fewer axes the last one lies from left to right, the one before it from above, and one more makes panels.
+At moved(const At& of_axes, int axes, Index missing) {
+  At all{missing, missing, missing, missing};
+  for (int k = 0; k < axes; ++k) all[static_cast<std::size_t>(4 - axes + k)] = of_axes[static_cast<std::size_t>(k)];
+  return all;
+}
+
 At extents_of(const json& place) {
   At extents = place.at("extents").get<At>();
   for (Index& extent : extents) extent = std::clamp<Index>(extent, 1, Index{1} << 40);
-  // A tensor of fewer axes has its elements in the first of them: rows lie below each other, columns side by side.
-  if (extents[2] == 1 && extents[3] == 1) return {1, 1, extents[0], extents[1]};
-  if (extents[3] == 1) return {1, extents[0], extents[1], extents[2]};
-  return extents;
-}
-
-At moved(const At& index, const At& extents) {
-  if (extents[2] == 1 && extents[3] == 1) return {0, 0, index[0], index[1]};
-  if (extents[3] == 1) return {0, index[0], index[1], index[2]};
-  return index;
+  return moved(extents, axes_of(place), 1);
 }
 
 }  // namespace
 
-std::string geometry_svg(const json& place) {
+std::string geometry_svg(const json& place, std::string_view of_four) {
   if (!place.contains("extents") || !place.contains("wrong_at")) return {};
-  const At raw = place.at("extents").get<At>(), extents = extents_of(place);
+  const At extents = extents_of(place);
+  const int axes = axes_of(place);
   const Index rows = (extents[2] + step_of(extents[2]) - 1) / step_of(extents[2]);
   const Index columns = (extents[3] + step_of(extents[3]) - 1) / step_of(extents[3]);
   std::map<std::pair<Index, Index>, std::set<std::pair<Index, Index>>>
       panels;  // of those with a wrong element, the cells
   for (const json& entry : place.at("wrong_at")) {
-    const At at = moved(entry.get<At>(), raw);
+    const At at = moved(entry.get<At>(), axes, 0);
     panels[{at[0], at[1]}].emplace(at[2] / step_of(extents[2]), at[3] / step_of(extents[3]));
   }
   const Index all = extents[0] * extents[1];
@@ -83,9 +89,9 @@ std::string geometry_svg(const json& place) {
   }
   svg += "</svg>";
   std::string note = fmt::format("A panel is {}, a cell {} {} by {} {}; those that are filled hold a wrong element.",
-                                 raw[2] == 1 && raw[3] == 1 ? "the tensor"
-                                 : raw[3] == 1              ? "one index of the first axis"
-                                                            : "one [batch, head]",
+                                 axes <= 2   ? std::string_view("the tensor")
+                                 : axes == 3 ? std::string_view("one index of the first axis")
+                                             : of_four,
                                  step_of(extents[2]), step_of(extents[2]) == 1 ? "row" : "rows", step_of(extents[3]),
                                  step_of(extents[3]) == 1 ? "column" : "columns");
   if (all > static_cast<Index>(shown.size())) note += fmt::format(" {} of {} panels are shown.", shown.size(), all);

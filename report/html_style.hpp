@@ -36,7 +36,7 @@ thead th { color: var(--soft); font-weight: 500; vertical-align: bottom; }
 svg { max-width: 100%; height: auto; display: block; } .scroll svg { max-width: none; } svg text { fill: var(--soft); font: 11px ui-monospace, monospace; } .middle { text-anchor: middle; } .end { text-anchor: end; }
 rect.right { fill: var(--right); } rect.wrong { fill: var(--wrong); } .bound { stroke: var(--mark); stroke-dasharray: 4 3; } .axis { stroke: var(--soft); }
 summary { cursor: pointer; padding: .3rem 0; } footer { padding: 2rem 1rem; }
-@media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; } h1 { font-size: 1.3rem; } nav { position: static; } }
+@media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; } h1 { font-size: 1.15rem; } nav { position: static; } }
 @media print { nav { display: none; } .card { break-inside: avoid; } }
 )";
 

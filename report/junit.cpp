@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "report/ci.hpp"
+#include "report/html_parts.hpp"
 #include "report/markup.hpp"
 #include "report/record.hpp"
 
@@ -108,8 +109,9 @@ std::string told(const json& finding) {
 
 }  // namespace
 
-std::string junit_xml(const json& summary) {
+std::string junit_xml(const json& given) {
   try {
+    const json summary = is_of_model(given) ? ci_record(given) : given;
     const auto subject = summary.at("subject").get<std::string>();
     const Beside laws = beside(summary);
     std::vector<Case> cases;

@@ -231,6 +231,7 @@ ordered_json json_of(const LawCounts& counts) {
 ordered_json json_of(const Summary& summary, const Finding& finding) {
   ordered_json object{{"key", finding.key},
                       {"law", finding.law},
+                      {"verdict", name(finding.flaky ? VerdictKind::flaky : finding.result.kind)},
                       {"runtime", finding.runtime},
                       {"version", finding.version},
                       {"levels", finding.levels},
@@ -258,8 +259,13 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
     place = {{"tensor", finding.place->tensor},
              {"node", finding.place->node},
              {"op", finding.place->op},
-             {"explains", finding.place->explains}};
-    if (finding.place->segment) place["segment"] = finding.place->segment->nodes;
+             {"explains", finding.place->explains},
+             {"words", place_text(finding)}};
+    for (const models::Picture& picture : finding.place->result.pictures) place["where"].push_back(to_json(picture));
+    if (finding.place->segment) {
+      place["segment"] = finding.place->segment->nodes;
+      place["segment_words"] = segment_text(finding);
+    }
   }
   if (finding.condition)
     object["when"] = {{"predicate", finding.condition->text},
@@ -267,6 +273,7 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
                       {"asked", finding.condition->counts.asked},
                       {"failing_elsewhere", finding.condition->counts.failing_elsewhere},
                       {"elsewhere", finding.condition->counts.elsewhere}};
+  for (const models::Picture& picture : finding.result.pictures) object["where"].push_back(to_json(picture));
   for (const graph::Problem& before : finding.after) object["after"].push_back(to_text(before));
   object["reproducer"] = finding.reproducer.string();
   object["rerun"] = rerun(summary, finding);
@@ -286,6 +293,7 @@ ordered_json summary_json(const Summary& summary) {
                       {"resumed", summary.resumed},
                       {"runs", summary.runs},
                       {"seconds", summary.seconds},
+                      {"interrupted", summary.interrupted},
                       {"elements", summary.judged},
                       {"undetermined", summary.undetermined}};
   object["verdicts"] = ordered_json::object();
@@ -296,6 +304,24 @@ ordered_json summary_json(const Summary& summary) {
   object["slow"] = summary.slow;
   object["skipped"] = summary.skipped;
   object["exit"] = static_cast<int>(summary.exit());
+  return object;
+}
+
+ordered_json coverage_json(const models::Coverage& coverage) {
+  ordered_json object{{"problems", coverage.problems}};
+  object["fields"] = object["tables"] = ordered_json::array();
+  for (const auto& [name, values] : coverage.fields) {
+    ordered_json field{{"name", name}};
+    for (const auto& [value, count] : values) field["values"].push_back({{"value", value}, {"count", count}});
+    object["fields"].push_back(std::move(field));
+  }
+  for (const models::Coverage::Table& table : coverage.tables) {
+    ordered_json cells = ordered_json::array();
+    for (std::size_t r = 0; r < table.rows.size(); ++r)
+      for (std::size_t c = 0; c < table.columns.size(); ++c)
+        cells.push_back({{"row", table.rows[r]}, {"column", table.columns[c]}, {"count", table.cells[r][c]}});
+    object["tables"].push_back({{"name", table.name}, {"cells", std::move(cells)}});
+  }
   return object;
 }
 

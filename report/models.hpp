@@ -16,6 +16,8 @@ std::string model_text(const models::Part& model, const graph::Family& family, c
 models::Observer models_observer(const TerminalOptions& options);
 std::string summary_text(const models::Summary& summary);
 nlohmann::ordered_json summary_json(const models::Summary& summary);
+// As `attest stats --json` has it of kernels, but for what cannot come together, which is not known here.
+nlohmann::ordered_json coverage_json(const models::Coverage& coverage);
 std::string_view name(models::Outcome outcome) noexcept;
 
 }  // namespace attest::report

@@ -5,12 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
 #include "engine/corpus.hpp"
 #include "engine/file.hpp"
 #include "engine/summary.hpp"
+#include "models/folder.hpp"
+#include "report/html_parts.hpp"
+#include "report/models.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -37,7 +41,7 @@ std::string damaged(const fs::path& folder, std::string_view key) {
 }
 
 // The counts of the last whole line.
-json last_counts(const fs::path& file) {
+json last_counts(const fs::path& file, bool of_model) {
   if (!fs::exists(file)) return json::object();
   const std::string text = engine::read_file(file, largest_log);
   std::size_t end = text.rfind('\n');
@@ -45,7 +49,8 @@ json last_counts(const fs::path& file) {
   const std::size_t before = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
   try {
-    return parse_json(std::string_view(text).substr(begin, end - begin)).at("summary");
+    const json line = parse_json(std::string_view(text).substr(begin, end - begin));
+    return of_model ? line : line.at("summary");
   } catch (const json::exception&) {
     throw usage_error(file.string() + ": its last line is damaged");
   }
@@ -81,6 +86,16 @@ json unfinished(const fs::path& folder, const json& campaign, const json& counts
   return record;
 }
 
+json unfinished_of_model(const fs::path& folder) {
+  models::Summary summary = models::summary_in(folder);
+  if (summary.model.empty()) summary.model = folder.parent_path().filename();  // attest-out/MODEL/UTC-SEED
+  json record = summary_json(summary);
+  record["unfinished"] =
+      "The campaign has not come to its end: these are its counts so far and its defects, without the conditions under "
+      "which they show. The same command with -o and this folder goes on.";
+  return record;
+}
+
 }  // namespace
 
 void write_record(const fs::path& folder, const ordered_json& record) {
@@ -92,16 +107,19 @@ json read_record(const fs::path& folder) {
     throw usage_error(folder.string() + " holds no campaign: report takes the folder of one (fuzz -o DIR)");
   const json campaign = object_in(folder / "campaign.json");
   try {
-    const json counts = last_counts(folder / "progress.jsonl");
+    const json counts = last_counts(folder / "progress.jsonl", is_of_model(campaign));
     if (fs::exists(folder / "summary.json")) {
       json record = object_in(folder / "summary.json");
-      for (const char* key : {"verdicts", "skipped", "vacuous"})
+      const bool of_model = is_of_model(record);
+      if (of_model != is_of_model(campaign)) throw usage_error(damaged(folder, "kind"));
+      using Keys = std::vector<const char*>;
+      for (const char* key : of_model ? Keys{"verdicts", "skipped"} : Keys{"verdicts", "skipped", "vacuous"})
         if (!record.at(key).is_object()) throw usage_error(damaged(folder, key));
-      for (const char* key : {"findings", "defects"})
+      for (const char* key : of_model ? Keys{"findings"} : Keys{"findings", "defects"})
         if (!record.at(key).is_array()) throw usage_error(damaged(folder, key));
       if (!counts.contains("cases") || record.at("cases") == counts.at("cases")) return record;
     }
-    return unfinished(folder, campaign, counts);
+    return is_of_model(campaign) ? unfinished_of_model(folder) : unfinished(folder, campaign, counts);
   } catch (const json::exception& error) {
     throw usage_error(
         fmt::format("{} is damaged, or holds no campaign of problems: {}", folder.string(), error.what()));

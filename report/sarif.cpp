@@ -7,8 +7,10 @@
 
 #include "core/error.hpp"
 #include "engine/failure.hpp"
+#include "models/laws.hpp"
 #include "ops/op.hpp"
 #include "report/ci.hpp"
+#include "report/html_parts.hpp"
 
 namespace attest::report {
 namespace {
@@ -42,14 +44,17 @@ std::string file_of(std::string_view subject) {
   return {};
 }
 
-std::string doc_of(const std::string& law) {
+std::string doc_of(const std::string& law, bool of_model) {
+  for (const models::Law& one : models::all_laws())
+    if (of_model && one.name == law) return std::string(one.says);
   const ops::Law* known = ops::find_law(law);
   return known != nullptr ? std::string(known->doc) : law;
 }
 
-ordered_json log(const std::set<std::string>& laws, ordered_json results, int status) {
+ordered_json log(const std::set<std::string>& laws, ordered_json results, int status, bool of_model = false) {
   ordered_json rules = ordered_json::array();
-  for (const std::string& law : laws) rules.push_back({{"id", law}, {"shortDescription", {{"text", doc_of(law)}}}});
+  for (const std::string& law : laws)
+    rules.push_back({{"id", law}, {"shortDescription", {{"text", doc_of(law, of_model)}}}});
   ordered_json run;
   run["tool"]["driver"] = {
       {"name", "attest"}, {"semanticVersion", engine::attest_version()}, {"rules", std::move(rules)}};
@@ -73,8 +78,9 @@ std::string message_of(const json& finding, const std::string& subject) {
 
 }  // namespace
 
-ordered_json sarif_json(const json& summary) {
+ordered_json sarif_json(const json& given) {
   try {
+    const json summary = is_of_model(given) ? ci_record(given) : given;
     const auto subject = summary.at("subject").get<std::string>();
     std::set<std::string> laws;
     ordered_json results = ordered_json::array();
@@ -95,7 +101,7 @@ ordered_json sarif_json(const json& summary) {
       if (finding.at("known").get<bool>()) result["baselineState"] = "unchanged";
       results.push_back(std::move(result));
     }
-    return log(laws, std::move(results), summary.at("exit").get<int>());
+    return log(laws, std::move(results), summary.at("exit").get<int>(), is_of_model(given));
   } catch (const json::exception& error) {
     throw usage_error(fmt::format("this is no report of attest: {}", error.what()));
   }

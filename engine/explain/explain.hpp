@@ -37,6 +37,7 @@ struct WrongPlace {
       relation;  // of their numbers, if they have one: "NaN", "each is what was to be expected of row - 1"; or empty
   // For a picture: the extents over which elements were looked at, the first of the wrong ones, and how many elements have an error of
   // at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` .. `most_error`, which hold what lies beyond).
+  int axes = 4;  // of the tensor: the first of these extents
   std::array<Index, 4> extents{};
   std::vector<std::array<Index, 4>> wrong_at{};
   std::map<int, Index> errors{};

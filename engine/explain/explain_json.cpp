@@ -44,6 +44,7 @@ ordered_json to_json(const Explanation& e) {
                                {"judged", place.judged},
                                {"words", place.words},
                                {"relation", place.relation},
+                               {"axes", place.axes},
                                {"extents", place.extents},
                                {"wrong_at", place.wrong_at},
                                {"errors", errors_to_json(place)}});

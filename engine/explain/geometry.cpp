@@ -219,6 +219,8 @@ std::vector<WrongPlace> wrong_places(const Heard& call) {
       count += wrong(e);
     }
     place_of.tensor = tensor;
+    place_of.axes =
+        tensor == "lse" ? 3 : static_cast<int>(std::min<std::size_t>(4, call.reading->coordinates().size()));
     place_of.wrong = count;
     place_of.judged = static_cast<Index>(elements.size());
     place_of.words = place(elements, call.reading->coordinates(), count);

@@ -277,45 +277,53 @@ class Report(unittest.TestCase):
         self.assertEqual(len(json.loads(sarif.read_text())["runs"][0]["results"]), len(entries) + 1)
 
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PROBE = """<script>document.title = JSON.stringify({wide: document.documentElement.scrollWidth, page: innerWidth,
+  ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
+  hidden: [...document.querySelectorAll('section, article, svg, h1')].filter(e => !e.getBoundingClientRect().width).length,
+  focus: [...document.querySelectorAll('a, summary, [tabindex]')].filter(e => e.tagName == 'SUMMARY' || !e.closest('details:not([open])')).filter(e => { e.focus(); return document.activeElement !== e; }).length})</script>"""
+
+
+def look(page, width, dark):
+    """What Chromium makes of a page, `width` pixels wide."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The page forbids scripts; what measures it is put in without that line.
+        text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", PROBE + "</body>")
+        frame = f'<!DOCTYPE html><body style="margin:0"><iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>'
+        Path(folder, "page.html").write_text(text)
+        Path(folder, "frame.html").write_text(frame + """<script>onload = () => document.title = document.querySelector('iframe').contentDocument.title</script>""")
+        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder}/profile",
+                               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", "--window-size=1400,1000",
+                               "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=120)
+        return json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1].replace("&quot;", '"'))
+
+
+def must_fit(test, page):
+    """At a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
+    seen = {(width, dark): look(page, width, dark) for width in (1280, 390) for dark in (False, True)}
+    for (width, dark), what in seen.items():
+        test.assertEqual(what["page"], width)
+        test.assertLessEqual(what["wide"], width, f"at {width}: {what}")
+        test.assertEqual((what["hidden"], what["focus"]), (0, 0), what)
+
+        def light(colour):
+            return sum(map(int, re.findall(r"\d+", colour)[:3]))
+        test.assertEqual(light(what["ink"]) > light(what["paper"]), dark, what)
+
+
 class Browser(unittest.TestCase):
-    """In Chromium, at a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
-
-    CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    PROBE = """<script>document.title = JSON.stringify({wide: document.documentElement.scrollWidth, page: innerWidth,
-      ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
-      hidden: [...document.querySelectorAll('section, article, svg, h1')].filter(e => !e.getBoundingClientRect().width).length,
-      focus: [...document.querySelectorAll('a, summary, [tabindex]')].filter(e => e.tagName == 'SUMMARY' || !e.closest('details:not([open])')).filter(e => { e.focus(); return document.activeElement !== e; }).length})</script>"""
-
-    def look(self, page, width, dark):
-        with tempfile.TemporaryDirectory() as folder:
-            # The page forbids scripts; what measures it is put in without that line.
-            text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", self.PROBE + "</body>")
-            frame = f'<!DOCTYPE html><body style="margin:0"><iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>'
-            Path(folder, "page.html").write_text(text)
-            Path(folder, "frame.html").write_text(frame + """<script>onload = () => document.title = document.querySelector('iframe').contentDocument.title</script>""")
-            done = subprocess.run([self.CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder}/profile",
-                                   f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", "--window-size=1400,1000",
-                                   "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=120)
-            return json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1].replace("&quot;", '"'))
+    """In Chromium."""
 
     def test_it_fits_and_follows_the_readers_colours(self):
         with tempfile.TemporaryDirectory() as folder:
             attest("fuzz", "fault:causal-corner", "--seed", 1, "--cases", 300, "-o", Path(folder, "campaign"), status=1)
             page = attest("report", Path(folder, "campaign"), "-o", "-").stdout
-        seen = {(width, dark): self.look(page, width, dark) for width in (1280, 390) for dark in (False, True)}
-        for (width, dark), what in seen.items():
-            self.assertEqual(what["page"], width)
-            self.assertLessEqual(what["wide"], width, f"at {width}: {what}")
-            self.assertEqual((what["hidden"], what["focus"]), (0, 0), what)
-
-            def light(colour):
-                return sum(map(int, re.findall(r"\d+", colour)[:3]))
-            self.assertEqual(light(what["ink"]) > light(what["paper"]), dark, what)
+        must_fit(self, page)
 
 
 if __name__ == "__main__":
     ATTEST = sys.argv.pop(1)
-    if "Browser" in sys.argv and Browser.CHROMIUM is None:
+    if "Browser" in sys.argv and CHROMIUM is None:
         print("skipped: no Chromium here")
         sys.exit(125)
     unittest.main(defaultTest=None if len(sys.argv) > 1 else "Report")

@@ -84,10 +84,11 @@ class Installed(unittest.TestCase):
 class Prefix(Installed):
     def test_has_all_and_nothing_else(self):
         for file in ("bin/attest", "libexec/attest/attest-plugin-host", "share/attest/python/attest_worker.py",
-                     "include/attest/plugin.h", "include/attest/attest.hpp", "include/attest/cuda.hpp", "share/doc/attest/LICENSE",
+                     "include/attest/plugin.h", "include/attest/attest.hpp", "include/attest/cuda.hpp", "include/attest/generators.hpp",
+                     "share/doc/attest/examples/rapidcheck/my_attention_test.cpp", "share/doc/attest/LICENSE",
                      "share/doc/attest/docs/cpp.md", "share/doc/attest/examples/ctest/CMakeLists.txt"):
             self.assertTrue((self.prefix / file).is_file(), file)
-        self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp", "cuda.hpp"})
+        self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp", "cuda.hpp", "generators.hpp", "rapidcheck.hpp"})
         self.assertEqual([], [*self.prefix.rglob("__pycache__")])
 
     def test_components_are_the_whole(self):
@@ -300,6 +301,47 @@ class Example(Installed):
             self.assertEqual(FAILED in results.values(), failing, self.output)
             self.assertEqual(results[f"{subject}.policy-bound"], FAILED if failing else PASSED)
             self.assertEqual({name.split(".")[1] for name in results}, self.laws())
+
+
+class Generators(Installed):
+    """attest::generators, from the moved prefix: examples/rapidcheck as its README prints it, and the header without RapidCheck."""
+
+    def test_rapidcheck_draws_and_shrinks(self):
+        build = self.folder / "rapidcheck"
+        flags = "-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wpedantic -Werror"
+        self.ok(*self.configure(self.prefix / "share/doc/attest/examples/rapidcheck", build, f"-DCMAKE_CXX_FLAGS={flags}"))
+        self.ok("cmake", "--build", build)
+        self.assertEqual(self.results(build), {"right": PASSED, "forgets-scale": FAILED}, self.output)
+        line = re.search(r"^op=attention .*$", self.output, re.MULTILINE)[0]
+        self.assertIn("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1", line)
+        # The line is a problem for attest, too.
+        self.ok(self.attest, "check", "builtin:fused", "--problem", line)
+
+    def test_without_rapidcheck(self):
+        folder = self.folder / "plain"
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.10)\nproject(user LANGUAGES CXX)\nfind_package(attest CONFIG REQUIRED)\n"
+                                               "add_executable(lines lines.cpp)\ntarget_link_libraries(lines PRIVATE attest::generators)\n")
+        (folder / "lines.cpp").write_text("""#include <attest/generators.hpp>
+#include <iostream>
+#include <stdexcept>
+int main() {
+  const attest::generators::Domain domain(R"({"ops":["layer_norm"], "dtypes":["f32"]})");
+  for (int i = 0; i < 5; ++i) std::cout << attest::generators::draw(domain, 3, static_cast<std::uint64_t>(i)) << "\\n";
+  try {
+    attest::generators::Domain("{");
+  } catch (const std::invalid_argument& error) {
+    std::cout << "refused\\n";
+  }
+}
+""")
+        self.ok(*self.configure(folder, folder / "build"))
+        self.ok("cmake", "--build", folder / "build")
+        lines = self.ok(folder / "build/lines").splitlines()
+        self.assertEqual(len(set(lines)), 6)
+        self.assertEqual(lines[5], "refused")
+        for line in lines[:5]:
+            self.ok(self.attest, "check", "builtin:ln-fused", "--problem", line)
 
 
 class Readme(Installed):

@@ -24,6 +24,7 @@ ROOMS = {
     "subjects":   ["core"],
     "adapters":   ["public"],  # subjects/adapters: plug-ins, built apart
     "engine":     ["core", "oracle", "generators", "properties", "ops", "subjects"],
+    "library":    ["public", "core", "ops", "subjects", "engine"],
     "models":     ["core", "graph", "subjects", "engine"],
     "report":     ["core", "oracle", "graph", "generators", "properties", "ops", "subjects", "engine", "models"],
     "cli":        ["core", "oracle", "certify", "graph", "generators", "properties", "ops", "subjects", "engine", "models",
@@ -41,8 +42,8 @@ FILE_EXCEPTIONS = {
 ANY_FILE, SOURCE_ONLY = r".*", r".*\.(cpp|c)"
 # Third-party header -> (folders that may include it, which of their files, most files per folder).
 THIRD_PARTY = {
-    r"rapidcheck(\.h|/.*)":  ({"generators": None, "tests/generators": None,
-                               "engine": 1, "tests": 1}, ANY_FILE),
+    r"rapidcheck(\.h|/.*)":  ({"generators": None, "tests/generators": None, "include/attest": 1, "examples/rapidcheck": 1,
+                               "engine": 1, "tests": 1, "tests/library": 1}, ANY_FILE),
     r"(unsupported/)?Eigen/.*": ({"oracle": None, "kernels": None, "tests/oracle": None,
                                "tests/kernels": None, "bench": None}, ANY_FILE),
     r"(flint/)?(flint|fmpz|mag|arf|arb|arb_\w+)\.h": ({"certify": None}, ANY_FILE),

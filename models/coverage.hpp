@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/stream.hpp"
+
+namespace attest::models {
+
+// How often the problems of a stream have which lengths and which values, and what comes together.
+struct Coverage {
+  struct Field {
+    std::string name;  // "size.batch", "values.ids"
+    std::vector<std::pair<std::string, std::uint64_t>>
+        values;  // of lengths by powers of two, "5..8"; those that were drawn, in order
+  };
+  struct Table {
+    std::string name;  // "size.batch and size.length"
+    std::vector<std::string> rows, columns;
+    std::vector<std::vector<std::uint64_t>> cells;
+  };
+  std::uint64_t problems = 0;
+  std::vector<Field> fields;
+  std::vector<Table> tables;  // any two axes, then axes with inputs; the first of these
+};
+
+// Of the first `cases` problems, 100,000 at most.
+Coverage coverage_of(const Stream& stream, std::uint64_t cases);
+
+}  // namespace attest::models

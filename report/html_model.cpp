@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "report/html_parts.hpp"
+#include "report/markup.hpp"
+#include "report/text.hpp"
+
+namespace attest::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view panel = "one pair of indices of the first two axes", beside = "the permitted deviations";
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// What the picture of a tensor of more than four axes has in place of its first.
+std::string shape_note(const json& place) {
+  if (place.at("shape").size() <= 4) return {};
+  return fmt::format("<p class=\"note\">Its shape is {}: the axes before the last three are one here.</p>\n",
+                     escaped(said(place.at("shape"))));
+}
+
+std::string pictures_html(const json& finding) {
+  std::string text;
+  std::set<std::string> shown;
+  const auto show = [&](const json& holder, const char* relation) {
+    for (const json& place : holder.contains("where") ? holder.at("where") : json::array()) {
+      if (!shown.insert(said(place, "tensor")).second) continue;
+      json told = place;
+      told["relation"] = relation;
+      if (count_of(told, "wrong") == 0) told.erase("wrong_at");  // together they are too far off, and none by itself
+      text += place_html(told, panel, beside) + shape_note(place);
+    }
+  };
+  show(finding, "");
+  if (finding.contains("place"))
+    show(finding.at("place"), "the first tensor that is wrong, as it is when it is the only output");
+  return text;
+}
+
+std::string condition_html(const json& finding) {
+  if (!finding.contains("when")) return {};
+  const json& when = finding.at("when");
+  return code(said(when, "predicate")) +
+         escaped(fmt::format(": {} fails {} of {}, elsewhere {} of {}", said(finding, "law"),
+                             grouped(count_of(when, "failing")), grouped(count_of(when, "asked")),
+                             grouped(count_of(when, "failing_elsewhere")), grouped(count_of(when, "elsewhere"))));
+}
+
+std::string finding_html(const json& finding, std::size_t number) {
+  const Count failures = count_of(finding, "failures");
+  std::string text = fmt::format(
+      "<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}:{}</h3>\n<p class=\"soft\">{} {}, first in case {} "
+      "after {:.3g} s</p>\n<dl>\n",
+      number, number, escaped(said(finding, "key")), escaped(said(finding, "runtime")), grouped(failures),
+      failures == 1 ? "run" : "runs", grouped(count_of(finding, "case")), finding.at("seconds_to_first").get<double>());
+  text += row("condition", condition_html(finding)) + row("problem", code(said(finding, "problem")));
+  if (finding.contains("after")) text += row("after", code(joined(finding.at("after"), "", 12)));
+  text += row("said", escaped(said(finding, "reason")));
+  const json& passing = finding.at("passes_at");
+  text += row("builds", escaped(joined(finding.at("levels"), "", 20) +
+                                (passing.empty() ? "" : "; passes at " + joined(passing, "", 20))));
+  text +=
+      row("size", escaped(fmt::format("{} after {} problems",
+                                      finding.at("minimal").get<bool>() ? "no change makes it simpler" : "not minimal",
+                                      grouped(count_of(finding, "shrink_calls")))));
+  if (finding.contains("place"))
+    text += row("where", escaped(said(finding.at("place"), "words"))) +
+            row("segment", escaped(said(finding.at("place"), "segment_words")));
+  if (!finding.at("also").empty()) text += row("also fails", escaped(joined(finding.at("also"), "", 12)));
+  if (const std::string file = said(finding, "reproducer"); !file.empty()) text += row("reproducer", code(file));
+  const std::string again = said(finding, "rerun");
+  text += row("again", again.empty() ? "nothing shows it again: it was seen once" : command(again));
+  return text + "</dl>\n" + pictures_html(finding) + "</article>\n";
+}
+
+std::string defects_html(const json& record) {
+  std::string text = "<section id=\"defects\"><h2>Defects</h2>\n";
+  std::size_t number = 0;
+  for (const json& finding : record.at("findings")) text += finding_html(finding, ++number);
+  if (number == 0) text += "<p>None was found.</p>\n";
+  if (const Count untold = count_of(record, "untold"); untold > 0)
+    text += fmt::format("<p>{} failures of further kinds were not looked at.</p>\n", grouped(untold));
+  return text + "</section>\n";
+}
+
+std::string given_up_html(const json& record) {
+  std::string text = "<section id=\"given-up\"><h2>What was given up</h2>\n<dl>\n";
+  Count vacuous = 0;
+  const json& verdicts = record.at("verdicts");
+  if (verdicts.contains("spread"))
+    for (const auto& [reason, count] : verdicts.at("spread").at("vacuous").items()) vacuous += count.get<Count>();
+  text += row("not judged", escaped(fmt::format("{} of {} runs had no verdict on their numbers", grouped(vacuous),
+                                                grouped(count_of(record, "runs")))));
+  text += row("not taken", reasons_html(record.at("skipped")));
+  text += row("undetermined",
+              escaped(fmt::format("{} elements, beside {} that were judged", grouped(count_of(record, "undetermined")),
+                                  grouped(count_of(record, "elements")))));
+  if (const Count slow = count_of(record, "slow"); slow > 0)
+    text += row("slow", escaped(fmt::format("{} runs passed the time limit, and not when asked once more of a fresh "
+                                            "process",
+                                            grouped(slow))));
+  return text + "</dl></section>\n";
+}
+
+std::string status_html(const json& record) {
+  const std::size_t defects = record.at("findings").size();
+  if (defects > 0)
+    return fmt::format("<span class=\"status bad\">{} {}</span>", defects, defects == 1 ? "defect" : "defects");
+  return record.at("exit").get<int>() == 0 ? "<span class=\"status good\">every law held</span>"
+                                           : "<span class=\"status bad\">nothing was judged</span>";
+}
+
+std::string header_html(const json& record) {
+  std::string text =
+      fmt::format("<header><h1>{}</h1>\n<p>{}", escaped(file_name(said(record, "model"))), status_html(record));
+  text += escaped(fmt::format(" in {} problems, {} runs, {:.3g} s; seed {}; precision {}",
+                              grouped(count_of(record, "cases")), grouped(count_of(record, "runs")),
+                              record.at("seconds").get<double>(), said(record, "seed"), said(record, "policy")));
+  text += ".</p>\n<p class=\"soft\">" + escaped(joined(record.at("subjects"), "", 20)) + "</p>\n";
+  text += fmt::format(
+      "<p class=\"soft\">{} output elements were held against an ensemble of correct evaluations of the graph: a "
+      "verdict is statistical, and no proof.</p>\n",
+      grouped(count_of(record, "elements")));
+  if (record.value("interrupted", false))
+    text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
+  if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";
+  return text + "</header>\n";
+}
+
+}  // namespace
+
+bool is_of_model(const json& record) { return record.value("kind", json()) == json("model"); }
+
+std::string model_html_page(const json& record) {
+  return page(file_name(said(record, "model")), header_html(record),
+              defects_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
+}
+
+}  // namespace attest::report

@@ -1,0 +1,202 @@
+// Reports of campaigns of models: HTML, JUnit and SARIF, of what a runtime with a planted leak came to.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "engine/file.hpp"
+#include "models/campaign.hpp"
+#include "report/ci.hpp"
+#include "report/html.hpp"
+#include "report/markup.hpp"
+#include "report/models.hpp"
+#include "report/record.hpp"
+#include "tests/engine/temporary_folder.hpp"
+#include "tests/graph/draw.hpp"
+#include "tests/models/planted.hpp"
+
+namespace attest::report {
+namespace {
+
+using models::test::Planted;
+using nlohmann::json;
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+class ModelReport : public ::testing::Test {
+ protected:
+  json run(const std::string& fault) {
+    std::vector<models::Subject> subjects;
+    subjects.push_back(
+        {fault.empty() ? std::make_unique<Planted>() : std::make_unique<Planted>(models::test::fault(fault).plant),
+         "planted",
+         {},
+         {"sound", "faulty"}});
+    models::CampaignOptions options;
+    options.model = "some/encoder.onnx";
+    options.cases = 40;
+    options.largest = 128;
+    options.folder = folder.path() / "campaign";
+    options.corpus = options.folder / "corpus";
+    const models::Summary summary = run_campaign(part, subjects, options, {});
+    nlohmann::ordered_json record = summary_json(summary);
+    record["coverage"] = coverage_json(summary.coverage.value());
+    write_record(options.folder, record);
+    return record;
+  }
+
+  engine::test::TemporaryFolder folder;
+  models::Part part = models::part_of_model(graph::test::model("encoder"));
+};
+
+TEST_F(ModelReport, TellsADefectWithItsPlaceAndItsPictures) {
+  const json record = run("batch-leak");
+  ASSERT_EQ(record.at("findings").size(), 1u);
+  const json& finding = record.at("findings")[0];
+  EXPECT_EQ(read_record(folder.path() / "campaign"), record);
+
+  // Which samples are wrong: all but the first.
+  const json& output = finding.at("where").at(0);
+  EXPECT_GT(output.at("wrong").get<int>(), 0);
+  EXPECT_EQ(output.at("wrong"), output.at("wrong_at").size());
+  for (const json& at : output.at("wrong_at")) EXPECT_GT(at.at(0).get<int>(), 0);
+  const json& tensor = finding.at("place").at("where").at(0);
+  EXPECT_EQ(tensor.at("tensor"), finding.at("place").at("tensor"));
+  EXPECT_GT(tensor.at("wrong").get<int>(), 0);
+
+  const std::string page = html_page(record);
+  EXPECT_NE(page.find("<h1>encoder.onnx</h1>"), std::string::npos);
+  EXPECT_EQ(count(page, "class=\"card defect\""), 1u);
+  for (const char* key : {"problem", "rerun", "key"})
+    EXPECT_NE(page.find(finding.at(key).get<std::string>()), std::string::npos) << key;
+  EXPECT_NE(page.find(finding.at("place").at("tensor").get<std::string>()), std::string::npos);
+  const auto predicate = finding.at("when").at("predicate").get<std::string>();
+  EXPECT_NE(page.find(escaped(predicate)), std::string::npos) << predicate;
+  // Of both outputs, and of the tensor where it begins.
+  EXPECT_EQ(count(page, "class=\"geometry\""), 3u);
+  EXPECT_EQ(count(page, "class=\"errors\""), 3u);
+  EXPECT_EQ(count(page, "class=\"heat\""), record.at("coverage").at("tables").size());
+  for (const auto& [law, counts] : record.at("verdicts").items())
+    EXPECT_NE(page.find("<th scope=\"row\">" + law + "</th>"), std::string::npos) << law;
+  EXPECT_NE(page.find("no proof"), std::string::npos);
+  EXPECT_EQ(page.find("never</em>"), std::string::npos) << "what cannot come together is not known";
+}
+
+TEST_F(ModelReport, TellsThatAllHeld) {
+  const json record = run("");
+  const std::string page = html_page(record);
+  EXPECT_NE(page.find("every law held"), std::string::npos);
+  EXPECT_NE(page.find("None was found."), std::string::npos);
+  EXPECT_NE(junit_xml(record).find(" failures=\"0\" errors=\"0\""), std::string::npos);
+  EXPECT_TRUE(sarif_json(record).at("runs")[0].at("results").empty());
+}
+
+TEST_F(ModelReport, IsThereForContinuousIntegration) {
+  const json record = run("batch-leak");
+  const json& finding = record.at("findings")[0];
+  const std::string xml = junit_xml(record);
+  std::size_t failing = 0;
+  for (const auto& [law, counts] : record.at("verdicts").items()) {
+    EXPECT_EQ(count(xml, "classname=\"some/encoder.onnx\" name=\"" + law + "\""), 1u) << law;
+    if (counts.contains("fail")) ++failing;
+  }
+  EXPECT_GT(failing, 1u);
+  EXPECT_EQ(count(xml, "<failure "), failing);
+  EXPECT_NE(xml.find(finding.at("rerun").get<std::string>()), std::string::npos);
+  const auto log = sarif_json(record);
+  const auto& results = log.at("runs")[0].at("results");
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].at("ruleId"), finding.at("law"));
+  EXPECT_EQ(results[0].at("partialFingerprints").at("attestBucket/v1"), "spread/fail/finite:planted");
+  EXPECT_EQ(results[0].at("locations")[0].at("physicalLocation").at("artifactLocation").at("uri"), "some/encoder.onnx");
+  EXPECT_EQ(log.at("runs")[0].at("tool").at("driver").at("rules")[0].at("shortDescription").at("text"),
+            "results lie where an ensemble of correct evaluations does");
+}
+
+TEST_F(ModelReport, OfAKilledCampaignIsWhatItHas) {
+  const json whole = run("batch-leak");
+  const auto campaign = folder.path() / "campaign";
+  std::filesystem::remove(campaign / "summary.json");
+  std::ofstream(campaign / "progress.jsonl", std::ios::app) << "{\"cases\":";  // half a line
+  const std::string before = engine::read_file(campaign / "progress.jsonl", 1 << 20);
+  const json record = read_record(campaign);
+  EXPECT_EQ(engine::read_file(campaign / "progress.jsonl", 1 << 20), before) << "it may be another's";
+  EXPECT_EQ(record.at("verdicts"), whole.at("verdicts"));
+  EXPECT_EQ(record.at("model"), whole.at("model"));
+  ASSERT_EQ(record.at("findings").size(), 1u);
+  EXPECT_EQ(record.at("findings")[0].at("where"), whole.at("findings")[0].at("where"));
+  EXPECT_EQ(record.at("findings")[0].at("place"), whole.at("findings")[0].at("place"));
+  EXPECT_NE(html_page(record).find("has not come to its end"), std::string::npos);
+  // The summary of an earlier run does not pass for one of this.
+  json stale = whole;
+  stale["cases"] = 3;
+  engine::write_file(campaign / "summary.json", stale.dump());
+  EXPECT_TRUE(read_record(campaign).contains("unfinished"));
+}
+
+TEST_F(ModelReport, RefusesWhatIsDamaged) {
+  const json record = run("batch-leak");
+  const auto file = folder.path() / "campaign" / "summary.json";
+  std::vector<json> damaged(6, record);
+  damaged[0]["findings"] = 7;
+  damaged[1]["verdicts"] = json::array();
+  damaged[2]["kind"] = "kernel";
+  damaged[3].erase("skipped");
+  damaged[4]["findings"][0].erase("levels");
+  damaged[5]["findings"][0]["where"][0].erase("shape");
+  for (const json& one : damaged) {
+    engine::write_file(file, one.dump());
+    EXPECT_THROW(html_page(read_record(folder.path() / "campaign")), Error) << one.dump().substr(0, 200);
+  }
+}
+
+// Names of tensors and runtimes, and what runtimes say, are a stranger's.
+TEST_F(ModelReport, KeepsTextText) {
+  const std::string hostile = "</h3><script>alert(1)</script>\"'";
+  json record = run("batch-leak");
+  record["model"] = hostile + ".onnx";
+  record["subjects"][0] = hostile;
+  json& finding = record["findings"][0];
+  for (const char* key : {"key", "runtime", "problem", "reason", "reproducer", "rerun"}) finding[key] = hostile;
+  for (const char* key : {"levels", "passes_at", "also"}) finding[key] = {hostile};
+  finding["when"]["predicate"] = finding["where"][0]["tensor"] = finding["place"]["words"] =
+      finding["place"]["segment_words"] = hostile;
+  record["coverage"]["fields"][0]["name"] = record["coverage"]["tables"][0]["name"] = hostile;
+  record["skipped"] = {{hostile, 1}};
+  const std::string page = html_page(record), xml = junit_xml(record);
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(xml.find("<script"), std::string::npos);
+  EXPECT_GE(count(page, "&lt;script&gt;alert(1)"), 14u);
+}
+
+// Rows lie below each other and columns side by side, whatever lengths are 1.
+TEST(Geometry, HasRowsDownwards) {
+  const auto drawn = [](int axes, std::vector<int> extents, std::vector<int> wrong) {
+    return geometry_svg(json{{"tensor", "out"},
+                             {"axes", axes},
+                             {"extents", extents},
+                             {"wrong_at", {wrong}},
+                             {"wrong", 1},
+                             {"judged", 2}},
+                        "x");
+  };
+  const std::string down = R"(<rect class="right" x="0" y="14" width="16" height="32"/>)";
+  const auto has = [](const std::string& svg, const std::string& part) { return svg.find(part) != std::string::npos; };
+  EXPECT_TRUE(has(drawn(4, {1, 1, 2, 1}, {0, 0, 1, 0}), down));
+  EXPECT_TRUE(
+      has(drawn(4, {1, 1, 2, 1}, {0, 0, 1, 0}), R"(<rect class="wrong" x="0" y="30" width="16" height="16"/>)"));
+  EXPECT_TRUE(has(drawn(2, {2, 1, 1, 1}, {1, 0, 0, 0}), down));
+  EXPECT_TRUE(has(drawn(3, {1, 2, 1, 1}, {0, 1, 0, 0}), down));
+  EXPECT_TRUE(
+      has(drawn(1, {2, 1, 1, 1}, {1, 0, 0, 0}), R"(<rect class="right" x="0" y="14" width="32" height="16"/>)"));
+  EXPECT_EQ(count(drawn(3, {2, 2, 2, 1}, {1, 1, 1, 0}), R"(class="right")"), 2u)
+      << "a panel for each index of the first axis";
+}
+
+}  // namespace
+}  // namespace attest::report
