@@ -190,17 +190,18 @@ void Facts::refer() {
   ed = input_error + (flush ? 2 * s.eta : Ball(0));
 }
 
-// Section 2.
+// Section 2. A node that reaches the threshold of overflow is an infinity, and no error of a number.
 Ball Facts::error_of_sum(const std::vector<Ball>& w, const Ball& grid) const {
   const Ball growing = 1 + compounded(additions, u);
   const Ball exact_below = grid * Ball(std::ldexp(1.0, precision(s.format)));
   Ball prefix = w[0], comb;
   for (std::size_t k = 1; k < w.size(); ++k) {
     prefix += w[k];
-    const Ball node = prefix * growing;
+    const Ball node = min(prefix * growing, s.overflow);
     if (certainly_less(exact_below, node)) comb += u * power_below(node);
   }
-  const Ball any = certainly_less(exact_below, prefix * growing) ? compounded(additions, u) * prefix : Ball(0);
+  const Ball any =
+      certainly_less(exact_below, min(prefix * growing, s.overflow)) ? compounded(additions, u) * prefix : Ball(0);
   return tighter(comb, any);
 }
 

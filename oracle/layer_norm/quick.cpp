@@ -27,7 +27,8 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   four_ = welford ? compounded(4, m_.u) : 0;
   const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
   cv_ = both(compounded(roundings, m_.u), m_.count);
-  growing_ = welford ? 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u)) : 1;
+  most_growing_ = welford ? 1 + compounded(m_.additions + 5 * m_.merge_depth, m_.u) : 1;
+  growing_ = std::min(most_growing_, 600.0);  // lower bounds stay far from infinity
   hull_growing_ = welford ? 1 + compounded(4 * (m_.merge_depth + 1), m_.u) : 1;
   root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
   const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();

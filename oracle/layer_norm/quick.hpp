@@ -93,7 +93,7 @@ class QuickRow {
   bool speaks_, narrow_, narrow_if_mean_is_ = false;
   bool precise_;  // out is in f64, and so is what it is compared with
   // Of the contract alone: what interval_of() and Statistics make of it again and again.
-  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, hull_growing_, four_, root_;
+  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, most_growing_, hull_growing_, four_, root_;
   double relative_, of_magnitude_, of_reach_, of_params_;
   const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
   std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`

@@ -54,6 +54,7 @@ struct Statistics : RowBounds {
 
  private:
   void refer(const Numbers& m);
+  [[nodiscard]] bool is_exact_mean(Wide about) const;
   void bound_mean(const Numbers& m);
   void bound_rms(const Numbers& m);
   void bound_two_pass(const Numbers& m);
@@ -67,6 +68,7 @@ struct Statistics : RowBounds {
   std::vector<double> magnitudes_;  // |x|, descending
   double positive_ = 0, negative_ = 0;
   Wide input_error_ = 0, mean_input_error_ = 0;
+  Wide mean_error_ = 0;  // of the reference itself
 };
 
 // The largest power of two of which every number of x is a multiple; infinite if all are 0.
