@@ -297,11 +297,13 @@ void Facts::bound_one_pass() {
   std::vector<Ball> z = falling;
   Ball z_mean = abs(mean), dz = dm;
   if (shifted) {
-    // |x - x_0| of doubles, which may round: the order alone depends on it.
+    // |x - x_0| of doubles, which may round: the order alone depends on it. One past the range of S is an infinity, and no
+    // number that errs.
     std::vector<std::size_t> order(x.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::vector<Ball> by_place;
-    for (const double v : x) by_place.push_back(abs(Ball(v) - Ball(x[0])) * (1 + 2 * u) + 2 * input_error);
+    for (const double v : x)
+      by_place.push_back(min(abs(Ball(v) - Ball(x[0])) * (1 + 2 * u) + 2 * input_error, s.overflow));
     std::ranges::sort(order,
                       [&](std::size_t a, std::size_t b) { return std::fabs(x[a] - x[0]) > std::fabs(x[b] - x[0]); });
     for (std::size_t i = 0; i < order.size(); ++i) z[i] = by_place[order[i]];

@@ -48,8 +48,9 @@ struct Statistics : RowBounds {
   // Keeps no hold of the row once it is made.
   Statistics(const Numbers& numbers, const SourceRow& source);
 
-  std::vector<Wide> d;            // x - mean
-  double largest = 0, range = 0;  // of |x|, and of x
+  std::vector<Wide> d;  // x - mean
+  Wide range = 0;       // of x
+  double largest = 0;   // |x|
   double mean_abs = 0;
 
  private:

@@ -117,6 +117,27 @@ TEST(LayerNormCorners, AnExactMeanBesideAHugeGamma) {
   EXPECT_LT(interval.enclosure.hi, 1);
 }
 
+// Squares past the range of f64: beta is left, or NaN, or what a kernel gives that scales the row first, and nothing else.
+TEST(LayerNormCorners, SquaresPastTheRangeOfDouble) {
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+  const Problem problem =
+      problem_from_text("rows=1 hidden=2 dtype=f64 gamma=none beta=none edits=x[0,0]:0x1p+700;x[0,1]:-0x1p+700");
+  const Inputs inputs = materialise(problem);
+  LayerNormOracle oracle(contract, problem, inputs);
+  Tensor out = make_out(problem), none;
+  const auto verdict_of = [&](double first, double second) {
+    out.set(0, 0, 0, 0, first);
+    out.set(0, 1, 0, 0, second);
+    EXPECT_EQ(oracle.judge(out, none).kind, oracle.judge_slowly(out, none).kind);
+    return oracle.judge(out, none).kind;
+  };
+  EXPECT_EQ(verdict_of(1, -1), VerdictKind::pass);
+  EXPECT_EQ(verdict_of(0, -1), VerdictKind::pass);
+  EXPECT_EQ(verdict_of(std::nan(""), infinity), VerdictKind::vacuous);
+  EXPECT_EQ(verdict_of(0.5, 0), VerdictKind::fail);
+  EXPECT_EQ(verdict_of(-1, 1), VerdictKind::fail);
+}
+
 // Two numbers near the largest of f64: their sum is an infinity or exact, and no number in between.
 TEST(LayerNormCorners, ASumThatIsInfiniteOrExact) {
   const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
