@@ -56,8 +56,9 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  const auto is_finite = [](double x) { return std::isfinite(x); };
-  if ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite)) {
+  const auto is_open = [&](double x) { return is_no_number(x); };
+  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() &&
+      std::ranges::all_of(got.first(n), is_open)) {
     told.all = true;
     told.of_all = Decided::undetermined;
     return told;
@@ -82,10 +83,12 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
       return told;
     }
     told.left = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      decided[i] = tell_unbounded(known, i, got[i]);
-      told.left += decided[i] == Decided::unknown;
+    if (known.lost && !known.undetermined && params_.finite()) {
+      tell_lost(got, decided);
+    } else {
+      for (std::size_t i = 0; i < n; ++i) decided[i] = tell_unbounded(known, i, got[i]);
     }
+    for (std::size_t i = 0; i < n; ++i) told.left += decided[i] == Decided::unknown;
   } else {
     std::ranges::fill(decided, Decided::unknown);
   }
@@ -122,14 +125,40 @@ std::uint8_t LayerNormOracle::tell_unbounded(const QuickRow::Known& known, std::
   const double beta = params_.beta.empty() ? 0 : params_.beta[i];
   if (!std::isfinite(gamma) || !std::isfinite(beta)) return Decided::unknown;
   if (known.undetermined && gamma != 0 && (!numbers_.rms || source_.x[i] != 0)) return Decided::undetermined;
-  if (!std::isfinite(got)) return known.lost || known.lost_mean ? Decided::undetermined : Decided::unknown;
+  if (!std::isfinite(got)) return is_no_number(got) ? Decided::undetermined : Decided::unknown;
   if (known.lost && numbers_.clamp) return Decided::undetermined;
   const bool is_beta =
       (got == beta && !numbers_.affine_loses_params) || got == round_(round_to(numbers_.affine.format, beta));
   if (known.lost) return is_beta ? Decided::undetermined : Decided::unknown;
+  if (!known.undetermined) return Decided::unknown;
   // Nothing is left of what is not bounded.
   const bool vanishes = gamma == 0 && numbers_.gamma_offset == 0 && !numbers_.affine_loses_params;
-  return known.undetermined && is_beta && vanishes ? Decided::inside : Decided::unknown;
+  return is_beta && vanishes ? Decided::inside : Decided::unknown;
+}
+
+// The same of all elements of a row whose variance may overflow.
+void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint8_t> decided) {
+  const auto n = static_cast<std::size_t>(problem_.hidden);
+  if (beta_left_.empty()) {
+    beta_left_ = LentRows::take(n);
+    for (std::size_t i = 0; i < n; ++i)
+      beta_left_[i] = params_.beta.empty() ? 0 : round_(round_to(numbers_.affine.format, params_.beta[i]));
+  }
+  const double* beta = params_.beta.empty() || numbers_.affine_loses_params ? beta_left_.data() : params_.beta.data();
+  const double* left = beta_left_.data();
+  const bool of_infinities = round_.tensor != Format::f64, of_numbers = numbers_.clamp;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double value = got[i];
+    const bool is_beta = (value == left[i]) | (value == beta[i]);
+    const bool open = std::isnan(value) || (std::isinf(value) ? of_infinities : of_numbers);
+    decided[i] = is_beta || open ? Decided::undetermined : Decided::unknown;
+  }
+}
+
+// Whether a row that may overflow, or whose variance and epsilon may be 0, permits `got` for that alone. Both ends of an interval of
+// doubles may be an infinity, which lies inside then.
+bool LayerNormOracle::is_no_number(double got) const {
+  return std::isnan(got) || (std::isinf(got) && round_.tensor != Format::f64);
 }
 
 // Decides what is left of a row by the whole of its statistics.

@@ -83,7 +83,12 @@ QuickRow::~QuickRow() {
 
 QuickRow::Known QuickRow::enter(const SourceRow& row) {
   Known known;
-  if (!speaks_ || !row.finite || !row.error.empty() || !refer(row)) return known;
+  if (!speaks_ || !row.finite || !row.error.empty()) return known;
+  if (precise_ && surely_lost(row)) {
+    known.lost = true;
+    return known;
+  }
+  if (!refer(row)) return known;
   whole_ = r_.variance + epsilon_;
   if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
   known.narrow = is_narrow();
@@ -101,6 +106,14 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   }
   if (known.determined) make_rule();
   return known;
+}
+
+// Of doubles: n v is at least half the square of the range, or the square of the largest.
+bool QuickRow::surely_lost(const SourceRow& row) const {
+  if (!(row.sums.largest >= 0x1p512)) return false;
+  if (m_.rms) return row.sums.largest >= 0x1p513;
+  const auto [least, most] = std::ranges::minmax(std::span(row.x).first(static_cast<std::size_t>(m_.n)));
+  return most / 2 - least / 2 >= 0x1p513;
 }
 
 // Of a row of one element.

@@ -74,6 +74,7 @@ class QuickRow {
     bool joint = false;
   };
 
+  [[nodiscard]] bool surely_lost(const SourceRow& row) const;
   bool refer(const SourceRow& row);
   [[nodiscard]] Bounds bounds(bool most) const;
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
