@@ -70,7 +70,8 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
     if (!told.all) inside = tell_each(quick, known, got, accepted, decided, told.left);
     told.unsure = known.narrow ? 0 : inside;
     // One of a few is enough.
-    for (std::size_t i = 0; i < std::min<std::size_t>(n, 4) && told.unsure > 0 && !told.narrow; ++i)
+    const std::size_t asked = told.unsure > 0 && !told.narrow && !quick.surely_wide() ? std::min<std::size_t>(n, 4) : 0;
+    for (std::size_t i = 0; i < asked && !told.narrow; ++i)
       told.narrow = (told.all || decided[i] == Decided::inside) &&
                     quick.surely_not_wide(element(static_cast<Index>(i), quick.difference(static_cast<Index>(i))));
     return told;
@@ -169,6 +170,14 @@ void LayerNormOracle::decide_rest(DecideRow& decide, std::span<const double> got
                          [](auto first, auto second) { return first == Decided::unknown ? second : first; });
 }
 
+// Of a problem none of whose elements is outside, and none surely narrow.
+bool LayerNormOracle::all_surely_wide(QuickRow& quick) {
+  return std::ranges::all_of(attest::layer_norm::judged_rows(problem_), [&](Index row) {
+    enter(row);
+    return quick.enter(source_).determined && quick.surely_wide();
+  });
+}
+
 Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels) {
   Verdict verdict = Verdict::pass();
   Counts& counts = verdict.counts;
@@ -244,8 +253,10 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
       return unsure > 0 ? judge_rows(out, sum_out, Levels::counting) : verdict;
   }
   if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);
-  if (unsure > 0 && !some_narrow && counts.wide + unsure >= counts.judged)
-    return judge_rows(out, sum_out, Levels::counting);
+  if (unsure > 0 && !some_narrow && counts.wide + unsure >= counts.judged) {
+    if (!all_surely_wide(quick)) return judge_rows(out, sum_out, Levels::counting);
+    counts.wide = counts.judged;
+  }
   if (counts.judged > 0 && counts.wide == counts.judged) return Verdict::vacuous("wide", counts);
   counts.wide = 0;
   return verdict;

@@ -105,6 +105,7 @@ class LayerNormOracle {
   double reference(Index column, Wide& wide) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
+  bool all_surely_wide(QuickRow& quick);
   // Fills row_: what the row's elements share.
   void enter(Index row);
   // `d`: its x less the mean.

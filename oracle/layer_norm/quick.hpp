@@ -40,6 +40,8 @@ class QuickRow {
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
   // By an interval that holds it.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
+  // Whether parts of the intervals of a row that is determined say of every element that it is wide; out not in f64.
+  [[nodiscard]] bool surely_wide() const;
 
   // What accept_short() may be asked of rows of this many elements; nothing of contracts of which it says nothing.
   [[nodiscard]] std::optional<ShortRule> short_rule() const;

@@ -17,8 +17,9 @@ struct SourceRow {
   std::vector<double> x;      // in whole lanes: what lies behind the row is of no account
   std::vector<double> error;  // empty: none
   bool finite = true, has_nan = false;
-  RowSums sums{};  // about the first element, or about 0 for RMSNorm; of x in f64 `magnitudes` and `largest` alone
-  PreciseSums precise{};  // of x in f64
+  RowSums
+      sums{};  // about the first element, or about 0 for RMSNorm; of x in f64 `magnitudes` and `largest` alone are asked for
+  PreciseSums precise{};  // of x in f64, under LayerNorm
 };
 
 // Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 3 and 5): all that
