@@ -190,17 +190,18 @@ void Facts::refer() {
   ed = input_error + (flush ? 2 * s.eta : Ball(0));
 }
 
-// Section 2.
+// Section 2. A node that reaches the threshold of overflow is an infinity, and no error of a number.
 Ball Facts::error_of_sum(const std::vector<Ball>& w, const Ball& grid) const {
   const Ball growing = 1 + compounded(additions, u);
   const Ball exact_below = grid * Ball(std::ldexp(1.0, precision(s.format)));
   Ball prefix = w[0], comb;
   for (std::size_t k = 1; k < w.size(); ++k) {
     prefix += w[k];
-    const Ball node = prefix * growing;
+    const Ball node = min(prefix * growing, s.overflow);
     if (certainly_less(exact_below, node)) comb += u * power_below(node);
   }
-  const Ball any = certainly_less(exact_below, prefix * growing) ? compounded(additions, u) * prefix : Ball(0);
+  const Ball any =
+      certainly_less(exact_below, min(prefix * growing, s.overflow)) ? compounded(additions, u) * prefix : Ball(0);
   return tighter(comb, any);
 }
 
@@ -296,11 +297,13 @@ void Facts::bound_one_pass() {
   std::vector<Ball> z = falling;
   Ball z_mean = abs(mean), dz = dm;
   if (shifted) {
-    // |x - x_0| of doubles, which may round: the order alone depends on it.
+    // |x - x_0| of doubles, which may round: the order alone depends on it. One past the range of S is an infinity, and no
+    // number that errs.
     std::vector<std::size_t> order(x.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::vector<Ball> by_place;
-    for (const double v : x) by_place.push_back(abs(Ball(v) - Ball(x[0])) * (1 + 2 * u) + 2 * input_error);
+    for (const double v : x)
+      by_place.push_back(min(abs(Ball(v) - Ball(x[0])) * (1 + 2 * u) + 2 * input_error, s.overflow));
     std::ranges::sort(order,
                       [&](std::size_t a, std::size_t b) { return std::fabs(x[a] - x[0]) > std::fabs(x[b] - x[0]); });
     for (std::size_t i = 0; i < order.size(); ++i) z[i] = by_place[order[i]];

@@ -56,6 +56,7 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
   if (row.undetermined || m_.n < 2 || round_.stage != round_.tensor) return;
   // Of doubles that are nearly subnormal, differences have few bits in double.
   if (round_.tensor == Format::f64 && !(row.largest > 0x1p-900)) return;
+  if (!(row.hi < 0x1p900L)) return;  // squares near the end of its range, or past it
   if (!prepared_) prepare();
   const auto number = [](Wide x) { return static_cast<double>(x); };
   const Unit &s = m_.statistics, &n = m_.normalise, &a = m_.affine;

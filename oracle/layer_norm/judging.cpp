@@ -56,8 +56,9 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  const auto is_finite = [](double x) { return std::isfinite(x); };
-  if ((known.lost || known.lost_mean) && params_.finite() && std::ranges::none_of(got.first(n), is_finite)) {
+  const auto is_open = [&](double x) { return is_no_number(x); };
+  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() &&
+      std::ranges::all_of(got.first(n), is_open)) {
     told.all = true;
     told.of_all = Decided::undetermined;
     return told;
@@ -69,7 +70,8 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
     if (!told.all) inside = tell_each(quick, known, got, accepted, decided, told.left);
     told.unsure = known.narrow ? 0 : inside;
     // One of a few is enough.
-    for (std::size_t i = 0; i < std::min<std::size_t>(n, 4) && told.unsure > 0 && !told.narrow; ++i)
+    const std::size_t asked = told.unsure > 0 && !told.narrow && !quick.surely_wide() ? std::min<std::size_t>(n, 4) : 0;
+    for (std::size_t i = 0; i < asked && !told.narrow; ++i)
       told.narrow = (told.all || decided[i] == Decided::inside) &&
                     quick.surely_not_wide(element(static_cast<Index>(i), quick.difference(static_cast<Index>(i))));
     return told;
@@ -82,10 +84,12 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
       return told;
     }
     told.left = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      decided[i] = tell_unbounded(known, i, got[i]);
-      told.left += decided[i] == Decided::unknown;
+    if (known.lost && !known.undetermined && params_.finite()) {
+      tell_lost(got, decided);
+    } else {
+      for (std::size_t i = 0; i < n; ++i) decided[i] = tell_unbounded(known, i, got[i]);
     }
+    for (std::size_t i = 0; i < n; ++i) told.left += decided[i] == Decided::unknown;
   } else {
     std::ranges::fill(decided, Decided::unknown);
   }
@@ -122,14 +126,40 @@ std::uint8_t LayerNormOracle::tell_unbounded(const QuickRow::Known& known, std::
   const double beta = params_.beta.empty() ? 0 : params_.beta[i];
   if (!std::isfinite(gamma) || !std::isfinite(beta)) return Decided::unknown;
   if (known.undetermined && gamma != 0 && (!numbers_.rms || source_.x[i] != 0)) return Decided::undetermined;
-  if (!std::isfinite(got)) return known.lost || known.lost_mean ? Decided::undetermined : Decided::unknown;
+  if (!std::isfinite(got)) return is_no_number(got) ? Decided::undetermined : Decided::unknown;
   if (known.lost && numbers_.clamp) return Decided::undetermined;
   const bool is_beta =
       (got == beta && !numbers_.affine_loses_params) || got == round_(round_to(numbers_.affine.format, beta));
   if (known.lost) return is_beta ? Decided::undetermined : Decided::unknown;
+  if (!known.undetermined) return Decided::unknown;
   // Nothing is left of what is not bounded.
   const bool vanishes = gamma == 0 && numbers_.gamma_offset == 0 && !numbers_.affine_loses_params;
-  return known.undetermined && is_beta && vanishes ? Decided::inside : Decided::unknown;
+  return is_beta && vanishes ? Decided::inside : Decided::unknown;
+}
+
+// The same of all elements of a row whose variance may overflow.
+void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint8_t> decided) {
+  const auto n = static_cast<std::size_t>(problem_.hidden);
+  if (beta_left_.empty()) {
+    beta_left_ = LentRows::take(n);
+    for (std::size_t i = 0; i < n; ++i)
+      beta_left_[i] = params_.beta.empty() ? 0 : round_(round_to(numbers_.affine.format, params_.beta[i]));
+  }
+  const double* beta = params_.beta.empty() || numbers_.affine_loses_params ? beta_left_.data() : params_.beta.data();
+  const double* left = beta_left_.data();
+  const bool of_infinities = round_.tensor != Format::f64, of_numbers = numbers_.clamp;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double value = got[i];
+    const bool is_beta = (value == left[i]) | (value == beta[i]);
+    const bool open = std::isnan(value) || (std::isinf(value) ? of_infinities : of_numbers);
+    decided[i] = is_beta || open ? Decided::undetermined : Decided::unknown;
+  }
+}
+
+// Whether a row that may overflow, or whose variance and epsilon may be 0, permits `got` for that alone. Both ends of an interval of
+// doubles may be an infinity, which lies inside then.
+bool LayerNormOracle::is_no_number(double got) const {
+  return std::isnan(got) || (std::isinf(got) && round_.tensor != Format::f64);
 }
 
 // Decides what is left of a row by the whole of its statistics.
@@ -138,6 +168,14 @@ void LayerNormOracle::decide_rest(DecideRow& decide, std::span<const double> got
   if (!decide_open_row(got, scratch)) decide(source_, statistics(), got, scratch);
   std::ranges::transform(decided, scratch, decided.begin(),
                          [](auto first, auto second) { return first == Decided::unknown ? second : first; });
+}
+
+// Of a problem none of whose elements is outside, and none surely narrow.
+bool LayerNormOracle::all_surely_wide(QuickRow& quick) {
+  return std::ranges::all_of(attest::layer_norm::judged_rows(problem_), [&](Index row) {
+    enter(row);
+    return quick.enter(source_).determined && quick.surely_wide();
+  });
 }
 
 Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels) {
@@ -215,8 +253,10 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
       return unsure > 0 ? judge_rows(out, sum_out, Levels::counting) : verdict;
   }
   if (counts.judged == 0 && counts.undetermined > 0) return Verdict::vacuous("undetermined", counts);
-  if (unsure > 0 && !some_narrow && counts.wide + unsure >= counts.judged)
-    return judge_rows(out, sum_out, Levels::counting);
+  if (unsure > 0 && !some_narrow && counts.wide + unsure >= counts.judged) {
+    if (!all_surely_wide(quick)) return judge_rows(out, sum_out, Levels::counting);
+    counts.wide = counts.judged;
+  }
   if (counts.judged > 0 && counts.wide == counts.judged) return Verdict::vacuous("wide", counts);
   counts.wide = 0;
   return verdict;

@@ -123,7 +123,7 @@ LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& proble
 }
 
 LayerNormOracle::~LayerNormOracle() {
-  for (auto* row : {&source_.x, &added_, &stored_}) LentRows::give(*row);
+  for (auto* row : {&source_.x, &added_, &stored_, &beta_left_}) LentRows::give(*row);
 }
 
 void LayerNormOracle::enter(Index row) {
@@ -157,7 +157,7 @@ void LayerNormOracle::enter(Index row) {
     for (std::size_t i = 0; i < n; ++i)
       if (std::fabs(source_.x[i]) < smallest_normal(numbers_.storage.format)) put_error(i, std::fabs(source_.x[i]));
   }
-  if (round_.tensor == Format::f64) {
+  if (round_.tensor == Format::f64 && !numbers_.rms) {
     source_.precise = precise_sums(source_.x.data(), problem_.hidden);
     source_.sums = {source_.precise.magnitudes, source_.precise.largest, 0, 0};
   } else {

@@ -92,6 +92,8 @@ class LayerNormOracle {
   Index tell_each(const QuickRow& quick, const QuickRow::Known& known, std::span<const double> got,
                   std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided, Index& left) const;
   [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
+  void tell_lost(std::span<const double> got, std::span<std::uint8_t> decided);
+  [[nodiscard]] bool is_no_number(double got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
   void begin_short_rows(ShortRows& block, const QuickRow& quick) const;
@@ -103,6 +105,7 @@ class LayerNormOracle {
   double reference(Index column, Wide& wide) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
+  bool all_surely_wide(QuickRow& quick);
   // Fills row_: what the row's elements share.
   void enter(Index row);
   // `d`: its x less the mean.
@@ -118,6 +121,7 @@ class LayerNormOracle {
   Index entered_ = -1;
   SourceRow source_;
   std::vector<double> added_, stored_;  // a row of the residual, and of sum_out
+  std::vector<double> beta_left_;       // of a row whose variance overflows; empty until one does
   std::unique_ptr<Statistics> statistics_;
   std::unique_ptr<RowSpread> spread_;
 };

@@ -27,7 +27,8 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   four_ = welford ? compounded(4, m_.u) : 0;
   const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
   cv_ = both(compounded(roundings, m_.u), m_.count);
-  growing_ = welford ? 1 + bounded(compounded(m_.additions + 5 * m_.merge_depth, m_.u)) : 1;
+  most_growing_ = welford ? 1 + compounded(m_.additions + 5 * m_.merge_depth, m_.u) : 1;
+  growing_ = std::min(most_growing_, 600.0);  // lower bounds stay far from infinity
   hull_growing_ = welford ? 1 + compounded(4 * (m_.merge_depth + 1), m_.u) : 1;
   root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
   const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();
@@ -82,7 +83,12 @@ QuickRow::~QuickRow() {
 
 QuickRow::Known QuickRow::enter(const SourceRow& row) {
   Known known;
-  if (!speaks_ || !row.finite || !row.error.empty() || !refer(row)) return known;
+  if (!speaks_ || !row.finite || !row.error.empty()) return known;
+  if (precise_ && surely_lost(row)) {
+    known.lost = true;
+    return known;
+  }
+  if (!refer(row)) return known;
   whole_ = r_.variance + epsilon_;
   if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
   known.narrow = is_narrow();
@@ -100,6 +106,14 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   }
   if (known.determined) make_rule();
   return known;
+}
+
+// Of doubles: n v is at least half the square of the range, or the square of the largest.
+bool QuickRow::surely_lost(const SourceRow& row) const {
+  if (!(row.sums.largest >= 0x1p512)) return false;
+  if (m_.rms) return row.sums.largest >= 0x1p513;
+  const auto [least, most] = std::ranges::minmax(std::span(row.x).first(static_cast<std::size_t>(m_.n)));
+  return most / 2 - least / 2 >= 0x1p513;
 }
 
 // Of a row of one element.
@@ -224,6 +238,12 @@ void QuickRow::make_rule() {
   if (!b.joint || b.cv >= 1 || most_.cv >= 1) {
     // Where cv is close to 1 nobody knows here which of both the whole takes.
     const bool unsure = b.joint && b.cv < 1;
+    // Where no element is farther from the mean than that may be off, both ends are those of the larger root: D scale away, or more.
+    if (!unsure && std::sqrt(m_.n * (r_.variance + r_.variance_error)) * up <= b.dm * slack) {
+      std::ranges::fill(rule_.constant, constant_of((b.dm + error) * scale));
+      std::ranges::fill(rule_.proportional, proportional_of(0, own));
+      return;
+    }
     put(0, unsure ? 0 : b.dm, unsure ? 0 : (b.below + eps_low + flushed) / whole * slack,
         unsure ? 0 : (b.above + eps_high + flushed) / whole * slack);
     rule_.constant[1] = rule_.constant[0];
@@ -279,23 +299,23 @@ Wide QuickRow::difference(Index column) const {
 }
 
 bool QuickRow::surely_overflows(Index column) const {
+  if (precise_) return false;
   const auto i = static_cast<std::size_t>(column);
   const double apart = std::fabs(row_->x[i] - r_.mean) * slack - r_.mean_error - std::fabs(r_.mean_rest);
   const double p = std::max(0.0, apart) * rule_.scale * std::fabs(gamma_[i]) * slack, b = std::fabs(beta_[i]);
   const double threshold = std::min({m_.affine.overflow, overflow_threshold(m_.output), m_.storage.overflow});
   const bool same_side = (row_->x[i] > r_.mean) == ((gamma_[i] > 0) == (beta_[i] > 0));
   const double y = same_side ? p + b * slack : p - b * up;
-  return !precise_ && std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) &&
-         (p >= m_.affine.overflow || y >= threshold);
+  return std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) && (p >= m_.affine.overflow || y >= threshold);
 }
 
 // A row that is narrow has t within a 64th, and as much of itself.
 bool QuickRow::surely_infinite(Index column, double got) const {
+  if (!precise_) return false;
   const auto i = static_cast<std::size_t>(column);
   const double t = (row_->x[i] - r_.mean) * rule_.scale;
   const Wide p = static_cast<Wide>(t) * 0.9 * gamma_[i], b = beta_[i], y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
-  return precise_ && std::fabs(t) >= 1 && p * got > 0 && std::isinf(static_cast<double>(y)) &&
-         static_cast<double>(y) == got;
+  return std::fabs(t) >= 1 && p * got > 0 && std::isinf(static_cast<double>(y)) && static_cast<double>(y) == got;
 }
 
 bool QuickRow::surely_inside(const Element& element, double got) const {
@@ -310,6 +330,22 @@ bool QuickRow::surely_inside(const Element& element, double got) const {
 bool QuickRow::surely_not_wide(const Element& element) const {
   RowBounds row;
   return row_bounds(most_, true, row) && !is_wide(interval_of(m_, row, element).enclosure);
+}
+
+// As accept() has it, without what rounding to out adds: the ends are those before it.
+bool QuickRow::surely_wide() const {
+  if (precise_) return false;
+  const double root_n = std::sqrt(m_.n) * up;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(m_.n); ++i) {
+    const double g = std::fabs(gamma_[i]), b = std::fabs(beta_[i]);
+    const double p = (row_->x[i] - r_.mean) * rule_.scale * gamma_[i], y = p + beta_[i], size = std::fabs(p);
+    const double of_t = std::max(g * rule_.constant[0] + size * rule_.proportional[0],
+                                 g * rule_.constant[1] + size * rule_.proportional[1]);
+    const double radius = of_t + (b > 0 ? std::fabs(y) * rule_.u_affine : 0) + b * rule_.of_beta;
+    const double hull = g * root_n;
+    if (!(hull > b * 0x1p-44) || !(radius * slack >= size + hull + b * 0x1p-44)) return false;
+  }
+  return true;
 }
 
 }  // namespace attest::oracle::layer_norm

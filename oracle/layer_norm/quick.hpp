@@ -40,6 +40,8 @@ class QuickRow {
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
   // By an interval that holds it.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
+  // Whether parts of the intervals of a row that is determined say of every element that it is wide; out not in f64.
+  [[nodiscard]] bool surely_wide() const;
 
   // What accept_short() may be asked of rows of this many elements; nothing of contracts of which it says nothing.
   [[nodiscard]] std::optional<ShortRule> short_rule() const;
@@ -74,6 +76,7 @@ class QuickRow {
     bool joint = false;
   };
 
+  [[nodiscard]] bool surely_lost(const SourceRow& row) const;
   bool refer(const SourceRow& row);
   [[nodiscard]] Bounds bounds(bool most) const;
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
@@ -93,7 +96,7 @@ class QuickRow {
   bool speaks_, narrow_, narrow_if_mean_is_ = false;
   bool precise_;  // out is in f64, and so is what it is compared with
   // Of the contract alone: what interval_of() and Statistics make of it again and again.
-  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, hull_growing_, four_, root_;
+  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, most_growing_, hull_growing_, four_, root_;
   double relative_, of_magnitude_, of_reach_, of_params_;
   const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
   std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`

@@ -13,11 +13,13 @@ double square(double x) { return x * x; }
 
 // At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come to no less than
 // the largest and k - 1 equal ones.
-double least_sum_error(double total, double largest, double n, double additions, double u, double exact_below) {
-  if (!(total > exact_below) || n < 2) return 0;
+double least_sum_error(double total, double largest, double n, double additions, double u, double exact_below,
+                       double overflow) {
+  const double most_node = std::min(total * slack, overflow);
+  if (!(most_node > exact_below) || n < 2) return 0;
   const double each = (total - largest) / (n - 1) * slack, first = largest * slack - each;
   double comb = 0, above = n;  // nodes k past those of the octaves counted
-  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total * slack) & 0x7ff0000000000000);
+  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(most_node) & 0x7ff0000000000000);
   for (int octave = 0; octave < 4 && above >= 2; ++octave, power /= 2) {
     const double reached = std::max(power, exact_below) - first;
     const double from = std::max(2.0, reached <= 0 ? 2 : each > 0 ? std::floor(reached / each) + 1 : above + 1);
@@ -77,7 +79,7 @@ bool QuickRow::refer(const SourceRow& row) {
 double QuickRow::sum_off(double total, double largest, double grid, bool most) const {
   if (m_.n < 2) return 0;
   if (most) return all_additions_ * total * up;
-  return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u);
+  return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u, m_.statistics.overflow);
 }
 
 // Section 3, term by term as statistics.cpp has it: none falls where another grows, so that less of what goes in gives no more
@@ -131,9 +133,9 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   b.lost = n * (v + b.above);
   if (m_.variance == Variance::two_pass_corrected) {
     const double around = deviation + dm;
-    const double left = (bounded(compounded(m_.additions + 2, us) + m_.count) * (1 + cv) * (around + b.ed) + b.ed +
-                         (m_.flush ? 6 : 3) * es) *
-                        to;
+    const double of_left = compounded(m_.additions + 2, us) + m_.count;
+    const double left =
+        ((most ? of_left : bounded(of_left)) * (1 + cv) * (around + b.ed) + b.ed + (m_.flush ? 6 : 3) * es) * to;
     const double rounding = 2 * us * square(dm + left) + es * (m_.flush ? 2 : 1);
     const double off = cv * (v + square(dm)) + 2 * dm * left + square(left) + rounding + b.av;
     b.below = b.above = (off + us * (v + off)) * to;
@@ -158,7 +160,8 @@ QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
   if (n > 1 && most) {
     const double added =
         std::min(std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest, total * n);
-    worst = (m_.u * added * growing_ + four_ * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) * lose * up;
+    worst =
+        (m_.u * added * most_growing_ + four_ * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) * lose * up;
     if (!m_.weighted_merges) worst = std::min(worst, hull);
     last = typical = worst;
   } else if (n > 1) {

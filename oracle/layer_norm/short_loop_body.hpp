@@ -125,10 +125,11 @@ ATTEST_LANE_FN L least_lost(const ShortRule& rule, const ShortReference<L>& r) {
   L node = r.largest * slack, comb = L(0);
   for (Index k = 2; k <= rule.n; ++k) {
     node += each;
-    const L here = node * slack;
+    const L here = min(node * slack, L(rule.overflow));
     comb += zero_unless(here > exact, power_of(here));
   }
-  return zero_unless(r.magnitudes > exact, min(comb, r.magnitudes * rule.additions)) * (rule.u * slack);
+  return zero_unless(min(r.magnitudes, L(rule.overflow)) > exact, min(comb, r.magnitudes * rule.additions)) *
+         (rule.u * slack);
 }
 
 // Whether no element of a row is undetermined, by the most that its statistics may be off by: of RMSNorm and two passes.

@@ -4,13 +4,16 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace attest::oracle::layer_norm {
 namespace {
 
-// What refer() makes is off by less, relative to the row's range; the variance, to itself.
+// What refer() makes is off by less, relative to the row's range, unless it is exact; the variance, to itself.
 constexpr double reference = 0x1p-60;
+// What double rounds off a bound on the variance, which may leave next to nothing of it: relative.
+constexpr Wide up = 1 + 0x1p-50L;
 
 // A sum that keeps what its additions round off.
 class Sum {
@@ -34,20 +37,22 @@ double power_below(double x) {
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
 }
 
-// What the sum over any tree of at most `additions` levels may be off by: section 2. `w` descending.
-Wide sum_error(const std::vector<double>& w, double additions, double u, Format format, double grid) {
-  const double growing = 1 + bounded(compounded(additions, u));
-  const double up = 1 + (static_cast<double>(w.size()) + 2) * 0x1p-52;  // prefixes are rounded themselves
-  const double exact_below = std::ldexp(grid, precision(format));
+// What the sum over any tree of at most `additions` levels may be off by, if it is a number: section 2. `w` descending.
+Wide sum_error(const std::vector<double>& w, double additions, double u, const Unit& s, double grid) {
+  const double growing = 1 + compounded(additions, u);
+  const double rounded = 1 + (static_cast<double>(w.size()) + 2) * 0x1p-52;  // prefixes are, themselves
+  const double exact_below = std::ldexp(grid, precision(s.format));
   double prefix = w.empty() ? 0 : w[0];
   Wide comb = 0;
   for (std::size_t k = 1; k < w.size(); ++k) {
     prefix += w[k];
-    const double node = prefix * growing * up;
+    const double node = std::min(prefix * growing * rounded, s.overflow);
     if (node > exact_below) comb += static_cast<Wide>(u) * power_below(node);
   }
-  const Wide any = prefix * growing * up > exact_below ? static_cast<Wide>(compounded(additions, u)) * prefix : 0;
-  return std::min(comb, any) * (1 + 0x1p-44L);
+  if (!(std::min(prefix * growing * rounded, s.overflow) > exact_below)) return 0;
+  Wide total = prefix;
+  if (prefix == infinity) total = std::accumulate(w.begin(), w.end(), Wide{0});  // of f64
+  return std::min(comb, static_cast<Wide>(compounded(additions, u)) * total) * (1 + 0x1p-44L);
 }
 
 // Numbers of at least 0, descending: by eleven bits at a time, of which those that all numbers share take no time.
@@ -98,10 +103,6 @@ Statistics::Statistics(const Numbers& m, const SourceRow& source)
     return;
   }
   refer(m);
-  if (!(static_cast<double>(variance) * m.n < infinity)) {  // of f64 alone: squares leave the range of double
-    undetermined = true;
-    return;
-  }
   if (m.statistics_lose) {
     input_error_ = m.statistics.u * largest + m.statistics.eta;
     mean_input_error_ = m.statistics.u * mean_abs + m.statistics.eta;
@@ -149,7 +150,7 @@ void Statistics::refer(const Numbers& m) {
     magnitudes_.push_back(std::fabs(x));
   }
   largest = std::max(std::fabs(least_x), std::fabs(most_x));
-  range = most_x - least_x;
+  range = static_cast<Wide>(most_x) - least_x;  // of f64 it may be past the range of double
   mean_abs = static_cast<double>(abs_sum.value() / n);
   d.resize(x_.size());
   Wide pivot = 0, offset = 0;
@@ -160,9 +161,12 @@ void Statistics::refer(const Numbers& m) {
     Sum about;
     for (const double x : x_) about += static_cast<Wide>(x) - pivot;
     offset = about.value() / n;
-    Sum left;
-    for (const double x : x_) left += (static_cast<Wide>(x) - pivot) - offset;
-    offset += left.value() / n;
+    if (!is_exact_mean(about.value())) {
+      Sum left;
+      for (const double x : x_) left += (static_cast<Wide>(x) - pivot) - offset;
+      offset += left.value() / n;
+      mean_error_ = reference * range;
+    }
   }
   mean = pivot + offset;
   Sum squares;
@@ -173,9 +177,21 @@ void Statistics::refer(const Numbers& m) {
   variance = squares.value() / n;
 }
 
+// Whether nothing is rounded off where x less the pivot are added up to `about`, and that is divided by n. Beside a gamma near the
+// end of the range an error of 2^-60 is large.
+bool Statistics::is_exact_mean(Wide about) const {
+  const auto n = static_cast<std::uint64_t>(x_.size());
+  const double grid = common_grid(x_);
+  if (!(grid < infinity)) return true;  // zeros
+  // Differences and their sums are multiples of the grid, and of fewer bits than Wide has.
+  if (!(range * static_cast<Wide>(n) < static_cast<Wide>(grid) * 0x1p62L)) return false;
+  const auto steps = static_cast<std::uint64_t>(std::fabs(about / grid));
+  return steps % (n >> std::countr_zero(n)) == 0;
+}
+
 Wide Statistics::mean_error(const Numbers& m, const std::vector<double>& w, Wide mean_of_w, double grid) const {
   const Wide es = m.statistics.eta;
-  const Wide sum = sum_error(w, m.additions, m.u, m.statistics.format, grid) / m.n;
+  const Wide sum = sum_error(w, m.additions, m.u, m.statistics, grid) / m.n;
   return sum * (1 + compounded(3, m.u)) * (1 + m.count) + m.count * mean_of_w + (m.n > 1 ? es : 0) +
          (m.flush ? 3 * es : 0);
 }
@@ -185,7 +201,7 @@ void Statistics::bound_mean(const Numbers& m) {
   const bool on_grid = !m.flush && !m.statistics_lose;
   dm = mean_error(m, magnitudes_, std::fabs(mean), on_grid ? common_grid(x_) : 0);
   if (m.statistics_lose) dm *= 1 + m.statistics.u;  // the magnitudes are those of rounded numbers
-  dm += mean_input_error_ + static_cast<Wide>(reference) * range;
+  dm += mean_input_error_ + mean_error_;
   if (std::max<Wide>(positive_, negative_) * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow)
     lost_mean = true;
 }
@@ -219,10 +235,12 @@ void Statistics::bound_corrected(const Numbers& m) {
   joint = false;
   const Wide v = variance, es = m.statistics.eta;
   const Wide around = std::sqrt(v) + dm;  // at least the mean of |x - m|
-  const Wide left = bounded(compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
+  const Wide left = (compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
                     (m.flush ? 3 * es : 0);  // of that mean
   const Wide squares = 2 * dm * left + square(left), rounding = 2 * us * square(dm + left) + es * (m.flush ? 2 : 1);
-  const Wide off = cv * (v + square(dm)) + squares + rounding + av;
+  const Wide off =
+      (both(compounded(m.additions + 3, m.u), m.count) * (v + square(dm)) + reference * v + squares + rounding + av) *
+      up;
   lo = (variance - off) - us * (v + off);
   hi = (variance + off) + us * (v + off);
 }
@@ -231,7 +249,7 @@ void Statistics::bound_welford(const Numbers& m) {
   sort_down(magnitudes_);
   const Wide v = variance, es = m.statistics.eta;
   const double us = m.statistics.u, merges = m.merge_depth;
-  const Wide growing = 1 + bounded(compounded(m.additions + 5 * merges, m.u)), weighted = m.weighted_merges ? 5 : 1;
+  const Wide growing = 1 + compounded(m.additions + 5 * merges, m.u), weighted = m.weighted_merges ? 5 : 1;
   const Wide spread = range + 2 * input_error_;
   const Wide hull = spread * (1 + compounded(4 * (merges + 1), m.u)) + (m.flush ? es * (1 + merges) : 0);
   const Wide steps = compounded(4, m.u) * (1 + merges) * spread;
@@ -248,11 +266,12 @@ void Statistics::bound_welford(const Numbers& m) {
     squares += square(worst);
   }
   const Wide typical = std::sqrt(squares / m.n);
-  dm = last + mean_input_error_ + static_cast<Wide>(reference) * range;
+  dm = last + mean_input_error_ + mean_error_;
   const Wide deviation = std::sqrt(v);
   const Wide input = m.flush || input_error_ > 0 ? 2 * ed : 0;
-  const Wide off = 2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
-                   (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input);
+  const Wide off = (2 * deviation * std::sqrt(2 * square(typical) + merges * square(worst)) +
+                    (1 + merges) * square(worst) + 2 * (deviation + worst) * input + square(input)) *
+                   up;
   cv = both(compounded(m.additions + 2 * merges + 10, m.u), m.count) + reference;
   av = m.n > 1 ? es * (m.flush ? 6 : 3) * (1 + cv) : 0;
   lo = std::max<Wide>(0, variance - off - (v + off) * cv - av);
@@ -275,27 +294,30 @@ void Statistics::bound_one_pass(const Numbers& m) {
   const bool shifted = m.variance == Variance::shifted;
   const Wide v = variance, es = m.statistics.eta;
   std::vector<double> z = magnitudes_;
-  Wide z_squares = 0, z_mean = std::fabs(mean), dz = dm;
+  Wide z_mean = std::fabs(mean), dz = dm;
   if (shifted) {
+    // A difference past the range of S is an infinity, and no number that errs.
     for (std::size_t i = 0; i < z.size(); ++i)
-      z[i] = static_cast<double>(std::fabs(x_[i] - x_[0]) * (1 + 2 * us) + 2 * input_error_);
+      z[i] = static_cast<double>(std::min<Wide>(
+          std::fabs(static_cast<Wide>(x_[i]) - x_[0]) * (1 + 2 * us) + 2 * input_error_, m.statistics.overflow));
     sort_down(z);
-    z_mean = std::fabs(mean - static_cast<Wide>(x_[0]));
+    z_mean = std::fabs(d[0]);
     if (z[0] >= m.statistics.overflow) lost_mean = lost_variance = true;
   }
   Wide z_sum = 0;
-  for (const Wide value : z) z_sum += value, z_squares += square(value);
-  z_squares /= m.n;
+  Sum squares;
+  for (const Wide value : z) z_sum += value, squares += square(value);
+  const Wide z_squares = squares.value() / m.n;
   if (shifted) {
     dz = mean_error(m, z, z_mean, 0) + us * z_sum / m.n * (1 + compounded(m.additions, m.u)) + 2 * ed +
-         static_cast<Wide>(reference) * (z_sum / m.n + range);
+         static_cast<Wide>(reference) * (z_sum / m.n) + mean_error_;
     dm = dz + input_error_ + compounded(1, us) * (std::fabs(mean) + dz + input_error_) + (m.flush ? es : 0);
     lost_mean = lost_mean || z_sum * (1 + compounded(m.additions + 2, m.u)) >= m.statistics.overflow;
   }
-  cv = both(compounded(m.additions + 5, m.u), m.count) + 4 * reference;
+  cv = both(compounded(m.additions + 5, m.u), m.count);
   Wide off = cv * z_squares + (2 * z_mean + dz) * dz + 3 * m.u * square(z_mean + dz) + 6 * es * (1 + cv);
   if (ed > 0) off += (1 + cv) * (4 * std::sqrt(z_squares) * ed + 4 * square(ed));
-  off += us * (v + off);
+  off = (off + us * (v + off) + reference * v) * up;
   lo = variance - off;
   hi = variance + off;
   if (m.clamp) lo = std::max<Wide>(0, lo);

@@ -17,8 +17,9 @@ struct SourceRow {
   std::vector<double> x;      // in whole lanes: what lies behind the row is of no account
   std::vector<double> error;  // empty: none
   bool finite = true, has_nan = false;
-  RowSums sums{};  // about the first element, or about 0 for RMSNorm; of x in f64 `magnitudes` and `largest` alone
-  PreciseSums precise{};  // of x in f64
+  RowSums
+      sums{};  // about the first element, or about 0 for RMSNorm; of x in f64 `magnitudes` and `largest` alone are asked for
+  PreciseSums precise{};  // of x in f64, under LayerNorm
 };
 
 // Mean and variance of a row, and how far off those of a conforming kernel may be (docs/layer-norm.md, sections 3 and 5): all that
@@ -48,12 +49,14 @@ struct Statistics : RowBounds {
   // Keeps no hold of the row once it is made.
   Statistics(const Numbers& numbers, const SourceRow& source);
 
-  std::vector<Wide> d;            // x - mean
-  double largest = 0, range = 0;  // of |x|, and of x
+  std::vector<Wide> d;  // x - mean
+  Wide range = 0;       // of x
+  double largest = 0;   // |x|
   double mean_abs = 0;
 
  private:
   void refer(const Numbers& m);
+  [[nodiscard]] bool is_exact_mean(Wide about) const;
   void bound_mean(const Numbers& m);
   void bound_rms(const Numbers& m);
   void bound_two_pass(const Numbers& m);
@@ -67,6 +70,7 @@ struct Statistics : RowBounds {
   std::vector<double> magnitudes_;  // |x|, descending
   double positive_ = 0, negative_ = 0;
   Wide input_error_ = 0, mean_input_error_ = 0;
+  Wide mean_error_ = 0;  // of the reference itself
 };
 
 // The largest power of two of which every number of x is a multiple; infinite if all are 0.

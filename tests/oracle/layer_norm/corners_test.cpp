@@ -85,5 +85,73 @@ TEST(LayerNormCorners, AFlushedMeanOutsideTheRow) {
   EXPECT_NE(LayerNormOracle(contract, problem, inputs).judge_slowly(out, none).kind, VerdictKind::fail);
 }
 
+// 4,096 additions in bf16, each rounded up: their sum is 2^38 of its terms where it should be 2^12.
+TEST(LayerNormCorners, ASumThatGrowsByRoundingAlone) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("bf16-all"));
+  contract.arithmetic.kappa = 3;
+  const Problem problem = problem_from_text(
+      "rows=1 hidden=4096 dtype=bf16 gamma=none beta=none values=constant amplitude=0x1p-60 offset=1 epsilon=0x1p-20");
+  const Inputs inputs = materialise(problem);
+  emulated::Scheme scheme;
+  scheme.sums = emulated::Direction::up;
+  Tensor out = make_out(problem), none;
+  emulated::run(inputs, contract, scheme, out, none);
+  ASSERT_LT(out.at(0, 0), -0x1p25 * inputs.x.at(0, 0) * 0x1p10);  // the mean is 2^26 x, the root 2^10
+  LayerNormOracle oracle(contract, problem, inputs);
+  EXPECT_FALSE(oracle.interval(0, 0).enclosure.undetermined);
+  EXPECT_NE(oracle.judge_slowly(out, none).kind, VerdictKind::fail);
+  EXPECT_NE(oracle.judge(out, none).kind, VerdictKind::fail);
+}
+
+// Of rows whose mean is exact nothing is added for the reference, which gamma would multiply: t is nearly 0, and no result infinite.
+TEST(LayerNormCorners, AnExactMeanBesideAHugeGamma) {
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("f16"));
+  const Problem problem = problem_from_text(
+      "rows=1 hidden=3 dtype=f16 gamma=one beta=none param_type=f32 "
+      "edits=x[0,0]:0x0p+0;x[0,1]:0x1.4p+2;x[0,2]:-0x1.4p+2;gamma[0,0]:0x1p+127");
+  const Inputs inputs = materialise(problem);
+  LayerNormOracle oracle(contract, problem, inputs);
+  const layer_norm::Interval interval = oracle.interval(0, 0);
+  EXPECT_FALSE(interval.enclosure.nonfinite_ok);
+  EXPECT_GT(interval.enclosure.lo, -1);
+  EXPECT_LT(interval.enclosure.hi, 1);
+}
+
+// Squares past the range of f64: beta is left, or NaN, or what a kernel gives that scales the row first, and nothing else.
+TEST(LayerNormCorners, SquaresPastTheRangeOfDouble) {
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+  const Problem problem =
+      problem_from_text("rows=1 hidden=2 dtype=f64 gamma=none beta=none edits=x[0,0]:0x1p+700;x[0,1]:-0x1p+700");
+  const Inputs inputs = materialise(problem);
+  LayerNormOracle oracle(contract, problem, inputs);
+  Tensor out = make_out(problem), none;
+  const auto verdict_of = [&](double first, double second) {
+    out.set(0, 0, 0, 0, first);
+    out.set(0, 1, 0, 0, second);
+    EXPECT_EQ(oracle.judge(out, none).kind, oracle.judge_slowly(out, none).kind);
+    return oracle.judge(out, none).kind;
+  };
+  EXPECT_EQ(verdict_of(1, -1), VerdictKind::pass);
+  EXPECT_EQ(verdict_of(0, -1), VerdictKind::pass);
+  EXPECT_EQ(verdict_of(std::nan(""), infinity), VerdictKind::vacuous);
+  EXPECT_EQ(verdict_of(0.5, 0), VerdictKind::fail);
+  EXPECT_EQ(verdict_of(-1, 1), VerdictKind::fail);
+}
+
+// Two numbers near the largest of f64: their sum is an infinity or exact, and no number in between.
+TEST(LayerNormCorners, ASumThatIsInfiniteOrExact) {
+  const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+  const Problem problem = problem_from_text(
+      "rows=1 hidden=2 dtype=f64 gamma=none beta=none "
+      "edits=x[0,0]:0x1.fffffffffffffp+1023;x[0,1]:0x1.fffffffffffffp+1023");
+  const Inputs inputs = materialise(problem);
+  LayerNormOracle oracle(contract, problem, inputs);
+  const layer_norm::Interval interval = oracle.interval(0, 0);
+  EXPECT_TRUE(interval.enclosure.nonfinite_ok);
+  EXPECT_FALSE(interval.enclosure.undetermined);
+  EXPECT_LT(interval.enclosure.hi, 1e-300);
+  EXPECT_GT(interval.enclosure.lo, -1e-300);
+}
+
 }  // namespace
 }  // namespace attest::oracle::layer_norm
