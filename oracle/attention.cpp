@@ -130,13 +130,21 @@ struct AttentionOracle::Full {
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
-  // Whether lambda_needed() surely says no more than `lambda`, or nothing; most often at a small part of its cost.
-  bool surely_needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+  // Whether lambda_needed() says nothing of any element of a row.
+  bool has_no_spread(const RowIndex& r) {
     const Row& the_row = at(r);
     if (the_row.kind != RowKind::ordinary || the_row.score_lost) return true;
     spread_row(r);
-    return !spread.applies || (column.look_at(call, the_row, r.b, r.h, c) &&
-                               spread.surely_holds(call, the_row, column, lambda, round, got));
+    return !spread.applies;
+  }
+  // Whether it says no more than `lambda`, or nothing: most often seen at a small part of its cost.
+  bool needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+    const Row& the_row = at(r);
+    if (column.look_at(call, the_row, r.b, r.h, c) && spread.surely_holds(call, the_row, column, lambda, round, got))
+      return true;
+    Enclosure rigorous;
+    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
+    return !at || spread.holds(row, column, rigorous.y, *at, lambda, round, got);
   }
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
@@ -289,14 +297,18 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
   }
+  if (statistics.largest_lambda > Statistics::stop_lambda || full().has_no_spread(r)) return;
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
-    if (!std::isfinite(got) || full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
+    if (!std::isfinite(got)) continue;
+    // How little one needs is nothing that anybody asks.
+    const double enough = std::max(statistics.largest_lambda, Statistics::near_lambda);
+    if (full().needs_at_most(r, c, results.out_round, got, enough)) {
+      statistics.largest_lambda = enough;
       continue;
-    const double lambda = full().lambda_needed(r, c, results.out_round, got);
-    if (!(lambda > statistics.largest_lambda)) continue;
-    statistics.largest_lambda = lambda;
+    }
+    statistics.largest_lambda = full().lambda_needed(r, c, results.out_round, got);
     statistics.index = {r.b, r.h, r.i, c};
   }
 }

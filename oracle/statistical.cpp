@@ -496,12 +496,15 @@ bool RowSpread::surely_holds(const Call& call, const Row& row, const Column& col
   return radius >= 0 && radius < most_tau && round((y - radius) / unit) <= got && got <= round((y + radius) / unit);
 }
 
+bool RowSpread::holds(const Row& row, const Column& column, double y, Spread spread, double lambda,
+                      const Rounding& round, double got) {
+  const Interval at = interval(row, column, y, spread, lambda);
+  return round(at.lo) <= got && got <= round(at.hi);
+}
+
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,
                                double got) {
-  return oracle::least_lambda([&](double lambda) {
-    const Interval at = interval(row, column, y, spread, lambda);
-    return round(at.lo) <= got && got <= round(at.hi);
-  });
+  return oracle::least_lambda([&](double lambda) { return holds(row, column, y, spread, lambda, round, got); });
 }
 
 }  // namespace attest::oracle

@@ -53,6 +53,9 @@ class RowSpread {
   // `column`. False proves nothing.
   bool surely_holds(const Call& call, const Row& row, const Column& column, double lambda, const Rounding& round,
                     double got);
+  // Whether interval() at `lambda`, its ends rounded, holds `got`.
+  bool holds(const Row& row, const Column& column, double y, Spread spread, double lambda, const Rounding& round,
+             double got);
   // The least lambda whose interval holds `got` once its ends are rounded; infinite above 2^20.
   double least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round, double got);
 
