@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/lanes.hpp"
+#include "oracle/products.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -193,23 +194,7 @@ double Column::box_extreme(const Row::Box& box, double y, double sign) const {
 }
 
 double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull) {
-  for (int step = 0; step < 64; ++step) {
-    // A value within rounding of y counts as passed: at its upper weight it would hide what lies beyond.
-    const double rounding = 1e-15 * (std::fabs(y) + 1e-300);
-    Lanes moment = fill(0), weight = moment;
-    for (std::size_t t = 0; t < values.size(); t += lane_count) {
-      const Lanes away = load(&values[t]) - y;
-      const Lanes w = select(sign * away > rounding, load(&box.hi[t]), load(&box.lo[t]));
-      moment += w * away;
-      weight += w;
-    }
-    const double total = sum(weight);
-    if (!(total > 0)) return nan;
-    const double move = sum(moment) / total;
-    if (!(sign * move > rounding)) return y;
-    y += move;
-  }
-  return hull;  // no mean lies further out
+  return products::extreme_mean(box.lo.data(), box.hi.data(), values.data(), std::ssize(values), y, sign, hull);
 }
 
 std::span<const Column::Part> Column::parts(const Call& call, const Row& row) {
