@@ -118,15 +118,21 @@ struct AttentionOracle::Full {
     return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
   // Evaluates an element for the statistical tier: empty if that says nothing of it, or of `got` where it is given.
-  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
-                                  double got = std::numeric_limits<double>::quiet_NaN()) {
+  std::optional<RowSpread::Element> element_at(const RowIndex& r, Index c, Enclosure& rigorous,
+                                               double got = std::numeric_limits<double>::quiet_NaN()) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
         (rigorous.zero_ok && got == 0) || !of.has_statistics_)
       return {};
     spread_row(r);
     if (!spread.applies) return {};
-    const Spread at = spread.of(call, row, column, rigorous.y);
+    return RowSpread::element(row, column, rigorous.y);
+  }
+  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
+                                  double got = std::numeric_limits<double>::quiet_NaN()) {
+    const std::optional<RowSpread::Element> element = element_at(r, c, rigorous, got);
+    if (!element) return {};
+    const Spread at = spread.of(call, row, *element);
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
@@ -153,18 +159,36 @@ struct AttentionOracle::Full {
     if (!at) return std::numeric_limits<double>::quiet_NaN();
     return spread.least_lambda(row, column, rigorous.y, *at, round, got);
   }
-  // The square of error / s, by the whole of s; no_square of an element that T leaves out.
-  double square(const Tensor& out, const RowIndex& r, Index c) {
+  // Of elements of one row, lane_count at most: the squares of error / s, by the whole of s; no_square of those that T leaves out.
+  void squares(const Tensor& out, const RowIndex& r, std::span<const Index> columns, std::span<double> to) {
     const Format type = format_of(out.dtype());
-    const double got = out.at(r.b, r.h, r.i, c);
-    if (!std::isfinite(got) || left_out(r)) return no_square;
-    Enclosure rigorous;
-    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
-    if (!at) return no_square;
-    const double error = std::max(0.0, std::fabs(got - rigorous.y) - at->bias);
-    const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
-    const double unit = std::hypot(at->s, half_ulp / std::sqrt(3.0));
-    return (error / unit) * (error / unit);
+    std::vector<RowSpread::Element> elements;
+    struct Asked {
+      std::size_t at;
+      double got, y;
+    };
+    std::vector<Asked> asked;
+    for (std::size_t n = 0; n < columns.size(); ++n) {
+      to[n] = no_square;
+      const double got = out.at(r.b, r.h, r.i, columns[n]);
+      if (!std::isfinite(got) || left_out(r)) continue;
+      Enclosure rigorous;
+      if (std::optional<RowSpread::Element> element = element_at(r, columns[n], rigorous, got)) {
+        elements.push_back(std::move(*element));
+        asked.push_back({n, got, rigorous.y});
+      }
+    }
+    std::array<Spread, lane_count> spreads;
+    spread.of(call, row, elements, std::span(spreads).first(elements.size()));
+    for (std::size_t k = 0; k < asked.size(); ++k) {
+      const auto& [n, got, y] = asked[k];
+      const Spread& at = spreads[k];
+      if (!std::isfinite(at.s + at.bias)) continue;
+      const double error = std::max(0.0, std::fabs(got - y) - at.bias);
+      const double half_ulp = std::max(std::fabs(y) * unit_roundoff(type), half_smallest_subnormal(type));
+      const double unit = std::hypot(at.s, half_ulp / std::sqrt(3.0));
+      to[n] = (error / unit) * (error / unit);
+    }
   }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
@@ -354,12 +378,36 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
+namespace {
+
+// Calls square(row, columns, squares) for elements of a sample that follow each other, those of one row lane_count at a time;
+// their squares go where they belong in `squares`.
+template <class Square>
+void by_row(const Sample& sample, std::span<const Index> elements, std::span<double> squares, const Square& square) {
+  std::array<Index, lane_count> columns;
+  std::array<double, lane_count> found;
+  for (std::size_t next = 0; next < elements.size();) {
+    const std::size_t row = sample.row(elements[next]);
+    std::size_t count = 0;
+    for (; next + count < elements.size() && count < columns.size() && sample.row(elements[next + count]) == row;
+         ++count)
+      columns[count] = sample.column(elements[next + count]);
+    square(row, std::span<const Index>(columns).first(count), std::span(found).first(count));
+    for (std::size_t n = 0; n < count; ++n) squares[static_cast<std::size_t>(elements[next + n])] = found[n];
+    next += count;
+  }
+}
+
+}  // namespace
+
 double AttentionOracle::slow_t(const Tensor& out, Index most) {
   const Sample sample(problem_, call_.dv, most);
   std::vector<double> squares(static_cast<std::size_t>(sample.count));
-  for (Index n = 0; n < sample.count; ++n)
-    squares[static_cast<std::size_t>(n)] =
-        full().square(out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
+  std::vector<Index> all(squares.size());
+  std::iota(all.begin(), all.end(), Index{0});
+  by_row(sample, all, squares, [&](std::size_t row, std::span<const Index> columns, std::span<double> to) {
+    full().squares(out, row_index(problem_, sample.rows[row]), columns, to);
+  });
   return rms(squares);
 }
 
@@ -394,11 +442,10 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     if (t <= limit || next == last) return t;
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
     std::sort(next, end);  // row by row
-    for (; next != end; ++next) {
-      const std::size_t row = sample.row(*next);
-      squares[static_cast<std::size_t>(*next)] =
-          full_of(row).square(out, row_index(problem_, sample.rows[row]), sample.column(*next));
-    }
+    by_row(sample, {next, end}, squares, [&](std::size_t row, std::span<const Index> columns, std::span<double> to) {
+      full_of(row).squares(out, row_index(problem_, sample.rows[row]), columns, to);
+    });
+    next = end;
   }
 }
 

@@ -102,8 +102,8 @@ void running_sums(const double* p, double scale, const double* v, Index keys, In
                   bool add) {
   return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
 }
-void prefixes_of_eight(const double* terms, Index n, double* squares, double* most) {
-  return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, squares, most); });
+void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
+  return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, to); });
 }
 double weights(const double* z, double z_max, double* p, Index keys) {
   return widest([&](auto loops) { return loops.weights(z, z_max, p, keys); });

@@ -152,9 +152,12 @@ struct RunningSums {
 void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
                   bool add);
 
-// Of the full formulas. Of eight series of n terms, terms[at * 8 + k] the k-th's: the sum of the squares of the terms, and of those of
-// the running sums in the order of addition in which it is largest (Prefixes, in series.hpp).
-void prefixes_of_eight(const double* terms, Index n, double* squares, double* most);
+// Of the full formulas. Of eight series of n terms, terms[at * 8 + k] the k-th's, what Prefixes (series.hpp) has: eight numbers each;
+// the largest running sums are not looked for where `largest` is null.
+struct SeriesSums {
+  double *squares, *prefix_squares, *largest;
+};
+void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
 // p = e^(z - z_max), and their sum.
 double weights(const double* z, double z_max, double* p, Index keys);
 // The ends of a box of weights: lo, hi = e^(z - z_max - log_unit -+ (width + extra)), hi of no more than e^600; and their sums.

@@ -106,12 +106,15 @@ inline Prefixes prefixes(std::span<const double> terms) {
   return result;
 }
 
-// The same of eight series of n terms, term by term: terms[at * 8 + k] is the k-th's; without their largest running sums.
-inline void prefixes_of_eight(const double* terms, std::size_t n, std::array<Prefixes, lane_count>& results) {
-  double squares[lane_count], most[lane_count];
-  products::prefixes_of_eight(terms, static_cast<Index>(n), squares, most);
-  for (int k = 0; k < lane_count; ++k)
-    results[static_cast<std::size_t>(k)] = {.squares = squares[k], .prefix_squares = most[k]};
+// The same of eight series of n terms, term by term: terms[at * 8 + k] is the k-th's. The bits are those of prefixes().
+enum class Largest : bool { left_out, wanted };
+inline void prefixes_of_eight(const double* terms, std::size_t n, std::array<Prefixes, lane_count>& results,
+                              Largest largest_running = Largest::left_out) {
+  double squares[lane_count], most[lane_count], largest[lane_count] = {};
+  products::prefixes_of_eight(terms, static_cast<Index>(n),
+                              {squares, most, largest_running == Largest::wanted ? largest : nullptr});
+  for (std::size_t k = 0; k < lane_count; ++k)
+    results[k] = {.squares = squares[k], .prefix_squares = most[k], .largest = largest[k]};
 }
 
 // The most that errors of the sizes `moved` add up to if they have one sign, or one below some argument and the other above
