@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -14,11 +15,28 @@ namespace attest::engine {
 
 // One node of the expression. Truth is 1 or 0.
 struct Assumption::Node {
+  // What joins two, so that nobody compares texts for each problem.
+  enum class Operation : std::uint8_t {
+    conjunction,
+    disjunction,
+    equal,
+    unequal,
+    less,
+    at_most,
+    more,
+    at_least,
+    sum,
+    difference,
+    product,
+    remainder,
+    quotient
+  };
   enum class Kind : std::uint8_t { number, field, label, form, negate, logical_not, binary };
   Kind kind = Kind::number;
   double number = 0;
   const Field* field = nullptr;
-  std::string text;  // of a label, or the operator
+  Operation operation = Operation::conjunction;  // of a binary one, as `text` says
+  std::string text;                              // of a label, or the operator
   FormChoice form;   // what is compared, by == or !=
   std::size_t position = 0;
   std::shared_ptr<Node> left, right;
@@ -31,6 +49,18 @@ using NodePtr = std::shared_ptr<Node>;
 
 constexpr int deepest_nesting = 64;
 constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
+
+// Of one of the operators that the grammar has.
+Node::Operation operation_of(std::string_view op) {
+  using Operation = Node::Operation;
+  constexpr std::pair<std::string_view, Operation> all[] = {
+      {"&&", Operation::conjunction}, {"||", Operation::disjunction}, {"==", Operation::equal},
+      {"!=", Operation::unequal},     {"<", Operation::less},         {"<=", Operation::at_most},
+      {">", Operation::more},         {">=", Operation::at_least},    {"+", Operation::sum},
+      {"-", Operation::difference},   {"*", Operation::product},      {"%", Operation::remainder},
+      {"/", Operation::quotient}};
+  return std::ranges::find(all, op, &std::pair<std::string_view, Operation>::first)->second;
+}
 
 bool is_comparison(std::string_view op) {
   return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
@@ -62,21 +92,34 @@ double evaluate(const Node& node, const Problem& problem, std::span<const FormOf
       break;
   }
   const double a = evaluate(*node.left, problem, offers);
-  const std::string& op = node.text;
-  if (op == "&&") return a != 0 && evaluate(*node.right, problem, offers) != 0;
-  if (op == "||") return a != 0 || evaluate(*node.right, problem, offers) != 0;
+  using Operation = Node::Operation;
+  if (node.operation == Operation::conjunction) return a != 0 && evaluate(*node.right, problem, offers) != 0;
+  if (node.operation == Operation::disjunction) return a != 0 || evaluate(*node.right, problem, offers) != 0;
   const double b = evaluate(*node.right, problem, offers);
-  if (op == "==") return a == b;
-  if (op == "!=") return a != b;
-  if (op == "<") return a < b;
-  if (op == "<=") return a <= b;
-  if (op == ">") return a > b;
-  if (op == ">=") return a >= b;
-  if (op == "+") return a + b;
-  if (op == "-") return a - b;
-  if (op == "*") return a * b;
-  if (op == "%") return std::fmod(a, b);
-  return a / b;
+  switch (node.operation) {
+    case Operation::equal:
+      return a == b;
+    case Operation::unequal:
+      return a != b;
+    case Operation::less:
+      return a < b;
+    case Operation::at_most:
+      return a <= b;
+    case Operation::more:
+      return a > b;
+    case Operation::at_least:
+      return a >= b;
+    case Operation::sum:
+      return a + b;
+    case Operation::difference:
+      return a - b;
+    case Operation::product:
+      return a * b;
+    case Operation::remainder:
+      return std::fmod(a, b);
+    default:
+      return a / b;
+  }
 }
 
 class Parser {
@@ -135,6 +178,7 @@ class Parser {
     auto node = std::make_shared<Node>();
     node->kind = Node::Kind::binary;
     node->text = token_;
+    node->operation = operation_of(token_);
     node->position = position_;
     advance();
     node->left = std::move(left);
@@ -351,6 +395,7 @@ std::optional<Assumption> Assumption::of_shape() const {
     auto both = std::make_shared<Node>();
     both->kind = Node::Kind::binary;
     both->text = "&&";
+    both->operation = Node::Operation::conjunction;
     both->left = std::make_shared<Node>(*part.root_);
     both->right = std::make_shared<Node>(*node);
     part.root_ = std::move(both);

@@ -166,16 +166,21 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
       if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
     } else if (all[law].base_call() || !choice.further) {
       chosen.push_back(law);
-    } else if ((new_plan || all[law].keeps_plan()) && !all[law].not_applicable(problem, contract, info)) {
+    } else if (new_plan || all[law].keeps_plan()) {
       others.push_back(law);
     }
   }
-  // The K smallest of one random number each, which does not change when another operation gets a law.
+  // Of those that apply the K smallest of one random number each, which does not change when another operation gets a law. To ask
+  // all of them whether they apply takes longer than a small problem.
   const std::uint64_t key = extend(extend(mix(seed), law_stream), case_number);
   const auto rank = [key, all](std::size_t law) { return extend(key, all[law].own); };
-  std::ranges::sort(others, {}, rank);
-  const std::size_t drawn = std::min(choice.further.value_or(0), others.size());
-  chosen.insert(chosen.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(drawn));
+  std::size_t left = choice.further.value_or(0);
+  if (left > 0) std::ranges::sort(others, {}, rank);
+  for (auto other = others.begin(); left > 0 && other != others.end(); ++other) {
+    if (all[*other].not_applicable(problem, contract, info)) continue;
+    chosen.push_back(*other);
+    --left;
+  }
   std::ranges::sort(chosen);
   return chosen;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/error.hpp"
@@ -13,12 +14,13 @@ inline constexpr std::uint64_t most_attempts = 10'000;
 inline constexpr std::uint64_t most_redraws = 100;
 
 // What draw(shape_key, rest_key, attempt) gives first that the domain's predicates accept, with the number of those before it; keys
-// change from attempt to attempt. Throws Error(usage) if none of `most_attempts` is accepted.
+// change from attempt to attempt. It may give a std::optional: nothing where it knows itself that they turn the problem away. Throws Error(usage) if none of `most_attempts` is accepted.
 template <class Drawing, class Domain, class Draw>
 Drawing draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, const Draw& draw) {
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
-    auto problem = draw(shape_key, rest_key, attempt);
-    if (domain.accepts(problem)) {
+    std::optional drawn = draw(shape_key, rest_key, attempt);
+    if (drawn && domain.accepts(*drawn)) {
+      auto& problem = *drawn;
       if (const auto why = declined(problem, domain.supports(), domain.dtypes()))
         throw internal_error("a problem was drawn that is not to be asked, " + *why + ": " + to_text(problem));
       return {std::move(problem), attempt};

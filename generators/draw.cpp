@@ -1,5 +1,6 @@
 #include "generators/draw.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "core/rng.hpp"
@@ -22,12 +23,14 @@ enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, resh
 // One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.
 constexpr std::uint64_t shapes_per_large_batch = 1000;
 
-Problem draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size, bool large_batch) {
+// Nothing of a shape that the domain's predicates turn away.
+std::optional<Problem> draw_once(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, int size,
+                                 bool large_batch) {
   Problem problem;
   Source shape(shape_key), rest(rest_key);
   draw_dtype(problem, domain, shape);
   draw_shape(problem, domain, shape, size, large_batch);
-  if (!domain.may_accept_shape(problem)) return problem;  // which the predicates turn away
+  if (!domain.may_accept_shape(problem)) return std::nullopt;
   draw_masks(problem, domain, rest);
   draw_layouts(problem, domain, rest);
   draw_outputs(problem, domain, rest);

@@ -42,18 +42,25 @@ class DomainOf final : public Domain {
       own_.say_form_where(form, value, [says = std::move(says)](const OwnProblem& problem) { return says(problem); });
   }
   void assume(std::function<bool(const Problem&)> predicate) override {
-    own_.assume([predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
+    own_.assume([predicate = std::move(predicate)](const OwnProblem& problem) { return says(predicate, problem); });
   }
   void assume_of_shape(std::function<bool(const Problem&)> predicate) override {
     if constexpr (requires { own_.assume_of_shape(nullptr); })
       own_.assume_of_shape(
-          [predicate = std::move(predicate)](const OwnProblem& problem) { return predicate(problem); });
+          [predicate = std::move(predicate)](const OwnProblem& problem) { return says(predicate, problem); });
   }
   [[nodiscard]] bool accepts(const Problem& problem) const override { return own_.accepts(problem.as<OwnProblem>()); }
   [[nodiscard]] const Own& own() const noexcept { return own_; }
 
  private:
   using OwnProblem = decltype(draw_counted(std::declval<const Own&>(), 0, 0, 1).problem);
+
+  // What a predicate says, of a copy that is kept from draw to draw: hundreds may be turned away for one problem.
+  static bool says(const std::function<bool(const Problem&)>& predicate, const OwnProblem& problem) {
+    thread_local Problem kept{OwnProblem{}};
+    kept.as<OwnProblem>() = problem;
+    return predicate(kept);
+  }
 
   std::string_view op_;
   Own own_;

@@ -26,6 +26,11 @@ namespace {
 class Tally {
  public:
   Tally() {}  // NOLINT: a default one clears the evidence that it does not have, which takes as long as a small row
+  // Elements that add() would find inside one enclosure.
+  void inside(Index elements, bool wide) {
+    counts_.judged += elements;
+    if (!wide) all_wide_ = false;
+  }
   // Elements known to lie inside.
   void accept(Index elements) {
     counts_.judged += elements;
@@ -113,25 +118,39 @@ struct AttentionOracle::Full {
     return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
   // Evaluates an element for the statistical tier: empty if that says nothing of it, or of `got` where it is given.
-  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
-                                  double got = std::numeric_limits<double>::quiet_NaN()) {
+  std::optional<RowSpread::Element> element_at(const RowIndex& r, Index c, Enclosure& rigorous,
+                                               double got = std::numeric_limits<double>::quiet_NaN()) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
         (rigorous.zero_ok && got == 0) || !of.has_statistics_)
       return {};
     spread_row(r);
     if (!spread.applies) return {};
-    const Spread at = spread.of(call, row, column, rigorous.y);
+    return RowSpread::element(row, column, rigorous.y);
+  }
+  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
+                                  double got = std::numeric_limits<double>::quiet_NaN()) {
+    const std::optional<RowSpread::Element> element = element_at(r, c, rigorous, got);
+    if (!element) return {};
+    const Spread at = spread.of(call, row, *element);
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
-  // Whether lambda_needed() surely says no more than `lambda`, or nothing; most often at a small part of its cost.
-  bool surely_needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+  // Whether lambda_needed() says nothing of any element of a row.
+  bool has_no_spread(const RowIndex& r) {
     const Row& the_row = at(r);
     if (the_row.kind != RowKind::ordinary || the_row.score_lost) return true;
     spread_row(r);
-    return !spread.applies || (column.look_at(call, the_row, r.b, r.h, c) &&
-                               spread.surely_holds(call, the_row, column, lambda, round, got));
+    return !spread.applies;
+  }
+  // Whether it says no more than `lambda`, or nothing: most often seen at a small part of its cost.
+  bool needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
+    const Row& the_row = at(r);
+    if (column.look_at(call, the_row, r.b, r.h, c) && spread.surely_holds(call, the_row, column, lambda, round, got))
+      return true;
+    Enclosure rigorous;
+    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
+    return !at || spread.holds(row, column, rigorous.y, *at, lambda, round, got);
   }
   // What AttentionOracle::lambda_needed says.
   double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
@@ -140,18 +159,36 @@ struct AttentionOracle::Full {
     if (!at) return std::numeric_limits<double>::quiet_NaN();
     return spread.least_lambda(row, column, rigorous.y, *at, round, got);
   }
-  // The square of error / s, by the whole of s; no_square of an element that T leaves out.
-  double square(const Tensor& out, const RowIndex& r, Index c) {
+  // Of elements of one row, lane_count at most: the squares of error / s, by the whole of s; no_square of those that T leaves out.
+  void squares(const Tensor& out, const RowIndex& r, std::span<const Index> columns, std::span<double> to) {
     const Format type = format_of(out.dtype());
-    const double got = out.at(r.b, r.h, r.i, c);
-    if (!std::isfinite(got) || left_out(r)) return no_square;
-    Enclosure rigorous;
-    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
-    if (!at) return no_square;
-    const double error = std::max(0.0, std::fabs(got - rigorous.y) - at->bias);
-    const double half_ulp = std::max(std::fabs(rigorous.y) * unit_roundoff(type), half_smallest_subnormal(type));
-    const double unit = std::hypot(at->s, half_ulp / std::sqrt(3.0));
-    return (error / unit) * (error / unit);
+    std::vector<RowSpread::Element> elements;
+    struct Asked {
+      std::size_t at;
+      double got, y;
+    };
+    std::vector<Asked> asked;
+    for (std::size_t n = 0; n < columns.size(); ++n) {
+      to[n] = no_square;
+      const double got = out.at(r.b, r.h, r.i, columns[n]);
+      if (!std::isfinite(got) || left_out(r)) continue;
+      Enclosure rigorous;
+      if (std::optional<RowSpread::Element> element = element_at(r, columns[n], rigorous, got)) {
+        elements.push_back(std::move(*element));
+        asked.push_back({n, got, rigorous.y});
+      }
+    }
+    std::array<Spread, lane_count> spreads;
+    spread.of(call, row, elements, std::span(spreads).first(elements.size()));
+    for (std::size_t k = 0; k < asked.size(); ++k) {
+      const auto& [n, got, y] = asked[k];
+      const Spread& at = spreads[k];
+      if (!std::isfinite(at.s + at.bias)) continue;
+      const double error = std::max(0.0, std::fabs(got - y) - at.bias);
+      const double half_ulp = std::max(std::fabs(y) * unit_roundoff(type), half_smallest_subnormal(type));
+      const double unit = std::hypot(at.s, half_ulp / std::sqrt(3.0));
+      to[n] = (error / unit) * (error / unit);
+    }
   }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
@@ -205,7 +242,11 @@ class EmptyRows {
   }
   // False if an element lies outside.
   bool judge(Tally& tally, const Results& results, const RowIndex& r, Index columns) {
-    if (!known_) find();
+    if (!known_) find(results);
+    if (takes_zeros_ && results.out.strides[3] == 1 && all_zero(results.out, r, columns)) {
+      tally.inside(columns, is_wide(out_));
+      columns = 0;
+    }
     for (Index c = 0; c < columns; ++c)
       if (!tally.add(out_, results.out_round, attest_load(&results.out, r.b, r.h, r.i, c), "out", {r.b, r.h, r.i, c}))
         return false;
@@ -214,16 +255,24 @@ class EmptyRows {
   }
 
  private:
-  void find() {
+  void find(const Results& results) {
     Row row;
     row.kind = RowKind::empty;
     (void)fixed_by_row(call_, row, out_);
     lse_ = lse_enclosure_of(call_, row);
+    takes_zeros_ = judge_element(out_, results.out_round, 0) == Outcome::inside;
     known_ = true;
+  }
+  // Whether all bits of a dense row are 0.
+  static bool all_zero(const attest_tensor& out, const RowIndex& r, Index columns) {
+    const auto* const bytes = static_cast<const unsigned char*>(attest_at(&out, r.b, r.h, r.i, 0));
+    unsigned any = 0;
+    for (Index n = 0, count = columns * out.dtype.bits / 8; n < count; ++n) any |= bytes[n];
+    return any == 0;
   }
 
   const Call& call_;
-  bool fixed_, known_ = false;
+  bool fixed_, known_ = false, takes_zeros_ = false;
   Enclosure out_, lse_;
 };
 
@@ -272,14 +321,18 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
   }
+  if (statistics.largest_lambda > Statistics::stop_lambda || full().has_no_spread(r)) return;
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
-    if (!std::isfinite(got) || full().surely_needs_at_most(r, c, results.out_round, got, statistics.largest_lambda))
+    if (!std::isfinite(got)) continue;
+    // How little one needs is nothing that anybody asks.
+    const double enough = std::max(statistics.largest_lambda, Statistics::near_lambda);
+    if (full().needs_at_most(r, c, results.out_round, got, enough)) {
+      statistics.largest_lambda = enough;
       continue;
-    const double lambda = full().lambda_needed(r, c, results.out_round, got);
-    if (!(lambda > statistics.largest_lambda)) continue;
-    statistics.largest_lambda = lambda;
+    }
+    statistics.largest_lambda = full().lambda_needed(r, c, results.out_round, got);
     statistics.index = {r.b, r.h, r.i, c};
   }
 }
@@ -325,12 +378,36 @@ StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, In
           std::min(interval.hi, rigorous.hi)};
 }
 
+namespace {
+
+// Calls square(row, columns, squares) for elements of a sample that follow each other, those of one row lane_count at a time;
+// their squares go where they belong in `squares`.
+template <class Square>
+void by_row(const Sample& sample, std::span<const Index> elements, std::span<double> squares, const Square& square) {
+  std::array<Index, lane_count> columns;
+  std::array<double, lane_count> found;
+  for (std::size_t next = 0; next < elements.size();) {
+    const std::size_t row = sample.row(elements[next]);
+    std::size_t count = 0;
+    for (; next + count < elements.size() && count < columns.size() && sample.row(elements[next + count]) == row;
+         ++count)
+      columns[count] = sample.column(elements[next + count]);
+    square(row, std::span<const Index>(columns).first(count), std::span(found).first(count));
+    for (std::size_t n = 0; n < count; ++n) squares[static_cast<std::size_t>(elements[next + n])] = found[n];
+    next += count;
+  }
+}
+
+}  // namespace
+
 double AttentionOracle::slow_t(const Tensor& out, Index most) {
   const Sample sample(problem_, call_.dv, most);
   std::vector<double> squares(static_cast<std::size_t>(sample.count));
-  for (Index n = 0; n < sample.count; ++n)
-    squares[static_cast<std::size_t>(n)] =
-        full().square(out, row_index(problem_, sample.rows[sample.row(n)]), sample.column(n));
+  std::vector<Index> all(squares.size());
+  std::iota(all.begin(), all.end(), Index{0});
+  by_row(sample, all, squares, [&](std::size_t row, std::span<const Index> columns, std::span<double> to) {
+    full().squares(out, row_index(problem_, sample.rows[row]), columns, to);
+  });
   return rms(squares);
 }
 
@@ -365,11 +442,10 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     if (t <= limit || next == last) return t;
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
     std::sort(next, end);  // row by row
-    for (; next != end; ++next) {
-      const std::size_t row = sample.row(*next);
-      squares[static_cast<std::size_t>(*next)] =
-          full_of(row).square(out, row_index(problem_, sample.rows[row]), sample.column(*next));
-    }
+    by_row(sample, {next, end}, squares, [&](std::size_t row, std::span<const Index> columns, std::span<double> to) {
+      full_of(row).squares(out, row_index(problem_, sample.rows[row]), columns, to);
+    });
+    next = end;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/lanes.hpp"
+#include "oracle/products.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -141,7 +142,7 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
   const auto radius_of = [&](Index j) { return intervals ? all_radius_[static_cast<std::size_t>(j)] : 0.0; };
 
   masked_finite_ = true;
-  beyond_operand_ = unknown_ = false;
+  beyond_operand_ = false;
   if (look_at_masked) {
     auto attended = row.keys.begin();
     for (Index j = 0; j < count; ++j) {
@@ -157,21 +158,28 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
 
   v_.assign(static_cast<std::size_t>(row.n_padded), 0);
   radius_.assign(intervals ? v_.size() : 0, 0);
-  finite_ = true;
-  max_abs_ = 0;
-  hull_lo_ = infinity;
-  hull_hi_ = -infinity;
+  // In registers: what is stored in v_ might be any of the members.
+  bool finite = true, unknown = false;
+  double most = 0, hull_lo = infinity, hull_hi = -infinity;
+  const double* const all = all_.data();
+  const Index* const keys = row.keys.data();
+  double* const v = v_.data();
   for (std::size_t t = 0; t < row.keys.size(); ++t) {
-    const double value = all_[static_cast<std::size_t>(row.keys[t] - first)];
-    const double radius = radius_of(row.keys[t] - first);
-    unknown_ = unknown_ || radius == infinity;
-    finite_ = finite_ && std::isfinite(value) && std::isfinite(radius);
-    v_[t] = value;
+    const double value = all[keys[t] - first];
+    const double radius = intervals ? radius_of(keys[t] - first) : 0;
+    unknown |= radius == infinity;
+    finite &= std::fabs(value) < infinity && std::isfinite(radius);
+    v[t] = value;
     if (intervals) radius_[t] = radius;
-    max_abs_ = std::max(max_abs_, std::fabs(value) + radius);
-    hull_lo_ = std::min(hull_lo_, value - radius);
-    hull_hi_ = std::max(hull_hi_, value + radius);
+    most = std::max(most, std::fabs(value) + radius);
+    hull_lo = std::min(hull_lo, value - radius);
+    hull_hi = std::max(hull_hi, value + radius);
   }
+  finite_ = finite;
+  unknown_ = unknown;
+  max_abs_ = most;
+  hull_lo_ = hull_lo;
+  hull_hi_ = hull_hi;
   // Near the ends of the range of double, sums would overflow or lose bits: a power of two moves the values away.
   unit_ = !finite_ || max_abs_ == 0 ? 1 : max_abs_ > 0x1p900 ? 0x1p-128 : max_abs_ < 0x1p-700 ? 0x1p256 : 1;
   if (unit_ != 1) {
@@ -193,23 +201,7 @@ double Column::box_extreme(const Row::Box& box, double y, double sign) const {
 }
 
 double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull) {
-  for (int step = 0; step < 64; ++step) {
-    // A value within rounding of y counts as passed: at its upper weight it would hide what lies beyond.
-    const double rounding = 1e-15 * (std::fabs(y) + 1e-300);
-    Lanes moment = fill(0), weight = moment;
-    for (std::size_t t = 0; t < values.size(); t += lane_count) {
-      const Lanes away = load(&values[t]) - y;
-      const Lanes w = select(sign * away > rounding, load(&box.hi[t]), load(&box.lo[t]));
-      moment += w * away;
-      weight += w;
-    }
-    const double total = sum(weight);
-    if (!(total > 0)) return nan;
-    const double move = sum(moment) / total;
-    if (!(sign * move > rounding)) return y;
-    y += move;
-  }
-  return hull;  // no mean lies further out
+  return products::extreme_mean(box.lo.data(), box.hi.data(), values.data(), std::ssize(values), y, sign, hull);
 }
 
 std::span<const Column::Part> Column::parts(const Call& call, const Row& row) {

@@ -152,6 +152,19 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   });
 }
 
+// Whether the first rows of both alone say that there is no room: what more rows add only takes up more. Most calls end here, with
+// nothing else read.
+bool first_rows_say_no(Scores scores, const Inputs& inputs) {
+  const auto of_first = [](const Tensor& tensor, Rows& rows) {
+    return !every_row(tensor, [&](const std::vector<double>& row) {
+      rows.take(row);
+      return false;
+    });
+  };
+  Rows q, k;
+  return of_first(inputs.q, q) && of_first(inputs.k, k) && !scores.multiply(q, k);
+}
+
 bool take_bias(const Tensor& tensor, Multiples& bias) {
   return every_row(tensor, [&bias](const std::vector<double>& row) {
     for (const double x : row) {
@@ -170,7 +183,7 @@ Exactness exactness(const Contract& contract, const Inputs& inputs) {
   if (how.exp2 || !how.sums_to_nearest() || inputs.softcap > 0) return {};
   Scores scores(contract, inputs);
   if (inputs.scale != 0) {  // else every score is 0, whatever q and k are
-    if (!scores.scale_is_exact()) return {};
+    if (!scores.scale_is_exact() || first_rows_say_no(scores, inputs)) return {};
     Rows q, k;
     if (!all_rows(inputs.q, q, [&] { return scores.enters(q, how.fold_q); })) return {};
     if (!all_rows(inputs.k, k, [&] { return scores.multiply(q, k); })) return {};

@@ -102,6 +102,19 @@ void running_sums(const double* p, double scale, const double* v, Index keys, In
                   bool add) {
   return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
 }
+void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
+  return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, to); });
+}
+double weights(const double* z, double z_max, double* p, Index keys) {
+  return widest([&](auto loops) { return loops.weights(z, z_max, p, keys); });
+}
+EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys) {
+  return widest([&](auto loops) { return loops.ends(rule, z, widths, lo, hi, keys); });
+}
+double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y, double sign,
+                    double hull) {
+  return widest([&](auto loops) { return loops.extreme_mean(lo, hi, values, keys, y, sign, hull); });
+}
 
 }  // namespace products
 

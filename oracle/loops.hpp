@@ -43,6 +43,11 @@ struct Loops {
                            std::uint8_t* near);
   static void running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
                            const RunningSums& to, bool add);
+  static void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
+  static double weights(const double* z, double z_max, double* p, Index keys);
+  static EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);
+  static double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y,
+                             double sign, double hull);
   static void decode_f16(const std::uint16_t* from, Index count, double* to);
   static void decode_bf16(const std::uint16_t* from, Index count, double* to);
   static void decode_f32(const float* from, Index count, double* to);

@@ -1,5 +1,6 @@
 // Compiled for AVX2; holds nothing that other files could take for theirs.
 #include "oracle/decode_loops.hpp"
+#include "oracle/full_loops.hpp"
 #include "oracle/products_loops.hpp"
 #include "oracle/running_loops.hpp"
 #include "oracle/spread_loops.hpp"

@@ -1,5 +1,6 @@
 // For what every machine has.
 #include "oracle/decode_loops.hpp"
+#include "oracle/full_loops.hpp"
 #include "oracle/products_loops.hpp"
 #include "oracle/running_loops.hpp"
 #include "oracle/spread_loops.hpp"

@@ -152,4 +152,24 @@ struct RunningSums {
 void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
                   bool add);
 
+// Of the full formulas. Of eight series of n terms, terms[at * 8 + k] the k-th's, what Prefixes (series.hpp) has: eight numbers each;
+// the largest running sums are not looked for where `largest` is null.
+struct SeriesSums {
+  double *squares, *prefix_squares, *largest;
+};
+void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
+// p = e^(z - z_max), and their sum.
+double weights(const double* z, double z_max, double* p, Index keys);
+// The ends of a box of weights: lo, hi = e^(z - z_max - log_unit -+ (width + extra)), hi of no more than e^600; and their sums.
+struct EndRule {
+  double z_max, log_unit, extra;
+};
+struct EndSums {
+  double lo, hi;
+};
+EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);
+// What extreme_mean() of element.hpp is.
+double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y, double sign,
+                    double hull);
+
 }  // namespace attest::oracle::products

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/exp.hpp"
+#include "oracle/products.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -239,13 +240,7 @@ void Row::weigh(const Call& call, double records) {
            m.u_softmax * a2 * finite(std::max(magnitude, z_top) + m.lazy + ln_n + 1) +
            m.u_softmax * m.a3 * finite(z_max - z[t] + e[t] + g + m.lazy) + every_exp;
   }
-  Lanes total = fill(0);
-  for (std::size_t t = 0; t < p.size(); t += lane_count) {
-    const Lanes weight = exp(load(&z[t]) - z_max);
-    store(&p[t], weight);
-    total += weight;
-  }
-  mass = sum(total);
+  mass = products::weights(z.data(), z_max, p.data(), n_padded);
   for (double& weight : p) weight /= mass;
 
   const Box& weights = box(call, 0);
@@ -366,18 +361,10 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
   double largest_lo = -infinity;
   for (std::size_t t = 0; t < p.size(); ++t) largest_lo = std::max(largest_lo, z[t] - z_max - widths[t] - extra);
   box.log_unit = largest_lo < -500 ? std::max(largest_lo, -std::numeric_limits<double>::max()) : 0;
-  Lanes lo_sum = fill(0), hi_sum = lo_sum;
-  for (std::size_t t = 0; t < p.size(); t += lane_count) {
-    const Lanes log_weight = load(&z[t]) - z_max - box.log_unit, width = load(&widths[t]) + extra;
-    const Lanes hi = exp(min(log_weight + width, fill(600.0)));  // the largest lower end is at least e^-500
-    const Lanes lo = min(exp(log_weight - width), hi);
-    store(&box.lo[t], lo);
-    store(&box.hi[t], hi);
-    lo_sum += lo;
-    hi_sum += hi;
-  }
-  box.lo_sum = sum(lo_sum);
-  box.hi_sum = sum(hi_sum);
+  const products::EndSums sums = products::ends({z_max, box.log_unit, extra}, z.data(), widths.data(), box.lo.data(),
+                                                box.hi.data(), std::ssize(p));
+  box.lo_sum = sums.lo;
+  box.hi_sum = sums.hi;
 }
 
 double RowNumbers::largest_sum(const Numbers& m) const {

@@ -12,6 +12,7 @@
 
 #include "core/tensor.hpp"
 #include "oracle/lanes.hpp"
+#include "oracle/products.hpp"
 
 // Sums over the keys of a row in their order, and what tells how roundings in them may agree.
 namespace attest::oracle {
@@ -106,27 +107,15 @@ inline Prefixes prefixes(std::span<const double> terms) {
   return result;
 }
 
-// The same of eight series of n terms, term by term: terms[at * 8 + k] is the k-th's; without their largest running sums.
-inline void prefixes_of_eight(const double* terms, std::size_t n, std::array<Prefixes, lane_count>& results) {
-  Lanes squares = fill(0), most = squares;
-  for (std::size_t at = 0; at < n; ++at) {
-    const Lanes x = load(terms + at * lane_count);
-    squares += x * x;
-  }
-  for (std::size_t lanes = 1; lanes == 1 || lanes < n; lanes *= 2)
-    for (const bool backward : {false, true}) {
-      Lanes of_sums = fill(0);
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        Lanes running = fill(0);
-        for (std::size_t at = lane; at < n; at += lanes) {
-          running += load(terms + (backward ? n - 1 - at : at) * lane_count);
-          of_sums += running * running;
-        }
-      }
-      most = max(of_sums, most);
-    }
-  for (int k = 0; k < lane_count; ++k)
-    results[static_cast<std::size_t>(k)] = {.squares = squares[k], .prefix_squares = most[k]};
+// The same of eight series of n terms, term by term: terms[at * 8 + k] is the k-th's. The bits are those of prefixes().
+enum class Largest : bool { left_out, wanted };
+inline void prefixes_of_eight(const double* terms, std::size_t n, std::array<Prefixes, lane_count>& results,
+                              Largest largest_running = Largest::left_out) {
+  double squares[lane_count], most[lane_count], largest[lane_count] = {};
+  products::prefixes_of_eight(terms, static_cast<Index>(n),
+                              {squares, most, largest_running == Largest::wanted ? largest : nullptr});
+  for (std::size_t k = 0; k < lane_count; ++k)
+    results[k] = {.squares = squares[k], .prefix_squares = most[k], .largest = largest[k]};
 }
 
 // The most that errors of the sizes `moved` add up to if they have one sign, or one below some argument and the other above

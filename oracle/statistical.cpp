@@ -395,8 +395,8 @@ double RowSpread::lost_operands(const Call& call, const Row& row, const Element&
   return std::fabs(lost);
 }
 
-Spread RowSpread::of(const Call& call, const Row& row, const Column& column, double y) const {
-  return of(call, row, element(row, column.values(), column.unit(), y));
+RowSpread::Element RowSpread::element(const Row& row, const Column& column, double y) {
+  return element(row, column.values(), column.unit(), y);
 }
 
 Spread RowSpread::of(const Call& call, const Row& row, std::span<const double> values, double y) const {
@@ -416,10 +416,28 @@ RowSpread::Own RowSpread::own_sums(const Call& call, const Row& row, std::span<c
 }
 
 Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
+  return of(call, row, e, prefixes(e.carried));
+}
+
+void RowSpread::of(const Call& call, const Row& row, std::span<const Element> elements, std::span<Spread> spreads) {
+  constexpr std::size_t some = lane_count;
+  if (elements.size() < some / 2) {
+    for (std::size_t k = 0; k < elements.size(); ++k) spreads[k] = of(call, row, elements[k]);
+    return;
+  }
+  const auto n = static_cast<std::size_t>(row.n);
+  together_.assign(n * some, 0);
+  for (std::size_t k = 0; k < elements.size(); ++k)
+    for (std::size_t t = 0; t < n; ++t) together_[t * some + k] = elements[k].carried[t];
+  std::array<Prefixes, lane_count> values;
+  prefixes_of_eight(together_.data(), n, values, Largest::wanted);
+  for (std::size_t k = 0; k < elements.size(); ++k) spreads[k] = of(call, row, elements[k], values[k]);
+}
+
+Spread RowSpread::of(const Call& call, const Row& row, const Element& e, const Prefixes& values) const {
   const Numbers& m = call.numbers;
   double covariance = 0;
   for (std::size_t t = 0; t < e.v.size(); ++t) covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
-  const Prefixes values = prefixes(e.carried);
   double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
   s += 3 * m.u_softmax * std::fabs(covariance) + undivided_.roundings * e.carried_total / std::sqrt(3.0);
   if (m.merges)
@@ -496,12 +514,15 @@ bool RowSpread::surely_holds(const Call& call, const Row& row, const Column& col
   return radius >= 0 && radius < most_tau && round((y - radius) / unit) <= got && got <= round((y + radius) / unit);
 }
 
+bool RowSpread::holds(const Row& row, const Column& column, double y, Spread spread, double lambda,
+                      const Rounding& round, double got) {
+  const Interval at = interval(row, column, y, spread, lambda);
+  return round(at.lo) <= got && got <= round(at.hi);
+}
+
 double RowSpread::least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round,
                                double got) {
-  return oracle::least_lambda([&](double lambda) {
-    const Interval at = interval(row, column, y, spread, lambda);
-    return round(at.lo) <= got && got <= round(at.hi);
-  });
+  return oracle::least_lambda([&](double lambda) { return holds(row, column, y, spread, lambda, round, got); });
 }
 
 }  // namespace attest::oracle

@@ -35,9 +35,19 @@ class RowSpread {
  public:
   void evaluate(const Call& call, const Row& row, Index b, Index h, Index i);
 
-  // Of the element that `column` last evaluated; y is its reference.
-  [[nodiscard]] Spread of(const Call& call, const Row& row, const Column& column, double y) const;
-  // The same of any mean over the row's keys, by their values, which are no smaller than 2^-500 at most; y is its reference.
+  // One element, by keys.
+  struct Element {
+    std::vector<double> v;
+    double y, unit;                      // v and y are in units of 1/unit
+    std::vector<double> moved, carried;  // p (v - y), p v
+    double carried_total = 0;            // sum |p v|
+  };
+  // That which `column` last evaluated; y is its reference.
+  static Element element(const Row& row, const Column& column, double y);
+  // Of one element, or of some of one row, at most lane_count: what takes longest then takes eight of them at a time.
+  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e) const;
+  void of(const Call& call, const Row& row, std::span<const Element> elements, std::span<Spread> spreads);
+  // Of any mean over the row's keys, by their values, which are no smaller than 2^-500 at most; y is its reference.
   [[nodiscard]] Spread of(const Call& call, const Row& row, std::span<const double> values, double y) const;
   // What such a mean's own sums and quotient are off by, which another mean of the same weights is not: a variance, and a bias.
   struct Own {
@@ -53,6 +63,9 @@ class RowSpread {
   // `column`. False proves nothing.
   bool surely_holds(const Call& call, const Row& row, const Column& column, double lambda, const Rounding& round,
                     double got);
+  // Whether interval() at `lambda`, its ends rounded, holds `got`.
+  bool holds(const Row& row, const Column& column, double y, Spread spread, double lambda, const Rounding& round,
+             double got);
   // The least lambda whose interval holds `got` once its ends are rounded; infinite above 2^20.
   double least_lambda(const Row& row, const Column& column, double y, Spread spread, const Rounding& round, double got);
 
@@ -62,15 +75,8 @@ class RowSpread {
   std::vector<double> tau, tau1;  // of ln of each key's weight: one's own, and what keys share; padded with 0
 
  private:
-  // One element, by keys.
-  struct Element {
-    std::vector<double> v;
-    double y, unit;                      // v and y are in units of 1/unit
-    std::vector<double> moved, carried;  // p (v - y), p v
-    double carried_total = 0;            // sum |p v|
-  };
   static Element element(const Row& row, std::span<const double> values, double unit, double y);
-  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e) const;
+  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e, const Prefixes& values) const;
   [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
@@ -116,7 +122,7 @@ class RowSpread {
   std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order
   std::vector<double> of_weights_, of_quotients_;  // of each bin: see find_midpoints(); empty where nothing is off so
   std::vector<Index> by_capped_;         // keys by capped_
-  std::vector<double> width_;
+  std::vector<double> width_, together_;
   Row::Box box_;
   double widened_by_ = -1;  // the lambda of box_; negative: it is another row's
 };

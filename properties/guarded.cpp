@@ -62,7 +62,7 @@ thread_local std::size_t capacity = 0;
 
 }  // namespace
 
-std::optional<Evidence> output_violation(const Tensor& tensor, const char* name) {
+std::optional<Evidence> output_violation(const Tensor& tensor, const char* name, bool finite) {
   if (!tensor.present()) return std::nullopt;
   switch (tensor.damage()) {
     case Tensor::Damage::none:
@@ -75,6 +75,7 @@ std::optional<Evidence> output_violation(const Tensor& tensor, const char* name)
       return memory_evidence(name, std::string("bytes between the rows or elements of ") + name + " were written");
   }
   std::optional<Evidence> unwritten;
+  if (finite) return unwritten;
   for_each_nan(tensor, [&](std::array<Index, 4> index) {  // as an element that was never written is
     if (!tensor.is_poison(index[0], index[1], index[2], index[3])) return true;
     unwritten = memory_evidence(name, std::string("this element of ") + name + " was never written");

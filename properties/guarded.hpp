@@ -30,7 +30,8 @@ class Stopwatch {
 };
 
 // Of an output: guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
-std::optional<Evidence> output_violation(const Tensor& tensor, const char* name);
+// `finite`: it is known to hold neither NaN nor infinity, and so no poison.
+std::optional<Evidence> output_violation(const Tensor& tensor, const char* name, bool finite = false);
 
 // Inputs that can be had once more, the same bytes.
 struct Redrawn {

@@ -82,14 +82,18 @@ struct Reads {
     const Index keys = inputs.k.shape()[2], group = q[1] / inputs.k.shape()[1];
     for (Index b = 0; b < q[0]; ++b)
       for (Index h = 0; h < q[1]; ++h)
-        for (Index i = 0; i < q[2]; ++i)
-          for (Index j = 0; j < keys; ++j) {
+        for (Index i = 0; i < q[2]; ++i) {
+          // Elsewhere keys are masked, or closed by a mask that is added.
+          const Index first = contract.mask_added ? 0 : masks.begin(b, i);
+          const Index last = contract.mask_added ? keys : std::min({keys, masks.end(b, i), masks.length(b)});
+          for (Index j = first; j < last; ++j) {
             const Part part = masks.part(b, h, i, j);
             if (part == Part::masked) continue;
             k.add(part, b, h / group, j);
             v.add(part, b, h / group, j);
             if (inputs.bias.present()) bias.add(part, b, h, i, j);
           }
+        }
   }
 };
 
@@ -138,18 +142,24 @@ class Rewriter {
   void rewrite_rows(Tensor& tensor, Use& use, bool is_key, Content content, Index& changes) {
     const double most = largest(trial_.contract());
     std::uint64_t bits = draw(trial_.problem(), is_key ? 51 : 52);
-    for_each_stored(tensor, [&](Index b, Index h, Index j, Index c) {
-      const Part part = use.at(b, h, j);
-      if (part == Part::attended) return;
-      const double x = tensor.at(b, h, j, c);
-      if (!(std::fabs(x) <= most)) return;  // its presence may show already
-      bits = mix(bits);
-      const double sign = bits & 1 ? 1 : -1;
-      if (part == Part::minus_inf && is_key && !(unit_key_is_safe_ && content == Content::other)) return;
-      if (!is_finite(content) && (part != Part::masked || !unread(b, j))) return;
-      tensor.set(b, h, j, c, new_value(content, x, sign, most));
-      ++changes;
-    });
+    if (!tensor.present()) return;
+    const std::array<Index, 4> n = stored_extents(tensor);
+    for (Index b = 0; b < n[0]; ++b)
+      for (Index h = 0; h < n[1]; ++h)
+        for (Index j = 0; j < n[2]; ++j) {
+          const Part part = use.at(b, h, j);
+          if (part == Part::attended) continue;
+          const bool kept = (part == Part::minus_inf && is_key && !(unit_key_is_safe_ && content == Content::other)) ||
+                            (!is_finite(content) && (part != Part::masked || !unread(b, j)));
+          for (Index c = 0; c < n[3]; ++c) {
+            const double x = tensor.at(b, h, j, c);
+            if (!(std::fabs(x) <= most)) continue;  // its presence may show already
+            bits = mix(bits);
+            if (kept) continue;
+            tensor.set(b, h, j, c, new_value(content, x, bits & 1 ? 1 : -1, most));
+            ++changes;
+          }
+        }
   }
 
   static double new_value(Content content, double x, double sign, double most) {

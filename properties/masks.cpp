@@ -43,6 +43,15 @@ Index Masks::end(Index b, Index i) const noexcept {
   return std::max<Index>(last, 0);
 }
 
+Index Masks::begin(Index b, Index i) const noexcept {
+  const Index g = diagonal(b, i);
+  return window_left_ >= 0 && window_left_ < g ? g - window_left_ : 0;
+}
+
+bool Masks::by_position_alone() const noexcept {
+  return !attest_present(&keep_) && !(bias_masks_ && attest_present(&bias_));
+}
+
 Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
   const Index g = diagonal(b, i);
   if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||

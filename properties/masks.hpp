@@ -19,6 +19,10 @@ class Masks {
   [[nodiscard]] bool has_key(Index b, Index h, Index i) const noexcept;
   // Keys j >= end(b, i) are behind what causality and the right window leave to row i, in every head; 0..Lk.
   [[nodiscard]] Index end(Index b, Index i) const noexcept;
+  // Keys j < begin(b, i) are before what the left window leaves to row i, in every head; 0 or more, and maybe past end().
+  [[nodiscard]] Index begin(Index b, Index i) const noexcept;
+  // Whether every key from begin() to end() that its sample has takes part: nothing is said of single keys.
+  [[nodiscard]] bool by_position_alone() const noexcept;
   // Lb: the keys that sample b has.
   [[nodiscard]] Index length(Index b) const noexcept;
   // 0 without a bias.

@@ -89,4 +89,10 @@ void scan(const Tensor& tensor, bool nan_alone, const Visit& visit) {
 void for_each_nonfinite(const Tensor& tensor, const Visit& visit) { scan(tensor, false, visit); }
 void for_each_nan(const Tensor& tensor, const Visit& visit) { scan(tensor, true, visit); }
 
+bool all_finite(const Tensor& tensor) {
+  bool all = true;
+  scan(tensor, false, [&all](std::array<Index, 4>) { return all = false; });
+  return all;
+}
+
 }  // namespace attest::properties

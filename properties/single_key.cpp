@@ -86,8 +86,10 @@ Verdict check_single_key(Trial& trial) {
 }  // namespace
 
 Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys) {
+  const Index first = masks.begin(b, i), last = std::min({masks.end(b, i), masks.length(b), keys});
+  if (masks.by_position_alone()) return last - first == 1 ? first : -1;
   Index found = -1;
-  for (Index j = 0; j < keys; ++j) {
+  for (Index j = first; j < last; ++j) {
     if (masks.part(b, h, i, j) != Part::attended) continue;
     if (found >= 0) return -1;
     found = j;

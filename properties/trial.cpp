@@ -6,6 +6,7 @@
 
 #include "core/supports.hpp"
 #include "properties/guarded.hpp"
+#include "properties/nonfinite.hpp"
 
 namespace attest::properties {
 namespace {
@@ -86,8 +87,10 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls
   for (std::size_t n = 0; n < calls.size(); ++n) {
     const std::optional<Evidence> modified = before.restore(inputs[n]);
     if (results[n].call.status != CallStatus::done) continue;
-    results[n].violation = output_violation(results[n].out, "out");
-    if (!results[n].violation) results[n].violation = output_violation(results[n].lse, "lse");
+    results[n].out_finite = all_finite(results[n].out);
+    results[n].lse_finite = all_finite(results[n].lse);
+    results[n].violation = output_violation(results[n].out, "out", results[n].out_finite);
+    if (!results[n].violation) results[n].violation = output_violation(results[n].lse, "lse", results[n].lse_finite);
     if (!results[n].violation) results[n].violation = modified;
   }
   return results;

@@ -34,6 +34,7 @@ struct Result {
   CallResult call;
   // The first broken guard, unwritten element or modified input; its `wrong` is Wrong::memory.
   std::optional<Evidence> violation;
+  bool out_finite = false, lse_finite = false;  // of a call that is done; an absent lse is
 };
 
 // One call to make: inputs, and the problem that gives the shape and layout of the outputs.

@@ -70,6 +70,20 @@ std::vector<double> run(std::uint64_t seed) {
   const std::uint8_t inside =
       Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
   for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
+  // Of the full formulas: scores that end in -inf, and series of eight.
+  std::vector<double> scores_of = some(seed + 5, keys, 20), full_lo(keys), full_hi(keys), p(keys),
+                      eight(3 * lane_count);
+  scores_of[keys - 1] = -std::numeric_limits<double>::infinity();
+  const EndSums ends = Loops<L>::ends({20, -3, 0.01}, scores_of.data(), some(seed + 6, keys, 0.3).data(),
+                                      full_lo.data(), full_hi.data(), keys);
+  all.push_back(Loops<L>::weights(scores_of.data(), 20, p.data(), keys));
+  for (const double sign : {-1.0, 1.0})
+    all.push_back(
+        Loops<L>::extreme_mean(full_lo.data(), full_hi.data(), some(seed + 7, keys, 1).data(), keys, 0, sign, sign));
+  Loops<L>::prefixes_of_eight(v.data(), keys * columns / lane_count,
+                              {eight.data(), eight.data() + lane_count, eight.data() + 2 * lane_count});
+  append(all, std::vector<double>{ends.lo, ends.hi});
+  for (const auto* values : {&full_lo, &full_hi, &p, &eight}) append(all, *values);
   for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
                                   sums.squares, sums.finite, sums.largest, double(sums.all_near), double(all_by_mean)});

@@ -1,0 +1,95 @@
+#pragma once
+// Bodies of Loops that the full formulas ask for, for the files that make it.
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/exp.hpp"
+#include "oracle/loops.hpp"
+
+namespace attest::oracle::products {
+
+// `with_largest`: the largest magnitude of a running sum too.
+template <bool with_largest, class L>
+ATTEST_LANE_FN void prefixes_in_lanes(const double* terms, Index n, const SeriesSums& to) {
+  L of_terms = fill<L>(0), most = of_terms, largest_of = of_terms;
+  for (Index at = 0; at < n; ++at) {
+    const L x = load<L>(terms + at * lane_count);
+    of_terms += x * x;
+  }
+  for (Index lanes = 1; lanes == 1 || lanes < n; lanes *= 2) {
+    // Forward and backward beside each other, since each is a chain of additions.
+    L of_sums = fill<L>(0), of_backward = of_sums;
+    for (Index lane = 0; lane < lanes; ++lane) {
+      L running = fill<L>(0), backward = running;
+      for (Index at = lane; at < n; at += lanes) {
+        running += load<L>(terms + at * lane_count);
+        backward += load<L>(terms + (n - 1 - at) * lane_count);
+        of_sums += running * running;
+        of_backward += backward * backward;
+        if constexpr (with_largest) largest_of = max(abs(running), max(abs(backward), largest_of));
+      }
+    }
+    most = max(of_backward, max(of_sums, most));
+  }
+  store(to.squares, of_terms);
+  store(to.prefix_squares, most);
+  if constexpr (with_largest) store(to.largest, largest_of);
+}
+
+template <class L>
+void Loops<L>::prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
+  if (to.largest == nullptr)
+    prefixes_in_lanes<false, L>(terms, n, to);
+  else
+    prefixes_in_lanes<true, L>(terms, n, to);
+}
+
+template <class L>
+double Loops<L>::weights(const double* z, double z_max, double* p, Index keys) {
+  L total = fill<L>(0);
+  for (Index t = 0; t < keys; t += lane_count) {
+    const L weight = exp(load<L>(z + t) - z_max);
+    store(p + t, weight);
+    total += weight;
+  }
+  return sum(total);
+}
+
+template <class L>
+EndSums Loops<L>::ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys) {
+  L lo_sum = fill<L>(0), hi_sum = lo_sum;
+  for (Index t = 0; t < keys; t += lane_count) {
+    const L log_weight = load<L>(z + t) - rule.z_max - rule.log_unit, width = load<L>(widths + t) + rule.extra;
+    const L upper = exp(min(log_weight + width, fill<L>(600.0)));  // the largest lower end is at least e^-500
+    const L lower = min(exp(log_weight - width), upper);
+    store(lo + t, lower);
+    store(hi + t, upper);
+    lo_sum += lower;
+    hi_sum += upper;
+  }
+  return {sum(lo_sum), sum(hi_sum)};
+}
+
+template <class L>
+double Loops<L>::extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y,
+                              double sign, double hull) {
+  for (int step = 0; step < 64; ++step) {
+    // A value within rounding of y counts as passed: at its upper weight it would hide what lies beyond.
+    const double rounding = 1e-15 * (std::fabs(y) + 1e-300);
+    L moment = fill<L>(0), weight = moment;
+    for (Index t = 0; t < keys; t += lane_count) {
+      const L away = load<L>(values + t) - y;
+      const L w = select(sign * away > rounding, load<L>(hi + t), load<L>(lo + t));
+      moment += w * away;
+      weight += w;
+    }
+    const double total = sum(weight);
+    if (!(total > 0)) return std::numeric_limits<double>::quiet_NaN();
+    const double move = sum(moment) / total;
+    if (!(sign * move > rounding)) return y;
+    y += move;
+  }
+  return hull;  // no mean lies further out
+}
+
+}  // namespace attest::oracle::products
