@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 import attest
 
 
-@attest.runtime(version=onnx.__version__, builds=("reference",))
+@attest.runtime(version=onnx.__version__, builds=("reference",), layouts=attest.LAYOUTS)
 def onnx_reference(model, *, build, threads):
     evaluator = ReferenceEvaluator(onnx.load_from_string(model))
     return lambda feeds, names: evaluator.run(names, feeds)

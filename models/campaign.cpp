@@ -263,19 +263,23 @@ class Campaign {
     summary_.undetermined += result.undetermined;
   }
 
-  // The position of the finding that a failure belongs to, or -1.
+  // The position of the finding that a failure belongs to and by whose law it was told, or -1.
   int look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
               const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
     Finding* first = nullptr;  // of this problem and build: what further laws say is of the same defect
+    bool by_its_law = false;
     for (std::size_t i = 0; i < laws.size(); ++i) {
       if (!is_finding(results[i].kind)) continue;
       if (first != nullptr) {
+        by_its_law = by_its_law || first->law == laws[i]->name;
         first->also.insert(std::string(laws[i]->name));
         continue;
       }
       first = place_failure(subject, asking, problem, number, *laws[i], results[i]);
+      if (first == nullptr) break;
+      by_its_law = first->law == laws[i]->name;
     }
-    return first == nullptr ? -1 : static_cast<int>(first - summary_.findings.data());
+    return by_its_law ? static_cast<int>(first - summary_.findings.data()) : -1;
   }
 
   // The finding that a failure belongs to, which may be a new one. nullptr past the most that are told apart.
@@ -283,9 +287,10 @@ class Campaign {
                          const Law& law, const LawResult& result) {
     const std::string key = failure_key(law.name, result);
     for (Finding& known : summary_.findings)
-      if (known.runtime == subject.name && known.key == key && diagnosis_.explains(known, asking, problem)) {
+      if (known.runtime == subject.name && explains(known, key, law, asking, problem)) {
         ++known.failures;
         known.levels.insert(asking.build.level);
+        if (known.law != law.name) known.also.insert(std::string(law.name));
         return &known;
       }
     if (summary_.findings.size() == most_findings) {
@@ -315,11 +320,30 @@ class Campaign {
       ++summary_.slow;
       return nullptr;
     }
+    const auto told = std::ranges::find_if(summary_.findings, [&](const Finding& known) {
+      return known.runtime == finding.runtime && diagnosis_.are_one(subject, known, finding);
+    });
+    if (told != summary_.findings.end()) {
+      ++told->failures;
+      told->levels.insert(finding.levels.begin(), finding.levels.end());
+      told->also.insert(finding.law);
+      told->others.emplace(key, finding.place ? finding.place->tensor : std::string());
+      return &*told;
+    }
     store(subject, finding);
     if (folder_) folder_->finding(finding);
     summary_.findings.push_back(std::move(finding));
     if (observer_.finding) observer_.finding(summary_.findings.back());
     return &summary_.findings.back();
+  }
+
+  // Whether a failure with this key is of a known finding.
+  bool explains(const Finding& known, const std::string& key, const Law& law, const Asking& asking,
+                const graph::Problem& problem) {
+    if (known.key == key)
+      return diagnosis_.explains(known.place ? known.place->tensor : std::string(), law, asking, problem);
+    const auto other = known.others.find(key);
+    return other != known.others.end() && diagnosis_.explains(other->second, law, asking, problem);
   }
 
   void store(const Subject& subject, Finding& finding) {

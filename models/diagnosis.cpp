@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
 
+std::string tensor_of(const Finding& finding) { return finding.place ? finding.place->tensor : std::string(); }
+
 }  // namespace
 
 Diagnosis::Diagnosis(const Part& model, const graph::Family& family, const CampaignOptions& options,
@@ -22,14 +24,14 @@ Case Diagnosis::case_of(const graph::Problem& problem) const {
   return {model_, family_.feeds(problem), options_.precision, problem.seed};
 }
 
-bool Diagnosis::explains(const Finding& known, const Asking& asking, const graph::Problem& problem) {
-  if (!known.place) return true;
+bool Diagnosis::explains(const std::string& tensor, const Law& law, const Asking& asking,
+                         const graph::Problem& problem) {
+  if (tensor.empty()) return true;
   const graph::Model& model = model_.program->model();
-  const auto found = std::ranges::find(model.values, known.place->tensor);
+  const auto found = std::ranges::find(model.values, tensor);
   if (found == model.values.end()) return true;
   const int value = static_cast<int>(found - model.values.begin());
   const graph::Node* const giver = graph::giver_of(model, value);
-  const Law& law = law_named(known.law);
   const auto wrong = [&](int one) {
     const Part& part = prefix_to(one);
     Case cut(part, feeds_of(part.program->model(), asking.problem.feeds()), options_.precision, problem.seed);
@@ -39,6 +41,17 @@ bool Diagnosis::explains(const Finding& known, const Asking& asking, const graph
   return giver == nullptr || std::ranges::none_of(giver->inputs, [&](int one) {
            return one >= 0 && graph::giver_of(model, one) != nullptr && wrong(one);
          });
+}
+
+bool Diagnosis::are_one(Subject& subject, const Finding& a, const Finding& b) {
+  const auto explained_by = [&](const Finding& one, const Finding& other) {
+    if (!one.place || one.flaky || other.flaky || !other.after.empty() || !other.also.contains(one.law)) return false;
+    const graph::Problem& problem = other.smallest.problem;
+    Case smallest = case_of(problem);
+    const Asking asking{smallest, *subject.runtime, other.build, Freshness::kept};
+    return explains(one.place->tensor, law_named(one.law), asking, problem);
+  };
+  return a.law != b.law && (explained_by(a, b) || explained_by(b, a));
 }
 
 const Part& Diagnosis::prefix_to(int value) {
@@ -68,7 +81,7 @@ bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding) {
     Case one = case_of(candidate);
     const Asking asking{one, *subject.runtime, finding.build, Freshness::kept};
     // Another defect that fails alike is another one: the place stays.
-    return same(ask(law, asking)) && explains(finding, asking, candidate);
+    return same(ask(law, asking)) && explains(tensor_of(finding), law, asking, candidate);
   });
   if (late_()) finding.smallest.minimal = false;
   // What only a process shows that was asked others before is no reproducer.

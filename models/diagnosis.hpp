@@ -21,9 +21,12 @@ class Diagnosis {
   // What a process was asked, for failures that show after others alone.
   void remember(const Subject& subject, const std::string& level, const graph::Problem& problem);
 
-  // Whether what a finding's place gives is wrong on this problem, too, and nothing that it is made of is. Of a finding without a place
-  // nothing more is known than its key.
-  bool explains(const Finding& known, const Asking& asking, const graph::Problem& problem);
+  // Whether a tensor, by name, is wrong by `law` on this problem, too, and nothing that it is made of is. Of none, which is a failure without a
+  // place, nothing more is known than its key.
+  bool explains(const std::string& tensor, const Law& law, const Asking& asking, const graph::Problem& problem);
+  // Whether two findings by different laws are of one defect: the smallest problem of one fails by the law of the other, too, and there the first
+  // wrong tensor of that one explains it.
+  bool are_one(Subject& subject, const Finding& a, const Finding& b);
   // Of a finding that has its original problem: confirms, shrinks and localises it. False for a time limit that a fresh process keeps: the machine was
   // busy.
   bool understand(Subject& subject, const Law& law, Finding& finding);

@@ -188,6 +188,20 @@ LawResult static_dynamic(const Asking& asking, const std::vector<Array>& whole) 
                    build.fixed ? "built for these lengths" : "built for any lengths");
 }
 
+LawResult input_layout(const Asking& asking, const std::vector<Array>& whole) {
+  const auto& layouts = asking.runtime.info().layouts;
+  if (layouts.empty()) return skipped("the runtime takes packed inputs alone");
+  LawResult worst;
+  for (const InputLayout layout : layouts) {
+    Build build = asking.build;
+    build.layout = layout;
+    LawResult one = other_run(asking, whole, build, Freshness::kept, fmt::format("with {} inputs", name(layout)));
+    if (is_finding(one.kind)) return one;
+    if (one.z > worst.z) worst = std::move(one);
+  }
+  return worst;
+}
+
 // The same graph with its weights handed over at each run, of which a runtime cannot make anything beforehand.
 LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& whole) {
   constexpr std::size_t most_elements = std::size_t{1} << 25;
@@ -333,6 +347,7 @@ constexpr Law laws[] = {
     {"static-dynamic", "a model built for these lengths gives what one built for any does", false, static_dynamic},
     {"constants-as-inputs", "weights handed over at each run give what weights in the file give", false,
      constants_as_inputs},
+    {"input-layout", "inputs that lie otherwise in memory give the same", false, input_layout},
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ class Station {
     for (const graph::Input& input : part.program->model().inputs)
       inputs.push_back(named(input.name, feeds.at(input.name)));
     for (const graph::Output& output : part.program->model().outputs) names.push_back(output.name);
-    ModelAnswer got = worker_.ask(number, inputs, names, room);
+    ModelAnswer got = worker_.ask(number, inputs, names, room, build.layout);
     Answer answer{std::move(got.result), {}};
     for (const NamedArray& one : got.outputs) {
       if (one.type > NamedArray::Type::boolean)
@@ -133,6 +133,7 @@ std::string to_text(const Build& build) {
   std::string text = build.level;
   if (build.fixed) text += ", static";
   if (build.threads != 1) text += fmt::format(", {} threads", build.threads);
+  if (build.layout != InputLayout::packed) text += fmt::format(", {} inputs", name(build.layout));
   return text;
 }
 

@@ -25,8 +25,9 @@ struct Build {
   std::string level;   // one of the runtime's builds
   bool fixed = false;  // for the lengths of one problem, in place of open ones
   int threads = 1;
+  InputLayout layout = InputLayout::packed;  // of what each run is handed: no matter of compiling
 };
-// "all", "all, static", "all, 4 threads".
+// "all", "all, static", "all, 4 threads, column_major inputs".
 std::string to_text(const Build& build);
 
 // On what a graph is run.

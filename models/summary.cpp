@@ -145,7 +145,10 @@ ordered_json state_to_json(const Summary& summary) {
   }
   state["findings"] = ordered_json::array();
   for (const Finding& finding : summary.findings)
-    state["findings"].push_back({{"failures", finding.failures}, {"levels", finding.levels}, {"also", finding.also}});
+    state["findings"].push_back({{"failures", finding.failures},
+                                 {"levels", finding.levels},
+                                 {"also", finding.also},
+                                 {"others", finding.others}});
   return state;
 }
 
@@ -173,6 +176,7 @@ void state_from_json(const json& state, Summary& summary) {
     summary.findings[i].failures = findings[i].at("failures").get<std::uint64_t>();
     summary.findings[i].levels = findings[i].at("levels").get<std::set<std::string>>();
     summary.findings[i].also = findings[i].at("also").get<std::set<std::string>>();
+    summary.findings[i].others = findings[i].value("others", std::map<std::string, std::string>());
   }
 }
 

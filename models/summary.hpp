@@ -41,6 +41,8 @@ struct Finding {
   std::vector<graph::Problem> after;   // what a process must be asked before
   bool flaky = false;                  // shown once, and neither by a fresh process nor by what went before
   std::set<std::string> also;          // laws
+  // Of failures by other laws that are of the same defect: their keys, and the first wrong tensor as those laws see it, or none.
+  std::map<std::string, std::string> others{};
   std::filesystem::path reproducer;    // empty: nowhere
   std::optional<Condition> condition;  // under which it shows, where that was learned
 };

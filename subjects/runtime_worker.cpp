@@ -41,7 +41,7 @@ RuntimeInfo info_from(const std::vector<Offer>& offers, const std::string& targe
   if (offers.size() != 1)
     throw Error(Exit::no_subject,
                 fmt::format("{} declares {} runtimes of models: one is asked", target, offers.size()));
-  RuntimeInfo info{offers[0].name, offers[0].version, {}};
+  RuntimeInfo info{offers[0].name, offers[0].version, {}, {}};
   const json describe = parse_foreign(offers[0].describe);
   const auto builds = describe.is_object() ? describe.find("builds") : describe.end();
   if (describe.is_object() && builds != describe.end() && builds->is_array())
@@ -50,6 +50,17 @@ RuntimeInfo info_from(const std::vector<Offer>& offers, const std::string& targe
         info.builds.push_back(one_line(one.get<std::string>()));
   if (info.builds.empty())
     throw Error(Exit::no_subject, target + " does not say how it builds a model (\"builds\", docs/worker.md)");
+  if (const auto layouts = describe.find("layouts"); layouts != describe.end()) {
+    const auto refusal = [&target](const std::string& what) {
+      return Error(Exit::no_subject, fmt::format("{} says in \"layouts\" {} (docs/worker.md)", target, what));
+    };
+    if (!layouts->is_array()) throw refusal("what is no list");
+    for (const json& one : *layouts) {
+      const auto known = one.is_string() ? other_layout_named(one.get_ref<const std::string&>()) : std::nullopt;
+      if (!known) throw refusal(one_line(json_text(one)) + ", which is none");
+      if (std::ranges::find(info.layouts, *known) == info.layouts.end()) info.layouts.push_back(*known);
+    }
+  }
   return info;
 }
 
@@ -88,13 +99,15 @@ void RuntimeWorker::unload(int model) {
 }
 
 ModelAnswer RuntimeWorker::ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs,
-                               std::size_t room) {
+                               std::size_t room, InputLayout layout) {
   ++trip_;
   std::vector<std::size_t> begins;
+  std::vector<LaidOut> laid;
   std::size_t at = guard;
   for (const NamedArray& input : inputs) {
+    laid.push_back(laid_out(input, layout, guard_byte));
     begins.push_back(at);
-    at = aligned(at + input.bytes.size()) + guard;
+    at = aligned(at + laid.back().bytes.size()) + guard;
   }
   room = aligned(room) + alignment * (outputs.size() + 1);
   Arena& arena = connection_->arena();
@@ -102,9 +115,11 @@ ModelAnswer RuntimeWorker::ask(int model, std::span<const NamedArray> inputs, st
   std::memset(arena.data(), static_cast<int>(guard_byte), at + room);
   std::string feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].bytes.empty()) std::memcpy(arena.data() + begins[i], inputs[i].bytes.data(), inputs[i].bytes.size());
-    feeds += fmt::format(R"({}{}:{{"offset":{},"dtype":"{}","shape":{}}})", i ? "," : "", json_word(inputs[i].name),
-                         begins[i], name(inputs[i].type), json_text(json(inputs[i].shape)));
+    if (!laid[i].bytes.empty()) std::memcpy(arena.data() + begins[i], laid[i].bytes.data(), laid[i].bytes.size());
+    const std::string strides =
+        layout == InputLayout::packed ? "" : fmt::format(R"(,"strides":{})", json_text(json(laid[i].strides)));
+    feeds += fmt::format(R"({}{}:{{"offset":{},"dtype":"{}","shape":{}{}}})", i ? "," : "", json_word(inputs[i].name),
+                         begins[i] + laid[i].offset, name(inputs[i].type), json_text(json(inputs[i].shape)), strides);
   }
   const std::string request = fmt::format(
       R"({{"protocol":{},"message":"ask","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"model":{},"inputs":{{{}}},"outputs":{},"room":{{"offset":{},"bytes":{}}}}})"
@@ -116,9 +131,12 @@ ModelAnswer RuntimeWorker::ask(int model, std::span<const NamedArray> inputs, st
   if (answer.result.status != CallStatus::done) return answer;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::byte* const from = arena.data() + begins[i];
-    if (!inputs[i].bytes.empty() && std::memcmp(from, inputs[i].bytes.data(), inputs[i].bytes.size()) != 0)
-      answer.result = {CallStatus::error, "its input '" + one_line(inputs[i].name) + "' was changed by the run"};
-    const std::byte* const end = from + inputs[i].bytes.size();
+    const std::byte* const end = from + laid[i].bytes.size();
+    if (const auto changed = std::mismatch(from, end, laid[i].bytes.begin()).first; changed != end)
+      answer.result = {CallStatus::error,
+                       laid[i].is_element(static_cast<std::size_t>(changed - from))
+                           ? "its input '" + one_line(inputs[i].name) + "' was changed by the run"
+                           : "it wrote between the elements of its input '" + one_line(inputs[i].name) + "'"};
     const std::byte* const next = i + 1 < inputs.size() ? arena.data() + begins[i + 1] : arena.data() + at;
     if (std::any_of(end, next, [](std::byte b) { return b != guard_byte; }))
       answer.result = {CallStatus::error, "it wrote behind its input '" + one_line(inputs[i].name) + "'"};

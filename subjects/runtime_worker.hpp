@@ -10,6 +10,7 @@
 #include "core/npz.hpp"
 #include "core/subject.hpp"
 #include "subjects/connection.hpp"
+#include "subjects/input_layout.hpp"
 #include "subjects/worker.hpp"
 
 // Runtimes of models in a process of their own: `load` and `ask` of docs/worker.md.
@@ -18,6 +19,7 @@ namespace attest {
 struct RuntimeInfo {
   std::string name, version;
   std::vector<std::string> builds;  // ways to compile a model, at least one
+  std::vector<InputLayout> layouts{};  // in which it takes inputs besides packed ones
 };
 
 // How a model is to be compiled.
@@ -44,10 +46,10 @@ class RuntimeWorker {
 
   // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
   CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
-  // Runs it. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
+  // Runs it on inputs that lie so, which is `packed` or one of `layouts`. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
   // was changed by the run is an error.
-  ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs,
-                  std::size_t room);
+  ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs, std::size_t room,
+                  InputLayout layout = InputLayout::packed);
   void unload(int model);
 
  private:

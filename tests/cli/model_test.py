@@ -61,7 +61,8 @@ class Model(Cli):
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
             self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "batch-padded",
                                                         "masked-positions", "repeat", "history",
-                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs"})
+                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs", "input-layout"})
+            self.assertEqual(summary["verdicts"]["input-layout"].get("pass"), 48)
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
 
@@ -226,6 +227,22 @@ class Model(Cli):
             summary, _ = self.summary("check", "norm.onnx", "--on", self.runtime(body), "--constrain", "size.rows=1..2", *words, status=1)
             self.assertTrue(summary["findings"][0]["key"].startswith(key), summary["findings"])
             self.assertEqual(summary["findings"][0]["passes_at"], ["plain"])
+
+    def test_inputs_that_lie_otherwise(self):
+        """A runtime that hands the memory of its inputs on as if they were packed, and one that says it takes packed ones alone."""
+        body = "got = session.run(names, {name: np.ndarray(feed.shape, feed.dtype, feed.tobytes('A')) for name, feed in feeds.items()})"
+        script = (self.cwd / self.runtime(body)).read_text()
+        (self.cwd / "own.py").write_text(script.replace('version="1"', 'version="1", layouts=attest.LAYOUTS'))
+        summary, done = self.summary("check", "encoder.onnx", "--on", "own.py", "--property", "input-layout", "--corpus", "corpus", status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["key"], finding["levels"], finding["passes_at"]), ("input-layout/fail/finite", ["other"], ["plain"]))
+        self.assertIn("with column_major inputs", finding["reason"])
+        self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+        (self.cwd / "own.py").write_text(script)
+        summary, _ = self.summary("check", "encoder.onnx", "--on", "own.py", "--property", "*layout", "--cases", 3, status=3)
+        self.assertEqual(list(summary["verdicts"]["input-layout"]["skip"]), ["the runtime takes packed inputs alone"])
+        (self.cwd / "own.py").write_text(script.replace('version="1"', 'version="1", layouts=["diagonal"]'))
+        self.refused("check", "encoder.onnx", "--on", "own.py", status=4, says=["there is no layout 'diagonal'"])
 
     def test_what_only_a_process_shows_that_was_asked_others(self):
         body = "got[0] = got[0] + (len({str(one) for one in asked}) > 2)"

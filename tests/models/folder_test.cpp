@@ -115,6 +115,19 @@ TEST_F(Folders, TellOtherCampaignsAndDamage) {
   refused("its last line is damaged");
 }
 
+// A batch leak shows by `spread`, and by `masked-positions` where all samples are equal until their masked ids change: one defect.
+TEST_F(Folders, HaveOneFindingForOneDefectThatSeveralLawsTell) {
+  const Summary whole = run("whole", 40);
+  ASSERT_EQ(whole.findings.size(), 1u);
+  EXPECT_EQ(whole.findings[0].law, "spread");
+  EXPECT_TRUE(whole.findings[0].others.contains("masked-positions/fail/finite"));
+  EXPECT_TRUE(whole.findings[0].also.contains("masked-positions"));
+  // Gone on with, it knows that.
+  run("parts", 25);
+  const Summary parts = run("parts", 40);
+  EXPECT_EQ(told(parts), told(whole));
+}
+
 // ---- under which condition a failure shows
 
 TEST_F(Folders, LearnWhereADefectShows) {
@@ -123,7 +136,7 @@ TEST_F(Folders, LearnWhereADefectShows) {
   ASSERT_TRUE(summary.findings[0].condition);
   const Condition& condition = *summary.findings[0].condition;
   EXPECT_NE(condition.text.find("size.batch>"), std::string::npos) << condition.text;
-  EXPECT_EQ(condition.counts.failing, summary.findings[0].failures);
+  EXPECT_EQ(condition.counts.failing, summary.laws.at("spread").kinds.at(VerdictKind::fail));
   EXPECT_EQ(condition.counts.failing_elsewhere, 0u);
   EXPECT_GT(condition.counts.elsewhere, 5u);
 }

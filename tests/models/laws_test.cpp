@@ -139,6 +139,29 @@ TEST_F(Asked, FindWhatOnlyAnotherRunShows) {
   EXPECT_EQ(on(runtime, "constants-as-inputs").kind, VerdictKind::skip);
 }
 
+// Of a runtime that takes inputs for packed that are not.
+TEST_F(Asked, FindWhatReadsOtherLayoutsWrongly) {
+  for (const InputLayout wrong : other_layouts) {
+    Planted runtime;
+    runtime.after = [wrong](const Part&, const Build& build, const graph::Feeds&, Freshness, Answer& answer) {
+      if (build.layout == wrong) answer.outputs[0].floats[1] += 1;
+    };
+    expect(on(runtime, "input-layout"), VerdictKind::fail, ", with " + std::string(name(wrong)) + " inputs ");
+    for (const Law& law : all_laws())
+      EXPECT_TRUE(law.name == "input-layout" || !is_finding(on(runtime, std::string(law.name)).kind)) << law.name;
+    runtime.take_layouts({wrong == InputLayout::odd_base ? InputLayout::padded_rows : InputLayout::odd_base});
+    EXPECT_EQ(on(runtime, "input-layout").kind, VerdictKind::pass);
+    runtime.take_layouts({});
+    expect(on(runtime, "input-layout"), VerdictKind::skip, "packed inputs alone");
+  }
+  // What is refused of inputs that were said to be taken.
+  Planted runtime;
+  runtime.before = [](const Part&, const Build& build, const graph::Feeds&, Freshness) {
+    return build.layout == InputLayout::packed ? CallResult{} : CallResult{CallStatus::error, "not contiguous"};
+  };
+  expect(on(runtime, "input-layout"), VerdictKind::error, "not contiguous");
+}
+
 TEST_F(Asked, TellOfRunsThatGiveNothing) {
   Planted runtime;
   runtime.before = [](const Part&, const Build&, const graph::Feeds&, Freshness) {

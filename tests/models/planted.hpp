@@ -47,6 +47,7 @@ class Planted final : public Runtime {
 
   std::function<CallResult(const Part&, const Build&, const graph::Feeds&, Freshness)> before;
   std::function<void(const Part&, const Build&, const graph::Feeds&, Freshness, Answer&)> after;
+  void take_layouts(std::vector<InputLayout> layouts) { info_.layouts = std::move(layouts); }
   int runs = 0, asked_in_process = 0;
 
  private:
@@ -58,7 +59,7 @@ class Planted final : public Runtime {
     });
   }
 
-  RuntimeInfo info_{"planted", "1", {"sound", "faulty"}};
+  RuntimeInfo info_{"planted", "1", {"sound", "faulty"}, {other_layouts.begin(), other_layouts.end()}};
   std::function<std::optional<graph::Model>(const graph::Model&)> plant_;
   std::unique_ptr<graph::Arithmetic> arithmetic_ = graph::nearest();
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "core/error.hpp"
 #include "subjects/resolve.hpp"
@@ -82,6 +83,77 @@ TEST_F(Runtimes, TellShapesOfWhatDoesNotFit) {
   EXPECT_EQ(large.outputs.at(0).shape, (std::vector<Index>{1 << 22}));
   EXPECT_TRUE(large.outputs.at(0).bytes.empty());
   EXPECT_EQ(ask("objects", {"x"}).outputs.at(0).type, NamedArray::Type::other);
+}
+
+// Whatever way inputs lie in memory, they are the same numbers.
+TEST_F(Runtimes, GetInputsInEachLayoutThatTheyTake) {
+  EXPECT_EQ(worker.info().layouts, (std::vector<InputLayout>(other_layouts.begin(), other_layouts.end())));
+  const auto told = [&](const std::string& model, InputLayout layout) {
+    int number = 0;
+    EXPECT_EQ(worker.load(model, {"plain", 1}, number).status, CallStatus::done);
+    ModelAnswer answer =
+        worker.ask(number, std::vector{x, flags}, std::vector<std::string>{"x", "flags"}, 1024, layout);
+    EXPECT_EQ(answer.result.status, CallStatus::done) << answer.result.message;
+    return answer;
+  };
+  const auto numbers = [](const NamedArray& array) {
+    std::vector<double> found;
+    for (Index i = 0; i < array.shape[0]; ++i)
+      found.push_back(static_cast<double>(array.at(static_cast<std::size_t>(i))));
+    return found;
+  };
+  using Numbers = std::vector<double>;
+  const std::map<InputLayout, Numbers> strides{{InputLayout::packed, {2, 2, 2, 2, 1}},
+                                               {InputLayout::odd_base, {2, 2, 2, 2, 1}},
+                                               {InputLayout::padded_rows, {5, 5, 5, 5, 1}},
+                                               {InputLayout::every_other, {4, 4, 4, 4, 2}},
+                                               {InputLayout::column_major, {1, 2, 2, 2, 2}}};
+  for (const auto& [layout, expected] : strides) {
+    const ModelAnswer same = told("id", layout);
+    EXPECT_EQ(same.outputs.at(0).bytes, x.bytes) << name(layout);
+    EXPECT_EQ(same.outputs.at(1).bytes, flags.bytes) << name(layout);
+    EXPECT_EQ(numbers(told("strides", layout).outputs.at(0)), expected) << name(layout);
+    const Numbers base = numbers(told("address", layout).outputs.at(0));
+    EXPECT_EQ(base, (Numbers{layout == InputLayout::odd_base ? 8.0 : 0.0})) << name(layout);
+  }
+  int number = 0;
+  ASSERT_EQ(worker.load("gap", {"plain", 1}, number).status, CallStatus::done);
+  const auto message = [&](InputLayout layout) {
+    return worker.ask(number, std::vector{x, flags}, std::vector<std::string>{"x"}, 1024, layout).result.message;
+  };
+  EXPECT_NE(message(InputLayout::every_other).find("between the elements of its input 'x'"), std::string::npos);
+  EXPECT_NE(message(InputLayout::packed).find("input 'x' was changed"), std::string::npos);
+}
+
+TEST(InputLayouts, PutEachElementAtItsStrides) {
+  const NamedArray array =
+      array_of<std::int32_t>("y", NamedArray::Type::i32, {2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  for (const InputLayout layout : other_layouts) {
+    const LaidOut laid = laid_out(array, layout, std::byte{0xFF});
+    std::size_t elements = 0;
+    for (Index i = 0; i < 12; ++i) {
+      const Index index[] = {i / 6, i / 2 % 3, i % 2};
+      std::size_t at = laid.offset;
+      for (int axis = 0; axis < 3; ++axis)
+        at += 4 * static_cast<std::size_t>(index[axis] * laid.strides[static_cast<std::size_t>(axis)]);
+      std::int32_t got = -1;
+      ASSERT_LE(at + 4, laid.bytes.size());
+      std::memcpy(&got, laid.bytes.data() + at, 4);
+      EXPECT_EQ(got, i) << name(layout);
+    }
+    for (std::size_t k = 0; k < laid.bytes.size(); ++k) {
+      elements += laid.is_element(k);
+      EXPECT_TRUE(laid.is_element(k) || laid.bytes[k] == std::byte{0xFF});
+    }
+    EXPECT_EQ(elements, 48u) << name(layout);
+    EXPECT_EQ(other_layout_named(name(layout)), layout);
+    // Nothing, and one number.
+    EXPECT_LE(laid_out(array_of<float>("none", NamedArray::Type::f32, {0, 3}, {}), layout, std::byte{}).bytes.size(),
+              4u);
+    EXPECT_GE(laid_out(array_of<float>("one", NamedArray::Type::f32, {}, {1}), layout, std::byte{}).bytes.size(), 4u);
+  }
+  EXPECT_FALSE(other_layout_named("packed"));
+  EXPECT_FALSE(other_layout_named("nope"));
 }
 
 TEST_F(Runtimes, DieAlone) {

@@ -10,6 +10,8 @@ from .protocol import MODEL_NUMPY
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LAYOUTS = ("odd_base", "padded_rows", "every_other", "column_major")  # of inputs, besides packed ones
+
 REGISTRY: list[Any] = []  # what the decorator has seen, in order
 
 
@@ -17,20 +19,25 @@ REGISTRY: list[Any] = []  # what the decorator has seen, in order
 def runtime(function: F) -> F: ...
 @overload
 def runtime(function: None = None, *, name: str | None = None, version: str = "",
-            builds: Sequence[str] = ("default",)) -> Callable[[F], F]: ...
-def runtime(function: Any = None, *, name: str | None = None, version: str = "", builds: Sequence[str] = ("default",)) -> Any:
+            builds: Sequence[str] = ("default",), layouts: Sequence[str] = ()) -> Callable[[F], F]: ...
+def runtime(function: Any = None, *, name: str | None = None, version: str = "", builds: Sequence[str] = ("default",),
+            layouts: Sequence[str] = ()) -> Any:
     """Declares a runtime of models: `@attest.runtime(builds=("O0", "O2"))`.
 
     The function takes the bytes of an ONNX file and the keywords `build`, one of `builds`, and `threads` (0: as you like), compiles
     the model and returns a function of `feeds` (a dict: numpy arrays by the names of inputs; bfloat16 as uint16) and `names` (a
-    list of outputs), which returns their arrays in that order. It may raise attest.Unsupported from either, and attest.Refused.
+    list of outputs), which returns their arrays in that order. Arrays are packed in C order, unless `layouts` says that others are taken, too:
+    "odd_base", "padded_rows", "every_other", "column_major", or LAYOUTS for all of them. It may raise attest.Unsupported from either, and attest.Refused.
     Returns the function unchanged.
     """
     if not builds:
         raise ValueError("a runtime has one build at least")
+    for layout in layouts:
+        if layout not in LAYOUTS:
+            raise ValueError(f"there is no layout {layout!r}: there are {', '.join(LAYOUTS)}")
 
     def register(f: F) -> F:
-        REGISTRY.append(Runtime(f, name or f.__name__, version, builds))
+        REGISTRY.append(Runtime(f, name or f.__name__, version, builds, layouts))
         return f
     return register if function is None else register(function)
 
@@ -38,12 +45,12 @@ def runtime(function: Any = None, *, name: str | None = None, version: str = "",
 class Runtime:
     """The models of a process that are compiled, by number."""
 
-    def __init__(self, load, name, version, builds):
-        self.function, self.name, self.version, self.builds = load, name, str(version), list(builds)
+    def __init__(self, load, name, version, builds, layouts=()):
+        self.function, self.name, self.version, self.builds, self.layouts = load, name, str(version), list(builds), list(layouts)
         self.models = {}
 
     def describe(self):
-        return {"ops": ["model"], "builds": self.builds}
+        return {"ops": ["model"], "builds": self.builds, "layouts": self.layouts}
 
     def load(self, message, arena):
         """Compiles a model; nanoseconds."""
@@ -81,7 +88,9 @@ class Runtime:
 
 
 def tensor_view(arena, tensor):
-    return np.ndarray(tensor["shape"], MODEL_NUMPY[tensor["dtype"]], arena.memory, tensor["offset"])
+    dtype = np.dtype(MODEL_NUMPY[tensor["dtype"]])
+    strides = [stride * dtype.itemsize for stride in tensor["strides"]] if "strides" in tensor else None
+    return np.ndarray(tensor["shape"], dtype, arena.memory, tensor["offset"], strides)
 
 
 def model_dtype(dtype):

@@ -7,7 +7,7 @@ import numpy as np
 import attest
 
 
-@attest.runtime(version="1.2", builds=("plain", "twice"))
+@attest.runtime(version="1.2", builds=("plain", "twice"), layouts=attest.LAYOUTS)
 def words(model, *, build, threads):
     word = model.decode()
     if word == "refused":
@@ -25,6 +25,12 @@ def words(model, *, build, threads):
             raise ValueError("a bad value")
         if word == "changes":
             x.flat[0] += 1
+        if word == "strides":
+            return [np.array([stride // feeds[name].itemsize for stride in feeds[name].strides]) for name in names]
+        if word == "address":
+            return [np.array([feeds[name].ctypes.data % 64]) for name in names]
+        if word == "gap":
+            np.lib.stride_tricks.as_strided(feeds["x"], (2,), (feeds["x"].itemsize,))[1] = 7
         if word == "few":
             return []
         if word == "objects":

@@ -15,7 +15,7 @@ def builds():
     return [*LEVELS, *(f"{level}+{provider}" for provider in others for level in LEVELS)]
 
 
-@attest.runtime(name="onnxruntime", version=onnxruntime.__version__, builds=builds())
+@attest.runtime(name="onnxruntime", version=onnxruntime.__version__, builds=builds(), layouts=attest.LAYOUTS)
 def load(model, *, build, threads):
     level, _, provider = build.partition("+")
     options = onnxruntime.SessionOptions()

@@ -10,7 +10,7 @@ MODES = {"accuracy": hint.ExecutionMode.ACCURACY, "hint+performance": hint.Execu
 _core = openvino.Core()
 
 
-@attest.runtime(name="openvino", version=openvino.__version__.partition("-")[0], builds=tuple(MODES))
+@attest.runtime(name="openvino", version=openvino.__version__.partition("-")[0], builds=tuple(MODES), layouts=attest.LAYOUTS)
 def load(model, *, build, threads):
     options = {hint.execution_mode: MODES[build], openvino.properties.inference_num_threads: threads} if threads else {
         hint.execution_mode: MODES[build]}
