@@ -56,7 +56,9 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  const auto is_open = [&](double x) { return is_no_number(x); };
+  // As is_no_number(), of all of them at once.
+  const double least_open = round_.tensor == Format::f64 ? std::numeric_limits<double>::quiet_NaN() : infinity;
+  const auto is_open = [least_open](double x) { return std::fabs(x) >= least_open || x != x; };
   if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() &&
       std::ranges::all_of(got.first(n), is_open)) {
     told.all = true;
@@ -64,10 +66,10 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
     return told;
   }
   if (known.determined && (known.narrow || levels == Levels::quick)) {
-    told.narrow = some_narrow || known.narrow;
     told.all = quick.accept(got, accepted.data());
     Index inside = problem_.hidden;
     if (!told.all) inside = tell_each(quick, known, got, accepted, decided, told.left);
+    told.narrow = some_narrow || (known.narrow && inside > 0);  // one that is judged
     told.unsure = known.narrow ? 0 : inside;
     // One of a few is enough.
     const std::size_t asked = told.unsure > 0 && !told.narrow && !quick.surely_wide() ? std::min<std::size_t>(n, 4) : 0;
