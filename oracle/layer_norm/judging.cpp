@@ -56,18 +56,16 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  const auto is_open = [&](double x) { return is_no_number(x); };
-  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() &&
-      std::ranges::all_of(got.first(n), is_open)) {
+  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() && are_no_numbers(got.first(n))) {
     told.all = true;
     told.of_all = Decided::undetermined;
     return told;
   }
   if (known.determined && (known.narrow || levels == Levels::quick)) {
-    told.narrow = some_narrow || known.narrow;
     told.all = quick.accept(got, accepted.data());
     Index inside = problem_.hidden;
     if (!told.all) inside = tell_each(quick, known, got, accepted, decided, told.left);
+    told.narrow = some_narrow || (known.narrow && inside > 0);  // one that is judged
     told.unsure = known.narrow ? 0 : inside;
     // One of a few is enough.
     const std::size_t asked = told.unsure > 0 && !told.narrow && !quick.surely_wide() ? std::min<std::size_t>(n, 4) : 0;
@@ -141,7 +139,7 @@ std::uint8_t LayerNormOracle::tell_unbounded(const QuickRow::Known& known, std::
 void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint8_t> decided) {
   const auto n = static_cast<std::size_t>(problem_.hidden);
   if (beta_left_.empty()) {
-    beta_left_ = LentRows::take(n);
+    beta_left_.resize(n);
     for (std::size_t i = 0; i < n; ++i)
       beta_left_[i] = params_.beta.empty() ? 0 : round_(round_to(numbers_.affine.format, params_.beta[i]));
   }
@@ -154,6 +152,11 @@ void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint
     const bool open = std::isnan(value) || (std::isinf(value) ? of_infinities : of_numbers);
     decided[i] = is_beta || open ? Decided::undetermined : Decided::unknown;
   }
+}
+
+bool LayerNormOracle::are_no_numbers(std::span<const double> got) const {
+  const double least = round_.tensor == Format::f64 ? std::numeric_limits<double>::quiet_NaN() : infinity;
+  return std::ranges::all_of(got, [least](double x) { return std::fabs(x) >= least || x != x; });
 }
 
 // Whether a row that may overflow, or whose variance and epsilon may be 0, permits `got` for that alone. Both ends of an interval of

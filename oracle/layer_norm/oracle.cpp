@@ -123,7 +123,7 @@ LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& proble
 }
 
 LayerNormOracle::~LayerNormOracle() {
-  for (auto* row : {&source_.x, &added_, &stored_, &beta_left_}) LentRows::give(*row);
+  for (auto* row : {&source_.x, &added_, &stored_}) LentRows::give(*row);
 }
 
 void LayerNormOracle::enter(Index row) {

@@ -67,9 +67,7 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
   rule_.of_beta = (m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0) - of_sum;
   rule_.least_error = precise_ ? 0x1p-1069 : 0;
-  // The loop takes no number for less than 2^-1000, half a gap of which is 2^-1054.
-  rule_.largest_beta_error =
-      of_sum * largest_beta_ + rule_.least_error * (largest_gamma_ + 1) + (precise_ ? 0x1p-1053 : 0);
+  rule_.largest_beta_error = of_sum * largest_beta_ + rule_.least_error * (largest_gamma_ + 1);
   rule_.u_out = unit_roundoff(round_.tensor);
   // No double is half a step of subnormal doubles.
   rule_.eta_out = precise_ ? 0 : half_smallest_subnormal(round_.tensor);
@@ -83,6 +81,7 @@ QuickRow::~QuickRow() {
 
 QuickRow::Known QuickRow::enter(const SourceRow& row) {
   Known known;
+  bottom_ = 0;
   if (!speaks_ || !row.finite || !row.error.empty()) return known;
   if (precise_ && surely_lost(row)) {
     known.lost = true;
@@ -105,6 +104,10 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
     known.determined = true;
   }
   if (known.determined) make_rule();
+  // Smaller ones give infinities beside a huge beta alone.
+  if (known.narrow && precise_ && largest_gamma_ > 0x1p900 && m_.form != NormForm::scale_bias &&
+      m_.form != NormForm::folded)
+    bound_infinities();
   return known;
 }
 
@@ -309,13 +312,25 @@ bool QuickRow::surely_overflows(Index column) const {
   return std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) && (p >= m_.affine.overflow || y >= threshold);
 }
 
-// A row that is narrow has t within a 64th, and as much of itself.
+// Of a row that is narrow |t| is at least (|d| - D) bottom, by the most that its statistics may be off by; less what is rounded off
+// after that.
+void QuickRow::bound_infinities() {
+  const Bounds b = bounds(true);
+  bottom_ = slack / std::sqrt((r_.variance + r_.variance_error + b.above + m_.epsilon_hi) * (1 + b.cv) * up);
+  mean_off_ = (b.dm + b.ed + r_.mean_error + std::fabs(r_.mean_rest)) * up;
+  const double late =
+      relative_ + 4 * of_reach_ + 2 * of_params_ + 4 * m_.affine.u + (m_.norm_rounded ? m_.storage.u : 0);
+  bottom_ *= 1 - late;
+}
+
 bool QuickRow::surely_infinite(Index column, double got) const {
-  if (!precise_) return false;
+  if (!(bottom_ > 0)) return false;
   const auto i = static_cast<std::size_t>(column);
-  const double t = (row_->x[i] - r_.mean) * rule_.scale;
-  const Wide p = static_cast<Wide>(t) * 0.9 * gamma_[i], b = beta_[i], y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
-  return std::fabs(t) >= 1 && p * got > 0 && std::isinf(static_cast<double>(y)) && static_cast<double>(y) == got;
+  const double away = row_->x[i] - r_.mean, least = std::fabs(away) * (1 - 8 * bit) - mean_off_;
+  if (!(std::fabs(away) * rule_.scale >= 1)) return false;
+  const Wide p = static_cast<Wide>(std::copysign(least * bottom_, away)) * gamma_[i], b = beta_[i],
+             y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
+  return p * got > 0 && std::isinf(static_cast<double>(y)) && static_cast<double>(y) == got;
 }
 
 bool QuickRow::surely_inside(const Element& element, double got) const {

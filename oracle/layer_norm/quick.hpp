@@ -86,6 +86,7 @@ class QuickRow {
   [[nodiscard]] bool is_narrow() const;
   [[nodiscard]] Known bounded_by_most() const;
   void make_rule();
+  void bound_infinities();
   [[nodiscard]] double relative_error() const;
   void take_nothing_of_t();
   bool row_bounds(const Bounds& b, bool most, RowBounds& row) const;
@@ -106,6 +107,7 @@ class QuickRow {
   Reference r_{};
   double whole_ = 0;         // its variance and epsilon
   Bounds least_{}, most_{};  // the latter of rows that are not narrow
+  double bottom_ = 0, mean_off_ = 0;  // of surely_infinite(); nothing is known of infinities where the former is 0
   AcceptRowRule rule_{};
 };
 

@@ -70,7 +70,10 @@ PreciseSums RowLoops<L>::precise_sums(const double* x, Index n) {
 template <class L>
 PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mean, double mean_rest) {
   TwoSums<L> total;
-  for (Index i = 0; i < n; i += lane_count) {
+  Index i = 0;
+  if (mean == 0 && mean_rest == 0)
+    for (; i + lane_count <= n; i += lane_count) total.add_square(load<L>(x + i));
+  for (; i < n; i += lane_count) {
     const L here = load<L>(x + i);
     if (i + lane_count <= n)
       total.add_square(here, L(mean), L(mean_rest));
@@ -87,15 +90,18 @@ PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mea
 template <class L>
 ATTEST_LANE_FN L underflow_of(double each, const L& d, const L& scale, const L& g) {
   const auto tiny = abs(d) * scale < L(0x1p-950);
-  return zero_unless((g != L(0)) & (d != L(0)), zero_unless(tiny, abs(g) * each) + each);
+  L of_tiny = L(0);
+  if (bits_of(tiny) != 0) of_tiny = zero_unless(tiny, abs(g) * each);  // products of subnormal numbers are slow
+  return zero_unless((g != L(0)) & (d != L(0)), of_tiny + each);
 }
 
-// No more than half the gap on either side of `out`: of a power of two that below it, so that no side has to be looked at. An
-// infinity has no gap, and is left.
+// No more than half the gap on either side of `out`: of a power of two that below it, so that no side has to be looked at, and
+// nothing of what is next to 0, where it would be subnormal. An infinity has no gap, and is left.
 template <class L>
 ATTEST_LANE_FN L lesser_half_gap(const L& out, double half, double least_half) {
-  const auto below = bits_as<typename L::Bits>(max(abs(out), L(0x1p-1000))) + typename L::Bits(-1);
-  return max(power_of(bits_as<L>(below)) * half, L(least_half));
+  const L size = abs(out);
+  const auto below = bits_as<typename L::Bits>(size) + typename L::Bits(-1);
+  return max(zero_unless(size > L(0x1p-900), power_of(bits_as<L>(below))) * half, L(least_half));
 }
 
 // round_to() in lanes.
