@@ -340,6 +340,11 @@ bool is_of_shape(const Node& node) {
   return (!node.left || is_of_shape(*node.left)) && (!node.right || is_of_shape(*node.right));
 }
 
+// How many nodes there are from here on.
+int size_of(const Node& node) {
+  return 1 + (node.left ? size_of(*node.left) : 0) + (node.right ? size_of(*node.right) : 0);
+}
+
 // Calls `visit` with the field, the operator and the number where `node` compares these.
 template <class Visit>
 void for_bound(const Node& node, Visit&& visit) {
@@ -400,9 +405,13 @@ std::optional<Assumption> Assumption::of_shape() const {
     both->right = std::make_shared<Node>(*node);
     part.root_ = std::move(both);
   };
+  std::vector<const Node*> conjuncts;
   for_each_conjunct(*root_, [&](const Node& node) {
-    if (is_of_shape(node)) join(std::make_shared<const Node>(node));
+    if (is_of_shape(node)) conjuncts.push_back(&node);
   });
+  // Those first that are soon told: this is asked of every draw.
+  std::ranges::stable_sort(conjuncts, {}, [](const Node* node) { return size_of(*node); });
+  for (const Node* node : conjuncts) join(std::make_shared<const Node>(*node));
   if (!part.root_) return std::nullopt;
   return part;
 }
