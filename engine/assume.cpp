@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <optional>
@@ -340,6 +341,11 @@ bool is_of_shape(const Node& node) {
   return (!node.left || is_of_shape(*node.left)) && (!node.right || is_of_shape(*node.right));
 }
 
+// How many nodes there are from here on.
+int size_of(const Node& node) {
+  return 1 + (node.left ? size_of(*node.left) : 0) + (node.right ? size_of(*node.right) : 0);
+}
+
 // Calls `visit` with the field, the operator and the number where `node` compares these.
 template <class Visit>
 void for_bound(const Node& node, Visit&& visit) {
@@ -357,6 +363,32 @@ void for_bound(const Node& node, Visit&& visit) {
     if (const auto number = constant(*node.right)) visit(*node.left->field, node.text, *number);
   if (node.right->kind == Node::Kind::field)
     if (const auto number = constant(*node.left)) visit(*node.right->field, flipped(node.text), *number);
+}
+
+// Calls `visit` with each operand of a chain of one operation.
+template <class Visit>
+void for_each_operand(const Node& node, Node::Operation operation, Visit&& visit) {
+  if (node.kind != Node::Kind::binary || node.operation != operation) return visit(node);
+  for_each_operand(*node.left, operation, visit);
+  for_each_operand(*node.right, operation, visit);
+}
+
+// Whether `node` is b*hq*lq*lk*(d+dv), in any order.
+bool is_work(const Node& node) {
+  std::vector<std::string_view> fields, widths;
+  bool others = false;
+  for_each_operand(node, Node::Operation::product, [&](const Node& factor) {
+    if (factor.kind == Node::Kind::field) return fields.push_back(factor.field->name);
+    others |= !widths.empty();
+    for_each_operand(factor, Node::Operation::sum, [&](const Node& term) {
+      others |= term.kind != Node::Kind::field;
+      if (term.kind == Node::Kind::field) widths.push_back(term.field->name);
+    });
+  });
+  std::ranges::sort(fields);
+  std::ranges::sort(widths);
+  return !others && std::ranges::equal(fields, std::array<std::string_view, 4>{"b", "hq", "lk", "lq"}) &&
+         std::ranges::equal(widths, std::array<std::string_view, 2>{"d", "dv"});
 }
 
 }  // namespace
@@ -400,11 +432,29 @@ std::optional<Assumption> Assumption::of_shape() const {
     both->right = std::make_shared<Node>(*node);
     part.root_ = std::move(both);
   };
+  std::vector<const Node*> conjuncts;
   for_each_conjunct(*root_, [&](const Node& node) {
-    if (is_of_shape(node)) join(std::make_shared<const Node>(node));
+    if (is_of_shape(node)) conjuncts.push_back(&node);
   });
+  // Those first that are soon told: this is asked of every draw.
+  std::ranges::stable_sort(conjuncts, {}, [](const Node* node) { return size_of(*node); });
+  for (const Node* node : conjuncts) join(std::make_shared<const Node>(*node));
   if (!part.root_) return std::nullopt;
   return part;
+}
+
+double Assumption::least_work() const {
+  using Operation = Node::Operation;
+  double least = 0;
+  for_each_conjunct(*root_, [&](const Node& node) {
+    if (node.kind != Node::Kind::binary) return;
+    const bool above = node.operation == Operation::at_least || node.operation == Operation::more,
+               below = node.operation == Operation::at_most || node.operation == Operation::less;
+    if (!above && !below) return;
+    const Node &work = above ? *node.left : *node.right, &number = above ? *node.right : *node.left;
+    if (number.kind == Node::Kind::number && is_work(work)) least = std::max(least, number.number);
+  });
+  return least;
 }
 
 std::vector<Assumption::FormBound> Assumption::form_bounds() const {

@@ -38,6 +38,10 @@ class Assumption {
   // What of it speaks of extents and dtype alone; nothing if nothing does. Where that does not hold, the whole does not.
   [[nodiscard]] std::optional<Assumption> of_shape() const;
 
+  // The largest n of the conjuncts b*hq*lq*lk*(d+dv) >= n or > n, factors in any order: no problem of fewer multiply-adds is
+  // accepted. 0 if there is none.
+  [[nodiscard]] double least_work() const;
+
   // A form, and whether it is to have a value: what every conjunct implies.
   struct FormBound {
     std::string form, value;

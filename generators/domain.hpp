@@ -59,6 +59,10 @@ class Domain {
   void assume_of_shape(std::function<bool(const Problem&)> predicate) { of_shape_ = std::move(predicate); }
   [[nodiscard]] bool may_accept_shape(const Problem& problem) const { return !of_shape_ || of_shape_(problem); }
 
+  // Tells that the predicates turn away every problem of fewer multiply-adds, so that a draw may end once the most is known.
+  void assume_least_work(double multiply_adds) { least_work_ = multiply_adds; }
+  [[nodiscard]] bool may_accept_work(Index most) const noexcept { return static_cast<double>(most) >= least_work_; }
+
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
   template <auto Member>
@@ -98,6 +102,7 @@ class Domain {
   std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
+  double least_work_ = 0;
 };
 
 }  // namespace attest

@@ -29,8 +29,7 @@ std::optional<Problem> draw_once(const Domain& domain, std::uint64_t shape_key, 
   Problem problem;
   Source shape(shape_key), rest(rest_key);
   draw_dtype(problem, domain, shape);
-  draw_shape(problem, domain, shape, size, large_batch);
-  if (!domain.may_accept_shape(problem)) return std::nullopt;
+  if (!draw_shape(problem, domain, shape, size, large_batch) || !domain.may_accept_shape(problem)) return std::nullopt;
   draw_masks(problem, domain, rest);
   draw_layouts(problem, domain, rest);
   draw_outputs(problem, domain, rest);
@@ -56,7 +55,7 @@ Problem reshaped(const Domain& domain, const Problem& planned, std::uint64_t key
   Problem problem = planned;
   Source source(key);
   problem.rows = 0;
-  draw_shape(problem, domain, source, size, false);
+  if (!draw_shape(problem, domain, source, size, false)) return planned;
   draw_rows(problem, source);
   return domain.accepts(problem) && !declined(problem, domain.supports(), domain.dtypes()) ? problem : planned;
 }

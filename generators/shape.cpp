@@ -82,6 +82,9 @@ class Shape {
     work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of(problem), 1)), size);
   }
 
+  // Of what draw() makes, in multiply-adds.
+  [[nodiscard]] Index most_work() const { return work_; }
+
   // Dimensions in random order, keys first in half of the problems. Decoding (one query) is a regime of its own.
   void draw() {
     std::array<std::size_t, 6> order{0, 1, 2, 3, 4, 5};
@@ -257,18 +260,21 @@ void draw_empty(Problem& problem, const Domain& domain, bool one_width, Source& 
 
 }  // namespace
 
-void draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch) {
+bool draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch) {
   const Range key_heads = domain.range<&Problem::hkv>();
   const bool gqa = domain.supports().gqa;
   Shape shape(problem, domain, source, size);
   const bool crowd = source.chance(1, 1500) && size >= 100, production = source.chance(1, 40) && size >= 100;
   if (!(large_batch && shape.draw_large_batch()) && !(crowd && shape.draw_crowd()) &&
-      !(production && shape.draw_production(gqa, key_heads)))
+      !(production && shape.draw_production(gqa, key_heads))) {
+    if (!domain.may_accept_work(shape.most_work())) return false;
     shape.draw();
+  }
   problem.hkv = !gqa            ? problem.hq
                 : shape.group() ? problem.hq / *shape.group()
                                 : draw_key_heads(problem.hq, key_heads, source);
   if (!large_batch) draw_empty(problem, domain, domain.supports().dv_equals_d, source);
+  return true;
 }
 
 void draw_rows(Problem& problem, Source& source) {

@@ -11,7 +11,8 @@ namespace attest {
 // One problem in 40 has a width (64, 80, 96, 128, 256) and a group of heads (4, 8) of production, and work of 2^13 to 2^21;
 // half of these have one query and rows as long as that allows.
 // `large_batch` asks for a batch past 65,535, everything else at most 2, where the domain has one.
-void draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch);
+// False, and a problem that is not drawn to its end, where the domain accepts none of so little work.
+bool draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch);
 
 // Draws how many rows of out are judged: all of them unless the problem is large.
 void draw_rows(Problem& problem, Source& source);

@@ -49,6 +49,9 @@ class DomainOf final : public Domain {
       own_.assume_of_shape(
           [predicate = std::move(predicate)](const OwnProblem& problem) { return says(predicate, problem); });
   }
+  void assume_least_work(double multiply_adds) override {
+    if constexpr (requires { own_.assume_least_work(multiply_adds); }) own_.assume_least_work(multiply_adds);
+  }
   [[nodiscard]] bool accepts(const Problem& problem) const override { return own_.accepts(problem.as<OwnProblem>()); }
   [[nodiscard]] const Own& own() const noexcept { return own_; }
 

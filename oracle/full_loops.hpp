@@ -1,7 +1,7 @@
 #pragma once
 // Bodies of Loops that the full formulas ask for, for the files that make it.
-#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "oracle/exp.hpp"
 #include "oracle/loops.hpp"

@@ -138,8 +138,9 @@ TEST(Assume, AnEarlyRefusalChangesNoDraw) {
   const Op& op = ops::attention_op();
   SubjectInfo info;
   info.dtypes = {Format::f16, Format::f32};
-  for (const char* text : {"b*hq*lq*lk*(d+dv) >= 2048 && b*hq*lq*lk*(d+dv) < 65536", "lq*lk < 500 && scale*softcap < 1",
-                           "keep != none || lq < lk"}) {
+  for (const char* text :
+       {"b*hq*lq*lk*(d+dv) >= 2048 && b*hq*lq*lk*(d+dv) < 65536", "(dv+d)*lk*lq*hq*b > 8191 && lq < lk",
+        "lq*lk < 500 && scale*softcap < 1", "keep != none || lq < lk"}) {
     const Assumption assume(text);
     const auto early = domain_for(info, op, std::nullopt, assume), late = op.domain(info, info.dtypes);
     late->assume([&](const ops::Problem& drawn) { return assume.holds(drawn); });
@@ -154,6 +155,15 @@ TEST(Assume, AnEarlyRefusalChangesNoDraw) {
   EXPECT_TRUE(Assumption("causal && b*hq < 3").of_shape()->holds(problem("b=2")));
   EXPECT_FALSE(Assumption("causal || b < 3").of_shape());
   EXPECT_FALSE(Assumption("b < window_left").of_shape());
+}
+
+TEST(Assume, KnowsTheLeastWork) {
+  EXPECT_EQ(Assumption("b*hq*lq*lk*(d+dv) >= 2048 && 4096 < (dv+d)*lk*b*hq*lq && causal").least_work(), 4096);
+  for (const char* none :
+       {"b*hq*lq*lk*(d+dv) <= 2048", "b*hq*lq*lk*(d+dv) >= 2048 || causal", "b*hq*lq*lk*d >= 2048",
+        "b*hq*lq*lk*(d+dv)*2 >= 2048", "b*hq*lq*lq*(d+dv) >= 2048", "b*hq*lq*lk*(d+dv)*(d+dv) >= 2048",
+        "2048 >= b*hq*lq*lk*(d+dv)", "b*hq*lq*lk*(d+dv+d) >= 2048"})
+    EXPECT_EQ(Assumption(none).least_work(), 0) << none;
 }
 
 TEST(Assume, SaysHowMuchOfTheDomainIsGivenUp) {
