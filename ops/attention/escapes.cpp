@@ -57,7 +57,11 @@ Problem with_odd_bases(Problem p) {
 
 Problem sampled(Problem p) {
   if (p.values == Values::file) return p;
-  const auto room = [&] { return std::max<Index>(most_sampled_work / std::max<Index>(p.multiply_adds(), 1), 1); };
+  // No tensor of a problem is larger than its work, unless that is empty: no query of a million keys has none.
+  const auto room = [&] {
+    const Index largest = std::max({p.multiply_adds(), p.b * p.hq * p.lq * p.d, p.b * p.hkv * p.lk * (p.d + p.dv)});
+    return std::max<Index>(most_sampled_work / std::max<Index>(largest, 1), 1);
+  };
   p.b *= std::min(room(), most_samples);
   p.dv *= std::min(room(), most_columns);
   return p;

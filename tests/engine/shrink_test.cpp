@@ -32,6 +32,17 @@ Shrunk shrink_where(const Problem& problem, const std::function<bool(const Probl
   return shrink(problem, verdict, attempt, {supports, {Format::f32, Format::f16}, {}}, budget);
 }
 
+// Many samples are asked in one call as far as memory goes: a problem of no queries has no work, and may have a million keys.
+TEST(ManySamples, OfAnEmptyProblemFitIntoMemory) {
+  const auto sampled = [](const char* text) {
+    const ops::Problem problem(problem_from_text(text));
+    return problem.op().sampled(problem).as<attest::Problem>();
+  };
+  EXPECT_EQ(sampled("b=1 hq=1 hkv=1 lq=0 lk=976000 d=64 dv=1 dtype=f32").b, 1);
+  EXPECT_EQ(sampled("b=1 hq=1 hkv=1 lq=0 lk=1 d=1 dv=1 dtype=f32").b, 64);
+  EXPECT_EQ(sampled("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32").b, 64);
+}
+
 Problem rich_problem() {
   return problem_from_text(
       "op=attention b=5 hq=12 hkv=4 lq=33 lk=130 d=48 dv=17 dtype=f16 scale=0x1.9p-3 softcap=0x1.4p+4 causal=1 "
