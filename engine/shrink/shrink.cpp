@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "core/error.hpp"
+
 namespace attest::engine {
 namespace {
 
@@ -51,9 +53,13 @@ class Search {
   // The verdict if `candidate` fails the same way. Nothing is tried twice.
   std::optional<Verdict> fails(const Problem& candidate) {
     if (spent() || !tried_.insert(to_text(candidate)).second) return std::nullopt;
-    Trialled answer = attempt_(candidate);
-    calls_ += answer.subject_calls;
-    return std::move(answer.failure);
+    try {
+      Trialled answer = attempt_(candidate);
+      calls_ += answer.subject_calls;
+      return std::move(answer.failure);
+    } catch (const TooLarge&) {  // what nobody can be asked shows no failure
+      return std::nullopt;
+    }
   }
   // If it fails the same way, the candidate is the new best.
   bool accept(const Problem& candidate, const std::string& change) {

@@ -43,6 +43,19 @@ TEST(ManySamples, OfAnEmptyProblemFitIntoMemory) {
   EXPECT_EQ(sampled("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32").b, 64);
 }
 
+TEST(Shrink, WhatIsTooLargeToBeAskedShowsNoFailure) {
+  const Problem problem =
+      problem_from_text("b=1 hq=1 hkv=1 lq=4 lk=9 d=4 dv=4 dtype=f32 softcap=0x1p+0 values=normal:1");
+  int refused = 0;
+  const Shrunk shrunk = shrink_where(problem, [&](const Problem& candidate) {
+    if (candidate.lq < 4 && ++refused > 0) throw TooLarge("a tensor of this problem spans 15255 MiB");
+    return candidate.lk >= 5;
+  });
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().lk, 5);
+  EXPECT_EQ(shrunk.minimal.as<Problem>().lq, 4);
+}
+
 Problem rich_problem() {
   return problem_from_text(
       "op=attention b=5 hq=12 hkv=4 lq=33 lk=130 d=48 dv=17 dtype=f16 scale=0x1.9p-3 softcap=0x1.4p+4 causal=1 "
