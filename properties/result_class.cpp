@@ -40,7 +40,8 @@ Verdict check_result_class(Trial& trial) {
   Verdict verdict = Verdict::pass();
   const auto of_out = [&](const auto& i) { return trial.oracle().out_enclosure(i[0], i[1], i[2], i[3]); };
   const auto of_lse = [&](const auto& i) { return trial.oracle().lse_enclosure(i[0], i[1], i[2]); };
-  if (judge("out", base.out, base.out_finite, out_rounding(trial.contract(), base.out), of_out, verdict) && base.lse.present())
+  if (judge("out", base.out, base.out_finite, out_rounding(trial.contract(), base.out), of_out, verdict) &&
+      base.lse.present())
     judge("lse", base.lse, base.lse_finite, lse_rounding(trial.contract(), base.lse), of_lse, verdict);
   return verdict;
 }

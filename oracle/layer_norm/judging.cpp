@@ -56,7 +56,8 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   const QuickRow::Known known = quick.enter(source_);
   const auto n = static_cast<std::size_t>(problem_.hidden);
   Told told;
-  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() && are_no_numbers(got.first(n))) {
+  if ((known.lost || known.lost_mean || known.undetermined) && params_.finite() &&
+      std::ranges::all_of(got.first(n), [this](double x) { return is_no_number(x); })) {
     told.all = true;
     told.of_all = Decided::undetermined;
     return told;
@@ -152,11 +153,6 @@ void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint
     const bool open = std::isnan(value) || (std::isinf(value) ? of_infinities : of_numbers);
     decided[i] = is_beta || open ? Decided::undetermined : Decided::unknown;
   }
-}
-
-bool LayerNormOracle::are_no_numbers(std::span<const double> got) const {
-  const double least = round_.tensor == Format::f64 ? std::numeric_limits<double>::quiet_NaN() : infinity;
-  return std::ranges::all_of(got, [least](double x) { return std::fabs(x) >= least || x != x; });
 }
 
 // Whether a row that may overflow, or whose variance and epsilon may be 0, permits `got` for that alone. Both ends of an interval of

@@ -94,7 +94,6 @@ class LayerNormOracle {
   [[nodiscard]] std::uint8_t tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const;
   void tell_lost(std::span<const double> got, std::span<std::uint8_t> decided);
   [[nodiscard]] bool is_no_number(double got) const;
-  [[nodiscard]] bool are_no_numbers(std::span<const double> got) const;
   void decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                    std::span<std::uint8_t> scratch);
   void begin_short_rows(ShortRows& block, const QuickRow& quick) const;

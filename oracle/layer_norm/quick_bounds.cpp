@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "oracle/last_bit.hpp"
 #include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -19,7 +20,7 @@ double least_sum_error(double total, double largest, double n, double additions,
   if (!(most_node > exact_below) || n < 2) return 0;
   const double each = (total - largest) / (n - 1) * slack, first = largest * slack - each;
   double comb = 0, above = n;  // nodes k past those of the octaves counted
-  double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(most_node) & 0x7ff0000000000000);
+  double power = power_of_normal(most_node);
   for (int octave = 0; octave < 4 && above >= 2; ++octave, power /= 2) {
     const double reached = std::max(power, exact_below) - first;
     const double from = std::max(2.0, reached <= 0 ? 2 : each > 0 ? std::floor(reached / each) + 1 : above + 1);

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "oracle/last_bit.hpp"
+
 namespace attest::oracle::layer_norm {
 namespace {
 
@@ -34,7 +36,7 @@ Wide square(Wide x) { return x * x; }
 // 2^floor(log2 x), of subnormal numbers, too, whose exponent is not in their bits.
 double power_below(double x) {
   if (x < smallest_normal(Format::f64)) return x > 0 ? std::ldexp(1.0, std::ilogb(x)) : 0;
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000);
+  return power_of_normal(x);
 }
 
 // What the sum over any tree of at most `additions` levels may be off by, if it is a number: section 2. `w` descending.

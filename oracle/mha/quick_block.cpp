@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "oracle/element.hpp"
@@ -17,9 +16,7 @@ constexpr Index few_bias_columns = 4;
 constexpr double slack_of_sums = 1 - 1e-6;
 
 double half_step(Format format, double x) {
-  const double magnitude = std::max(std::fabs(x), smallest_normal(format));
-  const auto exponent = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000u;
-  return std::bit_cast<double>(exponent) * unit_roundoff(format);
+  return power_of_normal(std::max(std::fabs(x), smallest_normal(format))) * unit_roundoff(format);
 }
 
 }  // namespace

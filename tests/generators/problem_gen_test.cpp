@@ -7,6 +7,7 @@
 
 #include "generators/draw.hpp"
 #include "generators/problem_gen.hpp"
+#include "tests/shrunk.hpp"
 
 namespace attest {
 namespace {
@@ -38,16 +39,7 @@ TEST(ProblemGen, ShrinksByTheCandidates) {
   auto shrinkable = gen(rc::Random(0), 100);
   for (std::uint64_t seed = 1; shrinkable.value().lk <= 10; ++seed) shrinkable = gen(rc::Random(seed), 100);
   const auto fails = [](const Problem& problem) { return problem.lk >= 10; };
-  for (bool shrunk = true; shrunk;) {
-    shrunk = false;
-    auto candidates = shrinkable.shrinks();
-    while (const auto next = candidates.next())
-      if (fails(next->value())) {
-        shrinkable = *next;
-        shrunk = true;
-        break;
-      }
-  }
+  shrinkable = attest::test::shrunk(shrinkable, fails);
   EXPECT_EQ(shrinkable.value().lk, 10);
 }
 

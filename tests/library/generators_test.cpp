@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/library/expected.hpp"
+#include "tests/shrunk.hpp"
 
 namespace {
 
@@ -175,17 +176,7 @@ TEST(RapidCheck, DrawsByItsRandomNumbersAndShrinks) {
   };
   std::uint64_t seed = 0;
   while (!fails(gen(rc::Random(seed), 100).value())) ++seed;
-  auto shrinkable = gen(rc::Random(seed), 100);
-  for (bool shrunk = true; shrunk;) {
-    shrunk = false;
-    auto candidates = shrinkable.shrinks();
-    while (const auto next = candidates.next())
-      if (fails(next->value())) {
-        shrinkable = *next;
-        shrunk = true;
-        break;
-      }
-  }
+  const auto shrinkable = attest::test::shrunk(gen(rc::Random(seed), 100), fails);
   EXPECT_EQ(shrinkable.value().text().substr(0, 40), "op=attention b=1 hq=1 hkv=1 lq=2 lk=1 d=");
   std::ostringstream shown;
   rc::show(shrinkable.value(), shown);

@@ -146,6 +146,25 @@ TEST(LayerNormLevels, NothingOutsideIsAccepted) {
   }
 }
 
+// What a kernel gives that takes a contract to its ends, each by `key`, and the oracle of that problem: both levels say the same of it.
+struct AtTheEnds {
+  AtTheEnds(const Contract& contract, const Problem& problem, std::uint64_t key)
+      : inputs(materialise(problem)),
+        out(make_out(problem)),
+        sum(make_sum_out(problem)),
+        oracle(contract, problem, inputs),
+        where(to_text(contract.policy) + " " + to_text(problem)) {
+    const bool rms = problem.norm == attest::layer_norm::Norm::rms;
+    emulated::run(inputs, contract, emulated::draw_scheme(contract, problem.hidden, rms, key), out, sum);
+    expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum), where);
+  }
+
+  const Inputs inputs;
+  Tensor out, sum;
+  LayerNormOracle oracle;
+  const std::string where;
+};
+
 // Contracts that differ in every number: kernels that take them to their ends, and values on the ends of the intervals, a step
 // outside and well past them, between numbers that are no numbers and exactly beta.
 TEST(LayerNormLevels, ContractsOfEveryNumber) {
@@ -153,13 +172,8 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
     const std::uint64_t key = extend(mix(setting("ATTEST_LAYER_NORM_SEED", 7)), n);
     const Contract contract = emulated::draw_contract(key);
     const Problem problem = emulated::draw_problem(contract, 2048, key);
-    const bool rms = problem.norm == attest::layer_norm::Norm::rms;
-    const Inputs inputs = materialise(problem);
-    Tensor out = make_out(problem), sum = make_sum_out(problem);
-    emulated::run(inputs, contract, emulated::draw_scheme(contract, problem.hidden, rms, key), out, sum);
-    LayerNormOracle oracle(contract, problem, inputs);
-    const std::string where = to_text(contract.policy) + " " + to_text(problem);
-    expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum), where);
+    AtTheEnds ends(contract, problem, key);
+    auto& [inputs, out, sum, oracle, where] = ends;
     const Format format = problem.dtype;
     for (const int leaving : {0, 1, 2}) {
       for (Index r = 0; r < problem.rows; ++r)
@@ -211,13 +225,8 @@ void compare_many_rows(std::uint64_t seed, std::uint64_t n) {
   Problem problem = emulated::draw_problem(contract, 2048, key);
   problem.hidden = 1 + static_cast<Index>(below(mix(key ^ 1), n % 4 ? 16 : 64));
   problem.rows = 1 + static_cast<Index>(below(mix(key ^ 2), n % 5 ? 40 : 400));
-  const bool rms = problem.norm == attest::layer_norm::Norm::rms;
-  const Inputs inputs = materialise(problem);
-  Tensor out = make_out(problem), sum = make_sum_out(problem);
-  emulated::run(inputs, contract, emulated::draw_scheme(contract, problem.hidden, rms, key), out, sum);
-  LayerNormOracle oracle(contract, problem, inputs);
-  const std::string where = to_text(contract.policy) + " " + to_text(problem);
-  expect_equal(oracle.judge(out, sum), oracle.judge_slowly(out, sum), where);
+  AtTheEnds ends(contract, problem, key);
+  auto& [inputs, out, sum, oracle, where] = ends;
   for (std::uint64_t moved = 0; moved < 6; ++moved) {
     const std::uint64_t dice = extend(key, moved);
     const Index r = static_cast<Index>(below(mix(dice), static_cast<std::uint64_t>(problem.rows))),
