@@ -349,6 +349,7 @@ constexpr Law laws[] = {
      constants_as_inputs},
     {"input-layout", "inputs that lie otherwise in memory give the same", false, input_layout},
 };
+static_assert(std::size(laws) <= 32, "condition.hpp keeps a bit of 32 for each");
 
 }  // namespace
 

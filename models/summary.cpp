@@ -37,6 +37,13 @@ ordered_json to_json(const LawResult& result) {
   return object;
 }
 
+std::vector<Picture> pictures_from_json(const json& object) {
+  std::vector<Picture> pictures;
+  if (const auto found = object.find("pictures"); found != object.end())
+    for (const json& picture : *found) pictures.push_back(picture_from_json(picture));
+  return pictures;
+}
+
 LawResult result_from_json(const json& object) {
   LawResult result;
   result.kind = kind_from(object.at("kind"));
@@ -47,8 +54,7 @@ LawResult result_from_json(const json& object) {
     result.witness =
         graph::Witness{found->at(0).get<std::string>(), found->at(1).get<Index>(), real_from_json(found->at(2), "got"),
                        real_from_json(found->at(3), "expected"), real_from_json(found->at(4), "deviation")};
-  if (const auto found = object.find("pictures"); found != object.end())
-    for (const json& picture : *found) result.pictures.push_back(picture_from_json(picture));
+  result.pictures = pictures_from_json(object);
   return result;
 }
 
@@ -68,8 +74,7 @@ Place place_from_json(const json& object) {
   place.tried = object.at("tried").get<std::size_t>();
   place.of = object.at("of").get<std::size_t>();
   place.explains = object.at("explains").get<bool>();
-  if (const auto found = object.find("pictures"); found != object.end())
-    for (const json& picture : *found) place.result.pictures.push_back(picture_from_json(picture));
+  place.result.pictures = pictures_from_json(object);
   if (object.contains("segment")) {
     place.segment.emplace();
     place.segment->nodes = object.at("segment").get<std::vector<std::string>>();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::string_view panel = "one pair of indices of the first two axes", beside = "the permitted deviations";
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string file_name(const json& record) { return std::filesystem::path(said(record, "model")).filename().string(); }
 
 // What the picture of a tensor of more than four axes has in place of its first.
 std::string shape_note(const json& place) {
@@ -116,8 +117,7 @@ std::string status_html(const json& record) {
 }
 
 std::string header_html(const json& record) {
-  std::string text =
-      fmt::format("<header><h1>{}</h1>\n<p>{}", escaped(file_name(said(record, "model"))), status_html(record));
+  std::string text = fmt::format("<header><h1>{}</h1>\n<p>{}", escaped(file_name(record)), status_html(record));
   text += escaped(fmt::format(" in {} problems, {} runs, {:.3g} s; seed {}; precision {}",
                               grouped(count_of(record, "cases")), grouped(count_of(record, "runs")),
                               record.at("seconds").get<double>(), said(record, "seed"), said(record, "policy")));
@@ -137,7 +137,7 @@ std::string header_html(const json& record) {
 bool is_of_model(const json& record) { return record.value("kind", json()) == json("model"); }
 
 std::string model_html_page(const json& record) {
-  return page(file_name(said(record, "model")), header_html(record),
+  return page(file_name(record), header_html(record),
               defects_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
 }
 
