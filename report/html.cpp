@@ -91,8 +91,10 @@ std::string defect_html(const json& record, const json& defect, std::size_t numb
   const std::string bucket = defect.at("buckets").at(0).get<std::string>();
   std::string text = fmt::format("<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}{}</h3>\n", number,
                                  number, escaped(bucket), known ? " <span class=\"soft\">(known)</span>" : "");
-  text += fmt::format("<p class=\"soft\">{} failing problems, {} {}</p>\n<dl>\n", grouped(count_of(defect, "failures")),
-                      defect.at("buckets").size(), defect.at("buckets").size() == 1 ? "bucket" : "buckets");
+  const Count failures = count_of(defect, "failures");
+  text += fmt::format("<p class=\"soft\">{} failing {}, {} {}</p>\n<dl>\n", grouped(failures),
+                      failures == 1 ? "problem" : "problems", defect.at("buckets").size(),
+                      defect.at("buckets").size() == 1 ? "bucket" : "buckets");
   text += row("condition", condition_html(defect));
   const json* finding = finding_of(record, bucket);
   if (finding != nullptr) text += finding_rows(*finding);
