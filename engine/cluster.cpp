@@ -176,26 +176,47 @@ class Clustering {
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
   }
-  // Whether `few` are too few deaths to learn anything from, and a part of what the group needs holds of all of them and of what they
-  // were shrunk to: so rare a place that it would not by chance. Memory that is read past its end kills in most of the problems
-  // that reach far, and now and then in others.
+  // Whether `few` are too few deaths to learn anything from, or answers that differ from call to call, and what is left of the group's
+  // condition of its deaths, each part weakened as little as it takes, holds of all of them and of what they were shrunk to: so rare
+  // a place that it would not by chance. Memory that is read past its end kills in most of the problems that reach far, now and then
+  // in others, and gives what lies there in yet others.
   [[nodiscard]] bool dies_nearby(const Siblings& few, const Siblings& group) const {
     const Studied& speaker = few.speaker;
-    if (!comparable(few, group) || entry(speaker).seen != VerdictKind::crash || speaker.failing.empty() ||
-        speaker.failing.size() >= enough_failures || group.speaker.failing.size() < enough_failures ||
-        !speaker.learned.predicate.atoms.empty())
+    const bool differs = entry(speaker).seen == VerdictKind::flaky;
+    if (!of_one_case(entry(speaker)) || entry(group.speaker).seen != VerdictKind::crash ||
+        group.speaker.failing.size() < enough_failures || !speaker.learned.predicate.atoms.empty())
       return false;
-    return std::ranges::any_of(group.speaker.learned.predicate.atoms, [&](const Atom& atom) {
-      const auto inside = [&](const Studied& member) { return entry(member).minimal && atom.holds(member.row); };
-      return std::ranges::all_of(few.members, inside) &&
-             std::ranges::all_of(speaker.failing, [&](const Row* row) { return atom.holds(*row); }) &&
-             std::pow(share_of(atom), static_cast<double>(speaker.failing.size() + 1)) <= most_chance;
-    });
+    const std::vector<const Row*> all = differs ? study_.problems_of(buckets_of(few)) : speaker.failing;
+    if (!differs && (!comparable(few, group) || all.empty() || all.size() >= enough_failures ||
+                     !std::ranges::all_of(few.members, [&](const Studied& member) { return entry(member).minimal; })))
+      return false;
+    std::vector<const Row*> places = all;
+    for (const Studied& member : few.members)
+      if (entry(member).minimal || all.empty()) places.push_back(&member.row);
+    const Predicate left = weakened(group.speaker.learned.predicate, places);
+    const std::size_t witnesses = all.size() + (differs ? 0 : 1);
+    return !left.atoms.empty() && std::pow(share_of(left), static_cast<double>(witnesses)) <= most_chance;
+  }
+  // What is left of a predicate where all of these lie: a part that does not hold of one is left out, or is that the label is no plain one.
+  [[nodiscard]] static Predicate weakened(const Predicate& predicate, const std::vector<const Row*>& rows) {
+    Predicate left;
+    for (const Atom& atom : predicate.atoms) {
+      const Trait& trait = traits()[atom.trait];
+      const bool label = trait.kind == Trait::Kind::label && atom.op != Atom::Op::ne && !atom.holds(trait.plain);
+      const Atom weaker{atom.trait, Atom::Op::ne, trait.plain};
+      for (const Atom& one : {atom, label ? weaker : atom})
+        if (std::ranges::all_of(rows, [&](const Row* row) { return one.holds(*row); })) {
+          left.atoms.push_back(one);
+          break;
+        }
+    }
+    return left;
   }
   // Of the problems of the campaign.
-  [[nodiscard]] double share_of(const Atom& atom) const {
+  [[nodiscard]] double share_of(const Predicate& predicate) const {
     const std::vector<CaseRow>& rows = known_.table.rows();
-    const auto inside = std::ranges::count_if(rows, [&](const CaseRow& row) { return atom.holds(row.traits.row()); });
+    const auto inside =
+        std::ranges::count_if(rows, [&](const CaseRow& row) { return predicate.holds(row.traits.row()); });
     return static_cast<double>(inside) / static_cast<double>(rows.size());
   }
   // Whether both say the same words and need one thing alike, beside what each needs.
@@ -217,7 +238,8 @@ class Clustering {
   [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
     if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
       return false;
-    if (makes_calls(less) && less.property != more.property) return false;
+    // Which form a law asks for its problem's seed decides, and no setting tells.
+    if (makes_calls(less) && (less.property != more.property || less.property == "other-form")) return false;
     const Problem &p = more.problem, &q = less.problem;
     if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
     for (const Field& field : p.op().fields())

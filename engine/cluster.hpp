@@ -45,11 +45,12 @@ struct Evidences {
 // - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, as does what
 //   they were shrunk to, so rare a place that they would not by chance; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
-// - there are too few deaths of the second to learn anything from, and a condition of the first's predicate holds of them all and of
-//   what they were shrunk to, so rare a place that they would not by chance; or
+// - there are too few deaths of the second to learn anything from, or its answers differ from call to call, the first are deaths, and what is
+//   left of the first's predicate, each part weakened as little as it takes, holds of them all and of what they were shrunk to, so rare a
+//   place that they would not by chance; or
 // - both are errors in the same words, and their predicates have a condition in common; or
 // - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a
-//   minimal problem of the first is all set in one of the second; or
+//   minimal problem of the first is all set in one of the second (but for a law whose problem does not tell what form it asks); or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too; or
 // - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an instance of
 //   its own; or

@@ -21,6 +21,7 @@ using Rows = std::span<const Row* const>;
 constexpr std::size_t thresholds = 24;    // of one number, in one direction
 constexpr std::size_t beam_width = 24;    // conjunctions that are made longer
 constexpr std::size_t most_excluded = 6;  // values of a label, each of which may be what passes
+constexpr std::size_t largest_set = 6;    // labels that are told together
 constexpr double near_bits = 4;           // costs that differ by less say little
 constexpr double slack_bits = 1e-6;       // costs that differ by less are equal
 
@@ -76,7 +77,10 @@ class Learner {
       if (options.of_layout || options_.table[trait].name != "other_layout") add_atoms(trait);
     covers_.reserve(atoms_.size());
     for (const Atom& atom : atoms_) covers_.push_back(cover_of(atom));
-    atom_bits_ = std::log2(static_cast<double>(atoms_.size()) + 2);
+    // Sets are told by their labels, which each take bits of their own.
+    const auto sets = std::ranges::count(atoms_, Compare::one_of, &Atom::op);
+    atom_bits_ = std::log2(static_cast<double>(std::ssize(atoms_) - sets) + 2);
+    for (const Atom& atom : atoms_) bits_of_.push_back(atom_bits_ + set_bits(atom));
   }
 
   Learned run() {
@@ -170,7 +174,7 @@ class Learner {
     Candidate all{{}, {Bits(failing_.size()), Bits(passing_.size())}, 0, passing_.empty()};
     for (std::size_t i = 0; i < failing_.size(); ++i) all.cover.failing.set(i);
     for (std::size_t i = 0; i < passing_.size(); ++i) all.cover.passing.set(i);
-    all.cost = cost(failing_.size(), passing_.size(), 0);
+    all.cost = cost(failing_.size(), passing_.size());
     return all;
   }
   static double cheapest(const std::vector<Candidate>& beam) {
@@ -198,10 +202,19 @@ class Learner {
     const double beyond = std::max(0.0, whole - (suggested ? 0 : options_.free_bits));
     return shorter.cost - longer.cost >= further * options_.least_share * beyond;
   }
-  [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing, std::size_t length) const {
+  // Without what the comparisons themselves take to say.
+  [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing) const {
     const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
-    return entropy_bits(failing, inside) + entropy_bits(outside, failing_.size() + passing_.size() - inside) +
-           static_cast<double>(length) * atom_bits_;
+    return entropy_bits(failing, inside) + entropy_bits(outside, failing_.size() + passing_.size() - inside);
+  }
+  // Which labels a set has, beyond what another comparison of the trait takes to say.
+  [[nodiscard]] double set_bits(const Atom& atom) const {
+    if (atom.op != Compare::one_of) return 0;
+    const auto labels = static_cast<int>(options_.table[atom.trait].labels.size());
+    const int chosen = std::popcount(static_cast<std::uint64_t>(atom.value));
+    double ways = 1;
+    for (int i = 0; i < chosen; ++i) ways = ways * (labels - i) / (i + 1);
+    return std::log2(ways);
   }
 
   // The best conjunctions of one more comparison, best first.
@@ -231,7 +244,9 @@ class Learner {
         atoms.push_back(atom);
         std::ranges::sort(atoms);
         if (!made.insert(atoms).second) continue;
-        scores.push_back({from, atom, cost(failing, passing, base.atoms.size() + 1), passing == 0});
+        double said = 0;
+        for (const std::size_t one : atoms) said += bits_of_[one];
+        scores.push_back({from, atom, cost(failing, passing) + said, passing == 0});
       }
     }
     std::ranges::stable_sort(scores, {}, [](const Score& score) { return std::round(score.cost / slack_bits); });
@@ -282,10 +297,36 @@ class Learner {
           for (const double value : values_of(passing_, trait))
             if (!std::ranges::binary_search(values, value) && value != known.plain) add(trait, Compare::ne, value);
         add(trait, Compare::ne, known.plain);
+        add_sets(trait);
         break;
       case Trait::Kind::number:
         add_thresholds(trait, values);
         break;
+    }
+  }
+  // The labels under which the largest parts fail: of all sets of so many one of these separates best (Breiman et al.,
+  // Classification and Regression Trees, 1984, section 4.2.2).
+  void add_sets(std::size_t trait) {
+    const std::size_t count = options_.table[trait].labels.size();
+    if (count < 3 || count > most_set_labels) return;
+    std::vector<std::uint64_t> failing(count), asked(count);
+    const auto tally = [&](Rows rows, std::vector<std::uint64_t>& counts) {
+      for (const Row* row : rows)
+        if (const double x = (*row)[trait]; x >= 0 && x < static_cast<double>(count))
+          ++counts[static_cast<std::size_t>(x)];
+    };
+    tally(failing_, failing);
+    tally(failing_, asked);
+    tally(passing_, asked);
+    std::vector<std::size_t> labels;
+    for (std::size_t label = 0; label < count; ++label)
+      if (failing[label] > 0) labels.push_back(label);
+    std::ranges::stable_sort(
+        labels, [&](std::size_t a, std::size_t b) { return failing[a] * asked[b] > failing[b] * asked[a]; });
+    double set = 0;
+    for (std::size_t i = 0; i < std::min(labels.size(), largest_set) && i + 2 < count; ++i) {
+      set += std::exp2(labels[i]);
+      if (i > 0) add(trait, Compare::one_of, set);
     }
   }
   // Round bounds before those that the data suggest.
@@ -337,6 +378,7 @@ class Learner {
   const LearnOptions options_;
   std::vector<Atom> atoms_;
   std::vector<Cover> covers_;
+  std::vector<double> bits_of_;  // that each takes to say
   double atom_bits_ = 0;
 };
 

@@ -26,6 +26,13 @@ std::string to_text(const Atom& atom, std::span<const Trait> table) {
     const bool relation = trait.name.find_first_of("<>=!") != std::string::npos;
     return relation ? "!(" + trait.name + ")" : "!" + trait.name;
   }
+  if (atom.op == Compare::one_of) {
+    std::string labels;
+    for (std::size_t label = 0; label < trait.labels.size(); ++label)
+      if (atom.holds(static_cast<double>(label)))
+        labels += (labels.empty() ? "" : "|") + label_of(trait, static_cast<double>(label));
+    return trait.name + "==" + labels;
+  }
   const bool label = trait.kind == Trait::Kind::label;
   return trait.name + std::string(comparisons[static_cast<std::size_t>(atom.op)]) +
          (label ? label_of(trait, atom.value) : fmt::format("{}", atom.value));
@@ -36,6 +43,20 @@ std::optional<double> value_of(const Trait& trait, std::string_view text) {
   const auto found = std::ranges::find(trait.labels, text);
   if (found == trait.labels.end()) return std::nullopt;
   return static_cast<double>(found - trait.labels.begin());
+}
+
+// "f16|bf16"; nullopt of a trait without labels, or with one that it does not have.
+std::optional<double> set_of(const Trait& trait, std::string_view text) {
+  if (trait.kind != Trait::Kind::label || trait.labels.size() > most_set_labels) return std::nullopt;
+  double sum = 0;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('|', begin), text.size());
+    const auto label = value_of(trait, text.substr(begin, end - begin));
+    if (!label || Atom{0, Compare::one_of, sum}.holds(*label)) return std::nullopt;
+    sum += std::exp2(*label);
+    begin = end + 1;
+  }
+  return sum;
 }
 
 std::optional<Atom> flag_from_text(std::string_view text, const Op& op) {
@@ -61,7 +82,12 @@ std::optional<Atom> atom_from_text(std::string_view text, const Op& op) {
   const auto compare = std::ranges::find(comparisons, text.substr(at, length));
   const std::size_t trait = trait_named(text.substr(0, at), op);
   if (compare == comparisons.end() || trait == traits().size()) return std::nullopt;
-  const auto value = value_of(traits()[trait], text.substr(at + length));
+  const std::string_view right = text.substr(at + length);
+  if (*compare == "==" && right.find('|') != std::string_view::npos) {
+    const auto set = set_of(traits()[trait], right);
+    return set ? std::optional(Atom{trait, Compare::one_of, *set}) : std::nullopt;
+  }
+  const auto value = value_of(traits()[trait], right);
   if (!value) return std::nullopt;
   return Atom{trait, static_cast<Compare>(compare - comparisons.begin()), *value};
 }
@@ -80,6 +106,9 @@ bool Atom::holds(double x) const noexcept {
       return x <= value;
     case Compare::ge:
       return x >= value;
+    case Compare::one_of:
+      return x >= 0 && x < static_cast<double>(most_set_labels) &&
+             (static_cast<std::uint64_t>(value) >> static_cast<unsigned>(x) & 1) != 0;
     case Compare::gt:
       break;
   }

@@ -9,19 +9,21 @@
 
 namespace attest::engine {
 
-// One comparison of a trait with a number.
+// One comparison of a trait with a number, or with several of a trait's labels.
 struct Atom {
-  enum class Op : std::uint8_t { eq, ne, lt, le, ge, gt };
+  enum class Op : std::uint8_t { eq, ne, lt, le, ge, gt, one_of };
   std::size_t trait = 0;
   Op op = Op::eq;
-  double value = 0;
+  double value = 0;  // under `one_of` the sum of 2^label over the labels, 52 of them at most
 
   [[nodiscard]] bool holds(double x) const noexcept;  // of a value of the trait
   [[nodiscard]] bool holds(const Row& row) const noexcept { return holds(row[trait]); }
   friend bool operator==(const Atom&, const Atom&) = default;
 };
 
-// A conjunction, such as `scale<=0` or `k_align<16 && d%8==0`. Without atoms it holds of everything.
+inline constexpr std::size_t most_set_labels = 52;
+
+// A conjunction, such as `scale<=0`, `k_align<16 && d%8==0` or `form.mask==0d|1d`. Without atoms it holds of everything.
 struct Predicate {
   std::vector<Atom> atoms;
 

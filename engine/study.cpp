@@ -172,6 +172,13 @@ std::vector<const Row*> Study::own_failing(const Studied& studied, const std::se
   return rows;
 }
 
+std::vector<const Row*> Study::problems_of(const std::set<std::string>& buckets) const {
+  std::vector<const Row*> rows;
+  for (const CaseRow& row : table_.rows())
+    if (bucket_of(row) != nullptr && is_of(row, buckets)) rows.push_back(&row.traits.row());
+  return rows;
+}
+
 std::size_t Study::own_failures(const Studied& studied, const std::set<std::string>& buckets) const {
   return own_failing(studied, buckets).size();
 }

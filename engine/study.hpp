@@ -53,6 +53,8 @@ class Study {
   // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
   // be of any defect. Whether that is anything.
   bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
+  // The problems that are known to be of these buckets, in whatever way they failed.
+  [[nodiscard]] std::vector<const Row*> problems_of(const std::set<std::string>& buckets) const;
   // How often it failed in problems that are known to be of these buckets.
   [[nodiscard]] std::size_t own_failures(const Studied& studied, const std::set<std::string>& buckets) const;
   // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with other options.

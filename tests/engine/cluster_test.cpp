@@ -118,6 +118,27 @@ TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
   }
 }
 
+// What a law asks in another form it may be refused for that form, of which its problem says nothing.
+TEST(Cluster, ARefusalOfAnotherFormIsOfThatForm) {
+  const Supports everything;
+  const CaseTable table(everything);
+  for (const bool of_forms : {true, false}) {
+    std::vector<Finding> findings;
+    for (const auto& [text, words] : {std::pair("causal=1 keep=open dtype=f64", "no place for a double"),
+                                      std::pair("keep=open", "a mask of two dimensions")}) {
+      Finding finding;
+      finding.entry.problem = problem_from_text(std::string("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 ") + text);
+      finding.entry.property = of_forms ? "other-form" : "pad-keys";
+      finding.entry.seen = VerdictKind::error;
+      finding.entry.reason = words;
+      finding.entry.minimal = true;
+      finding.entry.bucket = finding.entry.property + ":kernel:" + text;
+      findings.push_back(finding);
+    }
+    EXPECT_EQ(cluster(findings, {table, {}, {}}).size(), of_forms ? 2u : 1u);
+  }
+}
+
 // Of the failures of one law most are never shrunk, and nobody says whose they are. Neither defect shows in all of its problems,
 // and a single failure of another law lies where both may.
 TEST(Cluster, AFrequentDefectHidesNoRareOne) {
@@ -239,7 +260,7 @@ struct Told {
     entry.problem = problem_from_text(text);
     ASSERT_TRUE(fails(entry.problem.as<Problem>())) << text;
     entry.property = key.property;
-    entry.seen = key.kind;
+    entry.seen = seen.value_or(key.kind);
     if (key.kind == VerdictKind::fail) entry.evidence.emplace().wrong = Wrong::finite;
     entry.reason = key.kind == VerdictKind::crash ? "killed by SIGSEGV" : "";
     entry.minimal = true;
@@ -271,6 +292,7 @@ struct Told {
   }
 
   FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
+  std::optional<VerdictKind> seen;  // of what is added next, if it is not that of `key`
   const engine::Supports everything = Supports();
   std::vector<Problem> problems;
   std::vector<Finding> findings;
@@ -321,6 +343,28 @@ TEST(Cluster, ARareDeathUnderAPartOfACondition) {
     for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
     EXPECT_EQ(defects.size(), nearby ? 1u : 2u) << found;
   }
+}
+
+// What is left of the condition of the deaths: a label of which another kills seldom, or gives what lies in memory.
+TEST(Cluster, ARareDeathOrAnswerUnderAWeakerCondition) {
+  const auto often = [](const Problem& p) { return p.bias == Bias::padding && p.causal; };
+  for (const bool differs : {true, false})
+    for (const bool nearby : {true, false}) {
+      Told told(3000);
+      told.key = {"guards", VerdictKind::crash, "killed-by-sigsegv"};
+      told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 causal=1 bias=padding", often, 8,
+               [](const Problem&) { return true; });
+      const auto seldom = [&](const Problem& p) {
+        return !often(p) && (nearby ? p.causal && p.bias == Bias::alibi : p.lk >= 2);
+      };
+      if (differs) told.seen = VerdictKind::flaky;
+      told.add("b=1 hq=1 hkv=1 lq=1 lk=65 d=2 dv=2 " + std::string(nearby ? "causal=1 bias=alibi" : ""), seldom, 2,
+               [](const Problem& p) { return p.lk >= 65; });
+      const std::vector<Defect> defects = told.defects();
+      std::string found;
+      for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+      EXPECT_EQ(defects.size(), nearby ? 1u : 2u) << differs << found;
+    }
 }
 
 // A few failures all lie where those of another do, but what they were shrunk to does not.

@@ -42,13 +42,15 @@ struct Data {
 };
 
 TEST(Predicate, ReadsBackWhatItSays) {
-  for (const char* text : {"scale<=0", "causal && lq<lk", "!causal", "!(lq<lk)", "dtype==f16 && keep!=none", "d%8==0",
-                           "k_align<=16 && other_layout==odd_base", "any problem", "softcap>0.5"}) {
+  for (const char* text :
+       {"scale<=0", "causal && lq<lk", "!causal", "!(lq<lk)", "dtype==f16 && keep!=none", "d%8==0",
+        "k_align<=16 && other_layout==odd_base", "any problem", "softcap>0.5", "lk>2 && dtype==f16|bf16"}) {
     const auto predicate = predicate_from_text(text);
     ASSERT_TRUE(predicate) << text;
     EXPECT_EQ(to_text(*predicate), text);
   }
-  for (const char* text : {"", "nothing<3", "lk<", "lk", "dtype==f17", "causal && "})
+  for (const char* text : {"", "nothing<3", "lk<", "lk", "dtype==f17", "causal && ", "dtype==f16|f17", "dtype==f16|f16",
+                           "dtype==f16|", "dtype!=f16|bf16", "lk==2|3"})
     EXPECT_FALSE(predicate_from_text(text)) << text;
 }
 
@@ -90,9 +92,10 @@ TEST(Predicate, HoldsOfProblems) {
                            "!scale_given", "k_layout!=bhsd"})
     EXPECT_TRUE(predicate_from_text(text)->holds(problem, everything)) << text;
   for (const char* text : {"diagonal", "right_edge", "closed_keys", "open_keys==1", "!biased", "d_bytes%16!=0",
-                           "!interleaved", "least_row_bias==0", "largest_product>0", "!zero_value"})
+                           "!interleaved", "least_row_bias==0", "largest_product>0", "!zero_value", "dtype==f16|bf16"})
     EXPECT_TRUE(predicate_from_text(text)->holds(problem, everything)) << text;
-  for (const char* text : {"!causal", "lq>lk", "group==1", "d%8==0", "dtype==f32", "k_align>=16", "scale<=0"})
+  for (const char* text :
+       {"!causal", "lq>lk", "group==1", "d%8==0", "dtype==f32", "k_align>=16", "scale<=0", "dtype==bf16|f32"})
     EXPECT_FALSE(predicate_from_text(text)->holds(problem, everything)) << text;
 }
 
@@ -132,6 +135,20 @@ TEST(Learn, LeavesOutTheOneLabelThatPasses) {
   EXPECT_TRUE(predicate.find("align!=bottom_right") != std::string::npos ||
               predicate.find("align==top_left") != std::string::npos)
       << predicate;
+}
+
+TEST(Learn, TellsLabelsTogether) {
+  const auto low = [](const Problem& p) { return p.bias == Bias::lowest || p.bias == Bias::minus_1e4; };
+  EXPECT_EQ(to_text(Data(2500, low).learned().predicate), "bias==lowest|minus_1e4");
+  const Data data(4000, [&](const Problem& p) { return low(p) && p.causal; });
+  const Learned learned = data.learned();
+  EXPECT_EQ(learned.predicate.atoms.size(), 2u);
+  EXPECT_NE(to_text(learned.predicate).find("bias==lowest|minus_1e4"), std::string::npos) << to_text(learned.predicate);
+  EXPECT_EQ(learned.counts.failing, learned.counts.asked);
+  EXPECT_EQ(to_text(Data(2500, [](const Problem& p) { return p.bias == Bias::lowest; }).learned().predicate),
+            "bias==lowest");
+  EXPECT_EQ(to_text(Data(2500, [](const Problem& p) { return p.bias != Bias::none; }).learned().predicate),
+            "bias!=none");
 }
 
 // Of a failure that was seen once: each comparison leaves out a neighbour that passes, and one that leaves out several is enough.

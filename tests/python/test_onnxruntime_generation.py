@@ -271,6 +271,26 @@ class Sparse(unittest.TestCase):
         SUBJECTS[SPARSE]().attention(c)
         self.assertFalse(far(c))
 
+    def test_drawn_masks_are_the_blocks_that_they_are_made_of(self):
+        numbers = np.random.default_rng(3)
+        for lq, lk in ((40, 40), (5, 100), (90, 100), (1, 17)):
+            opened = numbers.random((2, 7, 7)) < 0.5
+            row, column = np.arange(lk - lq, lk) // 16, np.arange(lk) // 16
+            got = self.handed(hq=2, lq=lq, lk=lk, keep=opened[:, row][:, :, column], align=BOTTOM_RIGHT).inputs
+            for h, (ends, columns) in enumerate(zip(got["block_row_indices"], got["block_col_indices"])):
+                for i in range((lk - lq) // 16, (lk - 1) // 16 + 1):
+                    np.testing.assert_array_equal(columns[ends[i]:ends[i + 1]], np.flatnonzero(opened[h, i, :i + 1]), (lq, lk, h, i))
+
+        got = self.handed(lq=1, lk=40, keep=self.blocks(1, 40), kv_lengths=np.array([3]), align=BOTTOM_RIGHT).inputs
+        np.testing.assert_array_equal(got["block_row_indices"], [[0, 0]])  # of the sample's own tokens, which lie in one block
+
+    def test_a_mask_of_many_blocks(self):
+        got = self.handed(lq=1, lk=160000, keep=np.arange(160000)[None] >= 16, align=BOTTOM_RIGHT).inputs  # too many for a step of Python each
+        ends, columns = got["block_row_indices"][0], got["block_col_indices"][0]
+        np.testing.assert_array_equal(columns[ends[9999]:ends[10000]], np.arange(1, 10000))
+        with self.assertRaises(Unsupported):
+            self.handed(lq=1, lk=2**20, align=BOTTOM_RIGHT)
+
     def test_calls_without_a_causal_mask_have_a_sample_for_each_query(self):
         got = self.handed(b=2, lq=3, lk=5, causal=False).inputs
         self.assertEqual((got["query"].shape, got["past_key"].shape[:2]), ((6, 1, 8), (6, 1)))

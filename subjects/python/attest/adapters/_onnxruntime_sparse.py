@@ -28,6 +28,7 @@ from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
 _LARGEST = 2**20  # numbers in the keys of a call whose queries each have a sample of their own
+_MOST_BLOCKS = 2**28  # of a mask, which lists each that is open: a gigabyte
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -53,6 +54,8 @@ REFUSED = {
     "the samples of a continued prompt have one past_sequence_length": _TOTAL,
     "a block mask is the same for all samples": (
         _SCHEMA, "The row indices of CSR format of block mask with shape (num_layout, max_blocks + 1)."),
+    "a block mask of so many keys lists more blocks than memory is worth": (
+        _SCHEMA, "Number of tokens per sparse block. Choices: 16, 32, 64, 128"),
     "this mask leaves no block as a whole": (_SCHEMA, "block_mask can be used to configure sparse layout for different head."),
     "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
 }
@@ -177,33 +180,38 @@ def blocks_of(call, tokens, block, blocks, layouts):
     if windowed(call):
         band = diagonal_as_keep(call, causal=False)
         keep = band if keep is None else keep & band
-    made = np.tril(np.ones((call.q.shape[1] if layouts == "heads" else 1, blocks, blocks), bool))
+    heads = call.q.shape[1] if layouts == "heads" else 1
+    if max(heads, 1 if keep is None else keep.shape[1]) * blocks**2 > _MOST_BLOCKS:
+        raise Unsupported("a block mask of so many keys lists more blocks than memory is worth")
+    made = np.tril(np.ones((heads, blocks, blocks), bool))
     if keep is None:
         return made
     if len(keep) > 1:
         raise Unsupported("a block mask is the same for all samples")
     if keep.shape[1] > len(made):
         made = np.repeat(made, keep.shape[1], 0)
-    first = tokens.past
+    first, whole = tokens.past, -lk % block  # columns that fill the last block
     keep = np.broadcast_to(keep[0], (keep.shape[1], lq, lk))
-    row, column = np.arange(lq)[:, None] + first, np.arange(lk)
-    asked = column <= row
     for i in range(first // block, (first + lq - 1) // block + 1):
-        for j in range(i + 1):
-            here = asked & (row // block == i) & (column // block == j)
-            inside = keep[:, here]
-            if inside.size and not np.array_equal(inside.all(1), inside.any(1)):
-                raise Unsupported("this mask leaves no block as a whole")
-            if inside.size:
-                made[:, i, j] = inside.all(1)
+        begin, end = max(first, i * block), min(first + lq, (i + 1) * block)
+        asked = np.arange(lk) <= np.arange(begin, end)[:, None]
+        here = keep[:, begin - first:end - first]
+        opened, closed = (np.pad(x, ((0, 0), (0, 0), (0, whole))).reshape(len(keep), end - begin, -1, block).any((1, 3))[:, :i + 1]
+                          for x in (here & asked, ~here & asked))
+        if np.any(opened & closed):
+            raise Unsupported("this mask leaves no block as a whole")
+        row = made[:, i, :opened.shape[1]]
+        row[...] = np.where(opened | closed, opened, row)
     return made
 
 
 def compressed(made):
     """(block_row_indices, block_col_indices): each layout's rows, and the columns of its blocks with -1 behind the shorter ones."""
-    columns = [np.nonzero(layout)[1] for layout in made]
-    widest = max(1, *map(len, columns))
-    ends = made.sum(2).cumsum(1)
-    rows = np.concatenate([np.zeros((len(made), 1), int), ends], 1)
-    padded = np.stack([np.pad(column, (0, widest - len(column)), constant_values=-1) for column in columns])
-    return rows.astype(np.int32), padded.astype(np.int32)
+    counts = made.sum(2)
+    rows = np.zeros((len(made), made.shape[1] + 1), np.int32)
+    rows[:, 1:] = counts.cumsum(1)
+    padded = np.full((len(made), max(1, counts.sum(1).max())), -1, np.int32)
+    numbers = np.broadcast_to(np.arange(made.shape[2], dtype=np.int32), made.shape[1:])
+    for columns, layout in zip(padded, made):
+        columns[:layout.sum()] = numbers[layout]
+    return rows, padded
