@@ -375,10 +375,14 @@ class Campaign {
     }
   }
   void tell_defects() {
-    if (options_.seconds) last_call_ = std::max(elapsed(), *options_.seconds + finishing_seconds) + closing_seconds;
+    // Calls alone have a limit from here on: what is thought between them costs them nothing.
+    const double left = options_.seconds ? std::max(0.0, *options_.seconds + finishing_seconds - elapsed()) : 0;
+    closing_.emplace(options_.seconds ? left + closing_seconds : std::numeric_limits<double>::infinity(),
+                     options_.clock);
+    last_call_ = std::numeric_limits<double>::infinity();
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
-    Inquiry inquiry(stations_[0], op_);
+    Inquiry inquiry(stations_[0], op_, *closing_);
     summary_.defects = cluster(summary_.findings,
                                summary_.interrupted ? Evidences{table_, buckets} : inquiry.evidences(table_, buckets));
     for (const Defect& defect : summary_.defects) note_predicate(defect);
@@ -389,9 +393,9 @@ class Campaign {
     summary_.avoided = avoided(avoidance_, summary_, supports_);
   }
   // What is left out where it takes calls for which there is no time.
-  static void in_time(const std::function<void()>& step) {
+  void in_time(const std::function<void()>& step) {
     try {
-      step();
+      closing_->spend(step);
     } catch (const OutOfTime&) {
     }
   }
@@ -415,7 +419,8 @@ class Campaign {
     if (!has_begun_) return false;
     double none = std::numeric_limits<double>::infinity();
     if (interrupted()) interrupted_at_.compare_exchange_strong(none, elapsed());
-    return elapsed() >= std::min(last_call_.load(), interrupted_at_ + finishing_seconds);
+    return elapsed() >= std::min(last_call_.load(), interrupted_at_ + finishing_seconds) ||
+           (closing_ && closing_->is_spent());
   }
   [[nodiscard]] bool out_of_time() const { return options_.seconds && elapsed() >= *options_.seconds; }
   [[nodiscard]] bool over() {
@@ -747,9 +752,10 @@ class Campaign {
   // Seconds of the campaign from which on no call is begun, and at which somebody wanted it to end.
   std::atomic<double> last_call_ = std::numeric_limits<double>::infinity();
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
+  std::optional<Allowance> closing_;     // for the calls that tell defects apart, once all others are over
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
   std::atomic<bool> something_fails_ = false;
-  std::shared_mutex rules_;              // of avoidance_: threads that ask go by them while this one counts
+  std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends

@@ -98,8 +98,8 @@ inline constexpr double finishing_seconds = 2, closing_seconds = 2;
 // Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on the
 // options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in: what is shrunk and what is
 // avoided is decided by case numbers, and shrinking goes on beside the stream without a say in it. `peer` may be null.
-// Where a time limit is set, or after an interrupt, no call of a subject is begun `finishing_seconds` later; nor `closing_seconds` after
-// that, in which defects are told apart. What was not shrunk by then is told as it was seen.
+// Where a time limit is set, or after an interrupt, no call of a subject is begun `finishing_seconds` later, but for those that tell
+// defects apart: these may take `closing_seconds` more in all. What was not shrunk by then is told as it was seen.
 // Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject does
 // not start; Error(internal) if attest itself fails.
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,

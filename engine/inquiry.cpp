@@ -5,22 +5,18 @@
 #include "engine/explain/accounts.hpp"
 #include "engine/recorder.hpp"
 #include "engine/restated.hpp"
-#include "engine/timed.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
-namespace {
 
 template <class Step>
-auto in_time(Step&& step) -> decltype(step()) {
+auto Inquiry::in_time(Step&& step) -> decltype(step()) {
   try {
-    return step();
+    return allowance_.spend(step);
   } catch (const OutOfTime&) {
     return {};
   }
 }
-
-}  // namespace
 
 Evidences Inquiry::evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets) {
   return {

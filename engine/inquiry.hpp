@@ -5,6 +5,7 @@
 #include "engine/cluster.hpp"
 #include "engine/instance.hpp"
 #include "engine/ops.hpp"
+#include "engine/timed.hpp"
 
 namespace attest::engine {
 
@@ -12,8 +13,8 @@ namespace attest::engine {
 // take calls for which there is no time is answered as if nothing were known.
 class Inquiry {
  public:
-  // Both must outlive it.
-  Inquiry(Station& station, const Op& op) : station_(station), op_(op) {}
+  // All must outlive it. What it asks takes of `allowance`.
+  Inquiry(Station& station, const Op& op, Allowance& allowance) : station_(station), op_(op), allowance_(allowance) {}
 
   // What is known of a campaign, and this to be asked for the rest.
   [[nodiscard]] Evidences evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets);
@@ -25,8 +26,12 @@ class Inquiry {
   // One law on the problem of an entry, with `subject` in the place of the station's own.
   [[nodiscard]] CaseOutcome asked_alone(const std::string& property, const Entry& at, Subject& subject);
 
+  template <class Step>
+  auto in_time(Step&& step) -> decltype(step());
+
   Station& station_;
   const Op& op_;
+  Allowance& allowance_;
 };
 
 }  // namespace attest::engine

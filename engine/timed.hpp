@@ -1,5 +1,7 @@
 #pragma once
+#include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +14,35 @@ namespace attest::engine {
 using Clock = std::function<double()>;
 // That of the machine.
 double machine_seconds();
+
+// Seconds that steps may take in all, by a clock that runs on between them. One thread spends, and any asks.
+class Allowance {
+ public:
+  Allowance(double seconds, Clock clock) : clock_(std::move(clock)), left_(seconds) {}
+  // Runs the step, whatever is left.
+  template <class Step>
+  auto spend(Step&& step) {
+    const Spell spell(*this);
+    return step();
+  }
+  // Whether a step under way has used up what was left.
+  [[nodiscard]] bool is_spent() const { return clock_() - begun_ >= left_; }
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  class Spell {
+   public:
+    explicit Spell(Allowance& of) : of_(of) { of_.begun_ = of_.clock_(); }
+    ~Spell() { of_.left_ = of_.left_ - (of_.clock_() - of_.begun_.exchange(never)); }
+    Spell(const Spell&) = delete;
+    Spell& operator=(const Spell&) = delete;
+
+   private:
+    Allowance& of_;
+  };
+  const Clock clock_;
+  std::atomic<double> begun_ = never, left_;
+};
 
 // In place of a call that is not begun, since time is over. What was under way then is given up.
 struct OutOfTime {};

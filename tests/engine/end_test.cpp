@@ -94,6 +94,23 @@ std::set<std::string> keys_of(const Summary& summary) {
   return keys;
 }
 
+TEST(Allowance, CountsStepsAndNotWhatIsBetweenThem) {
+  double now = 5;
+  Allowance allowance(2, [&now] { return now; });
+  const auto step = [&](double seconds) {
+    return allowance.spend([&] {
+      now += seconds;
+      return allowance.is_spent();
+    });
+  };
+  EXPECT_FALSE(step(1.5));
+  now += 100;
+  EXPECT_FALSE(allowance.is_spent());
+  EXPECT_FALSE(step(0.25));
+  EXPECT_TRUE(step(0.5));
+  EXPECT_TRUE(step(0)) << "nothing is left";
+}
+
 TEST(End, ComesInTimeHoweverLongCallsTakeAndLosesNothing) {
   for (const int jobs : {1, 8}) {
     SCOPED_TRACE(jobs);
