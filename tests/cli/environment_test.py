@@ -4,6 +4,7 @@ never load, names that would talk to a terminal. One sentence and the right stat
 
 Usage: environment_test.py ATTEST [unittest option...]
 """
+import contextlib
 import json
 import os
 import re
@@ -149,14 +150,14 @@ class Folders(Environment):
 
 
 class Signals(Environment):
-    def forever(self, *signals, ignored=None):
+    def forever(self, *signals, ignored=None, at_once=False):
         def before():
             if ignored:
                 signal.signal(ignored, signal.SIG_IGN)
         process = subprocess.Popen([ATTEST, "fuzz", "--forever", "--jobs", "1", "--json", "out.json"], cwd=self.cwd,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=before)
-        for number in signals:
-            time.sleep(1.5)
+        for i, number in enumerate(signals):
+            time.sleep(0 if at_once and i > 0 else 1.5)
             process.send_signal(number)
         out, _ = process.communicate(timeout=60)
         return process.returncode, out, json.loads((self.cwd / "out.json").read_text())
@@ -167,6 +168,27 @@ class Signals(Environment):
                 status, out, summary = self.forever(number)
                 self.assertEqual((status, summary["interrupted"]), (0, True), out)
                 self.assertIn("interrupted", out)
+
+    def test_signals_at_once_are_one_request(self):
+        status, out, summary = self.forever(signal.SIGTERM, signal.SIGHUP, signal.SIGTERM, at_once=True)
+        self.assertEqual((status, summary["interrupted"]), (0, True), out)
+
+    def test_a_second_signal_ends_at_once(self):
+        read, write = os.pipe()  # full, so that the summary waits
+        os.set_blocking(write, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write, b" " * 512)
+        os.set_blocking(write, True)
+        process = subprocess.Popen([ATTEST, "fuzz", "builtin:fused", "--forever", "--jobs", "1"], cwd=self.cwd, stdout=write,
+                                   stderr=subprocess.DEVNULL)
+        self.addCleanup(os.close, read)
+        os.close(write)
+        for _ in range(2):
+            time.sleep(1)
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), -signal.SIGTERM)
 
     def test_a_hangup_that_is_ignored_stays_ignored(self):
         status, out, summary = self.forever(signal.SIGHUP, signal.SIGINT, ignored=signal.SIGHUP)
