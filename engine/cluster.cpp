@@ -53,8 +53,7 @@ class Clustering {
 
   std::vector<Siblings> run() {
     std::vector<Studied> all = study_.all();
-    std::stable_partition(all.begin(), all.end(),
-                          [](const Studied& studied) { return studied.failing.size() >= enough_failures; });
+    std::stable_partition(all.begin(), all.end(), [this](const Studied& studied) { return is_frequent(studied); });
     for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
     // What was brought together tells more than its parts did.
@@ -84,6 +83,7 @@ class Clustering {
     join([this](const Siblings& a, const Siblings& b) { return falls_under(a, b) || falls_under(b, a); });
     for (Siblings& group : groups_) tell_of_few(group);
     join([this](const Siblings& a, const Siblings& b) { return needs_the_same(a, b) || needs_the_same(b, a); });
+    join([this](const Siblings& a, const Siblings& b) { return needs_its_form(a, b) || needs_its_form(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return says_no_more(a, b) || says_no_more(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return dies_nearby(a, b) || dies_nearby(b, a); });
     join([this](const Siblings& a, const Siblings& b) { return under_one_condition(a, b); });
@@ -103,9 +103,9 @@ class Clustering {
       return entry(a).seen == entry(b).seen;
     if (kind_of(a.key) != kind_of(b.key)) return false;
     if (conditions(entry(a).bucket) == conditions(entry(b).bucket)) return true;
-    const auto claims = [](const Studied& one, const Studied& other) {
-      return (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
-             one.learned.predicate.holds(other.row);
+    const auto claims = [this](const Studied& one, const Studied& other) {
+      return is_frequent(one) && (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
+             one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
     };
     if (claims(a, b) || claims(b, a)) return true;
     const bool one_law =
@@ -134,8 +134,12 @@ class Clustering {
     buckets.insert(its.begin(), its.end());
     Studied both = a.speaker;
     study_.learn_from(both, buckets, &other);
-    if (both.failing.size() < enough_failures || both.learned.predicate.atoms.empty()) return false;
-    return study_.bits_given(both, {&both.learned.predicate}) <
+    const Predicate& common = both.learned.predicate;
+    if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
+    for (const Siblings* one : {&a, &b})
+      if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
+        return false;
+    return study_.bits_given(both, {&common}) <
            study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
   }
 
@@ -148,7 +152,9 @@ class Clustering {
     const std::vector<const Row*>& all = few.speaker.failing;
     if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
     const auto minimal = [&](const Studied& member) { return entry(member).minimal; };
-    const auto inside = [&](const Studied& member) { return predicate.holds(member.row); };
+    const auto inside = [&](const Studied& member) {
+      return predicate.holds(member.row) && !study_.needs_a_form_beside(predicate, member);
+    };
     if (std::ranges::any_of(few.members, [&](const Studied& m) { return minimal(m) && !inside(m); })) return false;
     const bool needed = std::ranges::all_of(few.members, minimal);
     const bool by_its_law = !study_.failing(group.speaker, buckets_of(few)).empty();
@@ -169,6 +175,23 @@ class Clustering {
     return std::ranges::all_of(few.members, [&](const Studied& member) {
       return (its_law || in_one_way(told.key, member.key)) && study_.is_need(told.learned.predicate, member);
     });
+  }
+  // Whether `few` are too few failures to learn from, and pass without the forms that the group passes without.
+  [[nodiscard]] bool needs_its_form(const Siblings& few, const Siblings& group) const {
+    if (!comparable(few, group) || study_.own_failures(few.speaker, buckets_of(few)) >= enough_failures) return false;
+    const std::set<std::string> its = forms_needed(few), theirs = forms_needed(group);
+    return !theirs.empty() && std::ranges::includes(its, theirs);
+  }
+  // By all of its minimal reproducers.
+  [[nodiscard]] std::set<std::string> forms_needed(const Siblings& group) const {
+    std::optional<std::set<std::string>> common;
+    for (const Studied& member : group.members) {
+      if (!entry(member).minimal) continue;
+      const std::set<std::string>& its = study_.forms_needed(member);
+      if (!common) common = its;
+      std::erase_if(*common, [&](const std::string& form) { return !its.contains(form); });
+    }
+    return common.value_or(std::set<std::string>());
   }
   // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
   [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
@@ -255,6 +278,10 @@ class Clustering {
     return buckets;
   }
 
+  // Of failures that are known to be its own: what nobody shrank may be of any defect.
+  [[nodiscard]] bool is_frequent(const Studied& studied) const {
+    return study_.own_failures(studied, {entry(studied).bucket}) >= enough_failures;
+  }
   // It may bring groups together that were apart, unless it failed too seldom to say so: then it goes to the first of them.
   void add(Studied studied) {
     Siblings mine;
@@ -262,7 +289,7 @@ class Clustering {
       const auto& others = groups_[g].members;
       if (!std::ranges::any_of(others, [&](const Studied& other) { return one_defect(studied, other); })) {
         ++g;
-      } else if (studied.failing.size() < enough_failures) {
+      } else if (!is_frequent(studied)) {
         groups_[g].members.push_back(std::move(studied));
         return;
       } else {
@@ -303,12 +330,19 @@ class Clustering {
     });
     std::map<std::string, std::size_t> keys;
     std::optional<Studied> best;
+    bool best_fits = false;  // it says something, and most members need no form beside
     for (const Studied* member : weightiest) {
       const std::string key = to_text(member->key);
       if ((keys.size() >= most_keys_tried && !keys.contains(key)) || keys[key]++ >= most_of_key) continue;
       Studied tried = *member;
       study_.learn_from(tried, buckets);
-      if (!best || tried.learned.bits > best->learned.bits) best = std::move(tried);
+      const Predicate& says = tried.learned.predicate;
+      const auto beside = std::ranges::count_if(
+          group.members, [&](const Studied& one) { return study_.needs_a_form_beside(says, one); });
+      const bool fits = !says.atoms.empty() && 2 * beside <= std::ssize(group.members);
+      if (best && std::pair(fits, tried.learned.bits) <= std::pair(best_fits, best->learned.bits)) continue;
+      best = std::move(tried);
+      best_fits = fits;
     }
     group.speaker = std::move(*best);
     group.shown.reset();
@@ -339,6 +373,10 @@ class Clustering {
     // What is known to hold of nearly all failures of the group does not hold of this one.
     const Learned& learned = group.speaker.learned;
     if (necessary(learned) && entry(its).minimal && !learned.predicate.holds(its.row)) return false;
+    // Nor is it of the group what shows in a form alone that the group does not need.
+    if (!study_.forms_needed(its).empty() &&
+        (!learned.predicate.holds(its.row) || study_.needs_a_form_beside(learned.predicate, its)))
+      return false;
     return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
   }
   [[nodiscard]] bool fails(const Entry& at, const Studied& told) {

@@ -44,6 +44,8 @@ struct Evidences {
 // - a predicate of the failures of both takes fewer bits than one for each; or
 // - there are too few failures of the second to learn from, and they lie all where the first's predicate holds, as does what
 //   they were shrunk to, so rare a place that they would not by chance; or
+// - there are too few failures of the second to learn from, and its minimal reproducers pass without the forms that those of the first pass
+//   without; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
 // - there are too few deaths of the second to learn anything from, or its answers differ from call to call, the first are deaths, and what is
 //   left of the first's predicate, each part weakened as little as it takes, holds of them all and of what they were shrunk to, so rare a
@@ -57,7 +59,8 @@ struct Evidences {
 // - the second is drift, and the first's predicate holds of its worst problem; or
 // - some kernels give the very numbers of the first's reproducers, on two problems at least, and each of them those of the second's
 //   too: whichever of them the first is, it shows there as the second does.
-// One that failed less than five times brings no two others together.
+// But not if a minimal reproducer of the one fails in a form alone of which the predicate of the other says nothing. One that failed less than
+// five times, as far as its failures are known to be its own, brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
 // defects, and those of no bucket that another's predicate explains better; it must hold of the reproducer, and neighbours of a
 // minimal reproducer count among those that pass. Depends on the arguments alone.

@@ -34,6 +34,21 @@ bool differs_in_values(const Problem& a, const Problem& b) {
          });
 }
 
+bool differs_in_forms(const Problem& a, const Problem& b) {
+  return forms_of(a) != forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
+           return field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b);
+         });
+}
+
+// Whether the same numbers are asked in the same shape, with another mask, scale, output, format or form.
+bool differs_in_settings(const Problem& a, const Problem& b) {
+  return std::ranges::all_of(a.op().fields(), [&](const Field& field) {
+    const bool setting = field.group == FieldGroup::masks || field.group == FieldGroup::scaling ||
+                         field.group == FieldGroup::outputs || field.group == FieldGroup::format;
+    return setting || (field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b));
+  });
+}
+
 // The row on which a case failed as `studied` did; nullptr if none is known.
 const Row* failed_row(const CaseRow& row, const Studied& studied) {
   for (std::size_t i = 0; i < row.failures.size(); ++i) {
@@ -135,11 +150,19 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   if (other) anchors.push_back(&other->row);
   const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};
   studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
-  // Those that nobody shrank may be of so many defects that all together have nothing in common.
+  // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this one.
+  const auto refuted = [&](const Predicate& predicate) {
+    return !predicate.atoms.empty() &&
+           std::ranges::any_of(beside.settings, [&](const Row& row) { return predicate.holds(row); });
+  };
+  const bool of_others = needs_a_form_beside(studied.learned.predicate, studied);
+  const bool doubtful = studied.learned.predicate.atoms.empty() || of_others || refuted(studied.learned.predicate);
   if (std::vector<const Row*> known = own_failing(studied, buckets);
-      studied.learned.predicate.atoms.empty() && known.size() < studied.failing.size()) {
-    studied.learned = learn(thinned_out(known), some, anchors, options);
-    if (!studied.learned.predicate.atoms.empty()) studied.failing = std::move(known);
+      doubtful && known.size() < studied.failing.size()) {
+    Learned learned = learn(thinned_out(known), some, anchors, options);
+    const bool says = !learned.predicate.atoms.empty() && !refuted(learned.predicate);
+    if (says || of_others || studied.learned.predicate.atoms.empty()) studied.learned = std::move(learned);
+    if (says || of_others) studied.failing = std::move(known);
   }
   studied.learned.counts = separation(studied.learned.predicate, studied.failing, passing);
 }
@@ -192,6 +215,11 @@ bool Study::is_need(const Predicate& predicate, const Studied& studied) const {
 bool Study::is_refuted(const Predicate& predicate, const Studied& studied) const {
   return std::ranges::any_of(passing_neighbours(studied.finding).options,
                              [&](const Row& row) { return predicate.holds(row); });
+}
+
+bool Study::needs_a_form_beside(const Predicate& predicate, const Studied& studied) const {
+  return !predicate.atoms.empty() && std::ranges::any_of(passing_neighbours(studied.finding).forms,
+                                                         [&](const Row& row) { return predicate.holds(row); });
 }
 
 std::vector<const Row*> Study::failing(const Studied& studied, const std::set<std::string>& buckets) const {
@@ -250,9 +278,17 @@ const Study::Neighbours& Study::passing_neighbours(std::size_t finding) const {
   if (!first || !entry.minimal) return found;
   const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
   for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), every_format(), {}}))
-    if (tried.contains(neighbour.change))
-      (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options)
-          .push_back(row_of(neighbour.problem, table_.supports()));
+    if (tried.contains(neighbour.change)) {
+      Row row = row_of(neighbour.problem, table_.supports());
+      if (differs_in_forms(neighbour.problem, entry.problem)) {
+        found.forms.push_back(row);
+        for (const FormChoice& form : forms_of(entry.problem))
+          if (std::ranges::find(forms_of(neighbour.problem), form) == forms_of(neighbour.problem).end())
+            found.needed.insert(form.name + "=" + form.value);
+      }
+      if (differs_in_settings(neighbour.problem, entry.problem)) found.settings.push_back(row);
+      (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options).push_back(std::move(row));
+    }
   return found;
 }
 

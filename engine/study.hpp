@@ -61,6 +61,13 @@ class Study {
   [[nodiscard]] bool is_need(const Predicate& predicate, const Studied& studied) const;
   // Whether such a neighbour lies where it holds.
   [[nodiscard]] bool is_refuted(const Predicate& predicate, const Studied& studied) const;
+  // The forms of a minimal reproducer without which it passes, as "past=half".
+  [[nodiscard]] const std::set<std::string>& forms_needed(const Studied& studied) const {
+    return passing_neighbours(studied.finding).needed;
+  }
+  // Whether it fails in a form of its own, of which a predicate says nothing: in another it passes, where the predicate
+  // holds all the same.
+  [[nodiscard]] bool needs_a_form_beside(const Predicate& predicate, const Studied& studied) const;
   // The rows that failed as `studied` did, in problems of `buckets`.
   [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
   // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
@@ -79,6 +86,8 @@ class Study {
   // Neighbours of a minimal reproducer that pass: those that say more than that other numbers pass, and those that do not.
   struct Neighbours {
     std::vector<Row> options, values;
+    std::vector<Row> settings, forms;  // those of the options that have other settings alone, and another form alone
+    std::set<std::string> needed;      // what the reproducer has in place of such a form
   };
   [[nodiscard]] const Neighbours& passing_neighbours(std::size_t finding) const;
   [[nodiscard]] std::vector<const Row*> own_failing(const Studied& studied, const std::set<std::string>& buckets) const;

@@ -250,8 +250,8 @@ TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
 // Reproducers of wrong numbers, or of deaths, each with the neighbours that pass, and the problems of a campaign in which so many of each failed.
 struct Told {
   using Fails = std::function<bool(const Problem&)>;
-  explicit Told(std::uint64_t cases) {
-    const Domain domain(Supports(), {Format::f32, Format::f64});
+  explicit Told(std::uint64_t cases, const attest::Supports& supports = {}) : everything(supports) {
+    const Domain domain(supports, {Format::f32, Format::f64});
     for (std::uint64_t n = 0; n < cases; ++n) problems.push_back(draw_problem(domain, 1, n, 1));
   }
   void add(const std::string& text, const Fails& fails, std::size_t most, const Fails& where) {
@@ -293,7 +293,7 @@ struct Told {
 
   FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
   std::optional<VerdictKind> seen;  // of what is added next, if it is not that of `key`
-  const engine::Supports everything = Supports();
+  const engine::Supports everything;
   std::vector<Problem> problems;
   std::vector<Finding> findings;
   std::map<std::size_t, std::size_t> whose;
@@ -392,6 +392,35 @@ TEST(Cluster, FailuresThatNobodyShrankHideNoCondition) {
 }
 
 // A case that was told as it was seen, since time was over, and shrunk later.
+// Of the failures of one law that nobody shrank most are of another defect, whose condition holds of what fails in a form alone, too; and a
+// single failure that passes without that form is of the defect that does.
+TEST(Cluster, WhatFailsInAFormAloneIsADefectOfItsOwn) {
+  attest::Supports supports;
+  supports.forms = {{"past", {"needed", "half"}}};
+  know_forms(supports.forms);
+  Told told(4000, supports);
+  const auto half = [](const Problem& p) {
+    return std::ranges::find(p.forms, FormChoice{"past", "half"}) != p.forms.end();
+  };
+  const auto corner = [](const Problem& p) { return p.causal && p.lq < p.lk && p.align == Align::top_left; };
+  const auto buffer = [&](const Problem& p) { return half(p) && p.lk > 1; };
+  const auto all = [](const Problem&) { return true; };
+  const std::string small = "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 ";
+  told.add(small + "causal=1", corner, 200, [&](const Problem& p) { return !half(p); });
+  for (const auto& [n, of] : told.whose)
+    if (n % 8 != 0) told.nobodys.insert(n);
+  told.add(small + "form.past=half", buffer, 6, all);
+  told.add(
+      small + "softcap=1 form.past=half", [&](const Problem& p) { return buffer(p) && p.softcap > 0; }, 1, all);
+  const std::vector<Defect> defects = told.defects();
+  std::string found;
+  for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+  ASSERT_EQ(defects.size(), 2u) << found;
+  EXPECT_NE(to_text(defects[0].predicate).find("causal"), std::string::npos) << found;
+  EXPECT_NE(to_text(defects[1].predicate).find("form.past==half"), std::string::npos) << found;
+  EXPECT_EQ(defects[1].findings.size(), 2u) << found;
+}
+
 TEST(Cluster, AReproducerTakesThePlaceOfTheCaseItIsFrom) {
   Finding seen;
   seen.case_number = 7;
@@ -462,10 +491,12 @@ TEST(Cluster, DriftBelongsToTheDefectThatItsWorstProblemLiesIn) {
   for (std::uint64_t n = 0; n < 1000; ++n) {
     const Problem p = draw_problem(domain, 1, n, 1);
     CaseRow row{n, 0, row_of(p, everything), {}, {}, "signature " + std::to_string(n)};
-    if (p.causal)
+    if (p.causal) {
       row.failures.push_back(wrong);
-    else
+      buckets[row.signature] = bound.entry.bucket;
+    } else {
       row.held.set(static_cast<std::size_t>(law - properties::properties().begin()));
+    }
     table.add(std::move(row));
   }
   for (const bool inside : {true, false}) {
