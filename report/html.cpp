@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "engine/predicate.hpp"
 #include "report/html_parts.hpp"
 #include "report/markup.hpp"
 #include "report/record.hpp"
@@ -37,6 +38,9 @@ std::string condition_html(const json& defect) {
   const json& e = defect.at("explained");
   const std::string predicate = said(e, "predicate");
   if (predicate.empty()) return "nothing that the problems say tells those that fail from the others";
+  if (predicate == to_text(engine::Predicate()))
+    return escaped(fmt::format("no condition found: {} fails {} of {}", said(e, "property"),
+                               grouped(count_of(e, "failing")), grouped(count_of(e, "asked"))));
   std::string text =
       code(predicate) + escaped(fmt::format(": {} fails {} of {}", said(e, "property"), grouped(count_of(e, "failing")),
                                             grouped(count_of(e, "asked"))));

@@ -120,6 +120,15 @@ class Report(unittest.TestCase):
             self.assertEqual(page.cells[at + 2].replace(",", ""), str(sum(counts[k] for k in ("fail", "error", "crash", "timeout", "poisoned", "flaky"))))
         self.assertIn("What was given up", page.text)
 
+    def test_a_defect_of_which_nothing_was_learned_has_no_condition(self):
+        folder = self.copy("unlearned")
+        record = json.loads((folder / "summary.json").read_text())
+        record["defects"][0]["explained"] |= {"predicate": "any problem", "failing": 1, "asked": 345}
+        (folder / "summary.json").write_text(json.dumps(record))
+        text = self.page(folder).text
+        self.assertIn("no condition found: ", text)
+        self.assertNotIn("any problem", text)
+
     def test_pictures_show_the_elements_that_explain_counts(self):
         record = json.loads((self.wrong / "summary.json").read_text())
         places = [place for defect in record["defects"] for place in defect.get("explanation", {}).get("where", [])]
