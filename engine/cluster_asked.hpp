@@ -1,0 +1,117 @@
+#pragma once
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/cluster_groups.hpp"
+
+namespace attest::engine {
+
+// Whether two groups are of one defect by what laws say of their reproducers once more. Each question is asked as often as there is
+// room for, and no more.
+class AskedRules : public Groups {
+ public:
+  using Groups::Groups;
+
+  // Whether `other` is what `group` is about, by asking laws about reproducers.
+  bool belongs(const Siblings& other, const Siblings& group) {
+    if (!comparable(other, group)) return false;
+    if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
+      return fails_there(other, group) || enters(other, group);
+    const Studied &theirs = group.members.front(), &its = other.members.front();
+    // What is known to hold of nearly all failures of the group does not hold of this one.
+    const Learned& learned = group.speaker.learned;
+    if (necessary(learned) && entry(its).minimal && !learned.predicate.holds(its.row)) return false;
+    // Nor is it of the group what shows in a form alone that the group does not need.
+    if (!study_.forms_needed(its).empty() &&
+        (!learned.predicate.holds(its.row) || study_.needs_a_form_beside(learned.predicate, its)))
+      return false;
+    return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
+  }
+  // What fails by calls that follow each other, and not if an instance answers one call alone.
+  bool is_kept_state(const Siblings& other, const Siblings& group) {
+    const auto tells = [&](const Studied& member) { return entry(member).property == "kept-state"; };
+    const auto apart = [&](const Studied& member) {
+      return makes_calls(entry(member)) && entry(member).seen == VerdictKind::fail && apart_left_-- > 0 &&
+             known_.holds_apart(entry(member), entry(member).property);
+    };
+    return comparable(other, group) && std::ranges::any_of(group.members, tells) &&
+           std::ranges::all_of(
+               other.members.begin(),
+               other.members.begin() + static_cast<std::ptrdiff_t>(std::min(other.members.size(), asked_of_each)),
+               apart);
+  }
+  // Whether every kernel that gives the very numbers of the group gives those of `other`.
+  bool accounted_for(const Siblings& other, const Siblings& group) {
+    if (!comparable(other, group) || entry(other.speaker).seen != VerdictKind::fail) return false;
+    const Accounts its = accounts(group);
+    return its.problems >= 2 && !its.kernels.empty() && std::ranges::includes(accounts(other).kernels, its.kernels);
+  }
+
+ private:
+  [[nodiscard]] bool fails(const Entry& at, const Studied& told) {
+    if (at.seen != VerdictKind::fail) return false;  // a death is not asked for once more
+    const std::optional<FailureKey> shown = probed(at, entry(told).property).shown;
+    return shown && kind_of(*shown) == kind_of(told.key);
+  }
+  // Nothing is asked twice, and nothing more than there is time for.
+  const Probed& probed(const Entry& at, const std::string& property) {
+    const auto [known, first] = probed_.try_emplace(std::pair(&at, property));
+    if (first && asked_left_-- > 0) known->second = known_.probe(at, property);
+    return known->second;
+  }
+  [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) {
+    const auto count = static_cast<std::ptrdiff_t>(std::min(group.members.size(), asked_of_each));
+    return std::any_of(group.members.begin(), group.members.begin() + count,
+                       [&](const Studied& at) { return fails(entry(at), other.members.front()); });
+  }
+  // A call of the law lies where the group's predicate holds, and its problem does not.
+  [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) {
+    const Studied& told = other.members.front();
+    const Learned& learned = group.speaker.learned;
+    if (!(sufficient(learned) || necessary(learned)) || learned.predicate.holds(told.row)) return false;
+    return std::ranges::any_of(probed(entry(told), entry(told).property).calls, [&](const Problem& call) {
+      return learned.predicate.holds(call, known_.table.supports());
+    });
+  }
+  // Of all of its reproducers of which that can be told: one of an element or two tells little.
+  Accounts accounts(const Siblings& group) {
+    Accounts common;
+    for (const Studied& member : group.members) {
+      const std::optional<Accounts>& its = accounts(member);
+      if (!its) continue;
+      if (common.problems == 0) common.kernels = its->kernels;
+      std::erase_if(common.kernels, [&](const std::string& kernel) { return !its->kernels.contains(kernel); });
+      common.problems += its->problems;
+      if (common.kernels.empty()) break;
+    }
+    return common;
+  }
+  const std::optional<Accounts>& accounts(const Studied& member) {
+    const auto [known, first] = accounts_.try_emplace(member.finding);
+    const Entry& at = entry(member);
+    if (first && at.seen == VerdictKind::fail && !at.shown && accounts_left_-- > 0) known->second = known_.accounts(at);
+    return known->second;
+  }
+  [[nodiscard]] bool few(const Siblings& other, const Siblings& group) const {
+    const auto failures = [&](const Siblings& of) {
+      std::uint64_t sum = 0;
+      for (const Studied& member : of.members) sum += findings_[member.finding].failures;
+      return sum;
+    };
+    return failures(other) < enough_failures && failures(group) >= 10 * failures(other);
+  }
+
+  static constexpr int most_asked = 144;           // of laws on reproducers of others
+  static constexpr std::size_t asked_of_each = 3;  // reproducers of a group
+  static constexpr int most_accounts_asked = 64;   // reproducers
+  static constexpr int most_asked_apart = 12;      // laws whose every call takes an instance of its own
+
+  std::map<std::size_t, std::optional<Accounts>> accounts_;  // by finding
+  std::map<std::pair<const Entry*, std::string>, Probed> probed_;
+  int asked_left_ = most_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
+};
+
+}  // namespace attest::engine

@@ -1,0 +1,59 @@
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/cluster.hpp"
+#include "engine/failure.hpp"
+#include "engine/study.hpp"
+#include "properties/property.hpp"
+
+// Parts of cluster.cpp, which alone includes them.
+namespace attest::engine {
+
+// Findings of one defect, the simplest first, and one of them that speaks for all: learned from the failures of all.
+struct Siblings {
+  std::vector<Studied> members;
+  Studied speaker;
+  std::optional<Studied>
+      shown{};  // what too few failures do not tell, and a minimal reproducer does: in the speaker's place
+};
+
+// What every rule asks of groups of findings.
+class Groups {
+ public:
+  // All must outlive it.
+  Groups(const std::vector<Finding>& findings, const Evidences& known, const Study& study)
+      : findings_(findings), known_(known), study_(study) {}
+
+ protected:
+  [[nodiscard]] const Entry& entry(const Studied& studied) const { return findings_[studied.finding].entry; }
+  static bool makes_calls(const Entry& entry) {
+    const Law* law = find_law(entry.property);
+    return law && !law->base_call() && entry.seen != VerdictKind::flaky;
+  }
+  // Drift is told from a whole campaign, and its problem is but the worst.
+  static bool of_one_case(const Entry& entry) { return find_law(entry.property) != nullptr; }
+  // Whether a predicate could tell of both: each is of single cases, answers alike from call to call, and fails one way.
+  [[nodiscard]] bool comparable(const Siblings& a, const Siblings& b) const {
+    for (const Siblings* one : {&a, &b})
+      if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
+    return kind_of(a.speaker.key) == kind_of(b.speaker.key);
+  }
+  [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {
+    std::set<std::string> buckets;
+    for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
+    return buckets;
+  }
+  // Of failures that are known to be its own: what nobody shrank may be of any defect.
+  [[nodiscard]] bool is_frequent(const Studied& studied) const {
+    return study_.own_failures(studied, {entry(studied).bucket}) >= enough_failures;
+  }
+
+  const std::vector<Finding>& findings_;
+  const Evidences& known_;
+  const Study& study_;
+};
+
+}  // namespace attest::engine

@@ -1,0 +1,206 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/bucket.hpp"
+#include "engine/cluster_groups.hpp"
+
+namespace attest::engine {
+
+// Whether two groups are of one defect by what the campaign's problems and the reproducers' neighbours say.
+class ToldRules : public Groups {
+ public:
+  using Groups::Groups;
+
+  [[nodiscard]] bool one_defect(const Studied& a, const Studied& b) const {
+    if (!of_one_case(entry(a)) || !of_one_case(entry(b))) return false;
+    if (entry(a).seen == VerdictKind::flaky || entry(b).seen == VerdictKind::flaky)
+      return entry(a).seen == entry(b).seen;
+    if (kind_of(a.key) != kind_of(b.key)) return false;
+    if (conditions(entry(a).bucket) == conditions(entry(b).bucket)) return true;
+    const auto claims = [this](const Studied& one, const Studied& other) {
+      return is_frequent(one) && (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
+             one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
+    };
+    if (claims(a, b) || claims(b, a)) return true;
+    const bool one_law =
+        in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
+    return one_law && alike(a, b);
+  }
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each.
+  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
+    if (!comparable(a, b) || left <= 0) return false;
+    --left;
+    Studied other = b.speaker;
+    other.key = a.speaker.key;
+    other.of_calls = a.speaker.of_calls;
+    const std::set<std::string> its = buckets_of(b);
+    study_.learn_from(other, its);
+    if (other.failing.empty()) return false;
+    std::set<std::string> buckets = buckets_of(a);
+    buckets.insert(its.begin(), its.end());
+    Studied both = a.speaker;
+    study_.learn_from(both, buckets, &other);
+    const Predicate& common = both.learned.predicate;
+    if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
+    for (const Siblings* one : {&a, &b})
+      if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
+        return false;
+    return study_.bits_given(both, {&common}) <
+           study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
+  }
+  // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so rare a
+  // place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that its failure does
+  // not need, and one that lies elsewhere refutes it.
+  [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
+    const Predicate& predicate = group.speaker.learned.predicate;
+    const Separation& counts = group.speaker.learned.counts;
+    const std::vector<const Row*>& all = few.speaker.failing;
+    if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
+    const auto minimal = [&](const Studied& member) { return entry(member).minimal; };
+    const auto inside = [&](const Studied& member) {
+      return predicate.holds(member.row) && !study_.needs_a_form_beside(predicate, member);
+    };
+    if (std::ranges::any_of(few.members, [&](const Studied& m) { return minimal(m) && !inside(m); })) return false;
+    const bool needed = std::ranges::all_of(few.members, minimal);
+    const bool by_its_law = !study_.failing(group.speaker, buckets_of(few)).empty();
+    if (!by_its_law && !needed) return false;
+    const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
+    return std::pow(share, static_cast<double>(all.size() + (needed ? 1 : 0))) <=
+               (by_its_law ? most_chance : by_another_law) &&
+           std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
+  }
+  // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal reproducers
+  // needs: it holds of them, and of none of their neighbours that pass.
+  [[nodiscard]] bool needs_the_same(const Siblings& few, const Siblings& group) const {
+    const Studied& told = group.shown ? *group.shown : group.speaker;
+    if (!comparable(few, group) || told.learned.predicate.atoms.empty()) return false;
+    if (study_.own_failures(few.speaker, buckets_of(few)) >= enough_failures) return false;
+    const Law* law = find_law(told.key.property);
+    const bool its_law = law && law->base_call();
+    return std::ranges::all_of(few.members, [&](const Studied& member) {
+      return (its_law || in_one_way(told.key, member.key)) && study_.is_need(told.learned.predicate, member);
+    });
+  }
+  // Whether `few` are too few failures to learn from, and pass without the forms that the group passes without.
+  [[nodiscard]] bool needs_its_form(const Siblings& few, const Siblings& group) const {
+    if (!comparable(few, group) || study_.own_failures(few.speaker, buckets_of(few)) >= enough_failures) return false;
+    const std::set<std::string> its = forms_needed(few), theirs = forms_needed(group);
+    return !theirs.empty() && std::ranges::includes(its, theirs);
+  }
+  // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
+  [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
+    const Studied& speaker = few.speaker;
+    return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
+           speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
+  }
+  // Whether `few` are too few deaths to learn anything from, or answers that differ from call to call, and what is left of the group's
+  // condition of its deaths, each part weakened as little as it takes, holds of all of them and of what they were shrunk to: so rare
+  // a place that it would not by chance. Memory that is read past its end kills in most of the problems that reach far, now and then
+  // in others, and gives what lies there in yet others.
+  [[nodiscard]] bool dies_nearby(const Siblings& few, const Siblings& group) const {
+    const Studied& speaker = few.speaker;
+    const bool differs = entry(speaker).seen == VerdictKind::flaky;
+    if (!of_one_case(entry(speaker)) || entry(group.speaker).seen != VerdictKind::crash ||
+        group.speaker.failing.size() < enough_failures || !speaker.learned.predicate.atoms.empty())
+      return false;
+    const std::vector<const Row*> all = differs ? study_.problems_of(buckets_of(few)) : speaker.failing;
+    if (!differs && (!comparable(few, group) || all.empty() || all.size() >= enough_failures ||
+                     !std::ranges::all_of(few.members, [&](const Studied& member) { return entry(member).minimal; })))
+      return false;
+    std::vector<const Row*> places = all;
+    for (const Studied& member : few.members)
+      if (entry(member).minimal || all.empty()) places.push_back(&member.row);
+    const Predicate left = weakened(group.speaker.learned.predicate, places);
+    const std::size_t witnesses = all.size() + (differs ? 0 : 1);
+    return !left.atoms.empty() && std::pow(share_of(left), static_cast<double>(witnesses)) <= most_chance;
+  }
+  // Whether both say the same words and need one thing alike, beside what each needs.
+  [[nodiscard]] bool under_one_condition(const Siblings& a, const Siblings& b) const {
+    return comparable(a, b) && entry(a.speaker).seen == VerdictKind::error &&
+           std::ranges::any_of(a.speaker.learned.predicate.atoms, [&](const Atom& atom) {
+             return std::ranges::find(b.speaker.learned.predicate.atoms, atom) !=
+                    b.speaker.learned.predicate.atoms.end();
+           });
+  }
+  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not needed
+  // that, it would have been shrunk without.
+  [[nodiscard]] bool refused_anyway(const Siblings& one, const Siblings& other) const {
+    return std::ranges::any_of(one.members, [&](const Studied& more) {
+      return std::ranges::any_of(other.members,
+                                 [&](const Studied& less) { return holds_all(entry(more), entry(less)); });
+    });
+  }
+  // Whether the worst problem of a drift lies where the group's predicate holds.
+  [[nodiscard]] bool drifts_there(const Siblings& drift, const Siblings& group) const {
+    const Predicate& predicate = group.speaker.learned.predicate;
+    return entry(group.speaker).seen == VerdictKind::fail && of_one_case(entry(group.speaker)) &&
+           !predicate.atoms.empty() && std::ranges::all_of(drift.members, [&](const Studied& member) {
+             return !of_one_case(entry(member)) && predicate.holds(member.row);
+           });
+  }
+
+ private:
+  // By all of its minimal reproducers.
+  [[nodiscard]] std::set<std::string> forms_needed(const Siblings& group) const {
+    std::optional<std::set<std::string>> common;
+    for (const Studied& member : group.members) {
+      if (!entry(member).minimal) continue;
+      const std::set<std::string>& its = study_.forms_needed(member);
+      if (!common) common = its;
+      std::erase_if(*common, [&](const std::string& form) { return !its.contains(form); });
+    }
+    return common.value_or(std::set<std::string>());
+  }
+  // What is left of a predicate where all of these lie: a part that does not hold of one is left out, or is that the label is no plain one.
+  [[nodiscard]] static Predicate weakened(const Predicate& predicate, const std::vector<const Row*>& rows) {
+    Predicate left;
+    for (const Atom& atom : predicate.atoms) {
+      const Trait& trait = traits()[atom.trait];
+      const bool label = trait.kind == Trait::Kind::label && atom.op != Atom::Op::ne && !atom.holds(trait.plain);
+      const Atom weaker{atom.trait, Atom::Op::ne, trait.plain};
+      for (const Atom& one : {atom, label ? weaker : atom})
+        if (std::ranges::all_of(rows, [&](const Row* row) { return one.holds(*row); })) {
+          left.atoms.push_back(one);
+          break;
+        }
+    }
+    return left;
+  }
+  // Of the problems of the campaign.
+  [[nodiscard]] double share_of(const Predicate& predicate) const {
+    const std::vector<CaseRow>& rows = known_.table.rows();
+    const auto inside =
+        std::ranges::count_if(rows, [&](const CaseRow& row) { return predicate.holds(row.traits.row()); });
+    return static_cast<double>(inside) / static_cast<double>(rows.size());
+  }
+  [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
+    if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
+      return false;
+    // Which form a law asks for its problem's seed decides, and no setting tells.
+    if (makes_calls(less) && (less.property != more.property || less.property == "other-form")) return false;
+    const Problem &p = more.problem, &q = less.problem;
+    if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
+    for (const Field& field : p.op().fields())
+      if (!field.origin.empty() && field.get(p) < field.get(q)) return false;
+    const std::vector<std::string> has = settings_of(p), needs = settings_of(q);
+    return !needs.empty() && std::ranges::all_of(needs, [&](const std::string& setting) {
+      return std::ranges::find(has, setting) != has.end();
+    });
+  }
+
+  // A bucket but for the law and the class of the wrong value.
+  static std::string conditions(const std::string& bucket) {
+    const std::size_t at = bucket.find(':');
+    return at == std::string::npos ? bucket : bucket.substr(at);
+  }
+
+  static constexpr double most_chance = 0.05;     // that a few failures lie where they do
+  static constexpr double by_another_law = 0.01;  // the same where the group's own law does not fail on them
+};
+
+}  // namespace attest::engine
