@@ -36,8 +36,10 @@
 #include "engine/quiet.hpp"
 #include "engine/recorder.hpp"
 #include "engine/restated.hpp"
+#include "engine/seen_deaths.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
+#include "engine/turns.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
@@ -51,28 +53,9 @@ static_assert(shrink_grace_seconds < finishing_seconds);
 constexpr double death_share = 1.0 / 6, number_share = 1.0 / 4, least_share_seconds = 3;
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
+// Of a case on a device, until another job asks it too: calls take less, plans and processes more. The first of a job starts one.
+constexpr double device_patience = 0.02, opening_patience = 0.25;
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
-
-// Plans that end instances, by the kind of failure as it was confirmed: the next problems of one, which differ in values alone, do so
-// again, and are asked about once. For any number of threads.
-class PlansEnded {
- public:
-  void note(std::uint64_t plan, const FailureKey& key) {
-    const std::lock_guard lock(guard_);
-    of_[plan].insert(to_text(key));
-    while (of_.size() > most_kept) of_.erase(of_.begin());
-  }
-  [[nodiscard]] bool is(std::uint64_t plan, const FailureKey& key) const {
-    const std::lock_guard lock(guard_);
-    const auto found = of_.find(plan);
-    return found != of_.end() && found->second.contains(to_text(key));
-  }
-
- private:
-  static constexpr std::size_t most_kept = 256;  // the latest
-  mutable std::mutex guard_;
-  std::map<std::uint64_t, std::set<std::string>> of_;
-};
 
 class Campaign {
  public:
@@ -88,6 +71,7 @@ class Campaign {
                                               : nullptr),
         supports_(info_),
         domain_(domain_for(info_, op_, options.policy, options.assume)),
+        turns_(options.jobs, device_patience),
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
@@ -191,17 +175,22 @@ class Campaign {
     {
       const int thread = omp_get_thread_num();
       CaseRecord* record = nullptr;
+      double opening = opening_patience;
       do {
         if (record) {
+          turns_.begin(thread, elapsed() + std::exchange(opening, 0));
           if (is_late())
             dispatch.stop();
           else
             ask(*record);
+          turns_.end(thread);
           record = dispatch.give_back(record, options_.jobs > 1 && costs_much(record->outcome));
         }
         if (thread == 0) count(dispatch, counting_seconds, go_on, error);
         if (!record && thread > 0 && thread == options_.jobs - 1) stand_aside(dispatch);
+        if (!record && thread > 0 && !info_.device.empty()) await_turn(thread, dispatch);
         if (!record) record = dispatch.next(thread > 0);
+        if (!record) turns_.end(thread);
         if (!record && thread == 0) {
           dispatch.wait(counting_seconds);
           count(dispatch, 0, go_on, error);
@@ -218,6 +207,11 @@ class Campaign {
   void stand_aside(const Dispatch& dispatch) const {
     while (shrinker_.busy() && !dispatch.is_over() && !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // Where all ask one device. The thread that counts never waits.
+  void await_turn(int thread, const Dispatch& dispatch) {
+    while (!turns_.take(thread, elapsed()) && !dispatch.is_over() && !is_late())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // What came back is counted in case order, once so many seconds have passed since the last time.
   void count(Dispatch& dispatch, double every, bool& go_on, std::exception_ptr& error) {
@@ -338,9 +332,11 @@ class Campaign {
     tell_unshrunk(std::move(waiting));
   }
   // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer, as it was seen: of
-  // those that a fresh instance was asked about, if there are any. Time is over, so that no call is made for it.
+  // those that a fresh instance was asked about, if there are any, and of none that was presumed. Time is over, so that no call is
+  // made for it.
   void tell_unshrunk(std::vector<ShrinkTask> waiting) {
     summary_.unshrunk += waiting.size();
+    std::erase_if(waiting, [](const ShrinkTask& task) { return task.outcome.presumed; });
     std::set<std::string> told;
     for (const Finding& finding : summary_.findings) told.insert(to_text(failure_key_of(finding.entry)));
     std::ranges::stable_sort(
@@ -441,7 +437,10 @@ class Campaign {
     const double begin = options_.clock();
     const std::uint64_t plan = record.number / options_.repeat;
     std::shared_lock lock(rules_);
-    Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
+    const bool may_leave = options_.avoid && options_.repeat > 1 && time_ends_it();
+    Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat, [&](std::uint64_t redraws) {
+      return may_leave && ended_by_.is_left(plan, redraws);
+    });
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
     const double draw = options_.clock() - begin;
@@ -452,19 +451,33 @@ class Campaign {
     lock.unlock();
     const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
       if (!time_ends_it()) return false;
+      const FailureKey key = seen.key();
+      if (seen.finding()->died() && key.kind != VerdictKind::timeout && seen_deaths_.presumes(key, record.number))
+        return true;
       const Row row = row_of(record.problem, info_.supports);
       const std::shared_lock reading(rules_);
-      return avoidance_.presumes(seen.key(), row, record.number) || ended_by_.is(plan, seen.key());
+      return avoidance_.presumes(key, row, record.number) || ended_by_.is(plan, key);
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
-    if (options_.repeat > 1 && record.outcome.reported && !record.outcome.presumed && !record.outcome.slow &&
-        costs_much(record.outcome) && record.outcome.key().kind != VerdictKind::timeout)
-      ended_by_.note(plan, record.outcome.key());
+    if (record.outcome.reported && !record.outcome.slow) {
+      if (record.outcome.finding()->died()) ended_by_.leave(plan, drawn.redraws);
+      if (!record.outcome.presumed) note_confirmed(record.outcome, plan);
+    }
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     if (something_fails_.load(std::memory_order_relaxed)) (void)record.row.traits.row();  // here, and not under a lock
     record.finished = elapsed();
     record.seconds = options_.clock() - begin;
+  }
+
+  // What became of a failure of which a sound instance was asked.
+  void note_confirmed(const CaseOutcome& outcome, std::uint64_t plan) {
+    const FailureKey key = outcome.key();
+    if (options_.repeat > 1 && costs_much(outcome) && key.kind != VerdictKind::timeout) ended_by_.note(plan, key);
+    if (outcome.culprit || !outcome.after.empty() || key.kind == VerdictKind::flaky)
+      seen_deaths_.doubt(key.property);
+    else if (outcome.finding()->died())
+      seen_deaths_.shown(key);
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
@@ -515,7 +528,8 @@ class Campaign {
     }
     const std::string& signature = record.row.signature =
         rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
-    if (record.outcome.presumed) {
+    // A presumed one for which there is no condition and no plan may be the first of its kind of problem.
+    if (record.outcome.presumed && (rule || ended_by_.is(record.number / options_.repeat, key))) {
       ++triage_.states[signature].failures;
       return false;
     }
@@ -572,6 +586,7 @@ class Campaign {
       const bool alone = task.outcome.after.empty() && !task.outcome.culprit;
       ShrinkResult result;
       result.entry = as_seen(task, alone && latest ? &*latest : nullptr);
+      result.unasked = task.outcome.presumed && !latest;
       result.task = std::move(task);
       result.unfinished = true;
       return result;
@@ -614,13 +629,15 @@ class Campaign {
       if (result.error) std::rethrow_exception(result.error);
       summary_.unshrunk += result.unfinished;
       const bool whole = !result.unfinished;
-      merge(std::move(result), whole);
+      if (!result.unasked) merge(std::move(result), whole);
     }
     if (!results.empty()) order_shrinking();
   }
   // A reproducer takes its place among the findings; `whole` if nothing is left to be shrunk of it.
   void merge(ShrinkResult result, bool whole) {
     summary_.seconds_in.shrink += result.seconds;
+    if (result.task.outcome.presumed && result.entry.seen == VerdictKind::flaky)
+      seen_deaths_.doubt(result.entry.property);
     Triage::State& state = triage_.states[result.task.signature];
     ++state.shrunk;
     state.bucket = result.entry.bucket;
@@ -731,6 +748,7 @@ class Campaign {
   const std::shared_ptr<Settled> settled_ = std::make_shared<Settled>();
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
+  Turns turns_;
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;
@@ -749,8 +767,9 @@ class Campaign {
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
   std::atomic<bool> something_fails_ = false;
-  std::shared_mutex rules_;              // of avoidance_: threads that ask go by them while this one counts
+  std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;
+  SeenDeaths seen_deaths_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

@@ -41,6 +41,7 @@ struct ShrinkResult {
   std::vector<std::string> shows;  // keys of all laws of the case that fail on the reproducer
   double seconds = 0;              // spent, without waiting for leave
   bool unfinished = false;  // time was over before it was known what it shrinks to: the entry is as good as was come to
+  bool unasked = false;     // and no sound instance was seen to show it: it stands for nothing
   std::exception_ptr error;  // attest failed, or the subject could not be started
 };
 
